@@ -1,0 +1,124 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+// The import list is the architecture (docs/decisions/0001): a module exists because it alone may import something.
+// `make build` checks it with --explicit-target-dependency-import-check error.
+
+let strict: [SwiftSetting] = [
+    .swiftLanguageMode(.v6),
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("MemberImportVisibility"),
+    .enableUpcomingFeature("InternalImportsByDefault"),
+    .treatAllWarnings(as: .error),
+]
+
+let hummingbird: Target.Dependency = .product(name: "Hummingbird", package: "hummingbird")
+let hummingbirdCore: Target.Dependency = .product(name: "HummingbirdCore", package: "hummingbird")
+let httpTypes: Target.Dependency = .product(name: "HTTPTypes", package: "swift-http-types")
+let nioCore: Target.Dependency = .product(name: "NIOCore", package: "swift-nio")
+let nioPosix: Target.Dependency = .product(name: "NIOPosix", package: "swift-nio")
+let nioHTTP1: Target.Dependency = .product(name: "NIOHTTP1", package: "swift-nio")
+let nioFoundationCompat: Target.Dependency = .product(name: "NIOFoundationCompat", package: "swift-nio")
+let nioConcurrencyHelpers: Target.Dependency = .product(name: "NIOConcurrencyHelpers", package: "swift-nio")
+let nioSSL: Target.Dependency = .product(name: "NIOSSL", package: "swift-nio-ssl")
+let nioHTTPTypes: Target.Dependency = .product(name: "NIOHTTPTypes", package: "swift-nio-extras")
+let nioHTTPTypesHTTP1: Target.Dependency = .product(name: "NIOHTTPTypesHTTP1", package: "swift-nio-extras")
+let asyncHTTPClient: Target.Dependency = .product(name: "AsyncHTTPClient", package: "async-http-client")
+let jwtKit: Target.Dependency = .product(name: "JWTKit", package: "jwt-kit")
+let crypto: Target.Dependency = .product(name: "Crypto", package: "swift-crypto")
+let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")
+let metrics: Target.Dependency = .product(name: "Metrics", package: "swift-metrics")
+let coreMetrics: Target.Dependency = .product(name: "CoreMetrics", package: "swift-metrics")
+let serviceLifecycle: Target.Dependency = .product(name: "ServiceLifecycle", package: "swift-service-lifecycle")
+let unixSignals: Target.Dependency = .product(name: "UnixSignals", package: "swift-service-lifecycle")
+let argumentParser: Target.Dependency = .product(name: "ArgumentParser", package: "swift-argument-parser")
+let yams: Target.Dependency = .product(name: "Yams", package: "Yams")
+let grdb: Target.Dependency = .product(name: "GRDB", package: "GRDB.swift")
+
+let package = Package(
+    name: "coatcheck",
+    products: [
+        .executable(name: "coatcheck", targets: ["coatcheck"]),
+        .executable(name: "coatcheck-sandbox", targets: ["coatcheck-sandbox"]),
+    ],
+    dependencies: [
+        .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.1"),
+        .package(url: "https://github.com/swift-server/async-http-client", from: "1.37.0"),
+        .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
+        .package(url: "https://github.com/apple/swift-nio-ssl", from: "2.37.6"),
+        .package(url: "https://github.com/apple/swift-nio-extras", from: "1.35.2"),
+        .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"),
+        .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
+        .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
+        .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
+        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
+        .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
+        .package(url: "https://github.com/vapor/jwt-kit", from: "5.7.1"),
+        .package(url: "https://github.com/jpsim/Yams", from: "6.2.2"),
+        .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
+    ],
+    targets: [
+        .systemLibrary(name: "COpenSSL", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
+        .target(name: "Broker", swiftSettings: strict),
+        .target(name: "BrokerVault", dependencies: ["Broker", "COpenSSL"], swiftSettings: strict),
+        .target(name: "BrokerStore", dependencies: ["Broker", grdb, nioConcurrencyHelpers], swiftSettings: strict),
+        .target(
+            name: "BrokerProviders",
+            dependencies: [
+                "Broker", asyncHTTPClient, nioCore, nioHTTP1, nioSSL, nioFoundationCompat, jwtKit, crypto,
+            ],
+            swiftSettings: strict),
+        .target(
+            name: "BrokerRelay",
+            dependencies: ["Broker", asyncHTTPClient, nioCore, nioHTTP1, nioSSL, httpTypes],
+            swiftSettings: strict),
+        .target(
+            name: "BrokerHTTP",
+            dependencies: [
+                "Broker", "BrokerRelay", hummingbird, hummingbirdCore, httpTypes, nioCore, nioHTTP1, nioHTTPTypes,
+                nioHTTPTypesHTTP1, logging,
+            ],
+            swiftSettings: strict),
+        .target(
+            name: "Sandbox",
+            dependencies: [hummingbird, httpTypes, nioCore, jwtKit, crypto],
+            swiftSettings: strict),
+        .executableTarget(
+            name: "coatcheck",
+            dependencies: [
+                "Broker", "BrokerHTTP", "BrokerRelay", "BrokerProviders", "BrokerVault", "BrokerStore", hummingbird,
+                hummingbirdCore, httpTypes, nioCore, nioPosix, asyncHTTPClient, nioSSL, argumentParser, yams, logging,
+                metrics, coreMetrics, serviceLifecycle, unixSignals,
+            ],
+            swiftSettings: strict),
+        .executableTarget(
+            name: "coatcheck-sandbox",
+            dependencies: ["Sandbox", hummingbird, argumentParser, logging, serviceLifecycle],
+            swiftSettings: strict),
+        .testTarget(name: "BrokerTests", dependencies: ["Broker"], swiftSettings: strict),
+        .testTarget(name: "BrokerVaultTests", dependencies: ["Broker", "BrokerVault"], swiftSettings: strict),
+        .testTarget(
+            name: "BrokerStoreTests", dependencies: ["Broker", "BrokerStore", grdb], swiftSettings: strict),
+        .testTarget(
+            name: "BrokerProvidersTests",
+            dependencies: [
+                "Broker", "BrokerProviders", "Sandbox", hummingbird, asyncHTTPClient, nioCore, nioHTTP1, jwtKit, crypto,
+            ],
+            swiftSettings: strict),
+        .testTarget(
+            name: "BrokerHTTPTests",
+            dependencies: [
+                "Broker", "BrokerHTTP", "BrokerStore", "BrokerVault", hummingbird, hummingbirdCore,
+                .product(name: "HummingbirdTesting", package: "hummingbird"), httpTypes, nioCore, nioPosix, logging,
+            ],
+            swiftSettings: strict),
+        .testTarget(
+            name: "EndToEndTests",
+            dependencies: [
+                "coatcheck", "Broker", "BrokerHTTP", "BrokerProviders", "BrokerVault", "BrokerStore", "BrokerRelay",
+                "Sandbox", hummingbird, hummingbirdCore, .product(name: "HummingbirdTesting", package: "hummingbird"),
+                httpTypes, asyncHTTPClient, nioCore, nioPosix, logging, yams, serviceLifecycle,
+            ],
+            swiftSettings: strict),
+    ]
+)

@@ -1,0 +1,64 @@
+/// Is one exchange: a code, native code, handoff, Zephr session or (state key, attributes), at most one provider call,
+/// and its outcome. It holds no secret: the session token is derived again from `salt` and the starter's proof.
+package struct ExchangeRow: Sendable, Equatable {
+    package enum Outcome: Sendable, Equatable {
+        /// An owner is calling the provider until `claimUntil`; after that the owner is dead.
+        case calling
+        /// Surely not used, or 429/5xx: the same starter may call again.
+        case released
+        /// Became the session of this token digest.
+        case session(Digest)
+        /// Became the registration of this key.
+        case registration(Digest)
+        /// Used up without a session.
+        case spent(SpentReason)
+    }
+
+    /// Why a code is used up; the same starter gets the same answer.
+    package enum SpentReason: Int, Sendable {
+        case rejected = 1
+        case providerError = 2
+        case identityRejected = 3
+        /// Sent, no whole answer, or the owner died: nobody knows.
+        case unknown = 4
+        case registrationUserExists = 5
+        case registrationDomainDenied = 6
+        case registrationRejected = 7
+        case registrationKeyExpired = 8
+    }
+
+    /// The index digest of provider and code: the key.
+    package var key: Digest
+    /// SHA-256 of the starter's proof (login token, else verifier); nil when the forward brought none.
+    package var proof: Digest?
+    /// 32 random bytes.
+    package var salt: [UInt8]
+    /// The ring key that derives the session token.
+    package var keyID: String
+    /// Counts claims; a settle needs its own.
+    package var fence: Int64
+    package var claimUntil: WallTime
+    /// Provider calls begun.
+    package var attempts: Int
+    package var createdAt: WallTime
+    /// When it was settled; replays are answered for 10 minutes from `createdAt`.
+    package var outcome: Outcome
+    /// The login it took (its state digest), to be given back on release.
+    package var login: Digest?
+
+    package init(
+        key: Digest, proof: Digest?, salt: [UInt8], keyID: String, fence: Int64 = 1, claimUntil: WallTime,
+        attempts: Int = 1, createdAt: WallTime, outcome: Outcome = .calling, login: Digest? = nil
+    ) {
+        self.key = key
+        self.proof = proof
+        self.salt = salt
+        self.keyID = keyID
+        self.fence = fence
+        self.claimUntil = claimUntil
+        self.attempts = attempts
+        self.createdAt = createdAt
+        self.outcome = outcome
+        self.login = login
+    }
+}

@@ -1,0 +1,36 @@
+/// Is what `POST /v1/sessions` brings, already decoded: every member optional here, the use case decides the flow.
+package struct ForwardCodeInput: Sendable {
+    package var callbackURL: String?
+    package var handoff: Secret?
+    package var provider: ProviderName?
+    package var client: ClientName?
+    package var code: Secret?
+    package var redirectURI: String?
+    package var codeVerifier: Secret?
+    package var state: Secret?
+    package var nonce: Secret?
+    /// From the body, else from the login cookie.
+    package var loginToken: Secret?
+    /// What the user calls this device, at most 64 characters.
+    package var device: String?
+    /// Tokens to import (Clover's PartialOAuth).
+    package var tokens: ImportedTokens?
+    /// The session token that came with the request: the device's old session, which the new one replaces.
+    package var presentedSession: Secret?
+
+    package init() {}
+}
+
+/// Is a token pair that an app already holds.
+package struct ImportedTokens: Sendable {
+    package var accessToken: Secret
+    package var refreshToken: Secret
+    /// The merchant that the app says it is for; confirmed by the API or refused.
+    package var merchantID: String?
+
+    package init(accessToken: Secret, refreshToken: Secret, merchantID: String?) {
+        self.accessToken = accessToken
+        self.refreshToken = refreshToken
+        self.merchantID = merchantID
+    }
+}

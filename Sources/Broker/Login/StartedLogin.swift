@@ -1,0 +1,22 @@
+/// Is a login that has begun, as its starter gets to know it.
+package struct StartedLogin: Sendable {
+    package let loginID: String
+    package let authorizationURL: Secret
+    package let state: Secret
+    package let expiresAt: WallTime
+    /// The starter's secret: a cookie, or a body member for bearer clients.
+    package let loginToken: Secret
+    package let transport: ClientProfile.Transport
+
+    package init(
+        loginID: String, authorizationURL: Secret, state: Secret, expiresAt: WallTime, loginToken: Secret,
+        transport: ClientProfile.Transport
+    ) {
+        self.loginID = loginID
+        self.authorizationURL = authorizationURL
+        self.state = state
+        self.expiresAt = expiresAt
+        self.loginToken = loginToken
+        self.transport = transport
+    }
+}

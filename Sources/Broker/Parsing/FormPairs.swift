@@ -1,0 +1,90 @@
+/// Parses `application/x-www-form-urlencoded` text, as a query or a body, strictly: bounded, valid UTF-8 after decoding,
+/// no half escapes, no control bytes, and no name twice (SEC-11).
+package struct FormPairs: Sendable, Equatable {
+    /// The decoded pairs, in order; the names differ.
+    package let pairs: [(name: String, value: String)]
+
+    package static func == (left: FormPairs, right: FormPairs) -> Bool {
+        left.pairs.count == right.pairs.count
+            && zip(left.pairs, right.pairs).allSatisfy { $0.name == $1.name && $0.value == $1.value }
+    }
+
+    /// Is why a text was refused.
+    package enum Failure: Error, Sendable, Equatable {
+        case tooManyPairs, malformed
+        /// A name that stands twice.
+        case duplicate(String)
+    }
+
+    /// Parses the text; at most `maximumPairs` of them.
+    package init(parsing text: some StringProtocol, maximumPairs: Int = 64) throws(Failure) {
+        var pairs: [(name: String, value: String)] = []
+        var names: Set<String> = []
+        if !text.isEmpty {
+            for part in text.utf8.split(separator: UInt8(ascii: "&"), omittingEmptySubsequences: false) {
+                guard pairs.count < maximumPairs else { throw .tooManyPairs }
+                let equals = part.firstIndex(of: UInt8(ascii: "="))
+                guard let name = Self.decode(part[..<(equals ?? part.endIndex)]), !name.isEmpty,
+                    let value = Self.decode(equals.map { part[part.index(after: $0)...] } ?? part[part.endIndex...])
+                else { throw .malformed }
+                guard names.insert(name).inserted else { throw .duplicate(name) }
+                pairs.append((name, value))
+            }
+        }
+        self.pairs = pairs
+    }
+
+    /// Returns the value of a name, or nil.
+    package subscript(_ name: String) -> String? { pairs.first { $0.name == name }?.value }
+
+    /// Returns the text decoded (`+` is a space), or nil for a half escape, a control byte or invalid UTF-8.
+    package static func decode(_ text: some Sequence<UInt8>) -> String? {
+        var bytes: [UInt8] = []
+        var pending: [UInt8] = []
+        var escaping = false
+        for byte in text {
+            if escaping {
+                pending.append(byte)
+                guard pending.count == 2 else { continue }
+                guard let high = nibble(pending[0]), let low = nibble(pending[1]) else { return nil }
+                bytes.append(high << 4 | low)
+                pending = []
+                escaping = false
+            } else if byte == UInt8(ascii: "%") {
+                escaping = true
+            } else {
+                bytes.append(byte == UInt8(ascii: "+") ? 0x20 : byte)
+            }
+        }
+        guard !escaping, bytes.allSatisfy({ $0 >= 0x20 && $0 != 0x7F || $0 == 0x0A || $0 == 0x0D || $0 == 0x09 })
+        else { return nil }
+        return String(validating: bytes, as: UTF8.self)
+    }
+
+    private static func nibble(_ byte: UInt8) -> UInt8? {
+        switch byte {
+        case 0x30...0x39: byte - 0x30
+        case 0x41...0x46: byte - 0x37
+        case 0x61...0x66: byte - 0x57
+        default: nil
+        }
+    }
+
+    /// Returns the text percent-encoded for a form or query: everything but RFC 3986's unreserved bytes.
+    package static func encode(_ text: String) -> String {
+        var bytes: [UInt8] = []
+        let hexadecimal = Array("0123456789ABCDEF".utf8)
+        for byte in text.utf8 {
+            switch byte {
+            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x2E, 0x5F, 0x7E: bytes.append(byte)
+            default: bytes.append(contentsOf: [UInt8(ascii: "%"), hexadecimal[Int(byte >> 4)], hexadecimal[Int(byte & 15)]])
+            }
+        }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+
+    /// Returns the pairs as one form text.
+    package static func encode(_ pairs: [(name: String, value: String)]) -> String {
+        pairs.map { encode($0.name) + "=" + encode($0.value) }.joined(separator: "&")
+    }
+}

@@ -1,0 +1,205 @@
+/// Parses JSON strictly (RFC 8259): bounded size and depth, valid UTF-8, no lone surrogates, nothing after the value.
+///
+/// One parser for requests and for provider answers (engineering note 15). A duplicate member is reported by its
+/// pointer instead of being thrown, so that a request's faults can be named together; providers' answers refuse it.
+package struct JSONParser {
+    /// Is what a parse gives: the value and the pointers of members that stood twice.
+    package struct Result: Sendable, Equatable {
+        package let value: JSONValue
+        package let duplicates: [String]
+    }
+
+    private let bytes: [UInt8]
+    private var position = 0
+    private let maximumDepth: Int
+    private var duplicates: [String] = []
+    private var path: [String] = []
+
+    private init(_ bytes: [UInt8], maximumDepth: Int) {
+        self.bytes = bytes
+        self.maximumDepth = maximumDepth
+    }
+
+    /// Parses a whole text; throws what is wrong and at which byte.
+    package static func parse(_ bytes: [UInt8], maximumBytes: Int, maximumDepth: Int = 8) throws(JSONFailure) -> Result {
+        guard bytes.count <= maximumBytes else { throw JSONFailure(.tooLarge, at: maximumBytes) }
+        var parser = JSONParser(bytes, maximumDepth: maximumDepth)
+        parser.skipSpace()
+        let value = try parser.value(depth: 0)
+        parser.skipSpace()
+        guard parser.position == bytes.count else { throw parser.failure(.trailingBytes) }
+        return Result(value: value, duplicates: parser.duplicates)
+    }
+
+    /// Parses an object in which no member stands twice.
+    package static func parseObject(
+        _ bytes: [UInt8], maximumBytes: Int, maximumDepth: Int = 8
+    ) throws(JSONFailure) -> JSONObject {
+        let result = try parse(bytes, maximumBytes: maximumBytes, maximumDepth: maximumDepth)
+        guard result.duplicates.isEmpty else { throw JSONFailure(.duplicateMember, at: 0) }
+        guard let object = result.value.object else { throw JSONFailure(.notAnObject, at: 0) }
+        return object
+    }
+
+    private func failure(_ reason: JSONFailure.Reason) -> JSONFailure { JSONFailure(reason, at: position) }
+
+    private var peek: UInt8? { position < bytes.count ? bytes[position] : nil }
+
+    private mutating func skipSpace() {
+        while let byte = peek, byte == 0x20 || byte == 0x09 || byte == 0x0A || byte == 0x0D { position += 1 }
+    }
+
+    private mutating func take(_ byte: UInt8) -> Bool {
+        guard peek == byte else { return false }
+        position += 1
+        return true
+    }
+
+    private mutating func literal(_ text: StaticString, _ value: JSONValue) throws(JSONFailure) -> JSONValue {
+        for index in 0..<text.utf8CodeUnitCount {
+            guard take(text.utf8Start[index]) else { throw failure(.syntax) }
+        }
+        return value
+    }
+
+    private mutating func value(depth: Int) throws(JSONFailure) -> JSONValue {
+        guard let byte = peek else { throw failure(.syntax) }
+        switch byte {
+        case UInt8(ascii: "{"): return try object(depth: depth + 1)
+        case UInt8(ascii: "["): return try array(depth: depth + 1)
+        case UInt8(ascii: "\""): return .string(try string())
+        case UInt8(ascii: "t"): return try literal("true", .bool(true))
+        case UInt8(ascii: "f"): return try literal("false", .bool(false))
+        case UInt8(ascii: "n"): return try literal("null", .null)
+        default: return try number()
+        }
+    }
+
+    private mutating func object(depth: Int) throws(JSONFailure) -> JSONValue {
+        guard depth <= maximumDepth else { throw failure(.tooDeep) }
+        position += 1
+        var object = JSONObject()
+        var names: Set<String> = []
+        skipSpace()
+        if take(UInt8(ascii: "}")) { return .object(object) }
+        while true {
+            skipSpace()
+            guard peek == UInt8(ascii: "\"") else { throw failure(.syntax) }
+            let name = try string()
+            skipSpace()
+            guard take(UInt8(ascii: ":")) else { throw failure(.syntax) }
+            skipSpace()
+            path.append(name)
+            let member = try value(depth: depth)
+            if names.insert(name).inserted {
+                object.append(name, member)
+            } else {
+                duplicates.append(JSONPointer.make(path))
+            }
+            path.removeLast()
+            skipSpace()
+            if take(UInt8(ascii: ",")) { continue }
+            guard take(UInt8(ascii: "}")) else { throw failure(.syntax) }
+            return .object(object)
+        }
+    }
+
+    private mutating func array(depth: Int) throws(JSONFailure) -> JSONValue {
+        guard depth <= maximumDepth else { throw failure(.tooDeep) }
+        position += 1
+        var items: [JSONValue] = []
+        skipSpace()
+        if take(UInt8(ascii: "]")) { return .array(items) }
+        while true {
+            skipSpace()
+            path.append(String(items.count))
+            items.append(try value(depth: depth))
+            path.removeLast()
+            skipSpace()
+            if take(UInt8(ascii: ",")) { continue }
+            guard take(UInt8(ascii: "]")) else { throw failure(.syntax) }
+            return .array(items)
+        }
+    }
+
+    private mutating func number() throws(JSONFailure) -> JSONValue {
+        let start = position
+        _ = take(UInt8(ascii: "-"))
+        if take(UInt8(ascii: "0")) {
+        } else {
+            guard digits() else { throw failure(.syntax) }
+        }
+        if take(UInt8(ascii: ".")) { guard digits() else { throw failure(.syntax) } }
+        if take(UInt8(ascii: "e")) || take(UInt8(ascii: "E")) {
+            if !take(UInt8(ascii: "+")) { _ = take(UInt8(ascii: "-")) }
+            guard digits() else { throw failure(.syntax) }
+        }
+        guard position - start <= 64 else { throw failure(.syntax) }
+        return .number(String(decoding: bytes[start..<position], as: UTF8.self))
+    }
+
+    private mutating func digits() -> Bool {
+        let start = position
+        while let byte = peek, (0x30...0x39).contains(byte) { position += 1 }
+        return position > start
+    }
+
+    private mutating func string() throws(JSONFailure) -> String {
+        position += 1
+        var text: [UInt8] = []
+        var start = position
+        while true {
+            guard let byte = peek else { throw failure(.syntax) }
+            switch byte {
+            case UInt8(ascii: "\""):
+                text.append(contentsOf: bytes[start..<position])
+                position += 1
+                guard let valid = String(validating: text, as: UTF8.self) else { throw failure(.invalidUTF8) }
+                return valid
+            case UInt8(ascii: "\\"):
+                text.append(contentsOf: bytes[start..<position])
+                position += 1
+                try escape(into: &text)
+                start = position
+            case 0..<0x20: throw failure(.controlCharacter)
+            default: position += 1
+            }
+        }
+    }
+
+    private mutating func escape(into text: inout [UInt8]) throws(JSONFailure) {
+        guard let byte = peek else { throw failure(.syntax) }
+        position += 1
+        switch byte {
+        case UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "/"): text.append(byte)
+        case UInt8(ascii: "b"): text.append(0x08)
+        case UInt8(ascii: "f"): text.append(0x0C)
+        case UInt8(ascii: "n"): text.append(0x0A)
+        case UInt8(ascii: "r"): text.append(0x0D)
+        case UInt8(ascii: "t"): text.append(0x09)
+        case UInt8(ascii: "u"):
+            var code = UInt32(try hexadecimal())
+            if (0xD800..<0xDC00).contains(code) {
+                guard take(UInt8(ascii: "\\")), take(UInt8(ascii: "u")) else { throw failure(.loneSurrogate) }
+                let low = UInt32(try hexadecimal())
+                guard (0xDC00..<0xE000).contains(low) else { throw failure(.loneSurrogate) }
+                code = 0x10000 + (code - 0xD800) << 10 + (low - 0xDC00)
+            }
+            guard let scalar = Unicode.Scalar(code) else { throw failure(.loneSurrogate) }
+            text.append(contentsOf: Array(String(Character(scalar)).utf8))
+        default: throw failure(.syntax)
+        }
+    }
+
+    private mutating func hexadecimal() throws(JSONFailure) -> UInt16 {
+        var value: UInt16 = 0
+        for _ in 0..<4 {
+            guard let byte = peek, let digit = Character(Unicode.Scalar(byte)).hexDigitValue else {
+                throw failure(.syntax)
+            }
+            value = value << 4 | UInt16(digit)
+            position += 1
+        }
+        return value
+    }
+}

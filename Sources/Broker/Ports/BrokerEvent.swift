@@ -1,0 +1,32 @@
+/// Is something worth telling operators. The executable turns it into a log line and metrics; none carries a secret.
+///
+/// Tags are keyed pseudonyms (`IndexKind.logTag`), so that two lines of one session can be joined by whoever has the key
+/// (SEC-116).
+package enum BrokerEvent: Sendable {
+    case loginStarted(provider: ProviderName, client: ClientName)
+    case loginRefused(provider: ProviderName?, client: ClientName?, code: ProblemCode, detail: String)
+    case loginBurned(provider: ProviderName, client: ClientName)
+    case loginSucceeded(provider: ProviderName, client: ClientName, session: SessionHandle)
+    case exchangeReplayed(provider: ProviderName)
+    case exchangeFailed(provider: ProviderName, client: ClientName, failure: ProviderFailure)
+    case registrationStarted(provider: ProviderName, client: ClientName)
+    case registrationFinished(provider: ProviderName, client: ClientName, result: String)
+    case sessionEnded(reason: EndReason, count: Int)
+    case refreshed(provider: ProviderName, client: ClientName, session: SessionHandle)
+    case refreshFailed(provider: ProviderName, client: ClientName, session: SessionHandle, reason: String)
+    case refreshWaited(provider: ProviderName)
+    case rowDidNotOpen(kind: SealedKind, unknownKey: Bool)
+    case revocation(provider: ProviderName, result: String)
+    case logoutToken(provider: ProviderName, result: String)
+    case adminAction(actor: String, action: String)
+    case storeFailed(operation: StaticString, detail: String)
+}
+
+/// Is where events go.
+package struct EventSink: Sendable {
+    /// Takes one event; must not block.
+    package let emit: @Sendable (BrokerEvent) -> Void
+
+    /// Creates a sink from its closure.
+    package init(emit: @escaping @Sendable (BrokerEvent) -> Void) { self.emit = emit }
+}

@@ -1,0 +1,21 @@
+extension BrokerProblem {
+    /// Is the problem of a store that failed: 503, and the cookie stays.
+    package init(_ failure: StoreFailure) {
+        switch failure {
+        case .unavailable(let detail):
+            self.init(.storeUnavailable, privateDetail: detail, retryAfter: .seconds(2))
+        case .newerFormat:
+            self.init(.storeUnavailable, privateDetail: "a row of a newer format", retryAfter: .seconds(5))
+        }
+    }
+
+    /// Is the problem of a vault that failed. A row that does not open is the caller's use case's to judge.
+    package init(_ failure: VaultFailure) {
+        switch failure {
+        case .unknownKey(let id):
+            self.init(.storeUnavailable, privateDetail: "key \(id) is not in this ring", retryAfter: .seconds(5))
+        case .doesNotOpen: self.init(.internalError, privateDetail: "a sealed value does not open")
+        case .unavailable: self.init(.internalError, privateDetail: "a cryptographic operation failed")
+        }
+    }
+}

@@ -1,0 +1,59 @@
+/// Is one registration at a provider, as the domain sees it (DESIGN section 1).
+package struct ClientProfile: Sendable {
+    /// Who may start this client's logins (DESIGN section 2, flows A and B).
+    package enum LoginMode: String, Sendable { case broker, app, both }
+    /// How the app carries its session token.
+    package enum Transport: String, Sendable { case cookie, bearer }
+    /// Whether the provider takes PKCE from this client.
+    package enum PKCE: String, Sendable { case required, unsupported }
+
+    package var name: ClientName
+    package var login: LoginMode
+    package var transport: Transport
+    package var pkce: PKCE
+    /// The registered redirect URIs; the first is the default.
+    package var redirectURIs: [RedirectURI]
+    /// The scope asked for when a login names none, and the most it may name.
+    package var scope: [String]
+    /// Whether an OpenID nonce is sent and demanded.
+    package var nonce: Bool
+    /// Whether native SDK codes are taken (Google's serverAuthCode, Apple's authorizationCode).
+    package var nativeCode: Bool
+    /// Whether tokens the app already holds may be imported once (Clover's PartialOAuth).
+    package var importTokens: Bool
+    /// Where the hosted callback sends the browser (flow C), or nil when this client does not use it.
+    package var hostedCallbackTo: String?
+    /// The names that a login request may add to the authorization request.
+    package var allowedParameters: Set<String>
+    /// Callback parameters kept as unverified identity (Clover's `employee_id`).
+    package var callbackParameters: [String]
+    /// Zephr's social providers; empty for other kinds.
+    package var socialProviders: [String]
+    /// Zephr's platform (`ios`, `android`, `web`); nil for other kinds.
+    package var platform: String?
+    package var lifetimes: SessionLifetimes
+
+    package init(
+        name: ClientName, login: LoginMode = .broker, transport: Transport = .cookie, pkce: PKCE = .required,
+        redirectURIs: [RedirectURI], scope: [String] = [], nonce: Bool = false, nativeCode: Bool = false,
+        importTokens: Bool = false, hostedCallbackTo: String? = nil, allowedParameters: Set<String> = [],
+        callbackParameters: [String] = [], socialProviders: [String] = [], platform: String? = nil,
+        lifetimes: SessionLifetimes = SessionLifetimes()
+    ) {
+        self.name = name
+        self.login = login
+        self.transport = transport
+        self.pkce = pkce
+        self.redirectURIs = redirectURIs
+        self.scope = scope
+        self.nonce = nonce
+        self.nativeCode = nativeCode
+        self.importTokens = importTokens
+        self.hostedCallbackTo = hostedCallbackTo
+        self.allowedParameters = allowedParameters
+        self.callbackParameters = callbackParameters
+        self.socialProviders = socialProviders
+        self.platform = platform
+        self.lifetimes = lifetimes
+    }
+}

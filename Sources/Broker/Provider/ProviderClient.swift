@@ -1,0 +1,62 @@
+/// Is a provider as the use cases call it. Every provider starts logins; what else it can do is a further protocol, and
+/// a capability it lacks is a missing conformance, not a stub.
+///
+/// Implementations bound every call (5 s to connect, 15 s in all with the body, 1 MiB), follow no redirect, limit their
+/// concurrency and break the circuit per provider; they never log or throw a secret.
+package protocol ProviderClient: Sendable {
+    var profile: ProviderProfile { get }
+
+    /// Returns the URL to open for a login; may call discovery and PAR.
+    func startAuthorization(_ request: AuthorizationRequest) async throws(ProviderFailure) -> AuthorizationStart
+}
+
+/// Redeems codes: every kind but Zephr.
+package protocol CodeExchanging: ProviderClient {
+    /// Returns what the callback's `iss` has to be (RFC 9207).
+    func issuerExpectation() async throws(ProviderFailure) -> IssuerExpectation
+
+    /// Redeems a code with one token call (never retried here).
+    func redeem(_ grant: CodeGrant) async throws(ProviderFailure) -> TokenSet
+
+    /// Verifies the id_token and fetches the identity that the configuration names.
+    func identify(_ tokens: TokenSet, _ context: IdentityContext) async throws(ProviderFailure) -> ProviderIdentity
+}
+
+/// Refreshes tokens (RFC 6749 section 6 and its dialects).
+package protocol TokenRefreshing: ProviderClient {
+    /// Makes one refresh call. A member that the answer leaves out (refresh token, scope) is nil in the result.
+    func refresh(_ request: RefreshRequest) async throws(ProviderFailure) -> TokenSet
+
+    /// Checks a refreshed id_token, if there is one, against the session's issuer and subject (SEC-59).
+    func subjectOfRefreshed(_ tokens: TokenSet, client: ClientName) async throws(ProviderFailure) -> RefreshedSubject
+}
+
+/// Ends a grant at the provider (RFC 7009 and its dialects).
+package protocol TokenRevoking: ProviderClient {
+    /// Revokes refresh and access token; an unknown token counts as revoked.
+    func revoke(_ tokens: TokenSet, client: ClientName) async throws(ProviderFailure)
+}
+
+/// Imports tokens that an app already holds (Clover's PartialOAuth).
+package protocol TokenImporting: TokenRefreshing, CodeExchanging {}
+
+/// Verifies OIDC Back-Channel Logout tokens (SEC-66).
+package protocol LogoutTokenVerifying: ProviderClient {
+    /// Returns what a logout token names; throws `identityRejected` for any fault in it.
+    func verifyLogoutToken(_ token: Secret) async throws(ProviderFailure) -> LogoutNotice
+}
+
+/// Signs in by sessions of its own and completes partial registrations by a state key (Zephr, flow E).
+package protocol PartialRegistering: ProviderClient {
+    /// Asks whose a Zephr session is (`GET /blaize/account`); `rejected` when it is nobody's.
+    func account(of session: Secret) async throws(ProviderFailure) -> ProviderIdentity
+
+    /// Completes a registration with one call that is never retried.
+    func register(_ request: RegistrationRequest) async throws(ProviderFailure) -> RegistrationOutcome
+
+    /// Returns the attributes a registration needs, from the configuration or the provider's schema.
+    func registrationFields() async throws(ProviderFailure) -> [RegistrationField]
+
+    /// Ends a Zephr session.
+    func logOut(_ session: Secret) async throws(ProviderFailure)
+}

@@ -1,0 +1,22 @@
+/// Is what the domain knows of a configured provider. How it talks on the wire is `BrokerProviders`' matter.
+package struct ProviderProfile: Sendable {
+    package let name: ProviderName
+    package let kind: ProviderKind
+    /// What an app may write on its button.
+    package let displayName: String
+    /// The subject's namespace: the issuer where there is one, else the provider's name (SEC-33).
+    package let issuer: String
+    /// The clients, in the configuration's order; at least one.
+    package let clients: [ClientProfile]
+
+    package init(name: ProviderName, kind: ProviderKind, displayName: String, issuer: String, clients: [ClientProfile]) {
+        self.name = name
+        self.kind = kind
+        self.displayName = displayName
+        self.issuer = issuer
+        self.clients = clients
+    }
+
+    /// Returns the client of a name, or nil.
+    package func client(_ name: ClientName) -> ClientProfile? { clients.first { $0.name == name } }
+}

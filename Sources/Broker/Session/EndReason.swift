@@ -1,0 +1,16 @@
+/// Is why a session ended (DESIGN section 3.1): the complete list.
+package enum EndReason: String, Sendable, CaseIterable {
+    case loggedOut = "logged_out"
+    case loggedOutElsewhere = "logged_out_elsewhere"
+    case replaced
+    case idleExpired = "idle_expired"
+    case expired
+    case tokenExpired = "token_expired"
+    case grantRevoked = "grant_revoked"
+    case refreshLost = "refresh_lost"
+    case subjectChanged = "subject_changed"
+    case providerLogout = "provider_logout"
+    case admin
+    case sessionLimit = "session_limit"
+    case integrity
+}

@@ -1,0 +1,68 @@
+/// Is a session as stored. Handle and times are the only plain values; an ended one keeps no token column and stays 30
+/// days as a tombstone with its reason.
+package struct SessionRow: Sendable, Equatable {
+    /// SHA-256 of the session token: the key.
+    package var token: Digest
+    package var handle: SessionHandle
+    /// Index digest of (provider's issuer, subject).
+    package var subject: Digest
+    /// Index digest of (provider, client, subject): for the cap and for app lists.
+    package var subjectAndClient: Digest
+    /// Index digest of (issuer, sid), for Back-Channel Logout.
+    package var sid: Digest?
+    /// Index digest of the provider's name.
+    package var provider: Digest
+    /// Index digest of (provider, client).
+    package var client: Digest
+    package var createdAt: WallTime
+    package var lastUsedAt: WallTime
+    package var idleExpiresAt: WallTime
+    package var expiresAt: WallTime
+    /// When the access token dies; nil when unknown.
+    package var tokenExpiresAt: WallTime?
+    package var refreshable: Bool
+    /// Counts token sets: the compare-and-swap of a refresh (guarantee 2).
+    package var tokenVersion: Int64
+    /// Counts refresh claims.
+    package var fence: Int64
+    /// Until when a refresh claim stands.
+    package var claimUntil: WallTime?
+    package var endedAt: WallTime?
+    package var endReason: EndReason?
+    /// `SessionFacts`, sealed as `.session` for the row `token`.
+    package var facts: Sealed
+    /// `StoredTokens`, sealed as `.tokens` for the row `token`; nil once ended.
+    package var tokens: Sealed?
+
+    package init(
+        token: Digest, handle: SessionHandle, subject: Digest, subjectAndClient: Digest, sid: Digest?,
+        provider: Digest, client: Digest, createdAt: WallTime, lastUsedAt: WallTime, idleExpiresAt: WallTime,
+        expiresAt: WallTime, tokenExpiresAt: WallTime?, refreshable: Bool, tokenVersion: Int64 = 1, fence: Int64 = 0,
+        claimUntil: WallTime? = nil, endedAt: WallTime? = nil, endReason: EndReason? = nil, facts: Sealed,
+        tokens: Sealed?
+    ) {
+        self.token = token
+        self.handle = handle
+        self.subject = subject
+        self.subjectAndClient = subjectAndClient
+        self.sid = sid
+        self.provider = provider
+        self.client = client
+        self.createdAt = createdAt
+        self.lastUsedAt = lastUsedAt
+        self.idleExpiresAt = idleExpiresAt
+        self.expiresAt = expiresAt
+        self.tokenExpiresAt = tokenExpiresAt
+        self.refreshable = refreshable
+        self.tokenVersion = tokenVersion
+        self.fence = fence
+        self.claimUntil = claimUntil
+        self.endedAt = endedAt
+        self.endReason = endReason
+        self.facts = facts
+        self.tokens = tokens
+    }
+
+    /// Is whether the session lives at `now`.
+    package func isLive(at now: WallTime) -> Bool { endedAt == nil && now < idleExpiresAt && now < expiresAt }
+}

@@ -1,0 +1,16 @@
+/// Says what an index digest is over, so that equal values in different roles give different digests.
+package enum IndexKind: String, Sendable, CaseIterable {
+    case code
+    case handoff
+    case zephrSession
+    case stateKey
+    case registrationRequest
+    case subject
+    case subjectAndClient
+    case sid
+    case provider
+    case client
+    case logoutToken
+    case logTag
+    case importedTokens
+}

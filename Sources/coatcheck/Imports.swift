@@ -1,0 +1,4 @@
+import ArgumentParser
+import Yams
+import Hummingbird
+import AsyncHTTPClient

@@ -41,14 +41,14 @@ package struct ExchangeRow: Sendable, Equatable {
     /// Provider calls begun.
     package var attempts: Int
     package var createdAt: WallTime
-    /// When it was settled; replays are answered for 10 minutes from `createdAt`.
+    /// What came of it; replays are answered for 10 minutes from `createdAt`.
     package var outcome: Outcome
-    /// The login it took (its state digest), to be given back on release.
-    package var login: Digest?
+    /// The login or registration it took, to be given back on release.
+    package var gate: ExchangeGate
 
     package init(
         key: Digest, proof: Digest?, salt: [UInt8], keyID: String, fence: Int64 = 1, claimUntil: WallTime,
-        attempts: Int = 1, createdAt: WallTime, outcome: Outcome = .calling, login: Digest? = nil
+        attempts: Int = 1, createdAt: WallTime, outcome: Outcome = .calling, gate: ExchangeGate = .none
     ) {
         self.key = key
         self.proof = proof
@@ -59,6 +59,6 @@ package struct ExchangeRow: Sendable, Equatable {
         self.attempts = attempts
         self.createdAt = createdAt
         self.outcome = outcome
-        self.login = login
+        self.gate = gate
     }
 }

@@ -1,23 +1,27 @@
 /// Keeps exchanges: at most one provider call for one code (guarantee 1). Every change is one transaction whose
 /// conditions decide; nothing is read first and written later (SEC-124).
 package protocol ExchangeStore: Sendable {
-    /// Claims an exchange: inserts `row` (outcome `.calling`) and takes `gate`, unless a row of that key stands.
+    /// Claims an exchange: inserts `row` (outcome `.calling`) and takes `row.gate` (a pending, unexpired login → claimed by
+    /// this key; an open, unexpired registration → claimed), unless a row of that key stands.
     ///
     /// A standing row that is `.released`, has the same proof and fewer than `maximumAttempts` is claimed again: `calling`,
     /// fence + 1, attempts + 1, the gate taken again. A `.calling` one whose `claimUntil` is at or before `row.createdAt`
     /// becomes `.spent(.unknown)` and is returned so: its owner died, and nobody knows what the provider saw.
-    func claimExchange(_ row: ExchangeRow, gate: ExchangeGate, maximumAttempts: Int)
+    func claimExchange(_ row: ExchangeRow, maximumAttempts: Int)
         async throws(StoreFailure) -> ExchangeClaimResult
 
     /// Returns the exchange of a key; a lapsed `.calling` one is returned as it stands.
     func exchange(_ key: Digest) async throws(StoreFailure) -> ExchangeRow?
 
     /// Gives an exchange and its gate back (`.calling` with this fence → `.released`, login → pending, registration →
-    /// open, with `attempts` + 1 when `countingAttempt`); false when it was not this fence's.
+    /// open); false when it was not this fence's. Without `countingAttempt` the exchange's attempt is taken back
+    /// (`attempts` - 1): the provider saw nothing.
     func releaseExchange(_ key: Digest, fence: Int64, countingAttempt: Bool) async throws(StoreFailure) -> Bool
 
-    /// Settles an exchange without a session (`.calling` with this fence → `outcome`), closes its gate, and adds the
-    /// outbox rows; false when it was not this fence's (the outbox rows are added all the same: tokens exist).
+    /// Settles an exchange without a session (`.calling` with this fence → `outcome`), closes its gate (login → burned,
+    /// registration → closed), inserts `registration` when given (a Zephr partial), and adds the outbox rows. False when
+    /// it was not this fence's (the outbox rows are added all the same: tokens exist). One exception: the outcome
+    /// `.spent(.registrationRejected)` reopens a registration whose `attempts` is 0, and counts it: one resubmission.
     func settleExchange(_ key: Digest, fence: Int64, outcome: ExchangeRow.Outcome, outbox: [OutboxRow], registration: RegistrationRow?)
         async throws(StoreFailure) -> Bool
 

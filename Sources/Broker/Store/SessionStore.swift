@@ -53,18 +53,21 @@ package struct RefreshCommit: Sendable {
     package let token: Digest
     package let tokenVersion: Int64
     package let tokens: Sealed
+    /// The facts sealed anew, when the scope shrank; nil leaves them.
+    package let facts: Sealed?
     package let tokenExpiresAt: WallTime?
     package let refreshable: Bool
-    /// The lifetimes, shortened when the new refresh token dies sooner.
+    /// The new end of the session, when the new refresh token's life moves it; nil leaves it.
     package let expiresAt: WallTime?
 
     package init(
-        token: Digest, tokenVersion: Int64, tokens: Sealed, tokenExpiresAt: WallTime?, refreshable: Bool,
-        expiresAt: WallTime?
+        token: Digest, tokenVersion: Int64, tokens: Sealed, facts: Sealed?, tokenExpiresAt: WallTime?,
+        refreshable: Bool, expiresAt: WallTime?
     ) {
         self.token = token
         self.tokenVersion = tokenVersion
         self.tokens = tokens
+        self.facts = facts
         self.tokenExpiresAt = tokenExpiresAt
         self.refreshable = refreshable
         self.expiresAt = expiresAt

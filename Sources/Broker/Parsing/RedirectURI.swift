@@ -12,6 +12,15 @@ package struct RedirectURI: Sendable, Hashable {
     /// The path, from its first `/` (or from after the colon, for a scheme without an authority).
     package let path: String
 
+    /// Creates a redirect URI of a custom scheme that is known to be well formed.
+    init(unchecked text: String) {
+        self.text = text
+        scheme = ""
+        host = nil
+        port = nil
+        path = ""
+    }
+
     /// Parses a redirect URI, or returns nil when it is none.
     package init?(_ text: String) {
         guard text.utf8.count <= 2048, text.utf8.allSatisfy({ (0x21...0x7E).contains($0) }),

@@ -19,6 +19,8 @@ package struct ClientProfile: Sendable {
     package var nonce: Bool
     /// Whether native SDK codes are taken (Google's serverAuthCode, Apple's authorizationCode).
     package var nativeCode: Bool
+    /// How the redirect URI goes into a native code's token request: Google wants it empty, Apple wants none.
+    package var nativeRedirect: CodeGrant.RedirectParameter
     /// Whether tokens the app already holds may be imported once (Clover's PartialOAuth).
     package var importTokens: Bool
     /// Where the hosted callback sends the browser (flow C), or nil when this client does not use it.
@@ -35,7 +37,7 @@ package struct ClientProfile: Sendable {
 
     package init(
         name: ClientName, login: LoginMode = .broker, transport: Transport = .cookie, pkce: PKCE = .required,
-        redirectURIs: [RedirectURI], scope: [String] = [], nonce: Bool = false, nativeCode: Bool = false,
+        redirectURIs: [RedirectURI], scope: [String] = [], nonce: Bool = false, nativeCode: Bool = false, nativeRedirect: CodeGrant.RedirectParameter = .omitted,
         importTokens: Bool = false, hostedCallbackTo: String? = nil, allowedParameters: Set<String> = [],
         callbackParameters: [String] = [], socialProviders: [String] = [], platform: String? = nil,
         lifetimes: SessionLifetimes = SessionLifetimes()
@@ -48,6 +50,7 @@ package struct ClientProfile: Sendable {
         self.scope = scope
         self.nonce = nonce
         self.nativeCode = nativeCode
+        self.nativeRedirect = nativeRedirect
         self.importTokens = importTokens
         self.hostedCallbackTo = hostedCallbackTo
         self.allowedParameters = allowedParameters

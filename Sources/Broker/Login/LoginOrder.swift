@@ -1,0 +1,87 @@
+/// Is what a login may ask for, checked against its client's registration: nothing the app says reaches the provider
+/// unless the configuration allows it (SEC-07, SEC-08).
+struct LoginOrder: Sendable {
+    let redirectURI: RedirectURI
+    let scope: [String]
+    let appChallenge: String?
+    let socialProvider: String?
+    let parameters: [(name: String, value: String)]
+    let maximumAge: Int64?
+    let providerStarted: Bool
+
+    /// The names that only the broker sets.
+    private static let reserved: Set<String> = [
+        "client_id", "client_secret", "redirect_uri", "response_type", "response_mode", "scope", "state", "nonce",
+        "code_challenge", "code_challenge_method", "request", "request_uri",
+    ]
+
+    /// Is the standard order of a client: its first redirect URI and its whole scope.
+    init(standardFor client: ClientProfile, providerStarted: Bool) {
+        // A client has at least one redirect URI (checked at start-up); an impossible empty list yields a dead URI.
+        redirectURI = client.redirectURIs.first ?? RedirectURI(unchecked: "invalid:/")
+        scope = client.scope
+        appChallenge = nil
+        socialProvider = client.socialProviders.first
+        parameters = []
+        maximumAge = nil
+        self.providerStarted = providerStarted
+    }
+
+    init(_ input: StartLoginInput, kind: ProviderKind, client: ClientProfile) throws(BrokerProblem) {
+        var faults: [FieldFault] = []
+        let standard = LoginOrder(standardFor: client, providerStarted: false)
+        if let wanted = input.redirectURI {
+            let found = client.redirectURIs.first { $0.text == wanted }
+            if found == nil { faults.append(FieldFault("/redirect_uri", .notAllowed)) }
+            redirectURI = found ?? standard.redirectURI
+        } else {
+            redirectURI = standard.redirectURI
+        }
+        if let wanted = input.scope {
+            if !wanted.allSatisfy(client.scope.contains) { faults.append(FieldFault("/scope", .notAllowed)) }
+            scope = wanted
+        } else {
+            scope = client.scope
+        }
+        if let challenge = input.codeChallenge {
+            if client.pkce == .unsupported {
+                faults.append(FieldFault("/code_challenge", .notAllowed))
+            } else if !Base64URL.isToken(challenge, length: 43...43) {
+                faults.append(FieldFault("/code_challenge", .malformed))
+            }
+            if let method = input.codeChallengeMethod {
+                if method != "S256" { faults.append(FieldFault("/code_challenge_method", .notAllowed)) }
+            } else {
+                faults.append(FieldFault("/code_challenge_method", .required))
+            }
+        } else if input.codeChallengeMethod != nil {
+            faults.append(FieldFault("/code_challenge", .required))
+        }
+        appChallenge = input.codeChallenge
+        if kind == .zephr {
+            if let wanted = input.socialProvider {
+                if !client.socialProviders.contains(wanted) { faults.append(FieldFault("/social_provider", .notAllowed)) }
+            } else if client.socialProviders.count != 1 {
+                faults.append(FieldFault("/social_provider", .required))
+            }
+            socialProvider = input.socialProvider ?? client.socialProviders.first
+        } else {
+            if input.socialProvider != nil { faults.append(FieldFault("/social_provider", .notAllowed)) }
+            socialProvider = nil
+        }
+        for parameter in input.parameters {
+            let pointer = JSONPointer.make(["parameters", parameter.name])
+            if !client.allowedParameters.contains(parameter.name) || Self.reserved.contains(parameter.name) {
+                faults.append(FieldFault(pointer, .notAllowed))
+            } else if !parameter.value.unicodeScalars.allSatisfy({ $0.value >= 0x20 && $0.value != 0x7F }) {
+                faults.append(FieldFault(pointer, .malformed))
+            }
+        }
+        parameters = input.parameters
+        let age = input.parameters.first { $0.name == "max_age" }
+        maximumAge = age.flatMap { Int64($0.value) }
+        if age != nil, (maximumAge ?? -1) < 0 { faults.append(FieldFault("/parameters/max_age", .malformed)) }
+        providerStarted = false
+        guard faults.isEmpty else { throw BrokerProblem(.invalidRequest, errors: faults) }
+    }
+}

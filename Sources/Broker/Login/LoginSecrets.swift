@@ -1,0 +1,36 @@
+/// Is what a login keeps for its callback, sealed in its row.
+package struct LoginSecrets: Sendable {
+    package var provider: ProviderName
+    package var client: ClientName
+    package var redirectURI: String
+    /// The broker's own PKCE verifier; nil when the app holds it, or without PKCE.
+    package var verifier: Secret?
+    /// The app's challenge, when the app holds the verifier (SEC-03).
+    package var appChallenge: String?
+    package var nonce: Secret?
+    package var scope: [String]
+    package var issuer: IssuerExpectation
+    package var socialProvider: String?
+    /// `max_age` in seconds, when the login asked for it.
+    package var maximumAge: Int64?
+    /// Whether a provider-started arrival made it (flow D): a second such arrival does not make a third login.
+    package var providerStarted: Bool
+
+    package init(
+        provider: ProviderName, client: ClientName, redirectURI: String, verifier: Secret?, appChallenge: String?,
+        nonce: Secret?, scope: [String], issuer: IssuerExpectation, socialProvider: String?, maximumAge: Int64?,
+        providerStarted: Bool
+    ) {
+        self.provider = provider
+        self.client = client
+        self.redirectURI = redirectURI
+        self.verifier = verifier
+        self.appChallenge = appChallenge
+        self.nonce = nonce
+        self.scope = scope
+        self.issuer = issuer
+        self.socialProvider = socialProvider
+        self.maximumAge = maximumAge
+        self.providerStarted = providerStarted
+    }
+}

@@ -1,0 +1,103 @@
+/// Starts a login (flow A): mints state, verifier and nonce, asks the provider for the URL, stores the pending login.
+package struct StartLogin: Sendable {
+    private let context: BrokerContext
+
+    package init(_ context: BrokerContext) { self.context = context }
+
+    /// Starts a login that an app asked for.
+    package func start(_ input: StartLoginInput) async throws(BrokerProblem) -> StartedLogin {
+        guard let provider = context.providers[input.provider] else { throw BrokerProblem(.providerNotFound) }
+        let client = try Self.client(input.client, of: provider.profile)
+        guard client.login != .app else { throw BrokerProblem(.clientNotAllowed) }
+        let order = try LoginOrder(input, kind: provider.profile.kind, client: client)
+        return try await begin(order, at: provider, client: client, loginToken: input.loginToken)
+    }
+
+    /// Starts a login in place of an arrival that cannot make a session: flow D, or an exchange nobody knows the fate of.
+    func restart(
+        at provider: any ProviderClient, client: ClientProfile, loginToken: Secret?, providerStarted: Bool
+    ) async throws(BrokerProblem) -> StartedLogin {
+        let order = LoginOrder(standardFor: client, providerStarted: providerStarted)
+        return try await begin(order, at: provider, client: client, loginToken: loginToken)
+    }
+
+    /// Returns the named client, or the only one.
+    static func client(_ name: ClientName?, of profile: ProviderProfile) throws(BrokerProblem) -> ClientProfile {
+        if let name {
+            guard let client = profile.client(name) else {
+                throw BrokerProblem(.invalidRequest, errors: [FieldFault("/client", .notAllowed)])
+            }
+            return client
+        }
+        guard let only = profile.clients.first, profile.clients.count == 1 else {
+            throw BrokerProblem(.invalidRequest, errors: [FieldFault("/client", .required)])
+        }
+        return only
+    }
+
+    private func begin(
+        _ order: LoginOrder, at provider: any ProviderClient, client: ClientProfile, loginToken presented: Secret?
+    ) async throws(BrokerProblem) -> StartedLogin {
+        let now = context.clock.now()
+        let state: Secret
+        let verifier: Secret?
+        let nonce: Secret?
+        let fresh: Secret
+        let loginID: String
+        do {
+            state = try context.vault.randomToken()
+            verifier = client.pkce == .unsupported || order.appChallenge != nil ? nil : try context.vault.randomToken()
+            nonce = client.nonce ? try context.vault.randomToken() : nil
+            fresh = try context.vault.randomToken()
+            loginID = "lgn_" + Base64URL.encode(try context.vault.random(16))
+        } catch { throw BrokerProblem(error) }
+        let loginToken = try await joinedToken(presented, now: now) ?? fresh
+
+        let start: AuthorizationStart
+        do throws(ProviderFailure) {
+            start = try await provider.startAuthorization(
+                AuthorizationRequest(
+                    client: client.name, redirectURI: order.redirectURI, state: state, nonce: nonce,
+                    codeChallenge: order.appChallenge ?? verifier.map(context.vault.codeChallenge(of:)),
+                    scope: order.scope, parameters: order.parameters, socialProvider: order.socialProvider))
+        } catch { throw BrokerProblem(starting: error) }
+
+        let secrets = LoginSecrets(
+            provider: provider.profile.name, client: client.name, redirectURI: order.redirectURI.text,
+            verifier: verifier, appChallenge: order.appChallenge, nonce: nonce, scope: order.scope,
+            issuer: start.issuer, socialProvider: order.socialProvider, maximumAge: order.maximumAge,
+            providerStarted: order.providerStarted)
+        let expiresAt = now.advanced(by: context.settings.loginLifetime)
+        let stateDigest = context.vault.digest(state)
+        let insertion: LoginInsertion
+        do {
+            let row = LoginRow(
+                state: stateDigest, loginToken: context.vault.digest(loginToken), loginID: loginID, createdAt: now,
+                expiresAt: expiresAt, sealed: try context.vault.seal(secrets.record, as: .login, row: stateDigest))
+            insertion = try await context.store.insertLogin(row, limits: context.settings.loginLimits)
+        } catch let error as VaultFailure { throw BrokerProblem(error) } catch let error as StoreFailure {
+            throw BrokerProblem(error)
+        } catch { throw BrokerProblem(.internalError) }
+        switch insertion {
+        case .inserted: break
+        case .tooManyForToken, .tooManyPending:
+            throw BrokerProblem(
+                .rateLimited, detail: "Too many sign-ins are pending.", privateDetail: "\(insertion)",
+                retryAfter: .seconds(60))
+        }
+        context.events.emit(.loginStarted(provider: provider.profile.name, client: client.name))
+        return StartedLogin(
+            loginID: loginID, authorizationURL: start.url, state: state, expiresAt: expiresAt, loginToken: loginToken,
+            transport: client.transport)
+    }
+
+    /// Returns the presented login token when it belongs to a login that still waits, so that several logins of one
+    /// device share a starter; a token that the broker does not know is never adopted.
+    private func joinedToken(_ presented: Secret?, now: WallTime) async throws(BrokerProblem) -> Secret? {
+        guard let presented else { return nil }
+        do throws(StoreFailure) {
+            let pending = try await context.store.pendingLogins(loginToken: context.vault.digest(presented), now: now)
+            return pending.isEmpty ? nil : presented
+        } catch { throw BrokerProblem(error) }
+    }
+}

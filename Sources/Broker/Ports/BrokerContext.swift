@@ -1,0 +1,27 @@
+/// Is what every use case works with: the ports and the settings.
+package struct BrokerContext: Sendable {
+    package let clock: BrokerClock
+    package let spawner: Spawner
+    package let events: EventSink
+    package let vault: any Vault
+    package let store: any BrokerStore
+    package let providers: ProviderDirectory
+    package let cache: SessionCache
+    package let notices: SessionNotices
+    package let settings: BrokerSettings
+
+    package init(
+        clock: BrokerClock, spawner: Spawner, events: EventSink, vault: any Vault, store: any BrokerStore,
+        providers: ProviderDirectory, cache: SessionCache, notices: SessionNotices, settings: BrokerSettings
+    ) {
+        self.clock = clock
+        self.spawner = spawner
+        self.events = events
+        self.vault = vault
+        self.store = store
+        self.providers = providers
+        self.cache = cache
+        self.notices = notices
+        self.settings = settings
+    }
+}

@@ -1,0 +1,19 @@
+/// Is what the configuration says about the domain itself.
+package struct BrokerSettings: Sendable {
+    /// How long a login waits for its callback.
+    package var loginLifetime: Duration = .seconds(600)
+    package var loginLimits = LoginLimits()
+    package var sessionsPerSubjectAndClient = 50
+    /// How long the same starter gets the same session again.
+    package var replayWindow: Duration = .seconds(600)
+    /// How long an exchange's or refresh's claim stands; longer than any provider call by construction.
+    package var claimLifetime: Duration = .seconds(25)
+    /// How long a caller waits for another's exchange or refresh.
+    package var waiterPatience: Duration = .seconds(10)
+    package var handoffLifetime: Duration = .seconds(60)
+    package var registrationLifetime: Duration = .seconds(900)
+    /// Refresh this long before expiry, less up to 5 % jitter.
+    package var refreshMargin: Duration = .seconds(60)
+
+    package init() {}
+}

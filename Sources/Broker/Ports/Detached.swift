@@ -1,0 +1,52 @@
+import Synchronization
+
+/// Runs work that must not die with the request that wanted it: a code's exchange, a refresh.
+package enum Detached {
+    /// Spawns `work` and waits for its result; nil when the waiting task is cancelled first, and the work goes on.
+    package static func run<Value: Sendable>(
+        _ name: StaticString, on spawner: Spawner, _ work: @escaping @Sendable () async -> Value
+    ) async -> Value? {
+        let result = PendingResult<Value>()
+        spawner.spawn(name) { result.resolve(await work()) }
+        return await withTaskCancellationHandler {
+            await withCheckedContinuation { result.wait($0) }
+        } onCancel: {
+            result.resolve(nil)
+        }
+    }
+}
+
+/// Is a result that one side resolves once and the other waits for; the mutex guards both.
+private final class PendingResult<Value: Sendable>: Sendable {
+    private enum State {
+        case empty
+        case waiting(CheckedContinuation<Value?, Never>)
+        case resolved(Value?)
+    }
+
+    private let state = Mutex(State.empty)
+
+    func resolve(_ value: Value?) {
+        let waiter = state.withLock { state -> CheckedContinuation<Value?, Never>? in
+            switch state {
+            case .empty:
+                state = .resolved(value)
+                return nil
+            case .waiting(let continuation):
+                state = .resolved(nil)
+                return continuation
+            case .resolved: return nil
+            }
+        }
+        waiter?.resume(returning: value)
+    }
+
+    func wait(_ continuation: CheckedContinuation<Value?, Never>) {
+        let ready = state.withLock { state -> (Bool, Value?) in
+            if case .resolved(let value) = state { return (true, value) }
+            state = .waiting(continuation)
+            return (false, nil)
+        }
+        if ready.0 { continuation.resume(returning: ready.1) }
+    }
+}

@@ -1,0 +1,29 @@
+/// Is the configured providers by name.
+package struct ProviderDirectory: Sendable {
+    /// All of them, in the configuration's order.
+    package let all: [any ProviderClient]
+    private let byName: [ProviderName: any ProviderClient]
+    private let byRedirect: [String: (provider: ProviderName, client: ClientName)]
+
+    package init(_ clients: [any ProviderClient]) {
+        all = clients
+        byName = Dictionary(clients.map { ($0.profile.name, $0) }, uniquingKeysWith: { first, _ in first })
+        var redirects: [String: (provider: ProviderName, client: ClientName)] = [:]
+        for provider in clients.map(\.profile) {
+            for client in provider.clients {
+                for uri in client.redirectURIs where redirects[uri.text] == nil {
+                    redirects[uri.text] = (provider.name, client.name)
+                }
+            }
+        }
+        byRedirect = redirects
+    }
+
+    /// Returns the provider of a name, or nil.
+    package subscript(_ name: ProviderName) -> (any ProviderClient)? { byName[name] }
+
+    /// Returns who registered a redirect URI; the configuration lets only one client have each.
+    package func owner(ofRedirect target: String) -> (provider: ProviderName, client: ClientName)? {
+        byRedirect[target]
+    }
+}

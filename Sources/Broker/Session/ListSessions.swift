@@ -1,0 +1,70 @@
+/// Lists a user's own sessions: "your devices".
+package struct ListSessions: Sendable {
+    private let context: BrokerContext
+
+    package init(_ context: BrokerContext) { self.context = context }
+
+    /// Returns a page of the owner's live sessions, newest first; `invalid_request` for a cursor that is none.
+    package func list(
+        for owner: LiveSession, cursor: String?, limit: Int = 50
+    ) async throws(BrokerProblem) -> SessionPage {
+        try await page(.subject(owner.row.subject), current: owner.token, cursor: cursor, limit: limit)
+    }
+
+    /// Returns a page of what a selector names.
+    func page(
+        _ selector: SessionSelector, current: Digest?, cursor: String?, limit: Int
+    ) async throws(BrokerProblem) -> SessionPage {
+        var after: SessionCursor?
+        if let cursor {
+            guard let parsed = SessionCursor(text: cursor) else {
+                throw BrokerProblem(.invalidRequest, errors: [FieldFault("cursor", .malformed)])
+            }
+            after = parsed
+        }
+        let limit = min(max(limit, 1), 200)
+        let rows: [SessionRow]
+        do throws(StoreFailure) {
+            rows = try await context.store.sessions(
+                selector, after: after, limit: limit + 1, now: context.clock.now())
+        } catch { throw BrokerProblem(error) }
+        var items: [SessionPage.Item] = []
+        for row in rows.prefix(limit) {
+            // A row that this process cannot open is left out, not ended: listing judges nobody.
+            guard let bytes = try? context.vault.open(row.facts, as: .session, row: row.token),
+                let facts = try? SessionFacts(record: bytes)
+            else { continue }
+            items.append(SessionPage.Item(session: SessionView(row: row, facts: facts), current: row.token == current))
+        }
+        let last = rows.count > limit ? rows.prefix(limit).last : nil
+        return SessionPage(
+            items: items,
+            nextCursor: last.map { SessionCursor(createdAt: $0.createdAt, handle: $0.handle).text })
+    }
+}
+
+/// Is one page of a session list.
+package struct SessionPage: Sendable {
+    package struct Item: Sendable {
+        package let session: SessionView
+        /// Whether it is the session that asked.
+        package let current: Bool
+    }
+
+    package let items: [Item]
+    package let nextCursor: String?
+}
+
+extension SessionCursor {
+    /// The cursor as an opaque text. It holds a time and a handle, so there is nothing in it to protect.
+    package var text: String { Base64URL.encode(Array("\(createdAt.milliseconds).\(handle.text)".utf8)) }
+
+    /// Parses a cursor, or returns nil (SEC-98).
+    package init?(text: String) {
+        guard text.utf8.count <= 128, let bytes = Base64URL.decode(text),
+            let plain = String(validating: bytes, as: UTF8.self), let dot = plain.firstIndex(of: "."),
+            let time = Int64(plain[..<dot]), let handle = SessionHandle(String(plain[plain.index(after: dot)...]))
+        else { return nil }
+        self.init(createdAt: WallTime(milliseconds: time), handle: handle)
+    }
+}

@@ -1,0 +1,27 @@
+/// Is a session that has just been found alive.
+package struct LiveSession: Sendable {
+    /// SHA-256 of its token.
+    package let token: Digest
+    package let view: SessionView
+    /// The row it was read from, at most 5 s old.
+    package let row: SessionRow
+    package let facts: SessionFacts
+
+    package init(row: SessionRow, facts: SessionFacts) {
+        token = row.token
+        self.row = row
+        self.facts = facts
+        view = SessionView(row: row, facts: facts)
+    }
+}
+
+extension SessionView {
+    /// Is the view of a row and its opened facts.
+    package init(row: SessionRow, facts: SessionFacts) {
+        self.init(
+            handle: row.handle, provider: facts.provider, client: facts.client, subject: facts.subject,
+            identity: facts.identity, unverified: facts.unverified, scope: facts.scope, createdAt: row.createdAt,
+            lastUsedAt: row.lastUsedAt, idleExpiresAt: row.idleExpiresAt, expiresAt: row.expiresAt,
+            tokensExpireAt: row.tokenExpiresAt, refreshable: row.refreshable, device: facts.device)
+    }
+}

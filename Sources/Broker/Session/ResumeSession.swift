@@ -1,0 +1,91 @@
+/// Finds the session that a token opens: the hot path.
+package struct ResumeSession: Sendable {
+    private let context: BrokerContext
+
+    package init(_ context: BrokerContext) { self.context = context }
+
+    /// Returns the live session of a token without sliding its idle time; throws `session_required` for a token that the
+    /// broker never issued, `session_ended` with its reason, and `store_unavailable` when nobody can know.
+    package func resume(_ token: Secret) async throws(BrokerProblem) -> LiveSession {
+        guard Base64URL.isToken(token.reveal(), length: 43...43) else { throw BrokerProblem(.sessionRequired) }
+        return try await resume(context.vault.digest(token))
+    }
+
+    /// Returns the live session of a token digest.
+    package func resume(_ token: Digest) async throws(BrokerProblem) -> LiveSession {
+        let moment = context.clock.monotonic()
+        let cached = context.cache.lookUp(token, at: moment)
+        if let row = cached.row { return try live(row) }
+        let row: SessionRow?
+        do throws(StoreFailure) { row = try await context.store.session(token: token) } catch {
+            throw BrokerProblem(error)
+        }
+        guard let row else { throw BrokerProblem(.sessionRequired) }
+        let session = try live(row)
+        context.cache.insert(row, loadedAt: moment, generation: cached.generation)
+        return session
+    }
+
+    /// Returns the live session and slides its idle time: for what counts as use (relay, forward-auth, token exchange).
+    package func use(_ token: Secret) async throws(BrokerProblem) -> LiveSession {
+        let session = try await resume(token)
+        slide(session)
+        return session
+    }
+
+    private func slide(_ session: LiveSession) {
+        let now = context.clock.now()
+        let lifetimes = session.facts.lifetimes
+        guard now.since(session.row.lastUsedAt) >= SessionLimits.slideInterval(idle: lifetimes.idle) else { return }
+        let idleEnd = min(now.advanced(by: lifetimes.idle), session.row.expiresAt)
+        context.cache.update(session.token) { row in
+            row.lastUsedAt = max(row.lastUsedAt, now)
+            row.idleExpiresAt = max(row.idleExpiresAt, idleEnd)
+        }
+        let context = context
+        context.spawner.spawn("slide") {
+            do {
+                try await context.store.slideSession(
+                    token: session.token, lastUsedAt: now, idleExpiresAt: idleEnd)
+            } catch {
+                // The next use tries again; a slide that is missed once shortens nothing by more than 1 %.
+                context.events.emit(.storeFailed(operation: "slide", detail: "\(error)"))
+            }
+        }
+    }
+
+    private func live(_ row: SessionRow) throws(BrokerProblem) -> LiveSession {
+        if row.endedAt != nil { throw BrokerProblem(.sessionEnded, reason: row.endReason) }
+        if let reason = SessionLimits.lapse(of: row, at: context.clock.now()) {
+            end(row, reason)
+            throw BrokerProblem(.sessionEnded, reason: reason)
+        }
+        do {
+            let bytes = try context.vault.open(row.facts, as: .session, row: row.token)
+            return LiveSession(row: row, facts: try SessionFacts(record: bytes))
+        } catch VaultFailure.unknownKey(let id) {
+            context.events.emit(.rowDidNotOpen(kind: .session, unknownKey: true))
+            throw BrokerProblem(VaultFailure.unknownKey(id))
+        } catch VaultFailure.unavailable {
+            throw BrokerProblem(VaultFailure.unavailable)
+        } catch {
+            // Somebody changed the row, or moved a ciphertext into it (SEC-48): it ends here.
+            context.events.emit(.rowDidNotOpen(kind: .session, unknownKey: false))
+            end(row, .integrity)
+            throw BrokerProblem(.sessionEnded, reason: .integrity)
+        }
+    }
+
+    private func end(_ row: SessionRow, _ reason: EndReason) {
+        let context = context
+        context.cache.remove([row.token])
+        context.spawner.spawn("lapse") {
+            let now = context.clock.now()
+            do {
+                let ended = try await context.store.endSessions(.token(row.token), reason: reason, now: now)
+                if !ended.isEmpty { context.events.emit(.sessionEnded(reason: reason, count: ended.count)) }
+                context.notices.post(.ended(reason), to: row.token)
+            } catch { context.events.emit(.storeFailed(operation: "lapse", detail: "\(error)")) }
+        }
+    }
+}

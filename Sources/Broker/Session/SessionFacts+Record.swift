@@ -1,0 +1,31 @@
+extension SessionFacts {
+    private static let format: UInt8 = 1
+
+    /// The record to seal.
+    package var record: [UInt8] {
+        var writer = RecordWriter(format: Self.format)
+        writer.string(provider.text)
+        writer.string(client.text)
+        writer.string(subject)
+        writer.claims(identity)
+        writer.claims(unverified)
+        writer.strings(scope)
+        writer.optional(device)
+        writer.integer(lifetimes.idle.wholeMilliseconds)
+        writer.integer(lifetimes.absolute.wholeMilliseconds)
+        writer.optional(authenticatedAt)
+        return writer.bytes
+    }
+
+    /// Reads an opened record.
+    package init(record bytes: [UInt8]) throws(RecordReader.Malformed) {
+        var reader = try RecordReader(bytes, format: Self.format)
+        self.init(
+            provider: ProviderName(unchecked: try reader.string()), client: ClientName(unchecked: try reader.string()),
+            subject: try reader.string(), identity: try reader.claims(), unverified: try reader.claims(),
+            scope: try reader.strings(), device: try reader.optionalString(),
+            lifetimes: SessionLifetimes(
+                idle: .milliseconds(try reader.integer()), absolute: .milliseconds(try reader.integer())),
+            authenticatedAt: try reader.optionalInteger())
+    }
+}

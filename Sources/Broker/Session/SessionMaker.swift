@@ -1,0 +1,35 @@
+/// Makes a session row of a token set and an identity.
+struct SessionMaker: Sendable {
+    let context: BrokerContext
+
+    /// Returns the row and what the owner sees of it. The session token's digest is the row's key; the token itself is
+    /// stored nowhere.
+    func make(
+        token: Digest, tokens: TokenSet, identity: ProviderIdentity, profile: ProviderProfile, client: ClientProfile,
+        requestedScope: [String], device: String?, now: WallTime
+    ) throws(VaultFailure) -> LiveSession {
+        let vault = context.vault
+        let facts = SessionFacts(
+            provider: profile.name, client: client.name, subject: identity.subject, identity: identity.claims,
+            unverified: identity.unverified, scope: tokens.scope ?? [], device: device, lifetimes: client.lifetimes,
+            authenticatedAt: identity.authenticatedAt)
+        let refreshable = tokens.refreshToken != nil && context.providers[profile.name] is any TokenRefreshing
+        let stored = StoredTokens(provider: profile.name, client: client.name, tokens: tokens)
+        let row = SessionRow(
+            token: token, handle: SessionHandle(random: try vault.random(16)),
+            subject: vault.index(.subject, [profile.issuer, identity.subject]),
+            subjectAndClient: vault.index(
+                .subjectAndClient, [profile.name.text, client.name.text, identity.subject]),
+            sid: identity.sid.map { vault.index(.sid, [profile.issuer, $0]) },
+            provider: vault.index(.provider, [profile.name.text]),
+            client: vault.index(.client, [profile.name.text, client.name.text]), createdAt: now, lastUsedAt: now,
+            idleExpiresAt: min(
+                now.advanced(by: client.lifetimes.idle),
+                SessionLimits.end(created: now, client.lifetimes, tokens: tokens, refreshable: refreshable)),
+            expiresAt: SessionLimits.end(created: now, client.lifetimes, tokens: tokens, refreshable: refreshable),
+            tokenExpiresAt: tokens.expiresAt, refreshable: refreshable,
+            facts: try vault.seal(facts.record, as: .session, row: token),
+            tokens: try vault.seal(stored.record, as: .tokens, row: token))
+        return LiveSession(row: row, facts: facts)
+    }
+}

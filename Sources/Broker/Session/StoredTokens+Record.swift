@@ -1,0 +1,33 @@
+extension StoredTokens {
+    private static let format: UInt8 = 1
+
+    /// The record to seal.
+    package var record: [UInt8] {
+        var writer = RecordWriter(format: Self.format)
+        writer.string(provider.text)
+        writer.string(client.text)
+        writer.string(tokens.credential.rawValue)
+        writer.string(tokens.accessToken.reveal())
+        writer.optional(tokens.refreshToken)
+        writer.optional(tokens.idToken)
+        writer.optional(tokens.scope) { $0.strings($1) }
+        writer.optional(tokens.expiresAt)
+        writer.optional(tokens.refreshExpiresAt)
+        return writer.bytes
+    }
+
+    /// Reads an opened record.
+    package init(record bytes: [UInt8]) throws(RecordReader.Malformed) {
+        var reader = try RecordReader(bytes, format: Self.format)
+        let provider = ProviderName(unchecked: try reader.string())
+        let client = ClientName(unchecked: try reader.string())
+        guard let credential = TokenSet.Credential(rawValue: try reader.string()) else {
+            throw RecordReader.Malformed()
+        }
+        let tokens = TokenSet(
+            credential: credential, accessToken: try reader.secret(), refreshToken: try reader.optionalSecret(),
+            idToken: try reader.optionalSecret(), scope: try reader.flag() ? try reader.strings() : nil,
+            expiresAt: try reader.optionalTime(), refreshExpiresAt: try reader.optionalTime())
+        self.init(provider: provider, client: client, tokens: tokens)
+    }
+}

@@ -1,0 +1,13 @@
+/// Is a token set with the provider and client it belongs to, as sealed in a session or outbox row: the outbox outlives
+/// the session, so the record says by itself where to revoke.
+package struct StoredTokens: Sendable {
+    package var provider: ProviderName
+    package var client: ClientName
+    package var tokens: TokenSet
+
+    package init(provider: ProviderName, client: ClientName, tokens: TokenSet) {
+        self.provider = provider
+        self.client = client
+        self.tokens = tokens
+    }
+}

@@ -16,6 +16,9 @@ package struct FormPairs: Sendable, Equatable {
         case duplicate(String)
     }
 
+    /// Creates pairs that were parsed before.
+    init(unchecked pairs: [(name: String, value: String)]) { self.pairs = pairs }
+
     /// Parses the text; at most `maximumPairs` of them.
     package init(parsing text: some StringProtocol, maximumPairs: Int = 64) throws(Failure) {
         var pairs: [(name: String, value: String)] = []

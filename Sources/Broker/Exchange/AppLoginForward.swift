@@ -1,0 +1,135 @@
+/// Takes a login that the app started itself (flow B), and native SDK codes. The provider's check ties the verifier to the
+/// challenge; what the broker can check, it checks here.
+struct AppLoginForward: Sendable {
+    let context: BrokerContext
+
+    /// Returns the exchange for a bare code.
+    func plan(code input: ForwardCodeInput) async throws(BrokerProblem) -> ExchangePlan {
+        let (provider, client) = try who(input)
+        guard let code = input.code, !code.isEmpty else {
+            throw BrokerProblem(.invalidRequest, errors: [FieldFault("/code", .required)])
+        }
+        if client.nativeCode, input.codeVerifier == nil, input.redirectURI == nil {
+            return try native(code, provider, client, input)
+        }
+        guard client.login != .broker else { throw BrokerProblem(.clientNotAllowed) }
+        guard client.pkce == .required else {
+            // Without PKCE only the whole callback URL and the app's state show that this is its own login.
+            throw BrokerProblem(
+                .invalidRequest,
+                errors: [FieldFault("/callback_url", .required), FieldFault("/state", .required)].filter {
+                    $0.pointer != "/state" || input.state == nil
+                })
+        }
+        let verifier = try verifier(of: client, input)
+        let redirect = try redirect(input.redirectURI, client)
+        return try plan(code, provider, client, redirect: redirect, verifier: verifier, callback: [], input)
+    }
+
+    /// Returns the exchange for a whole callback URL.
+    func plan(_ callback: CallbackURL, _ input: ForwardCodeInput) async throws(BrokerProblem) -> ExchangePlan {
+        let (provider, client) = try who(input)
+        guard client.login != .broker else {
+            // An arrival without a state belongs to nobody (flow D); one with a state that the broker never made is forged.
+            guard callback.parameters["state"] == nil else { throw BrokerProblem(.stateMismatch) }
+            throw try await ProviderStarted(context: context).loginRequired(callback, input)
+        }
+        let redirect = try redirect(callback.target, client)
+        if let named = input.redirectURI, named != redirect {
+            throw BrokerProblem(.invalidRequest, errors: [FieldFault("/redirect_uri", .conflict)])
+        }
+        let verifier = try verifier(of: client, input)
+        if client.pkce == .unsupported, input.state == nil {
+            throw BrokerProblem(.invalidRequest, errors: [FieldFault("/state", .required)])
+        }
+        let states = (callback.parameters["state"], input.state)
+        switch states {
+        case (nil, nil) where client.pkce == .required: break
+        case (let sent?, let kept?) where context.vault.digest(Secret(sent)) == context.vault.digest(kept): break
+        default: throw try await ProviderStarted(context: context).loginRequired(callback, input)
+        }
+        guard let exchanging = provider as? any CodeExchanging else { throw BrokerProblem(.clientNotAllowed) }
+        let issuer: IssuerExpectation
+        do throws(ProviderFailure) { issuer = try await exchanging.issuerExpectation() } catch {
+            throw BrokerProblem(starting: error)
+        }
+        let code = callback.parameters["code"].flatMap { $0.isEmpty ? nil : Secret($0) }
+        let error = callback.parameters["error"]
+        try BrokerLoginForward.checkIssuer(callback.parameters, issuer, succeeded: code != nil && error == nil)
+        if let error { throw BrokerProblem(callbackError: error) }
+        guard let code else { throw try await ProviderStarted(context: context).loginRequired(callback, input) }
+        return try plan(
+            code, provider, client, redirect: redirect, verifier: verifier,
+            callback: BrokerLoginForward.extras(callback.parameters), input)
+    }
+
+    private func plan(
+        _ code: Secret, _ provider: any ProviderClient, _ client: ClientProfile, redirect: String, verifier: Secret?,
+        callback: [(name: String, value: String)], _ input: ForwardCodeInput
+    ) throws(BrokerProblem) -> ExchangePlan {
+        let key = context.vault.index(.code, [provider.profile.name.text, code.reveal()])
+        return ExchangePlan(
+            key: key, proof: try LoginToken.checked(input.loginToken) ?? verifier, gate: .none, provider: provider,
+            client: client,
+            call: .code(
+                CodeGrant(
+                    client: client.name, code: code, redirect: .uri(redirect), verifier: verifier,
+                    idempotencyKey: Base64URL.encode(key.bytes)),
+                IdentityContext(
+                    client: client.name, nonce: input.nonce.map { .exactly($0) } ?? .none, callback: callback,
+                    requestedScope: client.scope)),
+            device: input.device, presentedSession: input.presentedSession, loginToken: input.loginToken)
+    }
+
+    /// A code from a provider's own SDK (Google's serverAuthCode, Apple's authorizationCode): no verifier, no redirect
+    /// URI; the nonce in its place.
+    private func native(
+        _ code: Secret, _ provider: any ProviderClient, _ client: ClientProfile, _ input: ForwardCodeInput
+    ) throws(BrokerProblem) -> ExchangePlan {
+        var faults: [FieldFault] = []
+        if input.loginToken == nil { faults.append(FieldFault("/login_token", .required)) }
+        if client.nonce, input.nonce == nil { faults.append(FieldFault("/nonce", .required)) }
+        guard faults.isEmpty else { throw BrokerProblem(.invalidRequest, errors: faults) }
+        let key = context.vault.index(.code, [provider.profile.name.text, code.reveal()])
+        return ExchangePlan(
+            key: key, proof: try LoginToken.checked(input.loginToken), gate: .none, provider: provider, client: client,
+            call: .code(
+                CodeGrant(
+                    client: client.name, code: code, redirect: client.nativeRedirect, verifier: nil,
+                    idempotencyKey: Base64URL.encode(key.bytes)),
+                IdentityContext(
+                    client: client.name, nonce: input.nonce.map { .rawOrSHA256($0) } ?? .none, callback: [],
+                    requestedScope: client.scope)),
+            device: input.device, presentedSession: input.presentedSession, loginToken: input.loginToken)
+    }
+
+    private func who(_ input: ForwardCodeInput) throws(BrokerProblem) -> (any ProviderClient, ClientProfile) {
+        guard let name = input.provider else {
+            throw BrokerProblem(.invalidRequest, errors: [FieldFault("/provider", .required)])
+        }
+        guard let provider = context.providers[name] else { throw BrokerProblem(.providerNotFound) }
+        guard provider is any CodeExchanging else { throw BrokerProblem(.clientNotAllowed) }
+        return (provider, try StartLogin.client(input.client, of: provider.profile))
+    }
+
+    private func verifier(of client: ClientProfile, _ input: ForwardCodeInput) throws(BrokerProblem) -> Secret? {
+        switch (client.pkce, input.codeVerifier) {
+        case (.required, let verifier?):
+            try PKCE.checkVerifier(verifier)
+            return verifier
+        case (.required, nil):
+            throw BrokerProblem(.invalidRequest, errors: [FieldFault("/code_verifier", .required)])
+        case (.unsupported, nil): return nil
+        case (.unsupported, _?):
+            throw BrokerProblem(.invalidRequest, errors: [FieldFault("/code_verifier", .notAllowed)])
+        }
+    }
+
+    private func redirect(_ wanted: String?, _ client: ClientProfile) throws(BrokerProblem) -> String {
+        guard let wanted else { return client.redirectURIs.first?.text ?? "" }
+        guard client.redirectURIs.contains(where: { $0.text == wanted }) else {
+            throw BrokerProblem(.invalidCallback, privateDetail: "not a redirect URI of this client")
+        }
+        return wanted
+    }
+}

@@ -1,0 +1,121 @@
+/// Finishes a login that the broker started (flow A): the callback is checked against the pending login, in the order
+/// that gives an attacker least.
+struct BrokerLoginForward: Sendable {
+    let context: BrokerContext
+
+    /// Returns the exchange to run, or throws what is wrong with the callback. No provider is called here.
+    func plan(
+        target: String, parameters: FormPairs, login row: LoginRow, input: ForwardCodeInput
+    ) async throws(BrokerProblem) -> ExchangePlan {
+        let secrets = try open(row)
+        guard let provider = context.providers[secrets.provider],
+            let client = provider.profile.client(secrets.client)
+        else { throw BrokerProblem(.clientNotAllowed, privateDetail: "the login's client is configured no more") }
+        if input.provider.map({ $0 != secrets.provider }) ?? false {
+            throw BrokerProblem(.stateMismatch, privateDetail: "another provider's login")
+        }
+        if input.client.map({ $0 != secrets.client }) ?? false {
+            throw BrokerProblem(.stateMismatch, privateDetail: "another client's login")
+        }
+        guard target == secrets.redirectURI else {
+            throw BrokerProblem(.invalidCallback, privateDetail: "not the login's redirect URI")
+        }
+        let code = parameters["code"].flatMap { $0.isEmpty ? nil : Secret($0) }
+        let key = code.map { context.vault.index(.code, [secrets.provider.text, $0.reveal()]) }
+        try await checkStarter(row, secrets, key: key, loginToken: input.loginToken)
+        if row.status != .pending {
+            // Used: only the very exchange that used it may be asked for again.
+            guard let key, row.exchange == key else { throw BrokerProblem(.stateMismatch) }
+        } else if row.expiresAt <= context.clock.now() {
+            throw BrokerProblem(.loginExpired)
+        }
+        try Self.checkIssuer(parameters, secrets.issuer, succeeded: code != nil && parameters["error"] == nil)
+        if let error = parameters["error"] ?? parameters["error_code"] ?? parameters["denied"].map({ _ in "access_denied" }) {
+            _ = await burn(row, secrets)
+            throw BrokerProblem(callbackError: error)
+        }
+        guard let code, let key else { throw BrokerProblem(.invalidCallback, privateDetail: "a callback without a code") }
+        let verifier = try checkVerifier(secrets, input)
+        if let state = input.state, context.vault.digest(state) != row.state {
+            throw BrokerProblem(.stateMismatch)
+        }
+        return ExchangePlan(
+            key: key, proof: input.loginToken, gate: .login(row.state), provider: provider, client: client,
+            call: .code(
+                CodeGrant(
+                    client: client.name, code: code, redirect: .uri(secrets.redirectURI), verifier: verifier,
+                    idempotencyKey: Base64URL.encode(key.bytes)),
+                IdentityContext(
+                    client: client.name, nonce: secrets.nonce.map { .exactly($0) } ?? .none,
+                    callback: Self.extras(parameters), requestedScope: secrets.scope,
+                    maximumAge: secrets.maximumAge)),
+            device: input.device, presentedSession: input.presentedSession, loginToken: input.loginToken)
+    }
+
+    /// Returns a callback's parameters without those that the protocol itself uses.
+    static func extras(_ parameters: FormPairs) -> [(name: String, value: String)] {
+        let protocolNames: Set<String> = ["code", "state", "iss", "error", "error_description", "error_uri", "scope", "session_state"]
+        return parameters.pairs.filter { !protocolNames.contains($0.name) }
+    }
+
+    /// Checks `iss` (RFC 9207): equal wherever it appears, present on success where it was promised (SEC-09).
+    static func checkIssuer(
+        _ parameters: FormPairs, _ expected: IssuerExpectation, succeeded: Bool
+    ) throws(BrokerProblem) {
+        if let issuer = parameters["iss"] {
+            guard issuer == expected.issuer else { throw BrokerProblem(.issuerMismatch) }
+        } else if expected.demanded && succeeded {
+            throw BrokerProblem(.issuerMismatch, privateDetail: "no iss where it was promised")
+        }
+    }
+
+    func open(_ row: LoginRow) throws(BrokerProblem) -> LoginSecrets {
+        do {
+            return try LoginSecrets(record: try context.vault.open(row.sealed, as: .login, row: row.state))
+        } catch VaultFailure.unknownKey(let id) {
+            throw BrokerProblem(VaultFailure.unknownKey(id))
+        } catch {
+            context.events.emit(.rowDidNotOpen(kind: .login, unknownKey: false))
+            throw BrokerProblem(.stateMismatch, privateDetail: "a login row does not open")
+        }
+    }
+
+    /// Only who started a login may finish it; anybody else burns it (SEC-05).
+    private func checkStarter(
+        _ row: LoginRow, _ secrets: LoginSecrets, key: Digest?, loginToken: Secret?
+    ) async throws(BrokerProblem) {
+        if let loginToken, context.vault.digest(loginToken) == row.loginToken { return }
+        if row.status == .pending {
+            if await burn(row, secrets) { throw BrokerProblem(.loginNotYours) }
+        }
+        // Used by its starter already: the code is gone, and this is somebody else.
+        throw BrokerProblem(row.exchange != nil && row.exchange == key ? .codeAlreadyUsed : .loginNotYours)
+    }
+
+    private func burn(_ row: LoginRow, _ secrets: LoginSecrets) async -> Bool {
+        do {
+            let burned = try await context.store.burnLogin(state: row.state)
+            if burned { context.events.emit(.loginBurned(provider: secrets.provider, client: secrets.client)) }
+            return burned
+        } catch {
+            context.events.emit(.storeFailed(operation: "burnLogin", detail: "\(error)"))
+            return false
+        }
+    }
+
+    /// Returns the verifier to redeem with: the broker's own, or the app's after the broker's own check (SEC-03).
+    private func checkVerifier(_ secrets: LoginSecrets, _ input: ForwardCodeInput) throws(BrokerProblem) -> Secret? {
+        guard let challenge = secrets.appChallenge else {
+            guard input.codeVerifier == nil else {
+                throw BrokerProblem(.invalidRequest, errors: [FieldFault("/code_verifier", .notAllowed)])
+            }
+            return secrets.verifier
+        }
+        guard let verifier = input.codeVerifier else {
+            throw BrokerProblem(.invalidRequest, errors: [FieldFault("/code_verifier", .required)])
+        }
+        try PKCE.checkVerifier(verifier)
+        guard context.vault.codeChallenge(of: verifier) == challenge else { throw BrokerProblem(.verifierMismatch) }
+        return verifier
+    }
+}

@@ -1,0 +1,282 @@
+/// Owns one claimed exchange: makes the provider call and settles the row, whatever happens to the request.
+struct ExchangeCaller: Sendable {
+    let context: BrokerContext
+    let plan: ExchangePlan
+    let row: ExchangeRow
+
+    private var profile: ProviderProfile { plan.provider.profile }
+
+    /// Calls and settles; the result is the starter's answer.
+    func call() async -> Result<SignInOutcome, BrokerProblem> {
+        do throws(BrokerProblem) { return .success(try await perform()) } catch {
+            context.events.emit(
+                .loginRefused(
+                    provider: profile.name, client: plan.client.name, code: error.code,
+                    detail: error.privateDetail ?? ""))
+            return .failure(error)
+        }
+    }
+
+    private func perform() async throws(BrokerProblem) -> SignInOutcome {
+        switch plan.call {
+        case .code(let grant, let identity): return try await redeem(grant, identity)
+        case .zephrSession(let session): return try await takeOver(session)
+        case .zephrPartial(let stateKey, let identifier): return try await hold(stateKey, identifier)
+        case .register(let request): return try await register(request)
+        case .importTokens(let tokens): return try await importTokens(tokens)
+        }
+    }
+
+    // MARK: The calls
+
+    private func redeem(_ grant: CodeGrant, _ identity: IdentityContext) async throws(BrokerProblem) -> SignInOutcome {
+        guard let provider = plan.provider as? any CodeExchanging else {
+            throw await settle(.providerError, because: .unusable(detail: "this kind redeems no codes"))
+        }
+        let tokens: TokenSet
+        do throws(ProviderFailure) { tokens = try await provider.redeem(grant) } catch {
+            throw await settle(failureOfSingleUse: error)
+        }
+        let who: ProviderIdentity
+        do throws(ProviderFailure) { who = try await provider.identify(tokens, identity) } catch {
+            throw await settle(identityFailure: error, tokens)
+        }
+        return try await complete(tokens, who, identity.requestedScope)
+    }
+
+    private func takeOver(_ session: Secret) async throws(BrokerProblem) -> SignInOutcome {
+        guard let provider = plan.provider as? any PartialRegistering else {
+            throw await settle(.providerError, because: .unusable(detail: "this kind has no sessions of its own"))
+        }
+        let identity: ProviderIdentity
+        do throws(ProviderFailure) { identity = try await provider.account(of: session) } catch {
+            // Asking whose a session is uses nothing up: a lost answer may be asked for again.
+            if case .lost(let detail) = error {
+                throw await release(.retryable(status: 0, retryAfter: nil, detail: detail), counting: true)
+            }
+            throw await settle(failureOfSingleUse: error)
+        }
+        return try await complete(TokenSet(credential: .zephrCookie, accessToken: session), identity, [])
+    }
+
+    private func hold(_ stateKey: Secret, _ identifier: String?) async throws(BrokerProblem) -> SignInOutcome {
+        guard let provider = plan.provider as? any PartialRegistering else {
+            throw await settle(.providerError, because: .unusable(detail: "this kind has no registrations"))
+        }
+        let fields: [RegistrationField]
+        do throws(ProviderFailure) { fields = try await provider.registrationFields() } catch {
+            // Nothing was used up; the callback can be forwarded again.
+            throw await release(error, counting: false)
+        }
+        let now = context.clock.now()
+        let secrets = RegistrationSecrets(
+            provider: profile.name, client: plan.client.name, stateKey: stateKey, identifier: identifier,
+            fields: fields, device: plan.device)
+        let key = context.vault.index(.stateKey, [profile.name.text, stateKey.reveal()])
+        let expiresAt = now.advanced(by: context.settings.registrationLifetime)
+        do {
+            let registration = RegistrationRow(
+                key: key, loginToken: plan.proof.map(context.vault.digest), createdAt: now, expiresAt: expiresAt,
+                sealed: try context.vault.seal(secrets.record, as: .registration, row: key))
+            guard
+                try await context.store.settleExchange(
+                    row.key, fence: row.fence, outcome: .registration(key), outbox: [], registration: registration)
+            else { throw BrokerProblem(.providerUnavailable, retry: "new_login", retryAfter: .seconds(1)) }
+        } catch { throw BrokerProblem(storing: error) }
+        context.events.emit(.registrationStarted(provider: profile.name, client: plan.client.name))
+        return .registrationRequired(secrets.view(expiresAt: expiresAt))
+    }
+
+    private func register(_ request: RegistrationRequest) async throws(BrokerProblem) -> SignInOutcome {
+        guard let provider = plan.provider as? any PartialRegistering else {
+            throw await settle(.providerError, because: .unusable(detail: "this kind has no registrations"))
+        }
+        let outcome: RegistrationOutcome
+        do throws(ProviderFailure) { outcome = try await provider.register(request) } catch {
+            throw await settle(failureOfSingleUse: error)
+        }
+        switch outcome {
+        case .registered(let session, let expiresAt):
+            let tokens = TokenSet(credential: .zephrCookie, accessToken: session, expiresAt: expiresAt)
+            let who: ProviderIdentity
+            do throws(ProviderFailure) { who = try await provider.account(of: session) } catch {
+                throw await settle(identityFailure: error, tokens)
+            }
+            return try await complete(tokens, who, [])
+        case .badAttributes: throw await settle(.registrationRejected, result: "bad_attributes")
+        case .userExists: throw await settle(.registrationUserExists, result: "user_exists")
+        case .emailDomainDenied: throw await settle(.registrationDomainDenied, result: "email_domain_denied")
+        case .stateInvalid: throw await settle(.registrationKeyExpired, result: "state_invalid")
+        case .rateLimited(let retryAfter):
+            throw await release(
+                .retryable(status: 429, retryAfter: retryAfter ?? .seconds(30), detail: "register"), counting: true)
+        }
+    }
+
+    private func importTokens(_ imported: ImportedTokens) async throws(BrokerProblem) -> SignInOutcome {
+        guard let provider = plan.provider as? any TokenImporting else {
+            throw await settle(.providerError, because: .unusable(detail: "this kind imports no tokens"))
+        }
+        let tokens: TokenSet
+        do throws(ProviderFailure) {
+            tokens = try await provider.refresh(
+                RefreshRequest(
+                    client: plan.client.name, refreshToken: imported.refreshToken, accessToken: imported.accessToken,
+                    idempotencyKey: Base64URL.encode(row.key.bytes)))
+        } catch { throw await settle(failureOfSingleUse: error) }
+        let hints = imported.merchantID.map { [(name: "merchant_id", value: $0)] } ?? []
+        let who: ProviderIdentity
+        do throws(ProviderFailure) {
+            who = try await provider.identify(
+                tokens, IdentityContext(client: plan.client.name, nonce: .none, callback: hints, requestedScope: []))
+        } catch { throw await settle(identityFailure: error, tokens) }
+        return try await complete(tokens, who, [])
+    }
+
+    // MARK: Settling
+
+    /// Stores the session; only after that does anybody get its token (guarantee 4).
+    private func complete(
+        _ tokens: TokenSet, _ identity: ProviderIdentity, _ requestedScope: [String]
+    ) async throws(BrokerProblem) -> SignInOutcome {
+        let now = context.clock.now()
+        let token: Secret
+        let live: LiveSession
+        do throws(VaultFailure) {
+            // Without a proof nobody could ask for a replay: the token is derived from fresh randomness instead.
+            let proof: Secret
+            if let starter = plan.proof { proof = starter } else { proof = try context.vault.randomToken() }
+            token = try context.vault.sessionToken(keyID: row.keyID, salt: row.salt, proof: proof)
+            live = try SessionMaker(context: context).make(
+                token: context.vault.digest(token), tokens: tokens, identity: identity, profile: profile,
+                client: plan.client, requestedScope: requestedScope, device: plan.device, now: now)
+        } catch { throw await settle(.providerError, because: .unusable(detail: "sealing: \(error)"), revoking: tokens) }
+        let replacing = plan.presentedSession.map(context.vault.digest)
+        let ended: EndedSessions
+        switch await store(live, replacing: replacing) {
+        case .stored(let others): ended = others
+        case .takenAway:
+            // The claim lapsed and somebody declared the exchange lost: these tokens belong to nobody.
+            throw await settle(.unknown, because: .lost(detail: "the claim lapsed"), revoking: tokens)
+        case .unreachable:
+            // It may have been written after all, so nothing is revoked; if not, the row lapses by itself.
+            throw BrokerProblem(
+                .storeUnavailable, privateDetail: "the session could not be stored", retry: "new_login",
+                retryAfter: .seconds(2))
+        }
+        let ending = EndSession(context)
+        ending.announce(ended.replaced, .replaced)
+        ending.announce(ended.beyondLimit, .sessionLimit)
+        context.events.emit(
+            .loginSucceeded(provider: profile.name, client: plan.client.name, session: live.view.handle))
+        if case .register = plan.call {
+            context.events.emit(
+                .registrationFinished(provider: profile.name, client: plan.client.name, result: "registered"))
+        }
+        return .signedIn(SignedIn(session: live.view, token: token, transport: plan.client.transport))
+    }
+
+    private enum Storing {
+        case stored(EndedSessions), takenAway, unreachable
+    }
+
+    /// Writes the session, trying again for as long as the claim stands: the code is used up and must not be lost to a
+    /// store that blinked. A write whose answer was lost is found by reading the row.
+    private func store(_ live: LiveSession, replacing: Digest?) async -> Storing {
+        let end = context.clock.monotonic() + .seconds(5)
+        var pause = Duration.milliseconds(50)
+        while true {
+            do {
+                if let ended = try await context.store.completeExchange(
+                    row.key, fence: row.fence, session: live.row, replacing: replacing,
+                    sessionLimit: context.settings.sessionsPerSubjectAndClient)
+                {
+                    return .stored(ended)
+                }
+                let standing = try await context.store.exchange(row.key)
+                return standing?.outcome == .session(live.token) ? .stored(EndedSessions()) : .takenAway
+            } catch {
+                context.events.emit(.storeFailed(operation: "completeExchange", detail: "\(error)"))
+                guard context.clock.monotonic() < end else { return .unreachable }
+                try? await context.clock.sleep(pause)
+                pause = min(pause * 2, .milliseconds(800))
+            }
+        }
+    }
+
+    /// Settles or releases by the failure table of DESIGN section 4.1, for a call with a single-use secret in it.
+    private func settle(failureOfSingleUse failure: ProviderFailure) async -> BrokerProblem {
+        switch failure {
+        case .notSent: return await release(failure, counting: false)
+        case .retryable: return await release(failure, counting: true)
+        case .rejected: return await settle(.rejected, because: failure)
+        case .unusable: return await settle(.providerError, because: failure)
+        case .identityRejected: return await settle(.identityRejected, because: failure)
+        case .lost: return await settle(.unknown, because: failure)
+        }
+    }
+
+    /// Spends the exchange after its tokens came and the identity did not; the tokens go to the revocation outbox.
+    private func settle(identityFailure failure: ProviderFailure, _ tokens: TokenSet) async -> BrokerProblem {
+        let reason: ExchangeRow.SpentReason
+        if case .identityRejected = failure { reason = .identityRejected } else { reason = .providerError }
+        return await settle(reason, because: failure, revoking: tokens)
+    }
+
+    private func settle(
+        _ reason: ExchangeRow.SpentReason, because failure: ProviderFailure, revoking tokens: TokenSet? = nil
+    ) async -> BrokerProblem {
+        context.events.emit(
+            .exchangeFailed(provider: profile.name, client: plan.client.name, failure: failure))
+        do {
+            let outbox = try tokens.map { [try outboxRow($0)] } ?? []
+            _ = try await context.store.settleExchange(
+                row.key, fence: row.fence, outcome: .spent(reason), outbox: outbox, registration: nil)
+        } catch { return BrokerProblem(storing: error) }
+        var problem = BrokerProblem(spent: reason)
+        problem.privateDetail = failure.detail
+        return problem
+    }
+
+    private func settle(_ reason: ExchangeRow.SpentReason, result: String) async -> BrokerProblem {
+        context.events.emit(
+            .registrationFinished(provider: profile.name, client: plan.client.name, result: result))
+        do {
+            _ = try await context.store.settleExchange(
+                row.key, fence: row.fence, outcome: .spent(reason), outbox: [], registration: nil)
+        } catch { return BrokerProblem(storing: error) }
+        return BrokerProblem(spent: reason)
+    }
+
+    private func release(_ failure: ProviderFailure, counting: Bool) async -> BrokerProblem {
+        context.events.emit(
+            .exchangeFailed(provider: profile.name, client: plan.client.name, failure: failure))
+        do {
+            _ = try await context.store.releaseExchange(row.key, fence: row.fence, countingAttempt: counting)
+        } catch { return BrokerProblem(storing: error) }
+        var problem = BrokerProblem(starting: failure)
+        if counting, row.attempts >= ExchangeRunner.maximumAttempts { problem.retry = "new_login" }
+        return problem
+    }
+
+    private func outboxRow(_ tokens: TokenSet) throws(VaultFailure) -> OutboxRow {
+        let now = context.clock.now()
+        let stored = StoredTokens(provider: profile.name, client: plan.client.name, tokens: tokens)
+        return OutboxRow(
+            id: context.vault.digest(try context.vault.random(32)), boundTo: row.key,
+            tokens: try context.vault.seal(stored.record, as: .tokens, row: row.key), createdAt: now,
+            nextAttemptAt: now)
+    }
+}
+
+extension BrokerProblem {
+    /// Is the problem of a write that may throw the store's, the vault's or our own failure.
+    init(storing error: any Error) {
+        switch error {
+        case let problem as BrokerProblem: self = problem
+        case let failure as StoreFailure: self.init(failure)
+        case let failure as VaultFailure: self.init(failure)
+        default: self.init(.internalError)
+        }
+    }
+}

@@ -1,0 +1,75 @@
+/// Repeats a settled exchange's outcome to its own starter, without a provider call.
+struct ExchangeReplay: Sendable {
+    let context: BrokerContext
+
+    /// Returns or throws what the first forward got.
+    func answer(_ plan: ExchangePlan, _ row: ExchangeRow) async throws(BrokerProblem) -> SignInOutcome {
+        context.events.emit(.exchangeReplayed(provider: plan.provider.profile.name))
+        switch row.outcome {
+        case .session(let digest): return .signedIn(try await session(digest, plan, row))
+        case .registration(let key): return .registrationRequired(try await registration(key, plan))
+        case .released:
+            // Claimable again until its attempts are used up; then only a new login helps.
+            throw BrokerProblem(.providerUnavailable, retry: "new_login", retryAfter: .seconds(5))
+        case .spent(.unknown): throw try await loginRequired(plan)
+        case .spent(let reason): throw BrokerProblem(spent: reason)
+        case .calling: throw BrokerProblem(.providerUnavailable, retryAfter: .seconds(1))
+        }
+    }
+
+    /// Derives the session token again from the row's salt and the starter's proof, and answers only if it is the living
+    /// session's.
+    private func session(
+        _ digest: Digest, _ plan: ExchangePlan, _ row: ExchangeRow
+    ) async throws(BrokerProblem) -> SignedIn {
+        guard let proof = plan.proof,
+            context.clock.now().since(row.createdAt) <= context.settings.replayWindow
+        else { throw BrokerProblem(.codeAlreadyUsed) }
+        let token: Secret
+        do throws(VaultFailure) {
+            token = try context.vault.sessionToken(keyID: row.keyID, salt: row.salt, proof: proof)
+        } catch { throw BrokerProblem(error) }
+        guard context.vault.digest(token) == digest else { throw BrokerProblem(.codeAlreadyUsed) }
+        do throws(BrokerProblem) {
+            let live = try await ResumeSession(context).resume(digest)
+            return SignedIn(session: live.view, token: token, transport: plan.client.transport)
+        } catch {
+            switch error.code {
+            case .sessionEnded, .sessionRequired: throw BrokerProblem(.codeAlreadyUsed)
+            default: throw error
+            }
+        }
+    }
+
+    private func registration(_ key: Digest, _ plan: ExchangePlan) async throws(BrokerProblem) -> RegistrationView {
+        let row: RegistrationRow?
+        do throws(StoreFailure) { row = try await context.store.registration(key) } catch { throw BrokerProblem(error) }
+        guard let row, row.status == .open, context.clock.now() < row.expiresAt else {
+            throw BrokerProblem(.stateKeyExpired)
+        }
+        return try RegistrationSecrets.open(row, context.vault).view(expiresAt: row.expiresAt)
+    }
+
+    /// Nobody knows what the provider made of the code: the app gets a fresh login to go on with.
+    private func loginRequired(_ plan: ExchangePlan) async throws(BrokerProblem) -> BrokerProblem {
+        let login = try await StartLogin(context).restart(
+            at: plan.provider, client: plan.client, loginToken: plan.loginToken, providerStarted: false)
+        return BrokerProblem(.loginRequired, login: login)
+    }
+}
+
+extension BrokerProblem {
+    /// Is the answer that a used-up exchange gives again and again.
+    init(spent reason: ExchangeRow.SpentReason) {
+        switch reason {
+        case .rejected: self.init(.codeRejected)
+        case .providerError: self.init(.providerError)
+        case .identityRejected: self.init(.identityRejected)
+        case .unknown: self.init(.providerUnavailable, retry: "new_login", retryAfter: .seconds(1))
+        case .registrationUserExists: self.init(.userAlreadyExists)
+        case .registrationDomainDenied: self.init(.emailDomainDenied)
+        case .registrationRejected: self.init(.registrationRejected)
+        case .registrationKeyExpired: self.init(.stateKeyExpired)
+        }
+    }
+}

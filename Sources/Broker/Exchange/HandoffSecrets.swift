@@ -1,0 +1,34 @@
+/// Is what a hosted callback brought, kept sealed for the app to fetch (flow C). It lies in a registration row under the
+/// handoff's digest; a handoff is used once because its exchange is.
+struct HandoffSecrets: Sendable {
+    /// The login's state digest.
+    var login: Digest
+    var target: String
+    var parameters: [(name: String, value: String)]
+
+    private static let format: UInt8 = 2
+
+    var record: [UInt8] {
+        var writer = RecordWriter(format: Self.format)
+        writer.string(Base64URL.encode(login.bytes))
+        writer.string(target)
+        writer.pairs(parameters)
+        return writer.bytes
+    }
+
+    init(login: Digest, target: String, parameters: [(name: String, value: String)]) {
+        self.login = login
+        self.target = target
+        self.parameters = parameters
+    }
+
+    init(record bytes: [UInt8]) throws(RecordReader.Malformed) {
+        var reader = try RecordReader(bytes, format: Self.format)
+        guard let login = Base64URL.decode(try reader.string()).flatMap(Digest.init) else {
+            throw RecordReader.Malformed()
+        }
+        self.login = login
+        target = try reader.string()
+        parameters = try reader.pairs()
+    }
+}

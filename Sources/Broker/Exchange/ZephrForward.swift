@@ -1,0 +1,95 @@
+/// Takes a Zephr callback (flow E). It carries no state: it finds its login by the login token and the redirect URI.
+struct ZephrForward: Sendable {
+    let context: BrokerContext
+
+    /// Returns the exchange, or nil when the callback is not Zephr's.
+    func plan(_ callback: CallbackURL, _ input: ForwardCodeInput) async throws(BrokerProblem) -> ExchangePlan? {
+        if let login = try await pendingLogin(callback, input) {
+            return try plan(callback, input, login.provider, login.client, gate: .login(login.state))
+        }
+        guard let name = input.provider, let provider = context.providers[name], provider.profile.kind == .zephr else {
+            return try await used(callback, input)
+        }
+        let client = try StartLogin.client(input.client, of: provider.profile)
+        guard client.redirectURIs.contains(where: { $0.text == callback.target }) else {
+            throw BrokerProblem(.invalidCallback, privateDetail: "not a redirect URI of this client")
+        }
+        guard client.login != .broker else {
+            if let plan = try await used(callback, input) { return plan }
+            throw BrokerProblem(.clientNotAllowed)
+        }
+        return try plan(callback, input, provider, client, gate: .none)
+    }
+
+    /// Without a pending login, the callback of a Zephr redirect URI may still be one that its starter forwards again.
+    private func used(_ callback: CallbackURL, _ input: ForwardCodeInput) async throws(BrokerProblem) -> ExchangePlan? {
+        guard let owner = context.providers.owner(ofRedirect: callback.target),
+            let provider = context.providers[owner.provider], provider.profile.kind == .zephr,
+            let client = provider.profile.client(owner.client)
+        else { return nil }
+        let plan = try plan(callback, input, provider, client, gate: .none)
+        let standing: ExchangeRow?
+        do throws(StoreFailure) { standing = try await context.store.exchange(plan.key) } catch {
+            throw BrokerProblem(error)
+        }
+        guard standing != nil else {
+            throw BrokerProblem(.stateMismatch, privateDetail: "no pending login of this starter")
+        }
+        return plan
+    }
+
+    private struct Found {
+        let state: Digest
+        let provider: any ProviderClient
+        let client: ClientProfile
+    }
+
+    private func pendingLogin(_ callback: CallbackURL, _ input: ForwardCodeInput) async throws(BrokerProblem) -> Found? {
+        guard let loginToken = input.loginToken else { return nil }
+        let forward = BrokerLoginForward(context: context)
+        let rows: [LoginRow]
+        do throws(StoreFailure) {
+            rows = try await context.store.pendingLogins(
+                loginToken: context.vault.digest(loginToken), now: context.clock.now())
+        } catch { throw BrokerProblem(error) }
+        for row in rows {
+            let secrets = try forward.open(row)
+            guard secrets.redirectURI == callback.target, let provider = context.providers[secrets.provider],
+                provider.profile.kind == .zephr, let client = provider.profile.client(secrets.client)
+            else { continue }
+            return Found(state: row.state, provider: provider, client: client)
+        }
+        return nil
+    }
+
+    private func plan(
+        _ callback: CallbackURL, _ input: ForwardCodeInput, _ provider: any ProviderClient, _ client: ClientProfile,
+        gate: ExchangeGate
+    ) throws(BrokerProblem) -> ExchangePlan {
+        let parameters = callback.parameters
+        let name = provider.profile.name.text
+        let key: Digest
+        let call: ExchangePlan.Call
+        switch parameters["status"] {
+        case "success":
+            guard let session = parameters["session_id"], !session.isEmpty else {
+                throw BrokerProblem(.invalidCallback, privateDetail: "success without session_id")
+            }
+            key = context.vault.index(.zephrSession, [name, session])
+            call = .zephrSession(Secret(session))
+        case "partial":
+            guard let stateKey = parameters["state_key"], !stateKey.isEmpty else {
+                throw BrokerProblem(.invalidCallback, privateDetail: "partial without state_key")
+            }
+            key = context.vault.index(.code, [name, stateKey])
+            call = .zephrPartial(stateKey: Secret(stateKey), identifier: parameters["identifier"])
+        case "failure", "error":
+            // The message is the provider's free text: not shown, not logged. A person who said no is the common case.
+            throw BrokerProblem(.accessDenied)
+        default: throw BrokerProblem(.invalidCallback, privateDetail: "no status that Zephr documents")
+        }
+        return ExchangePlan(
+            key: key, proof: try LoginToken.checked(input.loginToken), gate: gate, provider: provider, client: client,
+            call: call, device: input.device, presentedSession: input.presentedSession, loginToken: input.loginToken)
+    }
+}

@@ -1,0 +1,67 @@
+/// Completes a Zephr partial registration by its state key (flow E).
+package struct FinishRegistration: Sendable {
+    private let context: BrokerContext
+
+    package init(_ context: BrokerContext) { self.context = context }
+
+    /// Registers once and makes the session; the same starter with the same attributes gets it again for 10 minutes.
+    package func finish(_ input: FinishRegistrationInput) async throws(BrokerProblem) -> SignedIn {
+        guard let provider = context.providers[input.provider] else { throw BrokerProblem(.providerNotFound) }
+        guard provider is any PartialRegistering else { throw BrokerProblem(.clientNotAllowed) }
+        let loginToken = try LoginToken.checked(input.loginToken)
+        let name = provider.profile.name.text
+        let registrationKey = context.vault.index(.stateKey, [name, input.stateKey.reveal()])
+        let row = try await registration(registrationKey, provider, input, loginToken)
+        if let bound = row.loginToken {
+            guard let loginToken, context.vault.digest(loginToken) == bound else { throw BrokerProblem(.loginNotYours) }
+        }
+        let secrets = try RegistrationSecrets.open(row, context.vault)
+        if let named = input.client, named != secrets.client { throw BrokerProblem(.loginNotYours) }
+        guard secrets.provider == provider.profile.name, let client = provider.profile.client(secrets.client) else {
+            throw BrokerProblem(.stateKeyExpired)
+        }
+        let plan = ExchangePlan(
+            key: context.vault.index(
+                .registrationRequest, [name, input.stateKey.reveal(), Self.canonical(input.attributes)]),
+            proof: loginToken, gate: .registration(registrationKey), provider: provider, client: client,
+            call: .register(
+                RegistrationRequest(
+                    client: client.name, stateKey: input.stateKey, attributes: input.attributes,
+                    identifier: secrets.identifier)),
+            device: secrets.device, presentedSession: input.presentedSession, loginToken: loginToken)
+        guard case .signedIn(let signedIn) = try await ExchangeRunner(context: context).run(plan) else {
+            throw BrokerProblem(.providerError, privateDetail: "a registration came to another registration")
+        }
+        return signedIn
+    }
+
+    /// Returns the stored registration; an unknown state key is taken only from clients that start logins themselves.
+    private func registration(
+        _ key: Digest, _ provider: any ProviderClient, _ input: FinishRegistrationInput, _ loginToken: Secret?
+    ) async throws(BrokerProblem) -> RegistrationRow {
+        do {
+            if let row = try await context.store.registration(key) { return row }
+            let client = try StartLogin.client(input.client, of: provider.profile)
+            guard client.login != .broker else { throw BrokerProblem(.stateKeyExpired) }
+            let now = context.clock.now()
+            let secrets = RegistrationSecrets(
+                provider: provider.profile.name, client: client.name, stateKey: input.stateKey, identifier: nil,
+                fields: [], device: nil)
+            let row = RegistrationRow(
+                key: key, loginToken: loginToken.map(context.vault.digest), createdAt: now,
+                expiresAt: now.advanced(by: context.settings.registrationLifetime),
+                sealed: try context.vault.seal(secrets.record, as: .registration, row: key))
+            try await context.store.insertRegistration(row)
+            return try await context.store.registration(key) ?? row
+        } catch { throw BrokerProblem(storing: error) }
+    }
+
+    /// Returns the attributes as one text that is the same for the same attributes in any order.
+    private static func canonical(_ attributes: [(name: String, value: JSONValue)]) -> String {
+        var writer = JSONWriter()
+        writer.object { writer in
+            for attribute in attributes.sorted(by: { $0.name < $1.name }) { writer.member(attribute.name, attribute.value) }
+        }
+        return String(decoding: writer.bytes, as: UTF8.self)
+    }
+}

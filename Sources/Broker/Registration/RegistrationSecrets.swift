@@ -1,0 +1,76 @@
+/// Is what a registration keeps for its completion, sealed in its row.
+package struct RegistrationSecrets: Sendable {
+    package var provider: ProviderName
+    package var client: ClientName
+    package var stateKey: Secret
+    /// Whom the provider says it is about (an e-mail address); never overridden by the app.
+    package var identifier: String?
+    package var fields: [RegistrationField]
+    package var device: String?
+
+    private static let format: UInt8 = 1
+
+    /// The record to seal.
+    package var record: [UInt8] {
+        var writer = RecordWriter(format: Self.format)
+        writer.string(provider.text)
+        writer.string(client.text)
+        writer.string(stateKey.reveal())
+        writer.optional(identifier)
+        writer.list(fields) { writer, field in
+            writer.string(field.name)
+            writer.string(field.type.rawValue)
+            writer.flag(field.required)
+        }
+        writer.optional(device)
+        return writer.bytes
+    }
+
+    /// Reads an opened record.
+    package init(record bytes: [UInt8]) throws(RecordReader.Malformed) {
+        var reader = try RecordReader(bytes, format: Self.format)
+        provider = ProviderName(unchecked: try reader.string())
+        client = ClientName(unchecked: try reader.string())
+        stateKey = try reader.secret()
+        identifier = try reader.optionalString()
+        var fields: [RegistrationField] = []
+        for _ in 0..<max(0, try reader.integer()) {
+            let name = try reader.string()
+            guard let type = RegistrationField.Kind(rawValue: try reader.string()) else {
+                throw RecordReader.Malformed()
+            }
+            fields.append(RegistrationField(name: name, type: type, required: try reader.flag()))
+        }
+        self.fields = fields
+        device = try reader.optionalString()
+    }
+
+    package init(
+        provider: ProviderName, client: ClientName, stateKey: Secret, identifier: String?, fields: [RegistrationField],
+        device: String?
+    ) {
+        self.provider = provider
+        self.client = client
+        self.stateKey = stateKey
+        self.identifier = identifier
+        self.fields = fields
+        self.device = device
+    }
+
+    /// Opens a row; a row that does not open is as good as expired.
+    static func open(_ row: RegistrationRow, _ vault: any Vault) throws(BrokerProblem) -> RegistrationSecrets {
+        do {
+            return try RegistrationSecrets(record: try vault.open(row.sealed, as: .registration, row: row.key))
+        } catch VaultFailure.unknownKey(let id) {
+            throw BrokerProblem(VaultFailure.unknownKey(id))
+        } catch {
+            throw BrokerProblem(.stateKeyExpired, privateDetail: "a registration row does not open")
+        }
+    }
+
+    /// Returns what the app sees.
+    func view(expiresAt: WallTime) -> RegistrationView {
+        RegistrationView(
+            provider: provider, stateKey: stateKey, identifier: identifier, expiresAt: expiresAt, fields: fields)
+    }
+}

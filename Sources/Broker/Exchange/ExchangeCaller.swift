@@ -261,7 +261,8 @@ struct ExchangeCaller: Sendable {
 
     private func outboxRow(_ tokens: TokenSet) throws(VaultFailure) -> OutboxRow {
         let now = context.clock.now()
-        let stored = StoredTokens(provider: profile.name, client: plan.client.name, tokens: tokens)
+        let stored = StoredTokens(
+            provider: profile.name, client: plan.client.name, tokens: tokens, issuedAt: now)
         return OutboxRow(
             id: context.vault.digest(try context.vault.random(32)), boundTo: row.key,
             tokens: try context.vault.seal(stored.record, as: .tokens, row: row.key), createdAt: now,

@@ -19,8 +19,10 @@ struct RefreshStateMachine: Sendable {
         case gone
         case storeFailed
         case patienceOver
-        /// The provider answered with a token set; its id_token was for another subject.
-        case refreshed(sameSubject: Bool)
+        /// The provider answered with a token set.
+        case refreshed
+        /// The new id_token, if there was one, was looked at.
+        case subjectChecked(same: Bool)
         case rejected(invalidGrant: Bool, takenOverSettled: Bool)
         case notSent
         case retryable
@@ -39,8 +41,10 @@ struct RefreshStateMachine: Sendable {
         case call(confirming: Bool)
         /// Store the new pair, before anything else is looked at.
         case commit
-        /// Store the new pair, then end the session: it is another user's now.
-        case commitThenEnd(EndReason)
+        /// Look at the new id_token, now that the pair is safe.
+        case checkSubject
+        /// End the session, whoever holds the claim: it is another user's now.
+        case end(EndReason)
         /// End the session, with our own fence and version.
         case condemn(EndReason)
         /// Give the claim back.
@@ -68,6 +72,7 @@ struct RefreshStateMachine: Sendable {
         case claiming
         case calling(confirming: Bool, takenOver: Bool)
         case committing
+        case checking
         case condemning
         case done
     }
@@ -105,13 +110,16 @@ struct RefreshStateMachine: Sendable {
             return .readAgain
         case (.claiming, .gone): return finish(.sessionEnded)
 
-        case (.calling, .refreshed(let sameSubject)):
+        case (.calling, .refreshed):
             state = .committing
-            return sameSubject ? .commit : .commitThenEnd(.subjectChanged)
+            return .commit
         case (.calling(let confirming, let takenOver), .rejected(let invalidGrant, let settled)):
             if invalidGrant {
                 // A claim taken over from a lapsed one may have a late winner: give it time to commit.
-                if takenOver, !settled { return release(.unavailable) }
+                if takenOver, !settled {
+                    // The claim is left to lapse, so that whoever takes it over next, anywhere, waits as well.
+                    return finish(.unavailable)
+                }
                 state = .condemning
                 return .condemn(confirming ? .refreshLost : .grantRevoked)
             }
@@ -128,7 +136,13 @@ struct RefreshStateMachine: Sendable {
             return .call(confirming: true)
         case (.calling, .notSent), (.calling, .retryable), (.calling, .unusable): return release(.unavailable)
 
-        case (.committing, .committed): return finish(.useStored)
+        case (.committing, .committed):
+            state = .checking
+            return .checkSubject
+        case (.checking, .subjectChecked(true)): return finish(.useStored)
+        case (.checking, .subjectChecked(false)):
+            state = .done
+            return .end(.subjectChanged)
         case (.committing, .superseded): return finish(.useStored)
         case (.committing, .ended):
             state = .done

@@ -14,7 +14,7 @@ struct SessionMaker: Sendable {
             unverified: identity.unverified, scope: tokens.scope ?? [], device: device, lifetimes: client.lifetimes,
             authenticatedAt: identity.authenticatedAt)
         let refreshable = tokens.refreshToken != nil && context.providers[profile.name] is any TokenRefreshing
-        let stored = StoredTokens(provider: profile.name, client: client.name, tokens: tokens)
+        let stored = StoredTokens(provider: profile.name, client: client.name, tokens: tokens, issuedAt: now)
         let row = SessionRow(
             token: token, handle: SessionHandle(random: try vault.random(16)),
             subject: vault.index(.subject, [profile.issuer, identity.subject]),

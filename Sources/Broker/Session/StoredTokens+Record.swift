@@ -13,6 +13,7 @@ extension StoredTokens {
         writer.optional(tokens.scope) { $0.strings($1) }
         writer.optional(tokens.expiresAt)
         writer.optional(tokens.refreshExpiresAt)
+        writer.integer(issuedAt.milliseconds)
         return writer.bytes
     }
 
@@ -28,6 +29,8 @@ extension StoredTokens {
             credential: credential, accessToken: try reader.secret(), refreshToken: try reader.optionalSecret(),
             idToken: try reader.optionalSecret(), scope: try reader.flag() ? try reader.strings() : nil,
             expiresAt: try reader.optionalTime(), refreshExpiresAt: try reader.optionalTime())
-        self.init(provider: provider, client: client, tokens: tokens)
+        self.init(
+            provider: provider, client: client, tokens: tokens,
+            issuedAt: WallTime(milliseconds: try reader.integer()))
     }
 }

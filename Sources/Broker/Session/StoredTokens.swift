@@ -4,10 +4,13 @@ package struct StoredTokens: Sendable {
     package var provider: ProviderName
     package var client: ClientName
     package var tokens: TokenSet
+    /// When the access token was issued: a short-lived one is refreshed later than a minute before its end.
+    package var issuedAt: WallTime
 
-    package init(provider: ProviderName, client: ClientName, tokens: TokenSet) {
+    package init(provider: ProviderName, client: ClientName, tokens: TokenSet, issuedAt: WallTime) {
         self.provider = provider
         self.client = client
         self.tokens = tokens
+        self.issuedAt = issuedAt
     }
 }

@@ -1,0 +1,78 @@
+/// Lists and ends sessions for operators; every ending leaves an audit record first (SEC-99).
+package struct AdminSessions: Sendable {
+    private let context: BrokerContext
+
+    package init(_ context: BrokerContext) { self.context = context }
+
+    /// Is what to list by; all nil lists everything.
+    package struct Filter: Sendable {
+        package var provider: ProviderName?
+        package var client: ClientName?
+        package var subject: String?
+
+        package init(provider: ProviderName? = nil, client: ClientName? = nil, subject: String? = nil) {
+            self.provider = provider
+            self.client = client
+            self.subject = subject
+        }
+    }
+
+    /// Returns a page of live sessions; a subject or client needs its provider.
+    package func list(
+        _ filter: Filter, cursor: String?, limit: Int = 50
+    ) async throws(BrokerProblem) -> SessionPage {
+        try await ListSessions(context).page(try selector(filter), current: nil, cursor: cursor, limit: limit)
+    }
+
+    /// Ends the session of a handle; `not_found` when there is none.
+    package func end(handle: SessionHandle, actor: String) async throws(BrokerProblem) {
+        try await audit("end_session", target: handle.text, actor: actor)
+        let row: SessionRow?
+        do throws(StoreFailure) { row = try await context.store.session(handle: handle) } catch {
+            throw BrokerProblem(error)
+        }
+        guard let row else { throw BrokerProblem(.notFound) }
+        try await EndSession(context).end(.token(row.token), reason: .admin)
+    }
+
+    /// Ends every session of a filter (a subject, a client, a provider); returns how many there were.
+    @discardableResult
+    package func end(_ filter: Filter, actor: String) async throws(BrokerProblem) -> Int {
+        let selector = try selector(filter)
+        let target = [filter.provider?.text, filter.client?.text, filter.subject.map { _ in "subject" }]
+            .compactMap { $0 }.joined(separator: "/")
+        try await audit("end_sessions", target: target + tag(filter.subject), actor: actor)
+        return try await EndSession(context).end(selector, reason: .admin)
+    }
+
+    private func tag(_ subject: String?) -> String {
+        guard let subject else { return "" }
+        return ":" + Base64URL.encode(context.vault.index(.logTag, ["subject", subject]).bytes.prefix(12))
+    }
+
+    private func selector(_ filter: Filter) throws(BrokerProblem) -> SessionSelector {
+        guard let name = filter.provider else {
+            guard filter.client == nil, filter.subject == nil else {
+                throw BrokerProblem(.invalidRequest, errors: [FieldFault("provider", .required)])
+            }
+            return .all
+        }
+        guard let provider = context.providers[name] else { throw BrokerProblem(.providerNotFound) }
+        let vault = context.vault
+        switch (filter.subject, filter.client) {
+        case (let subject?, nil): return .subject(vault.index(.subject, [provider.profile.issuer, subject]))
+        case (nil, let client?): return .client(vault.index(.client, [name.text, client.text]))
+        case (nil, nil): return .provider(vault.index(.provider, [name.text]))
+        case (_?, _?):
+            throw BrokerProblem(.invalidRequest, errors: [FieldFault("client", .conflict)])
+        }
+    }
+
+    private func audit(_ action: String, target: String, actor: String) async throws(BrokerProblem) {
+        do throws(StoreFailure) {
+            try await context.store.appendAudit(
+                AuditRow(at: context.clock.now(), actor: actor, action: action, target: target, outcome: "begun"))
+        } catch { throw BrokerProblem(error) }
+        context.events.emit(.adminAction(actor: actor, action: action))
+    }
+}

@@ -1,0 +1,44 @@
+/// Receives OIDC Back-Channel Logout tokens: the signature is their authentication (SEC-66 … SEC-69).
+package struct BackchannelLogout: Sendable {
+    private let context: BrokerContext
+
+    package init(_ context: BrokerContext) { self.context = context }
+
+    /// Ends what a valid token names: with a `sid` that one session, else all of the subject's. The answer does not say
+    /// whether there was any. A replayed token is `invalid_request`; a replay memory that cannot be asked is a 503.
+    package func receive(provider name: ProviderName, token: Secret) async throws(BrokerProblem) {
+        guard let provider = context.providers[name] as? any LogoutTokenVerifying else {
+            throw BrokerProblem(.invalidRequest, privateDetail: "no provider of that name takes logout tokens")
+        }
+        let notice: LogoutNotice
+        do throws(ProviderFailure) { notice = try await provider.verifyLogoutToken(token) } catch {
+            context.events.emit(.logoutToken(provider: name, result: error.shortDescription))
+            switch error {
+            case .identityRejected, .rejected, .unusable:
+                throw BrokerProblem(.invalidRequest, privateDetail: error.detail)
+            case .notSent, .retryable, .lost: throw BrokerProblem(starting: error)
+            }
+        }
+        let issuer = provider.profile.issuer
+        let now = context.clock.now()
+        let isNew: Bool
+        do throws(StoreFailure) {
+            isNew = try await context.store.rememberLogoutToken(
+                context.vault.index(.logoutToken, [issuer, notice.tokenID]), until: notice.rememberUntil, now: now)
+        } catch { throw BrokerProblem(error) }
+        guard isNew else {
+            context.events.emit(.logoutToken(provider: name, result: "replayed"))
+            throw BrokerProblem(.invalidRequest, privateDetail: "a replayed logout token")
+        }
+        let selector: SessionSelector
+        if let sid = notice.sid {
+            selector = .sid(context.vault.index(.sid, [issuer, sid]))
+        } else if let subject = notice.subject {
+            selector = .subject(context.vault.index(.subject, [issuer, subject]))
+        } else {
+            throw BrokerProblem(.invalidRequest)
+        }
+        try await EndSession(context).end(selector, reason: .providerLogout)
+        context.events.emit(.logoutToken(provider: name, result: "accepted"))
+    }
+}

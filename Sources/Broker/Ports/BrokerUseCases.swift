@@ -1,0 +1,32 @@
+/// Is everything the HTTP layer may call.
+package struct BrokerUseCases: Sendable {
+    package let startLogin: StartLogin
+    package let forwardCode: ForwardCode
+    package let finishRegistration: FinishRegistration
+    package let hostedCallback: HostedCallback
+    package let resumeSession: ResumeSession
+    package let endSession: EndSession
+    package let listSessions: ListSessions
+    package let refreshTokens: RefreshTokens
+    package let backchannelLogout: BackchannelLogout
+    package let adminSessions: AdminSessions
+    package let notices: SessionNotices
+    /// The configured providers, in the configuration's order.
+    package let profiles: [ProviderProfile]
+
+    /// Creates the use cases over one context; `publicURL` has no trailing slash.
+    package init(_ context: BrokerContext, publicURL: String, refreshMemory: RefreshMemory = RefreshMemory()) {
+        startLogin = StartLogin(context)
+        forwardCode = ForwardCode(context)
+        finishRegistration = FinishRegistration(context)
+        hostedCallback = HostedCallback(context, publicURL: publicURL)
+        resumeSession = ResumeSession(context)
+        endSession = EndSession(context)
+        listSessions = ListSessions(context)
+        refreshTokens = RefreshTokens(context, memory: refreshMemory)
+        backchannelLogout = BackchannelLogout(context)
+        adminSessions = AdminSessions(context)
+        notices = context.notices
+        profiles = context.providers.all.map(\.profile)
+    }
+}

@@ -27,8 +27,21 @@ package protocol ExchangeStore: Sendable {
 
     /// Settles an exchange with its session, all in one transaction: `.calling` with this fence → `.session`, inserts the
     /// session, ends `replacing` (reason `replaced`, tokens to the outbox), and ends the oldest live sessions of the same
-    /// subject and client beyond `sessionLimit` (reason `session_limit`). False, with nothing written, when the fence is
-    /// another's.
+    /// subject and client beyond `sessionLimit` (reason `session_limit`). Returns the token digests of the sessions it
+    /// ended, or nil, with nothing written, when the fence is another's.
     func completeExchange(_ key: Digest, fence: Int64, session: SessionRow, replacing: Digest?, sessionLimit: Int)
-        async throws(StoreFailure) -> Bool
+        async throws(StoreFailure) -> EndedSessions?
+}
+
+/// Is the sessions that a new one put an end to.
+package struct EndedSessions: Sendable, Equatable {
+    /// The device's own old session, when it was still alive.
+    package var replaced: [Digest]
+    /// The oldest ones beyond the cap.
+    package var beyondLimit: [Digest]
+
+    package init(replaced: [Digest] = [], beyondLimit: [Digest] = []) {
+        self.replaced = replaced
+        self.beyondLimit = beyondLimit
+    }
 }

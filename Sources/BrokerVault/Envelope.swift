@@ -1,0 +1,124 @@
+import Broker
+import COpenSSL
+
+/// Is why an envelope does not open. Told apart here for tests and counters; the vault says `doesNotOpen` for each.
+package enum EnvelopeFailure: Error, Sendable, Equatable {
+    /// Shorter than an envelope can be.
+    case length
+    /// Another format's first byte.
+    case version
+    /// The tag does not fit: key, row, kind or bytes were changed.
+    case tag
+    /// The library failed.
+    case library
+}
+
+/// Is the sealed format: version byte, 12-byte random nonce, ciphertext, 16-byte tag (NIST SP 800-38D).
+enum Envelope {
+    static let version: UInt8 = 1
+    static let nonceLength = 12
+    static let tagLength = 16
+    static let overhead = 1 + nonceLength + tagLength
+
+    /// Returns what the tag also covers: format, kind, key id and row, so that nothing can be moved (SEC-48).
+    static func associatedData(kind: SealedKind, keyID: String, row: Digest) -> [UInt8] {
+        let id = keyID.utf8
+        var data: [UInt8] = []
+        data.reserveCapacity(4 + id.count + 32)
+        data.append(version)
+        data.append(kind.tag)
+        data.append(UInt8(truncatingIfNeeded: id.count >> 8))
+        data.append(UInt8(truncatingIfNeeded: id.count))
+        data.append(contentsOf: id)
+        data.append(contentsOf: row.bytes)
+        return data
+    }
+
+    /// Seals under a 32-byte key with a fresh nonce; nil when the generator or the library fails.
+    static func seal(
+        _ plaintext: [UInt8], key: SecretBytes, associatedData: [UInt8], algorithms: Algorithms
+    ) -> [UInt8]? {
+        guard let plaintextLength = Int32(exactly: plaintext.count),
+            let associatedLength = Int32(exactly: associatedData.count),
+            let context = EVP_CIPHER_CTX_new()
+        else {
+            ERR_clear_error()
+            return nil
+        }
+        defer { EVP_CIPHER_CTX_free(context) }
+        var sealed = false
+        let envelope = [UInt8](unsafeUninitializedCapacity: overhead + plaintext.count) { buffer, count in
+            guard let base = buffer.baseAddress else { return }
+            base[0] = version
+            let nonce = base + 1
+            let body = nonce + nonceLength
+            guard SystemRandom.fill(nonce, nonceLength) else { return }
+            var written: Int32 = 0
+            var finished: Int32 = 0
+            sealed =
+                key.withBytes { EVP_EncryptInit_ex2(context, algorithms.aes256GCM, $0, nonce, nil) } == 1
+                && EVP_EncryptUpdate(context, nil, &written, associatedData, associatedLength) == 1
+                && (plaintextLength == 0
+                    || EVP_EncryptUpdate(context, body, &written, plaintext, plaintextLength) == 1
+                        && written == plaintextLength)
+                && EVP_EncryptFinal_ex(context, body + plaintext.count, &finished) == 1 && finished == 0
+                && EVP_CIPHER_CTX_ctrl(
+                    context, EVP_CTRL_AEAD_GET_TAG, Int32(tagLength), body + plaintext.count) == 1
+            count = sealed ? overhead + plaintext.count : 0
+        }
+        guard sealed else {
+            ERR_clear_error()
+            return nil
+        }
+        return envelope
+    }
+
+    /// Opens an envelope; nothing of the plaintext leaves unless the tag fits.
+    static func open(
+        _ envelope: [UInt8], key: SecretBytes, associatedData: [UInt8], algorithms: Algorithms
+    ) throws(EnvelopeFailure) -> [UInt8] {
+        guard envelope.count >= overhead else { throw .length }
+        guard envelope.first == version else { throw .version }
+        let length = envelope.count - overhead
+        guard let ciphertextLength = Int32(exactly: length),
+            let associatedLength = Int32(exactly: associatedData.count),
+            let context = EVP_CIPHER_CTX_new()
+        else {
+            ERR_clear_error()
+            throw .library
+        }
+        defer { EVP_CIPHER_CTX_free(context) }
+        var failure: EnvelopeFailure? = .library
+        let plaintext = envelope.withUnsafeBufferPointer { envelope in
+            // One byte more: an empty text still needs an address.
+            [UInt8](unsafeUninitializedCapacity: length + 1) { buffer, count in
+                guard let base = envelope.baseAddress, let out = buffer.baseAddress else { return }
+                let nonce = base + 1
+                let body = nonce + nonceLength
+                var tag: [UInt8] = Array(UnsafeBufferPointer(start: body + length, count: tagLength))
+                var written: Int32 = 0
+                var finished: Int32 = 0
+                let prepared =
+                    key.withBytes { EVP_DecryptInit_ex2(context, algorithms.aes256GCM, $0, nonce, nil) } == 1
+                    && EVP_DecryptUpdate(context, nil, &written, associatedData, associatedLength) == 1
+                    && (ciphertextLength == 0
+                        || EVP_DecryptUpdate(context, out, &written, body, ciphertextLength) == 1
+                            && written == ciphertextLength)
+                    && EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_SET_TAG, Int32(tagLength), &tag) == 1
+                guard prepared else { return }
+                guard EVP_DecryptFinal_ex(context, out + length, &finished) == 1, finished == 0 else {
+                    OPENSSL_cleanse(out, length)
+                    failure = .tag
+                    return
+                }
+                failure = nil
+                count = length
+            }
+        }
+        if let failure {
+            ERR_clear_error()
+            throw failure
+        }
+        return plaintext
+    }
+}

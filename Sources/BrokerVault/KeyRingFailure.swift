@@ -1,0 +1,35 @@
+/// Is why a key file is refused. It names a place and an id; it never repeats a key (SEC-110).
+package enum KeyRingFailure: Error, Sendable, Equatable, CustomStringConvertible {
+    /// Not the JSON asked for; says where.
+    case notJSON(reason: String, byte: Int)
+    case unsupportedVersion
+    /// A member that is missing, unknown or of the wrong type, as a JSON pointer.
+    case member(String)
+    /// Not base64url without padding.
+    case notBase64URL(place: String)
+    case wrongLength(place: String, bytes: Int)
+    /// Every byte is the same.
+    case weakKey(place: String)
+    case noKeys
+    case tooManyKeys
+    case duplicateID(String)
+    case sameKeyTwice(String, String)
+    /// The random generator failed.
+    case noRandomness
+
+    package var description: String {
+        switch self {
+        case .notJSON(let reason, let byte): "the key file is not JSON (\(reason) at byte \(byte))"
+        case .unsupportedVersion: "the key file's version is not 1"
+        case .member(let pointer): "the key file's member \(pointer) is missing, unknown or of the wrong type"
+        case .notBase64URL(let place): "the key \(place) is not unpadded base64url"
+        case .wrongLength(let place, let bytes): "the key \(place) has \(bytes) bytes; it must have 32"
+        case .weakKey(let place): "the key \(place) is one byte repeated, not a random key"
+        case .noKeys: "the key file has no keys"
+        case .tooManyKeys: "the key file has more than \(KeyRing.maximumKeys) keys"
+        case .duplicateID(let id): "two keys have the id \(id)"
+        case .sameKeyTwice(let first, let second): "the keys \(first) and \(second) are the same"
+        case .noRandomness: "the random generator failed"
+        }
+    }
+}

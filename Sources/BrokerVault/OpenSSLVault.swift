@@ -1,0 +1,113 @@
+package import Broker
+import Synchronization
+
+/// Is the vault on the system's OpenSSL 3: AES-256-GCM, HMAC-SHA-256, HKDF-SHA-256 (DESIGN section 4.5).
+///
+/// Every call is short and synchronous and may come from any thread. The ring can be replaced under traffic.
+package final class OpenSSLVault: Vault {
+    /// The uses after which a random-nonce GCM key should be rotated: far below 2^32 (NIST SP 800-38D section 8.3).
+    package static let rotationAdvisedAfter = 1 << 30
+
+    private let algorithms: Algorithms
+    /// Guards the ring in use.
+    private let ring: Mutex<LoadedRing>
+
+    /// Derives every subkey; throws `unavailable` when the library lacks an algorithm (a provider not loaded).
+    package init(ring: KeyRing) throws(VaultFailure) {
+        guard let algorithms = Algorithms.shared,
+            let loaded = LoadedRing(ring, algorithms: algorithms, previous: nil),
+            // `digest` and `index` cannot throw: what they need is tried once here.
+            algorithms.digest([]) != nil
+        else { throw .unavailable }
+        self.algorithms = algorithms
+        self.ring = Mutex(loaded)
+    }
+
+    /// Puts another ring into use, for a rotation under traffic. The index key must stay, or no lookup would find a row.
+    package func replace(ring newRing: KeyRing) throws(VaultFailure) {
+        let current = self.current
+        guard let loaded = LoadedRing(newRing, algorithms: algorithms, previous: current) else { throw .unavailable }
+        guard loaded.hash(.logTag)?.code(of: []) == current.hash(.logTag)?.code(of: []) else {
+            throw .unknownKey("index")
+        }
+        ring.withLock { $0 = loaded }
+    }
+
+    private var current: LoadedRing { ring.withLock { $0 } }
+
+    package var currentKeyID: String { current.first.id }
+
+    /// How often each key has sealed since this process began, by key id.
+    package var sealCounts: [String: Int] { current.sealCounts }
+
+    /// Is whether the sealing key has been used often enough to be rotated.
+    package var rotationAdvised: Bool {
+        current.first.seals.count.load(ordering: .relaxed) >= Self.rotationAdvisedAfter
+    }
+
+    package func seal(_ plaintext: [UInt8], as kind: SealedKind, row: Digest) throws(VaultFailure) -> Sealed {
+        let key = current.first
+        guard let subkey = key.seal[kind] else { throw .unavailable }
+        key.seals.count.add(1, ordering: .relaxed)
+        let associatedData = Envelope.associatedData(kind: kind, keyID: key.id, row: row)
+        guard
+            let envelope = Envelope.seal(
+                plaintext, key: subkey, associatedData: associatedData, algorithms: algorithms)
+        else { throw .unavailable }
+        return Sealed(keyID: key.id, envelope: envelope)
+    }
+
+    package func open(_ sealed: Sealed, as kind: SealedKind, row: Digest) throws(VaultFailure) -> [UInt8] {
+        guard let subkey = current.subkeys(sealed.keyID)?.seal[kind] else { throw .unknownKey(sealed.keyID) }
+        do throws(EnvelopeFailure) {
+            return try openEnvelope(sealed, kind: kind, row: row, subkey: subkey)
+        } catch { throw error == .library ? .unavailable : .doesNotOpen }
+    }
+
+    /// Says why a sealed value does not open; nil when it does, or when its key is unknown. For tests and diagnosis.
+    package func fault(of sealed: Sealed, as kind: SealedKind, row: Digest) -> EnvelopeFailure? {
+        guard let subkey = current.subkeys(sealed.keyID)?.seal[kind] else { return nil }
+        do throws(EnvelopeFailure) {
+            _ = try openEnvelope(sealed, kind: kind, row: row, subkey: subkey)
+            return nil
+        } catch { return error }
+    }
+
+    private func openEnvelope(
+        _ sealed: Sealed, kind: SealedKind, row: Digest, subkey: SecretBytes
+    ) throws(EnvelopeFailure) -> [UInt8] {
+        let associatedData = Envelope.associatedData(kind: kind, keyID: sealed.keyID, row: row)
+        return try Envelope.open(
+            sealed.envelope, key: subkey, associatedData: associatedData, algorithms: algorithms)
+    }
+
+    package func digest(_ bytes: [UInt8]) -> Digest { Self.digest(algorithms.digest(bytes)) }
+
+    package func index(_ kind: IndexKind, _ parts: [String]) -> Digest {
+        var message: [UInt8] = []
+        message.reserveCapacity(parts.reduce(0) { $0 + 8 + $1.utf8.count })
+        for part in parts {
+            let length = UInt64(part.utf8.count)
+            for shift in stride(from: 56, through: 0, by: -8) {
+                message.append(UInt8(truncatingIfNeeded: length >> UInt64(shift)))
+            }
+            message.append(contentsOf: part.utf8)
+        }
+        return Self.digest(current.hash(kind)?.code(of: message))
+    }
+
+    package func sessionToken(keyID: String, salt: [UInt8], proof: Secret) throws(VaultFailure) -> Secret {
+        guard let key = current.subkeys(keyID) else { throw .unknownKey(keyID) }
+        guard let code = key.sessionToken.code(of: salt, proof.bytes()) else { throw .unavailable }
+        return Secret(Base64URL.encode(code))
+    }
+
+    package func random(_ count: Int) throws(VaultFailure) -> [UInt8] { try SystemRandom.bytes(count) }
+
+    /// Turns the library's 32 bytes into a digest. It was proved to work at start, so nothing is left but memory running
+    /// out; going on with a wrong key would be worse than stopping.
+    private static func digest(_ bytes: [UInt8]?) -> Digest {
+        guard let bytes, let digest = Digest(bytes) else { preconditionFailure("SHA-256 failed") }
+        return digest
+    }
+}

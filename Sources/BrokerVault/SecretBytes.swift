@@ -1,0 +1,44 @@
+import COpenSSL
+
+/// Is key material in memory of its own that is wiped when the last reference goes (SEC-110). It never describes itself.
+final class SecretBytes: Sendable, CustomStringConvertible, CustomReflectable {
+    /// How many bytes.
+    let count: Int
+    /// Written in `init` only, freed in `deinit`; read-only between.
+    private nonisolated(unsafe) let pointer: UnsafeMutablePointer<UInt8>
+
+    /// Copies the bytes.
+    init(_ bytes: [UInt8]) {
+        count = bytes.count
+        pointer = .allocate(capacity: max(bytes.count, 1))
+        for (offset, byte) in bytes.enumerated() { (pointer + offset).initialize(to: byte) }
+    }
+
+    deinit {
+        OPENSSL_cleanse(pointer, count)
+        pointer.deallocate()
+    }
+
+    /// Lends the bytes for the duration of `body`.
+    func withBytes<Result>(_ body: (UnsafePointer<UInt8>) -> Result) -> Result { body(UnsafePointer(pointer)) }
+
+    /// Is whether both hold the same bytes; takes as long whatever they are (SEC-53).
+    func isEqual(to other: SecretBytes) -> Bool {
+        count == other.count && CRYPTO_memcmp(pointer, other.pointer, count) == 0
+    }
+
+    /// Is whether every byte is the same: nobody's random key.
+    var isUniform: Bool {
+        var difference: UInt8 = 0
+        for offset in 0..<count { difference |= pointer[offset] ^ pointer[0] }
+        return difference == 0
+    }
+
+    var description: String { "<key>" }
+    var customMirror: Mirror { Mirror(self, children: [:]) }
+}
+
+/// Overwrites what an array of key material held, as far as its storage is not shared.
+func wipe(_ bytes: inout [UInt8]) {
+    bytes.withUnsafeMutableBytes { OPENSSL_cleanse($0.baseAddress, $0.count) }
+}

@@ -1,0 +1,100 @@
+import Broker
+import BrokerVault
+import Testing
+
+@Suite("Key ring")
+struct KeyRingTests {
+    @Test("A key file that is not exactly as it must be is refused, saying where (SEC-110)")
+    func refusals() {
+        func refusal(_ text: String) -> KeyRingFailure? {
+            do throws(KeyRingFailure) {
+                _ = try KeyRing.parse(Array(text.utf8))
+                return nil
+            } catch { return error }
+        }
+        let good = #"{"id":"k1","key":"\#(Fixture.zeroTo31)","created":"\#(Fixture.created)"}"#
+        let index = #""index":{"key":"\#(Fixture.indexKey)"}"#
+        #expect(refusal("") == .notJSON(reason: "syntax", byte: 0))
+        #expect(refusal("[]") == .notJSON(reason: "notAnObject", byte: 0))
+        #expect(refusal(#"{"version":1,\#(index),"keys":[]}"#) == .noKeys)
+        #expect(refusal(#"{"version":2,\#(index),"keys":[\#(good)]}"#) == .unsupportedVersion)
+        #expect(refusal(#"{"version":"1",\#(index),"keys":[\#(good)]}"#) == .unsupportedVersion)
+        #expect(refusal(#"{\#(index),"keys":[\#(good)]}"#) == .member("/version"))
+        #expect(refusal(#"{"version":1,"keys":[\#(good)]}"#) == .member("/index"))
+        #expect(refusal(#"{"version":1,\#(index),"keys":{}}"#) == .member("/keys"))
+        #expect(refusal(#"{"version":1,\#(index),"keys":[\#(good)],"extra":1}"#) == .member("/extra"))
+        #expect(refusal(#"{"version":1,"version":1,\#(index),"keys":[\#(good)]}"#)
+            == .notJSON(reason: "duplicateMember", byte: 0))
+        #expect(refusal(#"{"version":1,\#(index),"keys":[7]}"#) == .member("/keys/0"))
+        #expect(refusal(#"{"version":1,\#(index),"keys":[\#(good),\#(good)]}"#) == .duplicateID("k1"))
+        let twin = good.replacing("k1", with: "k2")
+        #expect(refusal(#"{"version":1,\#(index),"keys":[\#(good),\#(twin)]}"#) == .sameKeyTwice("k1", "k2"))
+        let sameAsIndex = good.replacing(Fixture.zeroTo31, with: Fixture.indexKey)
+        #expect(refusal(#"{"version":1,\#(index),"keys":[\#(sameAsIndex)]}"#) == .sameKeyTwice("index", "k1"))
+        for badID in ["x1", "k", "k 1", "k/1", "", "k" + String(repeating: "a", count: 32)] {
+            let item = good.replacing(#""k1""#, with: "\"\(badID)\"")
+            #expect(refusal(#"{"version":1,\#(index),"keys":[\#(item)]}"#) == .member("/keys/0/id"))
+        }
+        for time in ["2026-11-20", "2026-02-30T00:00:00Z", "2026-11-20T21:00:00+00:00", "2026-13-01T00:00:00Z"] {
+            let item = good.replacing(Fixture.created, with: time)
+            #expect(refusal(#"{"version":1,\#(index),"keys":[\#(item)]}"#) == .member("/keys/0/created"))
+        }
+    }
+
+    @Test("A short, long, padded, hexadecimal or uniform key is refused without printing it (SEC-110)")
+    func keysRefused() {
+        let short = String(Fixture.zeroTo31.dropLast(2)) + "w"
+        let bad: [(key: String, failure: KeyRingFailure)] = [
+            (Base64URL.encode([UInt8](1...31)), .wrongLength(place: "k1", bytes: 31)),
+            (Base64URL.encode([UInt8](1...33)), .wrongLength(place: "k1", bytes: 33)),
+            ("", .wrongLength(place: "k1", bytes: 0)),
+            (Fixture.zeroTo31 + "=", .notBase64URL(place: "k1")),
+            (String(Fixture.zeroTo31.dropLast()) + "9", .notBase64URL(place: "k1")),
+            (short + "+/", .notBase64URL(place: "k1")),
+            (String(repeating: "A", count: 43), .weakKey(place: "k1")),
+            (String(repeating: "0f", count: 31) + "0", .notBase64URL(place: "k1")),
+        ]
+        for (key, failure) in bad {
+            let error = #expect(throws: KeyRingFailure.self) { try KeyRing.parse(Fixture.file((id: "k1", key: key))) }
+            if key.count != 63 { #expect(error == failure, "\(failure)") }
+            if key.count > 8 {
+                #expect(!"\(String(describing: error)) \(String(reflecting: error))".contains(key.prefix(8)))
+            }
+        }
+    }
+
+    @Test("A generated ring survives its file, and nothing describes a key")
+    func roundTrip() throws {
+        let now = WallTime(milliseconds: 1_795_000_000_123)
+        let ring = try KeyRing.generate(now: now, random: SystemRandom.bytes)
+        let text = ring.json()
+        let again = try KeyRing.parse(text.bytes())
+        #expect(again.json().reveal() == text.reveal())
+        #expect(again.list == ring.list)
+        #expect(ring.list.map(\.seals) == [true])
+        #expect(ring.list.first?.created == WallTime(seconds: 1_795_000_000))
+        #expect("\(ring) \(String(reflecting: ring))".count < 80)
+        var dumped = ""
+        dump(ring, to: &dumped)
+        for line in text.reveal().split(separator: "\"") where line.count == 43 { #expect(!dumped.contains(line)) }
+    }
+
+    @Test("A rotation puts a new key first and keeps the others and the index key (SEC-49)")
+    func rotation() throws {
+        let ring = try KeyRing.parse(Fixture.file((id: "k1", key: Fixture.zeroTo31)))
+        let rotated = try ring.rotated(now: WallTime(seconds: 1_795_000_000), random: SystemRandom.bytes)
+        #expect(rotated.list.count == 2)
+        #expect(rotated.list.first?.id != "k1")
+        #expect(rotated.list.map(\.seals) == [true, false])
+        #expect(rotated.list.last?.id == "k1")
+        #expect(rotated.json().reveal().contains(Fixture.indexKey))
+    }
+
+    @Test("Without randomness no ring is made")
+    func noRandomness() {
+        func broken(_ count: Int) throws(VaultFailure) -> [UInt8] { throw .unavailable }
+        func short(_ count: Int) throws(VaultFailure) -> [UInt8] { [1, 2, 3] }
+        #expect(throws: KeyRingFailure.noRandomness) { try KeyRing.generate(now: WallTime(seconds: 0), random: broken) }
+        #expect(throws: KeyRingFailure.noRandomness) { try KeyRing.generate(now: WallTime(seconds: 0), random: short) }
+    }
+}

@@ -154,6 +154,6 @@ extension AuthorizationServer {
         }
         var back = Pairs()
         back.add("state", parameters["state"])
-        return .found(back.all.isEmpty ? target : adding(back, to: target))
+        return .found(back.all.isEmpty ? target : back.added(to: target))
     }
 }

@@ -134,13 +134,14 @@ struct Authorize {
     }
 
     private func send(_ back: Pairs, _ parameters: Pairs, to redirectURI: String) -> Response {
-        guard parameters["response_mode"] == "form_post" else { return .found(adding(back, to: redirectURI)) }
+        guard parameters["response_mode"] == "form_post" else { return .found(back.added(to: redirectURI)) }
         return FormPost.answer(back, to: redirectURI, asJSON: call.acceptsJSON)
     }
 
     private func takePushed(_ reference: String, client: String?) -> Pairs? {
         let now = call.now
-        let keep = call.method == .get && call.queryPairs["sandbox_user"] == nil && call.queryPairs["sandbox_deny"] == nil
+        let keep =
+            call.method == .get && call.queryPairs["sandbox_user"] == nil && call.queryPairs["sandbox_deny"] == nil
         return call.state.with { storage in
             guard let pushed = storage.pushed[reference], pushed.expiresAt > now, pushed.clientID == client else {
                 return nil

@@ -1,5 +1,5 @@
-import HTTPTypes
 import FoundationEssentials
+import HTTPTypes
 
 /// Finds out which client calls, and refuses whoever proves itself in no way or in two (RFC 6749 section 2.3).
 struct ClientAuthentication {

@@ -22,32 +22,3 @@ enum Consent {
             """)
     }
 }
-
-/// The `form_post` response mode (OAuth 2.0 Form Post Response Mode).
-enum FormPost {
-    static func answer(_ back: Pairs, to target: String, asJSON: Bool) -> Response {
-        if asJSON {
-            return .json([
-                "action": .string(target), "body": .string(back.encoded),
-                "fields": .object(back.all.map { .init(name: $0.name, value: .string($0.value)) }),
-            ])
-        }
-        let inputs = back.all.map {
-            "<input type=\"hidden\" name=\"\($0.name.htmlEscaped)\" value=\"\($0.value.htmlEscaped)\">"
-        }
-        return .page(
-            "Continue",
-            "<form method=\"post\" action=\"\(target.htmlEscaped)\">\(inputs.joined())<button>Continue</button></form>")
-    }
-}
-
-/// The page at `/`.
-enum Index {
-    static func page(baseURL: String) -> Response {
-        let rows = Catalogue.providers.map { provider in
-            "<li>\(provider.name): \(provider.prefixes.map { (baseURL + "/" + $0).htmlEscaped }.joined(separator: ", "))</li>"
-        }
-        return .page(
-            "coatcheck-sandbox", "<ul>\(rows.joined())</ul><p>Control: \((baseURL + "/_sandbox/").htmlEscaped)</p>")
-    }
-}

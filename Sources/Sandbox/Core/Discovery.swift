@@ -38,8 +38,10 @@ struct Discovery {
         out["backchannel_logout_session_supported"] = true
         if call.settings.flag("iss_parameter") { out["authorization_response_iss_parameter_supported"] = true }
         if !server.isOpenID {
-            for name in ["subject_types_supported", "id_token_signing_alg_values_supported", "claims_supported",
-                "backchannel_logout_supported", "backchannel_logout_session_supported"] { out[name] = nil }
+            for name in [
+                "subject_types_supported", "id_token_signing_alg_values_supported", "claims_supported",
+                "backchannel_logout_supported", "backchannel_logout_session_supported",
+            ] { out[name] = nil }
         }
         out = out.merging(server.discovery(call))
         if let extra = call.settings.json["discovery"] { out = out.merging(extra) }
@@ -75,10 +77,12 @@ struct Discovery {
         if call.faults.has("jwks-no-alg") { keys = keys.map { without(["alg"], $0) } }
         if call.faults.has("jwks-empty") { keys = [] }
         if call.faults.has("jwks-strange-keys") {
-            keys = [
-                ["kty": "oct", "k": "c2VjcmV0", "kid": "strange-1"], ["kty": "EC", "crv": "P-999", "kid": "strange-2"],
-                ["kid": "strange-3"], "not a key",
-            ] + keys
+            keys =
+                [
+                    ["kty": "oct", "k": "c2VjcmV0", "kid": "strange-1"],
+                    ["kty": "EC", "crv": "P-999", "kid": "strange-2"],
+                    ["kid": "strange-3"], "not a key",
+                ] + keys
         }
         let set: JSON = ["keys": .array(keys)]
         return .text(set.serialized, type: "application/json", headers: [("Cache-Control", "public, max-age=60")])

@@ -4,7 +4,9 @@ struct OAuthFailure: Error {
     let error: String
     let description: String
 
-    static func request(_ description: String) -> OAuthFailure { .init(error: "invalid_request", description: description) }
+    static func request(_ description: String) -> OAuthFailure {
+        .init(error: "invalid_request", description: description)
+    }
     static func grant(_ description: String) -> OAuthFailure { .init(error: "invalid_grant", description: description) }
     static func client(_ description: String) -> OAuthFailure {
         .init(status: 401, error: "invalid_client", description: description)

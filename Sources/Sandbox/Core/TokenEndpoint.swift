@@ -12,14 +12,12 @@ struct TokenEndpoint {
         if let name = form.repeatedName { throw OAuthFailure.request("\(name) comes twice") }
         let client = try await server.authenticate(call, form: form)
         if let replay = replayed(client: client) { return replay }
-        let response: Response
         switch form["grant_type"] {
-        case "authorization_code": response = try await redeem(form, client: client)
-        case "refresh_token": response = try await refresh(form, client: client)
+        case "authorization_code": return try await redeem(form, client: client)
+        case "refresh_token": return try await refresh(form, client: client)
         case nil: throw OAuthFailure.request("grant_type is missing")
         default: throw OAuthFailure(error: "unsupported_grant_type", description: "not known here")
         }
-        return response
     }
 
     private func redeem(_ form: Pairs, client: String) async throws -> Response {
@@ -129,7 +127,9 @@ struct TokenEndpoint {
         members = TokenFaults.apply(call.faults, to: members)
         let response = server.tokenAnswer(call, grant: grant, members: members)
         if settings.flag("idempotency"), let key = idempotencyKey(client: grant.clientID) {
-            let text = members.serialized
+            let collector = BodyCollector()
+            try await response.body.write(collector)
+            let text = String(decoding: collector.bytes, as: UTF8.self)
             call.state.with { $0.idempotent[key] = (now, text) }
         }
         return response

@@ -9,7 +9,8 @@ enum TokenFaults {
             case "array-token": out["access_token"] = .array([out["access_token"] ?? .null])
             case "empty-token": out["access_token"] = ""
             case "no-access-token": out["access_token"] = nil
-            case "long-token": out["access_token"] = .string(String(repeating: "t", count: fault.value?.number ?? 70_000))
+            case "long-token":
+                out["access_token"] = .string(String(repeating: "t", count: fault.value?.number ?? 70_000))
             case "no-expires-in": out["expires_in"] = nil
             case "no-token-type": out["token_type"] = nil
             case "token-type-mac": out["token_type"] = "mac"

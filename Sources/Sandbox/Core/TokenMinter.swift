@@ -79,12 +79,16 @@ struct TokenMinter {
 
     private func signed(_ claims: JSON) async throws -> String {
         let faults = call.faults
-        if faults.has("signing-key-rotation") { call.state.keys.rotate(server.name, keepOld: false) }
+        if faults.has("signing-key-rotation") || faults.has("signing-key-rotation-just-before-signing") {
+            call.state.keys.rotate(server.name, keepOld: false)
+        }
         if faults.has("signing-key-rotation-keep") { call.state.keys.rotate(server.name, keepOld: true) }
         if faults.has("idtoken-sig-none") { return JWTWriter.unsigned(claims) }
         var algorithm = algorithm
-        for (name, other) in [("invalid-sig-rs256", "RS256"), ("invalid-sig-es256", "ES256"),
-            ("invalid-sig-ps256", "PS256"), ("invalid-sig-eddsa", "EdDSA")] where faults.has(name) {
+        for (name, other) in [
+            ("invalid-sig-rs256", "RS256"), ("invalid-sig-es256", "ES256"),
+            ("invalid-sig-ps256", "PS256"), ("invalid-sig-eddsa", "EdDSA"),
+        ] where faults.has(name) {
             algorithm = other
         }
         if let other = faults["alg"]?.value?.text { algorithm = other }

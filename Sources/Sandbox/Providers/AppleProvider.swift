@@ -18,7 +18,8 @@ struct AppleProvider: AuthorizationServer {
     func discovery(_ call: Call) -> JSON {
         [
             "token_endpoint_auth_methods_supported": ["client_secret_post"], "code_challenge_methods_supported": .null,
-            "response_modes_supported": ["query", "fragment", "form_post"], "scopes_supported": ["openid", "email", "name"],
+            "response_modes_supported": ["query", "fragment", "form_post"],
+            "scopes_supported": ["openid", "email", "name"],
         ]
     }
 
@@ -26,8 +27,9 @@ struct AppleProvider: AuthorizationServer {
         guard call.headers[.authorization] == nil else { throw refused("no Authorization field is taken") }
         guard let id = form["client_id"], let secret = form["client_secret"] else { throw refused("no client secret") }
         let registered = call.state.client(id, at: name)
-        guard let verified = await Assertion.verify(
-            secret, keys: (registered?.keys ?? []) + [call.state.clientKey.publicJWK])
+        guard
+            let verified = await Assertion.verify(
+                secret, keys: (registered?.keys ?? []) + [call.state.clientKey.publicJWK])
         else { throw refused("the client secret's signature does not fit") }
         let claims = verified.claims
         let audience = claims["aud"]?.text
@@ -65,7 +67,9 @@ struct AppleProvider: AuthorizationServer {
         guard call.state.with({ $0.appleNamed.insert(key).inserted }) else { return Pairs() }
         var out: JSON = [:]
         if grant.scopes.contains("name") {
-            out["name"] = ["firstName": user.json["given_name"] ?? .null, "lastName": user.json["family_name"] ?? .null]
+            out["name"] = [
+                "firstName": user.json["given_name"] ?? .null, "lastName": user.json["family_name"] ?? .null,
+            ]
         }
         if grant.scopes.contains("email") { out["email"] = user.json["email"] }
         return Pairs([("user", out.serialized)])

@@ -116,7 +116,7 @@ struct CleverProvider: AuthorizationServer {
             storage.grants[grant.id] = grant
             storage.codes[code] = issued
         }
-        return .found(adding(Pairs([("code", code), ("scope", "read:user_id read:sis")]), to: target))
+        return .found(Pairs([("code", code), ("scope", "read:user_id read:sis")]).added(to: target))
     }
 
     private func api(_ call: Call) -> Response {
@@ -147,7 +147,9 @@ struct CleverProvider: AuthorizationServer {
         case "userinfo":
             var out = claims(call, grant: grant, user: user)
             out["district_id"] = .string(district)
-            out["name"] = ["first": user.json["given_name"] ?? .null, "last": user.json["family_name"] ?? .null, "middle": ""]
+            out["name"] = [
+                "first": user.json["given_name"] ?? .null, "last": user.json["family_name"] ?? .null, "middle": "",
+            ]
             if call.faults.has("userinfo-invalid-sub") { out["sub"] = "65000000ffffffffffffffff" }
             return .json(out)
         case "tokeninfo": return .json(["client_id": .string(grant.clientID), "scopes": []])
@@ -158,11 +160,15 @@ struct CleverProvider: AuthorizationServer {
     private func person(_ user: SandboxUser, id: String, district: String) -> JSON {
         var data: JSON = [
             "id": .string(id), "district": .string(district),
-            "name": ["first": user.json["given_name"] ?? .null, "middle": "", "last": user.json["family_name"] ?? .null],
+            "name": [
+                "first": user.json["given_name"] ?? .null, "middle": "", "last": user.json["family_name"] ?? .null,
+            ],
             "roles": .object([
                 .init(
                     name: user["role"] ?? "student",
-                    value: ["legacy_id": user.json["clever_user_id"] ?? .null, "credentials": ["district_username": "x"]])
+                    value: [
+                        "legacy_id": user.json["clever_user_id"] ?? .null, "credentials": ["district_username": "x"],
+                    ])
             ]),
         ]
         data["email"] = user.json["email"]

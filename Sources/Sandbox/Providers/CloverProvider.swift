@@ -77,7 +77,8 @@ struct CloverProvider: AuthorizationServer {
         var headers: [(String, String)] = []
         if call.endpoint == "refresh", recoverable(call) { headers.append(("X-Clover-Recovery-Available", "true")) }
         let title = status == 401 ? "Unauthorized" : status == 415 ? "Unsupported Media Type" : "Bad Request"
-        let message = failure.error == "invalid_grant" && call.endpoint == "token"
+        let message =
+            failure.error == "invalid_grant" && call.endpoint == "token"
             ? "Failed to validate authentication code." : failure.description
         return .json(["status": .string(title), "message": .string(message)], status: status, headers: headers)
     }
@@ -106,7 +107,9 @@ struct CloverProvider: AuthorizationServer {
     func handle(_ call: Call) async throws -> Response {
         switch call.endpoint {
         case "authorize":
-            guard siteAllows(call) else { return .page("Not possible", "<p>redirect_uri is not under the Site URL.</p>", status: 400) }
+            guard siteAllows(call) else {
+                return .page("Not possible", "<p>redirect_uri is not under the Site URL.</p>", status: 400)
+            }
             return try await standard(call)
         case "launch":
             // The dashboard opens the Site URL with the merchant and nothing else.
@@ -116,7 +119,7 @@ struct CloverProvider: AuthorizationServer {
             back.add("merchant_id", user["merchant_id"])
             back.add("client_id", call.queryPairs["client_id"])
             if call.queryPairs["sandbox_code"] == "1" { back.add("code", Random.token("v1-")) }
-            return .found(adding(back, to: target))
+            return .found(back.added(to: target))
         case "recovery": return try await recover(call)
         case "merchant", "employees": return api(call)
         default: return try await standard(call)
@@ -168,7 +171,9 @@ struct CloverProvider: AuthorizationServer {
     }
 
     private func api(_ call: Call) -> Response {
-        guard let grant = BearerCheck(call: call).grant() else { return .json(["message": "401 Unauthorized"], status: 401) }
+        guard let grant = BearerCheck(call: call).grant() else {
+            return .json(["message": "401 Unauthorized"], status: 401)
+        }
         let user = call.state.user(grant.user)
         let merchant = user["merchant_id"] ?? ""
         let segments = call.path.split(separator: "/").map(String.init)
@@ -185,7 +190,9 @@ struct CloverProvider: AuthorizationServer {
             return .json(out)
         }
         let employees = [employee(user), employee(call.state.user("ben")), employee(call.state.user("cleo"))]
-        if segments.count == 5 { return .json(["elements": .array(employees), "href": .string(call.baseURL + call.path)]) }
+        if segments.count == 5 {
+            return .json(["elements": .array(employees), "href": .string(call.baseURL + call.path)])
+        }
         // A merchant's token reads every employee of the merchant.
         let found = employees.first { $0["id"]?.text == segments[5] }
         return found.map { .json($0) } ?? .json(["message": "Not Found"], status: 404)
@@ -194,7 +201,8 @@ struct CloverProvider: AuthorizationServer {
     private func employee(_ user: SandboxUser) -> JSON {
         var out: JSON = [
             "id": user.json["employee_id"] ?? .null, "name": user.json["name"] ?? .null, "nickname": .string(user.name),
-            "customId": "", "pin": "123456", "unhashedPin": "123456", "role": "ADMIN", "isOwner": .bool(user.name == "ana"),
+            "customId": "", "pin": "123456", "unhashedPin": "123456", "role": "ADMIN",
+            "isOwner": .bool(user.name == "ana"),
         ]
         out["email"] = user.json["email"]
         return out

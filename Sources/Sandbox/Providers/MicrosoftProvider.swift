@@ -34,7 +34,8 @@ struct MicrosoftProvider: AuthorizationServer {
         let number = failure.error == "invalid_client" ? 7_000_215 : 70_000
         return .json(
             [
-                "error": .string(failure.error), "error_description": .string("AADSTS\(number): " + failure.description),
+                "error": .string(failure.error),
+                "error_description": .string("AADSTS\(number): " + failure.description),
                 "error_codes": [.int(number)], "trace_id": "00000000-0000-0000-0000-000000000001",
                 "correlation_id": "00000000-0000-0000-0000-000000000002",
             ], status: failure.status)

@@ -18,7 +18,9 @@ struct SlackProvider: AuthorizationServer {
         return form
     }
 
-    private func userID(_ user: SandboxUser) -> JSON { .string("U" + Digest256.hex(Digest256.bytes(user.sub).prefix(4)).uppercased()) }
+    private func userID(_ user: SandboxUser) -> JSON {
+        .string("U" + Digest256.hex(Digest256.bytes(user.sub).prefix(4)).uppercased())
+    }
 
     func tokenAnswer(_ call: Call, grant: Grant, members: JSON) -> Response {
         let user = call.state.user(grant.user)

@@ -31,7 +31,8 @@ struct UpstreamAPI: SandboxProvider {
         case "nasty-headers": return nasty()
         case "redirect":
             return .empty(
-                Int(argument) ?? 302, headers: [("Location", call.queryPairs["to"] ?? call.baseURL + "/api/redirect-target")])
+                Int(argument) ?? 302,
+                headers: [("Location", call.queryPairs["to"] ?? call.baseURL + "/api/redirect-target")])
         case "events": return events(Int(argument) ?? 3)
         case "gzip":
             return .bytes(
@@ -54,7 +55,8 @@ struct UpstreamAPI: SandboxProvider {
             if start.count < 64 << 10 { start += chunk.readableBytesView.prefix((64 << 10) - start.count) }
         }
         let host = call.request.head.authority ?? ""
-        let fields = [JSON.array(["Host", .string(host)])]
+        let fields =
+            [JSON.array(["Host", .string(host)])]
             + call.headers.map { .array([.string($0.name.rawName), .string($0.value)]) }
         return .text(
             JSON.object([

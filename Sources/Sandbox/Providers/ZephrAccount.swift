@@ -14,6 +14,7 @@ struct ZephrAccount {
         case ("profile", _): return profile()
         case ("schema", .get): return schema()
         case ("sessions", .get): return sessions()
+        case ("sessions", .delete): return deleteSessions()
         case ("sso_status", .get):
             return .json(["status": session?.email == nil ? "unknown" : "authenticated", "meta": [:]])
         default: return ZephrErrors(call: call).answer(405, "Method Not Allowed")
@@ -88,11 +89,31 @@ struct ZephrAccount {
         return .json([["id": .string(id), "startDate": "2026-11-20T21:00:00Z", "isRequestingSession": true]])
     }
 
+    /// All but this one, or the named one when it is the user's.
+    private func deleteSessions() -> Response {
+        guard let own = call.cookie("blaize_session"), let session else {
+            return ZephrErrors(call: call).answer(401, "Unauthorized")
+        }
+        let named = call.path.hasSuffix("/sessions") ? nil : call.path.split(separator: "/").last.map(String.init)
+        let keepsOwn = call.queryPairs["except-current"] == "true"
+        let ended = call.state.with { storage -> Int in
+            let mine = storage.zephrSessions.filter { id, other in
+                other.user == session.user && (named == nil ? !(keepsOwn && id == own) : id == named)
+            }
+            for id in mine.keys { storage.zephrSessions[id] = nil }
+            return mine.count
+        }
+        return named != nil && ended == 0 ? ZephrErrors(call: call).answer(404, "Not Found") : .empty(200)
+    }
+
     private func schema() -> Response {
         guard session != nil else { return ZephrErrors(call: call).answer(401, "Unauthorized") }
         let required = call.settings.json["required_attributes"]?.elements?.compactMap(\.text) ?? []
         var fields = required.map { slug -> JSON in
-            ["slug": .string(slug), "required": true, "label": .string(slug), "input-type": "text", "publicly-writable": true]
+            [
+                "slug": .string(slug), "required": true, "label": .string(slug), "input-type": "text",
+                "publicly-writable": true,
+            ]
         }
         fields.append([
             "slug": "newsletter", "required": false, "label": "Newsletter", "input-type": "checkbox",

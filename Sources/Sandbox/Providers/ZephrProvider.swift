@@ -6,7 +6,9 @@ struct ZephrProvider: SandboxProvider {
     let name = "zephr"
     let defaults: JSON = [
         "slugs": ["google", "apple", "facebook", "linkedin"],
-        "redirects": ["ios": "my-app:/oauthRedirect", "android": "my-app:/oauthRedirect", "web": "my-app:/oauthRedirect"],
+        "redirects": [
+            "ios": "my-app:/oauthRedirect", "android": "my-app:/oauthRedirect", "web": "my-app:/oauthRedirect",
+        ],
         "start_mode": "redirect", "state_key_lifetime": 900, "required_attributes": ["first-name"],
         "blocked_domains": ["blocked.example"], "error_body": "auto",
     ]
@@ -22,6 +24,7 @@ struct ZephrProvider: SandboxProvider {
         guard path.hasPrefix("/zephr/") else { return nil }
         let rest = String(path.dropFirst("/zephr".count))
         if let known = Self.fixed[rest] { return known }
+        if rest.hasPrefix("/zephr/public/sessions/v1/sessions/") { return "sessions" }
         if rest.hasPrefix("/social/") { return "social" }
         if rest.hasSuffix("/callback") { return "callback" }
         let segments = rest.split(separator: "/")
@@ -45,7 +48,9 @@ struct ZephrProvider: SandboxProvider {
     private func start(_ call: Call) -> Response {
         let slug = call.path.split(separator: "/").last.map(String.init) ?? ""
         let slugs = call.settings.json["slugs"]?.elements?.compactMap(\.text) ?? []
-        guard slugs.contains(slug) else { return .text("<html><title>Not Found</title></html>", status: 404, type: "text/html") }
+        guard slugs.contains(slug) else {
+            return .text("<html><title>Not Found</title></html>", status: 404, type: "text/html")
+        }
         let platform = call.queryPairs["client_type"] ?? "web"
         if call.queryPairs["sandbox_user"] != nil || call.queryPairs["sandbox_deny"] != nil {
             return finish(call, platform: platform, parameters: call.queryPairs)
@@ -97,7 +102,7 @@ struct ZephrProvider: SandboxProvider {
         guard let target = parameters["sandbox_redirect_uri"] ?? call.settings.json["redirects"]?[platform]?.text else {
             return .text("no redirect for this platform\n", status: 500)
         }
-        return .found(adding(outcome(call, parameters: parameters), to: target))
+        return .found(outcome(call, parameters: parameters).added(to: target))
     }
 
     private func outcome(_ call: Call, parameters: Pairs) -> Pairs {
@@ -109,7 +114,10 @@ struct ZephrProvider: SandboxProvider {
         let user = call.state.user(name)
         var kind = parameters["sandbox_scenario"] ?? user["zephr"] ?? "known"
         if kind == "partial", parameters["sandbox_scenario"] == nil,
-            call.state.with({ $0.zephrAccounts.contains(name) }) { kind = "known" }
+            call.state.with({ $0.zephrAccounts.contains(name) })
+        {
+            kind = "known"
+        }
         switch kind {
         case "failure": return failure("access denied")
         case "unknown-status": return Pairs([("action", "login"), ("status", "pending")])

@@ -10,7 +10,10 @@ struct ZephrRegistration {
             return ZephrErrors(call: call).answer(400, "Malformed request")
         }
         if let fault = call.faults.all.first(where: { $0.name.hasPrefix("register-") }),
-            let instead = misbehave(fault) { return instead }
+            let instead = misbehave(fault)
+        {
+            return instead
+        }
         guard let key = validators["token_exchange"]?.text else {
             return ZephrErrors(call: call).answer(400, "An e-mail address is missing")
         }
@@ -67,43 +70,6 @@ struct ZephrRegistration {
         case "register-key-expired": return errors.answer(401, "The token has expired")
         case "register-key-spent": return errors.answer(410, "The token was used")
         default: return nil
-        }
-    }
-}
-
-/// The cookies of a new Zephr session, in fields and in the body.
-enum ZephrCookies {
-    static func answer(session: String, tracking: String, message: String, call: Call, status: Int = 200) -> Response {
-        let tail = "; Expires=Tue, 02 Nov 2027 10:00:00 GMT; Path=/;"
-        let cookie = "blaize_session=" + session + tail
-        var headers = [("Set-Cookie", cookie), ("Set-Cookie", "blaize_tracking_id=" + tracking + tail)]
-        var body: JSON = ["cookie": .string(cookie), "message": .string(message), "tracking_id": .string(tracking)]
-        if call.faults.has("register-no-session") || call.faults.has("register-body-cookie-only") { headers.removeFirst() }
-        if call.faults.has("register-no-session") || call.faults.has("register-header-cookie-only") {
-            body["cookie"] = nil
-        }
-        return .text(body.serialized, status: status, type: "application/json", headers: headers)
-    }
-}
-
-/// Zephr's errors have no schema: JSON when asked for, HTML otherwise, or nothing.
-struct ZephrErrors {
-    let call: Call
-
-    func answer(_ status: Int, _ message: String) -> Response {
-        var shape = call.settings.text("error_body")
-        if shape == "auto" { shape = call.acceptsJSON ? "json" : "html" }
-        if call.faults.has("empty-error") { shape = "empty" }
-        if call.faults.has("html-error") { shape = "html" }
-        if call.faults.has("text-error") { shape = "text" }
-        switch shape {
-        case "json": return .text(JSON.object([.init(name: "message", value: .string(message))]).serialized,
-            status: status, type: "application/json")
-        case "html": return .text(
-            "<!doctype html><html><head><title>\(message.htmlEscaped)</title></head><body></body></html>",
-            status: status, type: "text/html; charset=utf-8")
-        case "text": return .text(message, status: status)
-        default: return .empty(status)
         }
     }
 }

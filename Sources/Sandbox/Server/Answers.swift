@@ -60,11 +60,3 @@ extension HTTPFields {
         if let name = HTTPField.Name(name) { append(HTTPField(name: name, value: value)) }
     }
 }
-
-/// A redirect target with parameters added to its query.
-func adding(_ parameters: Pairs, to target: String) -> String {
-    let parts = target.split(separator: "#", maxSplits: 1, omittingEmptySubsequences: false)
-    let base = parts.first.map(String.init) ?? target
-    let fragment = parts.count > 1 ? "#" + parts[1] : ""
-    return base + (base.contains("?") ? "&" : "?") + parameters.encoded + fragment
-}

@@ -51,7 +51,9 @@ struct ControlAPI {
         case ("POST", "native-code", 2): return await nativeCode(json, provider: segments[1])
         case ("POST", "backchannel-logout", 1): return await logout(json)
         case ("POST", "revoke", 1):
-            return .json(["revoked": .int(sandbox.revokeGrants(provider: json["provider"]?.text, user: json["user"]?.text))])
+            return .json([
+                "revoked": .int(sandbox.revokeGrants(provider: json["provider"]?.text, user: json["user"]?.text))
+            ])
         case ("POST", "reset", 1):
             sandbox.reset()
             return .empty(204)
@@ -75,13 +77,18 @@ struct ControlAPI {
         guard parsed.count == wanted.count else { return refused("a fault needs a name under fault") }
         let sandbox = SandboxControl(state: state)
         if json.elements != nil { sandbox.clearFaults(provider: provider) }
-        for fault in parsed { sandbox.place(fault) }
+        do {
+            for fault in parsed { try sandbox.place(fault) }
+        } catch {
+            return refused("unknown: \(error.name)")
+        }
         return .json(.array(parsed.map(\.json)))
     }
 
     /// A code as a native SDK hands it to an app: it has no redirect URI.
     private func nativeCode(_ json: JSON, provider name: String) async -> Response {
-        guard let server = Catalogue.named(name) as? any AuthorizationServer, let client = json["client_id"]?.text else {
+        guard let server = Catalogue.named(name) as? any AuthorizationServer, let client = json["client_id"]?.text
+        else {
             return refused("provider or client_id")
         }
         let settings = state.settings(of: server)
@@ -122,7 +129,9 @@ struct ControlAPI {
                     "live": .bool(!grant.revoked && !spent && expiresAt > now),
                 ])
             }
-            for (token, access) in storage.accessTokens { add(token, "access_token", access.grant, access.expiresAt, false) }
+            for (token, access) in storage.accessTokens {
+                add(token, "access_token", access.grant, access.expiresAt, false)
+            }
             for (token, refresh) in storage.refreshTokens {
                 add(token, "refresh_token", refresh.grant, refresh.expiresAt, refresh.spent)
             }

@@ -73,7 +73,9 @@ enum PlainHTTP {
         let scalars = Array(text.unicodeScalars)
         var body = ""
         for index in scalars.indices.dropLast(3)
-        where scalars[index] == "\r" && scalars[index + 1] == "\n" && scalars[index + 2] == "\r" && scalars[index + 3] == "\n" {
+        where scalars[index] == "\r" && scalars[index + 1] == "\n" && scalars[index + 2] == "\r"
+            && scalars[index + 3] == "\n"
+        {
             for scalar in scalars[(index + 4)...] { body.unicodeScalars.append(scalar) }
             break
         }

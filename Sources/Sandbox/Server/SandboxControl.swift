@@ -2,8 +2,18 @@
 package struct SandboxControl: Sendable {
     let state: SandboxState
 
-    /// Places a fault.
-    package func place(_ fault: Fault) {
+    /// A fault or a provider that does not exist.
+    package struct Unknown: Error {
+        /// Its name.
+        package let name: String
+    }
+
+    /// Places a fault; one of the same provider, endpoint, name and match is replaced.
+    package func place(_ fault: Fault) throws(Unknown) {
+        guard FaultName.isKnown(fault.name) else { throw Unknown(name: fault.name) }
+        guard fault.provider == "*" || Catalogue.named(fault.provider) != nil else {
+            throw Unknown(name: fault.provider)
+        }
         state.with { storage in
             storage.faults.removeAll {
                 $0.provider == fault.provider && $0.endpoint == fault.endpoint && $0.name == fault.name
@@ -76,7 +86,9 @@ package struct SandboxControl: Sendable {
         state.with { storage in
             var ended = 0
             for grant in storage.grants.values
-            where !grant.revoked && (provider == nil || grant.provider == provider) && (user == nil || grant.user == user) {
+            where !grant.revoked && (provider == nil || grant.provider == provider)
+                && (user == nil || grant.user == user)
+            {
                 storage.revoke(grant: grant.id)
                 ended += 1
             }

@@ -1,26 +1,5 @@
 import Hummingbird
 import NIOCore
-import Synchronization
-
-/// Where the sandbox listens and what it keeps.
-package struct SandboxConfiguration: Sendable {
-    /// The address to bind.
-    package var host: String
-    /// The port; 0 takes a free one.
-    package var port: Int
-    /// The base URL in issuers and links; nil is the listener's own.
-    package var baseURL: String?
-    /// Whether requests are recorded (the last 10,000).
-    package var recording: Bool
-
-    /// A configuration; the defaults are those of tests.
-    package init(host: String = "127.0.0.1", port: Int = 0, baseURL: String? = nil, recording: Bool = true) {
-        self.host = host
-        self.port = port
-        self.baseURL = baseURL
-        self.recording = recording
-    }
-}
 
 /// The emulator's server.
 package struct SandboxServer: Sendable {
@@ -75,42 +54,5 @@ package struct SandboxServer: Sendable {
         }
         try await task.value
         throw CancellationError()
-    }
-}
-
-/// A sandbox that listens.
-package struct RunningSandbox: Sendable {
-    /// `http://127.0.0.1:PORT`.
-    package let baseURL: String
-    /// Faults, records, users, clients and settings, without HTTP.
-    package let control: SandboxControl
-    private let task: Task<Void, any Error>
-
-    init(baseURL: String, control: SandboxControl, task: Task<Void, any Error>) {
-        self.baseURL = baseURL
-        self.control = control
-        self.task = task
-    }
-
-    /// Stops it and waits until it has.
-    package func stop() async {
-        task.cancel()
-        _ = await task.result
-    }
-}
-
-/// Runs a body beside a sandbox of its own on a free port.
-package func withSandbox<Result: Sendable>(
-    _ configuration: SandboxConfiguration = SandboxConfiguration(),
-    _ body: (RunningSandbox) async throws -> Result
-) async throws -> Result {
-    let sandbox = try await SandboxServer.start(configuration)
-    do {
-        let result = try await body(sandbox)
-        await sandbox.stop()
-        return result
-    } catch {
-        await sandbox.stop()
-        throw error
     }
 }

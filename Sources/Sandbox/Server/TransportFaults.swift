@@ -42,7 +42,7 @@ struct TransportFaults {
         if let fault = faults["huge"] { return huge(bytes: fault.value?.number ?? 5 << 20) }
         if let fault = faults["gzip-bomb"] {
             return .bytes(
-                GzipBomb.make(unpacked: fault.value?.number ?? 64 << 20), type: "application/json",
+                fault.value?.number.map { GzipBomb.make(unpacked: $0) } ?? GzipBomb.usual, type: "application/json",
                 headers: [("Content-Encoding", "gzip")])
         }
         return nil
@@ -108,19 +108,12 @@ struct TransportFaults {
         let length = whole.contentLength ?? 0
         var cut = response
         cut.body = ResponseBody(contentLength: length) { writer in
-            let collector = Collector()
+            let collector = BodyCollector()
             try await whole.write(collector)
             let bytes = collector.bytes
             try await writer.write(ByteBuffer(bytes: bytes.prefix(bytes.count / 2)))
             throw ConnectionDropped()
         }
         return cut
-    }
-
-    /// A writer that keeps what is written to it.
-    private final class Collector: ResponseBodyWriter {
-        var bytes: [UInt8] = []
-        func write(_ buffer: ByteBuffer) async throws { bytes += Array(buffer.readableBytesView) }
-        func finish(_ trailingHeaders: HTTPFields?) async throws {}
     }
 }

@@ -69,6 +69,9 @@ package struct Fault: Sendable {
 
     private static func usualEndpoint(of name: String) -> String {
         if name.hasPrefix("userinfo-") { return "userinfo" }
+        if name.hasPrefix("jwks-") { return "jwks" }
+        if name == "account-no-email" { return "account" }
+        if name == "unauthorized-user" { return "authorize" }
         if name.hasPrefix("discovery-") { return "discovery" }
         if name.hasPrefix("refresh-") || name == "rotate-strict" { return "refresh" }
         if name.hasSuffix("-callback") { return "authorize" }
@@ -76,13 +79,4 @@ package struct Fault: Sendable {
         if name.hasPrefix("register-") { return "register" }
         return "token"
     }
-}
-
-/// The faults that hit one request.
-struct Faults: Sendable {
-    var all: [Fault] = []
-
-    func has(_ name: String) -> Bool { all.contains { $0.name == name } }
-
-    subscript(name: String) -> Fault? { all.first { $0.name == name } }
 }

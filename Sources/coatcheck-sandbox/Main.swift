@@ -1,1 +1,41 @@
-@main struct Main { static func main() {} }
+import ArgumentParser
+import Logging
+import Sandbox
+
+@main
+struct SandboxCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "coatcheck-sandbox",
+        abstract: "Plays OAuth, OpenID and Zephr providers on loopback, well or badly.",
+        discussion: """
+            Providers: /oidc /oauth2 /github /google /slack /microsoft /apple /clever /clover-web /clover-api
+            /cloudentity/example/demo /demo /zephr /zephr/zephr/oauth2, and /api, an upstream for relays.
+            Any client id is a public client; these have secrets: web/web-secret (Basic; at google, github, slack,
+            microsoft and clover also in the body), web-post/web-post-secret (in the body), web-jwt (private_key_jwt
+            with the key at /_sandbox/client-key.pem); at clever web-0001/clever-secret and ios-0001 (blank).
+            An authorization URL with &sandbox_user=ana is allowed at once, with &sandbox_deny=1 refused.
+            Control API under /_sandbox/: docs/sandbox.md.
+            """)
+
+    @Option(help: "Address and port to listen on; port 0 takes a free one.")
+    var listen = "127.0.0.1:8089"
+
+    @Option(help: "Base URL in issuers and links, when it is not the listener's.")
+    var baseURL: String?
+
+    @Flag(help: "Do not record requests.")
+    var noRecord = false
+
+    func run() async throws {
+        LoggingSystem.bootstrap { _ in SwiftLogNoOpLogHandler() }
+        guard let colon = listen.lastIndex(of: ":"), let port = Int(listen[listen.index(after: colon)...]) else {
+            throw ValidationError("--listen wants ADDRESS:PORT")
+        }
+        let server = SandboxServer(
+            configuration: SandboxConfiguration(
+                host: String(listen[..<colon]), port: port, baseURL: baseURL, recording: !noRecord))
+        try await server.run { baseURL in
+            LineOutput.write("sandbox listening on \(baseURL)")
+        }
+    }
+}

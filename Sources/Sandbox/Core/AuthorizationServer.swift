@@ -1,0 +1,159 @@
+import HTTPTypes
+import Hummingbird
+
+/// An OAuth 2.0 authorization server; a provider states where it differs.
+protocol AuthorizationServer: SandboxProvider {
+    /// The issuer's path, `/oidc`.
+    var issuerPath: String { get }
+    /// Endpoint names by path under the issuer.
+    var paths: [String: String] { get }
+    /// Whether there are id_tokens.
+    var isOpenID: Bool { get }
+
+    /// The issuer that a token names.
+    func issuer(_ call: Call, grant: Grant) -> String
+    /// The discovery document's members over the usual ones; null removes.
+    func discovery(_ call: Call) -> JSON
+    /// Checks who the client is; the result is its id.
+    func authenticate(_ call: Call, form: Pairs) async throws -> String
+    /// The token call's fields, from whatever body the provider takes.
+    func tokenForm(_ call: Call) throws -> Pairs
+    /// The answer of a successful token call.
+    func tokenAnswer(_ call: Call, grant: Grant, members: JSON) -> Response
+    /// The answer of a refused call.
+    func refusal(_ call: Call, _ failure: OAuthFailure) -> Response
+    /// Whether this grant gets a refresh token.
+    func issuesRefreshToken(_ call: Call, grant: Grant, refreshing: Bool) -> Bool
+    /// Whether this grant gets an id_token.
+    func issuesIDToken(_ call: Call, grant: Grant) -> Bool
+    /// Whether the token call's redirect URI is right for the code's.
+    func accepts(redirectURI: String?, for code: IssuedCode, grant: Grant) -> Bool
+    /// Claims of the id_token over the usual ones.
+    func claims(_ call: Call, grant: Grant, user: SandboxUser) -> JSON
+    /// Parameters that go into the callback beside code, state and iss.
+    func callbackExtras(_ call: Call, grant: Grant, user: SandboxUser) -> Pairs
+    /// The endpoints of its own.
+    func extra(_ call: Call) async throws -> Response
+}
+
+extension AuthorizationServer {
+    var issuerPath: String { "/" + name }
+    var isOpenID: Bool { true }
+
+    func endpoint(method: String, path: String) -> String? {
+        if path.hasPrefix("/.well-known/") {
+            let document = path.dropFirst("/.well-known/".count)
+            for known in ["oauth-authorization-server", "openid-configuration"]
+            where document == known + issuerPath { return "discovery" }
+            return nil
+        }
+        guard path.hasPrefix(issuerPath + "/") else { return nil }
+        return paths[String(path.dropFirst(issuerPath.count))]
+    }
+
+    func issuer(_ call: Call, grant: Grant) -> String { call.baseURL + issuerPath }
+    func discovery(_ call: Call) -> JSON { [:] }
+    func authenticate(_ call: Call, form: Pairs) async throws -> String {
+        try await ClientAuthentication(call: call, issuer: call.baseURL + issuerPath, paths: paths).check(form: form)
+    }
+    func tokenForm(_ call: Call) throws -> Pairs {
+        guard let form = call.form else { throw OAuthFailure.request("application/x-www-form-urlencoded is wanted") }
+        return form
+    }
+    func tokenAnswer(_ call: Call, grant: Grant, members: JSON) -> Response { .json(members) }
+    func refusal(_ call: Call, _ failure: OAuthFailure) -> Response {
+        .json(
+            ["error": .string(failure.error), "error_description": .string(failure.description)],
+            status: failure.status,
+            headers: failure.status == 401 ? [("WWW-Authenticate", #"Basic realm="sandbox""#)] : [])
+    }
+    func issuesRefreshToken(_ call: Call, grant: Grant, refreshing: Bool) -> Bool {
+        switch call.settings.text("refresh_token") {
+        case "never": false
+        case "offline_access": grant.scopes.contains("offline_access")
+        default: true
+        }
+    }
+    func issuesIDToken(_ call: Call, grant: Grant) -> Bool { isOpenID && grant.scopes.contains("openid") }
+    func accepts(redirectURI: String?, for code: IssuedCode, grant: Grant) -> Bool {
+        code.redirectURI == nil || code.redirectURI == redirectURI
+    }
+    func claims(_ call: Call, grant: Grant, user: SandboxUser) -> JSON { [:] }
+    func callbackExtras(_ call: Call, grant: Grant, user: SandboxUser) -> Pairs { Pairs() }
+    func extra(_ call: Call) async throws -> Response { .text("no such path\n", status: 404) }
+
+    func handle(_ call: Call) async throws -> Response { try await standard(call) }
+
+    /// The endpoints that all have in common.
+    func standard(_ call: Call) async throws -> Response {
+        do {
+            switch call.endpoint {
+            case "discovery": return Discovery(server: self, call: call).document()
+            case "jwks": return try await Discovery(server: self, call: call).keys()
+            case "authorize": return try await Authorize(server: self, call: call).answer()
+            case "token", "refresh": return try await TokenEndpoint(server: self, call: call).answer()
+            case "userinfo": return try await UserInfo(server: self, call: call).answer()
+            case "revoke": return try await revoke(call)
+            case "introspect": return try await introspect(call)
+            case "par": return try await PushedAuthorization(server: self, call: call).answer()
+            case "end_session": return endSession(call)
+            default: return try await extra(call)
+            }
+        } catch let failure as OAuthFailure {
+            return refusal(call, failure)
+        }
+    }
+
+    /// RFC 7009: unknown tokens are 200 too.
+    private func revoke(_ call: Call) async throws -> Response {
+        guard let form = call.form else { throw OAuthFailure.request("a form body is wanted") }
+        let client = try await authenticate(call, form: form)
+        guard let token = form["token"] else { throw OAuthFailure.request("token is missing") }
+        call.state.with { storage in
+            let grant = storage.accessTokens[token]?.grant ?? storage.refreshTokens[token]?.grant
+            if let grant, storage.grants[grant]?.clientID == client { storage.revoke(grant: grant) }
+        }
+        return .empty(200)
+    }
+
+    /// RFC 7662.
+    private func introspect(_ call: Call) async throws -> Response {
+        guard let form = call.form else { throw OAuthFailure.request("a form body is wanted") }
+        _ = try await authenticate(call, form: form)
+        guard let token = form["token"] else { throw OAuthFailure.request("token is missing") }
+        let now = call.now
+        let found = call.state.with { storage -> (Grant, Double)? in
+            let access = storage.accessTokens[token].map { ($0.grant, $0.expiresAt) }
+            let refresh = storage.refreshTokens[token].flatMap { $0.spent ? nil : ($0.grant, $0.expiresAt) }
+            guard let (id, expiresAt) = access ?? refresh, expiresAt > now, let grant = storage.grants[id],
+                !grant.revoked
+            else { return nil }
+            return (grant, expiresAt)
+        }
+        guard let (grant, expiresAt) = found else { return .json(["active": false]) }
+        return .json([
+            "active": true, "sub": .string(call.state.user(grant.user).sub), "client_id": .string(grant.clientID),
+            "scope": .string(grant.scope), "exp": .int(Int(expiresAt)), "iss": .string(issuer(call, grant: grant)),
+            "token_type": "Bearer",
+        ])
+    }
+
+    /// RP-initiated log-out: ends every grant of the id_token's session.
+    private func endSession(_ call: Call) -> Response {
+        var parameters = call.queryPairs
+        parameters.all += call.form?.all ?? []
+        if let hint = parameters["id_token_hint"]?.split(separator: "."), hint.count > 1,
+            let claims = Base64URL.decode(hint[1]).flatMap({ try? JSON.parse($0) }), let sid = claims["sid"]?.text
+        {
+            call.state.with { storage in
+                for grant in storage.grants.values where grant.sid == sid { storage.revoke(grant: grant.id) }
+            }
+        }
+        guard let target = parameters["post_logout_redirect_uri"] else {
+            return .page("Signed out", "<p>You are signed out.</p>")
+        }
+        var back = Pairs()
+        back.add("state", parameters["state"])
+        return .found(back.all.isEmpty ? target : back.added(to: target))
+    }
+}

@@ -1,0 +1,152 @@
+import HTTPTypes
+import Hummingbird
+
+/// The token endpoint: codes and refresh tokens become token answers.
+struct TokenEndpoint {
+    let server: any AuthorizationServer
+    let call: Call
+
+    func answer() async throws -> Response {
+        guard call.method == .post else { throw OAuthFailure.request("POST is wanted") }
+        let form = try server.tokenForm(call)
+        if let name = form.repeatedName { throw OAuthFailure.request("\(name) comes twice") }
+        let client = try await server.authenticate(call, form: form)
+        if let replay = replayed(client: client) { return replay }
+        switch form["grant_type"] {
+        case "authorization_code": return try await redeem(form, client: client)
+        case "refresh_token": return try await refresh(form, client: client)
+        case nil: throw OAuthFailure.request("grant_type is missing")
+        default: throw OAuthFailure(error: "unsupported_grant_type", description: "not known here")
+        }
+    }
+
+    private func redeem(_ form: Pairs, client: String) async throws -> Response {
+        guard let code = form["code"] else { throw OAuthFailure.request("code is missing") }
+        let now = call.now
+        let name = server.name
+        enum Found { case nothing, replayed, expired, good(IssuedCode, Grant) }
+        let found = call.state.with { storage -> Found in
+            guard let issued = storage.codes[code], let grant = storage.grants[issued.grant], grant.provider == name
+            else { return .nothing }
+            if issued.used {
+                // RFC 6749 section 4.1.2: what the code gave already is taken back.
+                storage.revoke(grant: grant.id)
+                return .replayed
+            }
+            return issued.expiresAt > now ? .good(issued, grant) : .expired
+        }
+        guard case .good(let issued, let grant) = found else {
+            if case .replayed = found { throw OAuthFailure.grant("the code was used before") }
+            throw OAuthFailure.grant("the code is unknown or has expired")
+        }
+        guard grant.clientID == client else { throw OAuthFailure.grant("the code is another client's") }
+        guard server.accepts(redirectURI: form["redirect_uri"], for: issued, grant: grant) else {
+            throw OAuthFailure.grant("redirect_uri is not the authorize request's")
+        }
+        try checkVerifier(form["code_verifier"], challenge: issued.challenge)
+        let first = call.state.with { storage -> Bool in
+            guard storage.codes[code]?.used == false else { return false }
+            storage.codes[code]?.used = true
+            return true
+        }
+        guard first else { throw OAuthFailure.grant("the code was used before") }
+        return try await grantTokens(grant, refreshing: nil)
+    }
+
+    private func checkVerifier(_ verifier: String?, challenge: String?) throws {
+        guard let challenge else {
+            if verifier != nil { throw OAuthFailure.grant("a code_verifier without a code_challenge") }
+            return
+        }
+        guard let verifier, (43...128).contains(verifier.utf8.count), Digest256.base64url(verifier) == challenge else {
+            throw OAuthFailure.grant("code_verifier does not fit the code_challenge")
+        }
+    }
+
+    private func refresh(_ form: Pairs, client: String) async throws -> Response {
+        guard let token = form["refresh_token"] else { throw OAuthFailure.request("refresh_token is missing") }
+        let strict = call.faults.has("rotate-strict") || call.settings.text("refresh_mode") == "rotate-strict"
+        let spends = ["rotate", "rotate-strict"].contains(call.settings.text("refresh_mode"))
+        let now = call.now
+        let name = server.name
+        let grant = call.state.with { storage -> Grant? in
+            guard let known = storage.refreshTokens[token], let grant = storage.grants[known.grant],
+                grant.provider == name, grant.clientID == client, !grant.revoked, known.expiresAt > now
+            else { return nil }
+            if known.spent {
+                if strict { storage.revoke(grant: grant.id) }
+                return nil
+            }
+            if spends { storage.refreshTokens[token]?.spent = true }
+            return grant
+        }
+        guard var grant else { throw OAuthFailure.grant("the refresh token is unknown, used or expired") }
+        if let narrowed = form["scope"] {
+            guard Set(narrowed.split(separator: " ").map(String.init)).isSubset(of: grant.scopes) else {
+                throw OAuthFailure(error: "invalid_scope", description: "wider than what was granted")
+            }
+            grant.scope = narrowed
+        }
+        return try await grantTokens(grant, refreshing: token)
+    }
+
+    /// Makes the tokens of a grant; `refreshing` is the refresh token that was sent.
+    private func grantTokens(_ grant: Grant, refreshing: String?) async throws -> Response {
+        let settings = call.settings
+        let now = call.now
+        let user = call.state.user(grant.user)
+        let minter = TokenMinter(server: server, call: call, grant: grant, user: user)
+        let lifetime = settings.seconds("access_token_lifetime")
+        let access = try await minter.accessToken(lifetime: lifetime)
+        let keeps = ["keep", "none"].contains(settings.text("refresh_mode"))
+        var refreshToken: String?
+        if server.issuesRefreshToken(call, grant: grant, refreshing: refreshing != nil), refreshing == nil || !keeps {
+            refreshToken = Random.token("rt-")
+        }
+        let issued = refreshToken
+        call.state.with { storage in
+            storage.accessTokens[access] = AccessToken(
+                grant: grant.id, expiresAt: now + lifetime, refreshed: refreshing != nil)
+            if let issued {
+                storage.refreshTokens[issued] = RefreshToken(
+                    grant: grant.id, expiresAt: now + settings.seconds("refresh_token_lifetime"))
+            }
+            if let refreshing { storage.refreshTokens[refreshing]?.successor = issued }
+        }
+        var members: JSON = [
+            "access_token": .string(access), "token_type": "Bearer", "expires_in": .int(Int(lifetime)),
+        ]
+        if !grant.scope.isEmpty { members["scope"] = .string(grant.scope) }
+        if let refreshToken { members["refresh_token"] = .string(refreshToken) }
+        let wantsIDToken = refreshing == nil || settings.flag("id_token_on_refresh")
+        if server.issuesIDToken(call, grant: grant), wantsIDToken, !call.faults.has("no-id-token") {
+            members["id_token"] = .string(
+                try await minter.idToken(accessToken: access, refreshing: refreshing != nil))
+        }
+        if let extra = settings.json["token_answer"] { members = members.merging(extra) }
+        members = TokenFaults.apply(call.faults, to: members)
+        let response = server.tokenAnswer(call, grant: grant, members: members)
+        if settings.flag("idempotency"), let key = idempotencyKey(client: grant.clientID) {
+            let collector = BodyCollector()
+            try await response.body.write(collector)
+            let text = String(decoding: collector.bytes, as: UTF8.self)
+            call.state.with { $0.idempotent[key] = (now, text) }
+        }
+        return response
+    }
+
+    /// Cloudentity replays the first answer of a repeated `X-Idempotency-Key` for a minute.
+    private func replayed(client: String) -> Response? {
+        guard call.settings.flag("idempotency"), let key = idempotencyKey(client: client) else { return nil }
+        let now = call.now
+        guard let (at, body) = call.state.with({ $0.idempotent[key] }), now - at < 60 else { return nil }
+        return .text(
+            body, type: "application/json",
+            headers: [("Cache-Control", "no-store"), ("X-Idempotent-Replayed", "true")])
+    }
+
+    private func idempotencyKey(client: String) -> String? {
+        guard let key = call.header("X-Idempotency-Key"), (32...255).contains(key.utf8.count) else { return nil }
+        return server.name + "/" + client + "/" + key
+    }
+}

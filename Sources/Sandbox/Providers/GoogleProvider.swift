@@ -1,0 +1,39 @@
+import Hummingbird
+
+/// `/google`: a refresh token only for `access_type=offline` at the first consent, none in refresh answers.
+struct GoogleProvider: AuthorizationServer {
+    let name = "google"
+    let paths = [
+        "/.well-known/openid-configuration": "discovery", "/o/oauth2/v2/auth": "authorize", "/token": "token",
+        "/v1/userinfo": "userinfo", "/oauth2/v3/certs": "jwks", "/revoke": "revoke",
+    ]
+    let defaults = Settings.base.merging(["alg": "RS256", "iss_parameter": false, "refresh_mode": "keep"])
+
+    func issuesRefreshToken(_ call: Call, grant: Grant, refreshing: Bool) -> Bool {
+        // A code of the native SDK (serverAuthCode) is always an offline one.
+        guard grant.extras["access_type"] == "offline" || grant.extras["redirect_uri"] == nil else { return false }
+        let asked = grant.extras["prompt"]?.contains("consent") == true
+        let key = "google/" + grant.clientID + "/" + grant.user
+        return call.state.with { $0.appleNamed.insert(key).inserted } || asked
+    }
+
+    /// A serverAuthCode is sent with an empty `redirect_uri`.
+    func accepts(redirectURI: String?, for code: IssuedCode, grant: Grant) -> Bool {
+        redirectURI == (code.redirectURI ?? "")
+    }
+
+    /// Revocation asks for nothing but the token.
+    func authenticate(_ call: Call, form: Pairs) async throws -> String {
+        guard call.endpoint == "revoke" else {
+            return try await ClientAuthentication(call: call, issuer: call.baseURL + issuerPath, paths: paths)
+                .check(form: form)
+        }
+        let token = form["token"] ?? ""
+        return call.state.with { storage in
+            let grant = storage.accessTokens[token]?.grant ?? storage.refreshTokens[token]?.grant ?? ""
+            return storage.grants[grant]?.clientID ?? ""
+        }
+    }
+
+    func claims(_ call: Call, grant: Grant, user: SandboxUser) -> JSON { ["azp": .string(grant.clientID)] }
+}

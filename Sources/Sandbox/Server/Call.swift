@@ -1,0 +1,85 @@
+import HTTPTypes
+import Hummingbird
+import NIOCore
+
+/// One request on its way to a provider.
+struct Call: Sendable {
+    let state: SandboxState
+    let provider: any SandboxProvider
+    /// The endpoint's name, as faults and the record know it.
+    var endpoint: String
+    let method: HTTPRequest.Method
+    /// Path and query as sent.
+    let path: String
+    let query: String
+    let headers: HTTPFields
+    let body: [UInt8]
+    var faults: Faults
+    let settings: Settings
+    let channel: any Channel
+    /// The unread request; only streamed endpoints use it.
+    let request: Request
+
+    var baseURL: String { state.baseURL }
+    var queryPairs: Pairs { Pairs(parsing: query) }
+    var bodyText: String { String(decoding: body, as: UTF8.self) }
+    var now: Double { state.now }
+
+    /// The media type of the body without parameters, lower case.
+    var contentType: String {
+        let field = headers[.contentType] ?? ""
+        return field.prefix { $0 != ";" }.lowercased().trimmingSpaces
+    }
+
+    /// The body as a form, nil when it is not sent as one.
+    var form: Pairs? {
+        contentType == "application/x-www-form-urlencoded" ? Pairs(parsing: bodyText) : nil
+    }
+
+    /// The body as a JSON object, nil when it is not sent as one.
+    var json: JSON? {
+        guard contentType == "application/json", let value = try? JSON.parse(body), value.members != nil else {
+            return nil
+        }
+        return value
+    }
+
+    /// Whether the caller says that it takes JSON.
+    var acceptsJSON: Bool { (headers[.accept] ?? "").contains("application/json") }
+
+    /// The bearer token of the request.
+    var bearer: String? {
+        guard let field = headers[.authorization] else { return nil }
+        let parts = field.split(separator: " ", maxSplits: 1)
+        guard parts.count == 2, parts[0].lowercased() == "bearer" else { return nil }
+        return String(parts[1])
+    }
+
+    /// The first value of a header field.
+    func header(_ name: String) -> String? {
+        HTTPField.Name(name).flatMap { headers[$0] }
+    }
+
+    /// A cookie's value.
+    func cookie(_ name: String) -> String? {
+        for field in headers[values: .cookie] {
+            for pair in field.split(separator: ";") {
+                let halves = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+                if halves.count == 2, String(halves[0]).trimmingSpaces == name {
+                    return String(halves[1]).trimmingSpaces
+                }
+            }
+        }
+        return nil
+    }
+}
+
+extension String {
+    /// The text without spaces and tabs at its ends.
+    var trimmingSpaces: String {
+        var text = Substring(self)
+        while let first = text.first, first == " " || first == "\t" { text.removeFirst() }
+        while let last = text.last, last == " " || last == "\t" { text.removeLast() }
+        return String(text)
+    }
+}

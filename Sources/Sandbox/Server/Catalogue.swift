@@ -1,0 +1,27 @@
+/// The closed list of what is played.
+enum Catalogue {
+    static let providers: [any SandboxProvider] = [
+        OIDCProvider(), OAuth2Provider(), GitHubProvider(), GoogleProvider(), SlackProvider(), MicrosoftProvider(),
+        AppleProvider(), CloudentityProvider.hosted, CloudentityProvider.vanity, CleverProvider(), CloverProvider(),
+        ZephrProvider(), ZephrOAuthProvider(), UpstreamAPI(),
+    ]
+
+    private static let byPrefix: [String: any SandboxProvider] = {
+        var out: [String: any SandboxProvider] = [:]
+        for provider in providers {
+            for prefix in provider.prefixes { out[prefix] = provider }
+        }
+        return out
+    }()
+
+    static func named(_ name: String) -> (any SandboxProvider)? { providers.first { $0.name == name } }
+
+    /// The provider of a path: by its first segment, or by the issuer's path behind a well-known one (RFC 8414).
+    static func provider(path: String) -> (any SandboxProvider)? {
+        let segments = path.split(separator: "/", omittingEmptySubsequences: true)
+        guard let first = segments.first else { return nil }
+        if path.hasPrefix(ZephrOAuthProvider().issuerPath) { return ZephrOAuthProvider() }
+        if first == ".well-known", segments.count > 2 { return byPrefix[String(segments[2])] }
+        return byPrefix[String(first)]
+    }
+}

@@ -1,0 +1,20 @@
+/// A sandbox that listens.
+package struct RunningSandbox: Sendable {
+    /// `http://127.0.0.1:PORT`.
+    package let baseURL: String
+    /// Faults, records, users, clients and settings, without HTTP.
+    package let control: SandboxControl
+    private let task: Task<Void, any Error>
+
+    init(baseURL: String, control: SandboxControl, task: Task<Void, any Error>) {
+        self.baseURL = baseURL
+        self.control = control
+        self.task = task
+    }
+
+    /// Stops it and waits until it has.
+    package func stop() async {
+        task.cancel()
+        _ = await task.result
+    }
+}

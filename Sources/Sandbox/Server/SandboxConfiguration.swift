@@ -1,0 +1,19 @@
+/// Where the sandbox listens and what it keeps.
+package struct SandboxConfiguration: Sendable {
+    /// The address to bind.
+    package var host: String
+    /// The port; 0 takes a free one.
+    package var port: Int
+    /// The base URL in issuers and links; nil is the listener's own.
+    package var baseURL: String?
+    /// Whether requests are recorded (the last 10,000).
+    package var recording: Bool
+
+    /// A configuration; the defaults are those of tests.
+    package init(host: String = "127.0.0.1", port: Int = 0, baseURL: String? = nil, recording: Bool = true) {
+        self.host = host
+        self.port = port
+        self.baseURL = baseURL
+        self.recording = recording
+    }
+}

@@ -1,0 +1,117 @@
+/// What the control API does, for tests that run in the same process.
+package struct SandboxControl: Sendable {
+    let state: SandboxState
+
+    /// A fault or a provider that does not exist.
+    package struct Unknown: Error {
+        /// Its name.
+        package let name: String
+    }
+
+    /// Places a fault; one of the same provider, endpoint, name and match is replaced.
+    package func place(_ fault: Fault) throws(Unknown) {
+        guard FaultName.isKnown(fault.name) else { throw Unknown(name: fault.name) }
+        guard fault.provider == "*" || Catalogue.named(fault.provider) != nil else {
+            throw Unknown(name: fault.provider)
+        }
+        state.with { storage in
+            storage.faults.removeAll {
+                $0.provider == fault.provider && $0.endpoint == fault.endpoint && $0.name == fault.name
+                    && $0.match == fault.match
+            }
+            storage.faults.append(fault)
+        }
+    }
+
+    /// Takes faults away, a provider's or all.
+    package func clearFaults(provider: String? = nil) {
+        state.with { $0.faults.removeAll { provider == nil || $0.provider == provider } }
+    }
+
+    /// The faults that are still placed.
+    package var faults: [Fault] { state.with { $0.faults } }
+
+    /// What was received, oldest first.
+    package func requests(provider: String? = nil, endpoint: String? = nil) -> [RecordedRequest] {
+        state.with { $0.records.all }.filter {
+            (provider == nil || $0.provider == provider) && (endpoint == nil || $0.endpoint == endpoint)
+        }
+    }
+
+    /// Forgets what was received, the counts too.
+    package func clearRequests() {
+        state.with { storage in
+            storage.records.clear()
+            storage.counts = [:]
+        }
+    }
+
+    /// How often an endpoint was called.
+    package func count(_ provider: String, _ endpoint: String) -> Int {
+        state.with { $0.counts["\(provider)/\(endpoint)"] ?? 0 }
+    }
+
+    /// Sets members of a user.
+    package func set(user: String, _ json: JSON) {
+        state.with { $0.users[user] = ($0.users[user] ?? [:]).merging(json) }
+    }
+
+    /// Registers a client: `{secret, auth, redirect_uris, jwks}`.
+    package func set(client id: String, of provider: String, _ json: JSON) {
+        _ = state.client(id, at: provider)
+        let client = SandboxClient(id: id, json: json)
+        state.with { $0.clients[provider, default: [:]][id] = client }
+    }
+
+    /// Sets members of a provider's settings.
+    package func set(settings json: JSON, of provider: String) {
+        state.with { storage in
+            var known = storage.settings[provider] ?? [:]
+            for member in json.members ?? [] { known[member.name] = member.value }
+            storage.settings[provider] = known
+        }
+    }
+
+    /// Moves the sandbox's clock.
+    package func advanceClock(seconds: Double) { state.with { $0.clockOffset += seconds } }
+
+    /// New signing keys; the old ones stay published only when asked.
+    package func rotateKeys(_ provider: String, keepOld: Bool = false) {
+        state.keys.rotate(provider, keepOld: keepOld)
+    }
+
+    /// Ends grants behind the clients' backs; the result is how many.
+    @discardableResult
+    package func revokeGrants(provider: String? = nil, user: String? = nil) -> Int {
+        state.with { storage in
+            var ended = 0
+            for grant in storage.grants.values
+            where !grant.revoked && (provider == nil || grant.provider == provider)
+                && (user == nil || grant.user == user)
+            {
+                storage.revoke(grant: grant.id)
+                ended += 1
+            }
+            return ended
+        }
+    }
+
+    /// The PEM of the private key that `web-jwt` and Apple's client secret may be signed with, and its id.
+    package var clientKey: (pem: String, id: String) {
+        (state.clientKey.pem, state.clientKey.id)
+    }
+
+    /// Signs and posts a logout token, as `POST /_sandbox/backchannel-logout` does.
+    package func backchannelLogout(_ json: JSON) async throws -> JSON {
+        try await BackchannelLogout(state: state).send(json)
+    }
+
+    /// Back to the beginning, the keys and the base URL excepted.
+    package func reset() {
+        state.with { storage in
+            let baseURL = storage.baseURL
+            storage = Storage()
+            storage.baseURL = baseURL
+        }
+    }
+}

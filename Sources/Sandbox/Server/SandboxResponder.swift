@@ -1,0 +1,70 @@
+import HTTPTypes
+import Hummingbird
+import NIOCore
+
+/// Takes every request: finds its provider, records it, lets faults act, and asks the provider.
+struct SandboxResponder: HTTPResponder {
+    let state: SandboxState
+
+    func respond(to request: Request, context: SandboxContext) async throws -> Response {
+        let target = request.head.path ?? "/"
+        let halves = target.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
+        let path = halves.first.map(String.init) ?? "/"
+        let query = halves.count > 1 ? String(halves[1]) : ""
+        if path == "/_sandbox" || path.hasPrefix("/_sandbox/") {
+            let body = Array(try await request.body.collect(upTo: 8 << 20).readableBytesView)
+            return await ControlAPI(state: state).handle(
+                method: request.method.rawValue, path: path, query: Pairs(parsing: query), body: body)
+        }
+        guard let provider = Catalogue.provider(path: path) else {
+            return path == "/" ? Index.page(baseURL: state.baseURL) : .text("no such path\n", status: 404)
+        }
+        var endpoint = provider.endpoint(method: request.method.rawValue, path: path) ?? "unknown"
+        let streams = provider.streams(endpoint: endpoint)
+        let body = streams ? [] : Array(try await request.body.collect(upTo: 8 << 20).readableBytesView)
+        if endpoint == "token", String(decoding: body, as: UTF8.self).contains("grant_type=refresh_token") {
+            endpoint = "refresh"
+        }
+        let ticket = record(request, provider: provider.name, endpoint: endpoint, path: path, query: query, body: body)
+        let faults = state.takeFaults(provider: provider.name, endpoint: endpoint) {
+            target + "\n" + String(decoding: body, as: UTF8.self)
+        }
+        let call = Call(
+            state: state, provider: provider, endpoint: endpoint, method: request.method, path: path, query: query,
+            headers: request.headers, body: body, faults: faults, settings: state.settings(of: provider),
+            channel: context.channel, request: request)
+        let transport = TransportFaults(call: call)
+        if let instead = try await transport.before() {
+            state.recordStatus(Int(instead.status.code), of: ticket)
+            return instead
+        }
+        var response = endpoint == "unknown" ? .text("no such path\n", status: 404) : try await provider.handle(call)
+        response = try await transport.after(response)
+        state.recordStatus(Int(response.status.code), of: ticket)
+        return response
+    }
+
+    private func record(
+        _ request: Request, provider: String, endpoint: String, path: String, query: String, body: [UInt8]
+    ) -> Int? {
+        guard state.recording else {
+            return state.record(.placeholder(provider: provider, endpoint: endpoint))
+        }
+        let host = request.head.authority ?? ""
+        return state.record(
+            RecordedRequest(
+                provider: provider, endpoint: endpoint, method: request.method.rawValue, host: host, path: path,
+                query: query,
+                headers: [("Host", host)] + request.headers.map { ($0.name.rawName, $0.value) },
+                body: Array(body.prefix(64 << 10)), bodyLength: body.count, at: state.now, status: 0))
+    }
+}
+
+extension RecordedRequest {
+    /// What is counted when nothing is kept.
+    static func placeholder(provider: String, endpoint: String) -> RecordedRequest {
+        RecordedRequest(
+            provider: provider, endpoint: endpoint, method: "", host: "", path: "", query: "", headers: [], body: [],
+            bodyLength: 0, at: 0, status: 0)
+    }
+}

@@ -1,0 +1,119 @@
+import HTTPTypes
+import Hummingbird
+import NIOCore
+
+/// The faults that act on the connection and the answer, whatever the endpoint.
+struct TransportFaults {
+    /// Thrown after the connection was closed: nothing can be answered any more.
+    struct ConnectionDropped: Error {}
+
+    let call: Call
+
+    /// What happens before the work: a delay, a closed connection, or an answer in place of the work.
+    func before() async throws -> Response? {
+        let faults = call.faults
+        guard !faults.all.isEmpty else { return nil }
+        if let slow = faults["slow"] { try await wait(slow.delayMilliseconds ?? 1_000) }
+        if let hang = faults["hang"] {
+            try await wait(hang.delayMilliseconds ?? 120_000)
+            return try await drop()
+        }
+        if faults.has("drop-before") { return try await drop() }
+        if let fault = faults["status"] {
+            return decorated(
+                .text(fault.body ?? "", status: fault.status ?? 500, type: contentType(of: fault)), with: fault)
+        }
+        if faults.has("rate-limited") {
+            return .json(
+                ["error": "rate_limited"], status: 429,
+                headers: [("Retry-After", "2"), ("X-RateLimit-Reset", String(Int(call.now) + 30))])
+        }
+        if let fault = faults["redirect"] {
+            return decorated(
+                .empty(
+                    fault.status ?? 307,
+                    headers: [("Location", fault.location ?? call.baseURL + "/api/redirect-target")]),
+                with: fault)
+        }
+        if faults.has("html-200") {
+            return .text("<html><title>Please wait</title></html>", type: "text/html; charset=utf-8")
+        }
+        if faults.has("empty-200") { return .bytes([], type: "application/json") }
+        if let fault = faults["huge"] { return huge(bytes: fault.value?.number ?? 5 << 20) }
+        if let fault = faults["gzip-bomb"] {
+            return .bytes(
+                fault.value?.number.map { GzipBomb.make(unpacked: $0) } ?? GzipBomb.usual, type: "application/json",
+                headers: [("Content-Encoding", "gzip")])
+        }
+        return nil
+    }
+
+    /// What happens to the answer after the work.
+    func after(_ response: Response) async throws -> Response {
+        let faults = call.faults
+        guard !faults.all.isEmpty else { return response }
+        if let fault = faults["slow-after"] { try await wait(fault.delayMilliseconds ?? 1_000) }
+        if faults.has("drop-after") { _ = try await drop() }
+        if let fault = faults["headers"] { return decorated(response, with: fault) }
+        if faults.has("truncate") { return truncated(response) }
+        return response
+    }
+
+    private func wait(_ milliseconds: Int) async throws {
+        var left = milliseconds
+        while left > 0, call.channel.isActive {
+            try await Task.sleep(for: .milliseconds(min(left, 100)))
+            left -= 100
+        }
+    }
+
+    /// Closes the connection without a byte of answer.
+    private func drop() async throws -> Response {
+        try? await call.channel.close()
+        throw ConnectionDropped()
+    }
+
+    private func contentType(of fault: Fault) -> String {
+        let body = fault.body ?? ""
+        if body.hasPrefix("{") || body.hasPrefix("[") { return "application/json" }
+        return body.hasPrefix("<") ? "text/html; charset=utf-8" : "text/plain; charset=utf-8"
+    }
+
+    private func decorated(_ response: Response, with fault: Fault) -> Response {
+        var response = response
+        for (name, value) in fault.headers {
+            guard let field = HTTPField.Name(name) else { continue }
+            response.headers[field] = value
+        }
+        return response
+    }
+
+    private func huge(bytes: Int) -> Response {
+        var response = Response(
+            status: .ok,
+            body: ResponseBody { writer in
+                try await writer.write(ByteBuffer(string: #"{"access_token":""#))
+                let chunk = ByteBuffer(repeating: UInt8(ascii: "a"), count: 64 << 10)
+                for _ in 0..<max(1, bytes / (64 << 10)) { try await writer.write(chunk) }
+                try await writer.write(ByteBuffer(string: #""}"#))
+                try await writer.finish(nil)
+            })
+        response.headers[.contentType] = "application/json"
+        return response
+    }
+
+    /// The whole length is announced, half of it sent, and the connection closed.
+    private func truncated(_ response: Response) -> Response {
+        let whole = response.body
+        let length = whole.contentLength ?? 0
+        var cut = response
+        cut.body = ResponseBody(contentLength: length) { writer in
+            let collector = BodyCollector()
+            try await whole.write(collector)
+            let bytes = collector.bytes
+            try await writer.write(ByteBuffer(bytes: bytes.prefix(bytes.count / 2)))
+            throw ConnectionDropped()
+        }
+        return cut
+    }
+}

@@ -1,0 +1,7 @@
+/// An access token.
+struct AccessToken: Sendable {
+    var grant: String
+    var expiresAt: Double
+    /// Whether it came from a refresh.
+    var refreshed = false
+}

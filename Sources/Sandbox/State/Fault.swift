@@ -1,0 +1,82 @@
+/// One misbehaviour, placed by the control API. `docs/sandbox.md` lists the names.
+package struct Fault: Sendable {
+    /// The provider it is for (`oidc`, `clever`, …).
+    package var provider: String
+    /// The endpoint it is for, or `*`.
+    package var endpoint: String
+    /// The fault's name, kebab-case.
+    package var name: String
+    /// How many requests it still hits; nil is for ever.
+    package var times: Int?
+    /// Milliseconds for `slow` and `hang`.
+    package var delayMilliseconds: Int?
+    /// Status for `status`, `redirect`.
+    package var status: Int?
+    /// Body for `status`.
+    package var body: String?
+    /// Header fields added to the answer.
+    package var headers: [(String, String)]
+    /// Target of `redirect`.
+    package var location: String?
+    /// A value for the faults that take one.
+    package var value: JSON?
+    /// Only requests whose target or body contains this text are hit.
+    package var match: String?
+
+    /// A fault.
+    package init(
+        provider: String, endpoint: String? = nil, _ name: String, times: Int? = nil, delayMilliseconds: Int? = nil,
+        status: Int? = nil, body: String? = nil, headers: [(String, String)] = [], location: String? = nil,
+        value: JSON? = nil, match: String? = nil
+    ) {
+        self.provider = provider
+        self.endpoint = endpoint ?? Self.usualEndpoint(of: name)
+        self.name = name
+        self.times = times
+        self.delayMilliseconds = delayMilliseconds
+        self.status = status
+        self.body = body
+        self.headers = headers
+        self.location = location
+        self.value = value
+        self.match = match
+    }
+
+    /// A fault as the control API receives it, nil without a name.
+    package init?(provider: String, json: JSON) {
+        guard let name = json["fault"]?.text else { return nil }
+        var body = json["body"]?.text
+        if body == nil, let value = json["body"], value != .null { body = value.serialized }
+        self.init(
+            provider: provider, endpoint: json["endpoint"]?.text, name, times: json["times"]?.number,
+            delayMilliseconds: json["delay_ms"]?.number, status: json["status"]?.number, body: body,
+            headers: (json["headers"]?.members ?? []).map { ($0.name, $0.value.text ?? $0.value.serialized) },
+            location: json["location"]?.text, value: json["value"], match: json["match"]?.text)
+    }
+
+    /// The fault as the control API shows it.
+    package var json: JSON {
+        var out: JSON = ["provider": .string(provider), "endpoint": .string(endpoint), "fault": .string(name)]
+        out["times"] = times.map { .int($0) } ?? .null
+        if let delayMilliseconds { out["delay_ms"] = .int(delayMilliseconds) }
+        if let status { out["status"] = .int(status) }
+        if let body { out["body"] = .string(body) }
+        if let location { out["location"] = .string(location) }
+        if let value { out["value"] = value }
+        if let match { out["match"] = .string(match) }
+        return out
+    }
+
+    private static func usualEndpoint(of name: String) -> String {
+        if name.hasPrefix("userinfo-") { return "userinfo" }
+        if name.hasPrefix("jwks-") { return "jwks" }
+        if name == "account-no-email" { return "account" }
+        if name == "unauthorized-user" { return "authorize" }
+        if name.hasPrefix("discovery-") { return "discovery" }
+        if name.hasPrefix("refresh-") || name == "rotate-strict" { return "refresh" }
+        if name.hasSuffix("-callback") { return "authorize" }
+        if name.hasPrefix("kid-absent-") { return "*" }
+        if name.hasPrefix("register-") { return "register" }
+        return "token"
+    }
+}

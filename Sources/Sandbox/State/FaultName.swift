@@ -1,0 +1,51 @@
+/// The names of all faults; one that is misspelled is refused, so that no test passes for nothing.
+enum FaultName {
+    static let transport: Set<String> = [
+        "slow", "slow-after", "hang", "status", "drop-before", "drop-after", "truncate", "html-200", "empty-200",
+        "huge",
+        "gzip-bomb", "redirect", "headers", "rate-limited",
+    ]
+    static let callback: Set<String> = [
+        "wrong-iss-callback", "no-iss-callback", "error-callback", "duplicate-code-callback", "no-state-callback",
+        "wrong-state-callback", "extra-callback", "wrong-merchant-callback", "dead-session-callback",
+        "unauthorized-user",
+    ]
+    static let tokenAnswer: Set<String> = [
+        "crlf-token", "array-token", "empty-token", "no-access-token", "long-token", "no-expires-in", "expires-in",
+        "no-token-type", "token-type-mac", "token-type-lower", "no-refresh-token", "no-id-token", "scope-array",
+        "error-200", "error-object", "duplicate-member", "rotate-strict",
+    ]
+    static let idTokenClaims: Set<String> = [
+        "invalid-iss", "missing-iss", "missing-aud", "invalid-aud", "aud-array", "invalid-secondary-aud",
+        "secondary-aud-azp", "wrong-azp", "missing-iat", "future-iat", "old-iat", "nbf-future", "missing-sub",
+        "empty-sub", "number-sub", "long-sub", "expired", "missing-exp", "exp-huge", "exp-string", "fractional-exp",
+        "nonce-invalid", "nonce-missing", "invalid-athash", "missing-athash", "claims", "refresh-invalid-sub",
+        "refresh-invalid-issuer", "wrong-tid", "missing-tid",
+    ]
+    static let idTokenSignature: Set<String> = [
+        "invalid-sig-rs256", "invalid-sig-es256", "invalid-sig-ps256", "invalid-sig-eddsa", "idtoken-sig-none",
+        "hs256-with-public-key", "kid-absent", "kid-absent-single-jwks", "kid-absent-multiple-jwks", "unknown-kid",
+        "signing-key-rotation", "signing-key-rotation-just-before-signing", "signing-key-rotation-keep",
+        "embedded-jwk", "foreign-key", "crit-header", "jku-header", "alg", "alg-header", "header",
+    ]
+    static let metadata: Set<String> = [
+        "discovery-issuer-mismatch", "discovery-issuer-slash", "discovery-no-issuer", "discovery-no-jwks-uri",
+        "discovery-no-token-endpoint", "discovery-no-iss-parameter", "discovery-not-object", "jwks-no-alg",
+        "jwks-empty", "jwks-strange-keys",
+    ]
+    static let identity: Set<String> = [
+        "userinfo-invalid-sub", "userinfo-missing-sub", "userinfo-sub-number", "userinfo-signed",
+        "userinfo-not-object", "account-no-email",
+    ]
+    static let zephr: Set<String> = [
+        "register-exists", "register-domain", "register-weak", "register-key-unknown", "register-key-expired",
+        "register-key-spent", "register-no-session", "register-body-cookie-only", "register-header-cookie-only",
+        "empty-error", "html-error", "text-error",
+    ]
+
+    static func isKnown(_ name: String) -> Bool {
+        name.hasPrefix("expires-in-")
+            || [transport, callback, tokenAnswer, idTokenClaims, idTokenSignature, metadata, identity, zephr]
+                .contains { $0.contains(name) }
+    }
+}

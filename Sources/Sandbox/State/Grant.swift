@@ -1,0 +1,16 @@
+/// What one user allowed one client; every code and token hangs on one.
+struct Grant: Sendable {
+    var id: String
+    var provider: String
+    var clientID: String
+    var user: String
+    var scope: String
+    var nonce: String?
+    var authenticatedAt: Double
+    var sid: String
+    /// What else the authorize request said (`access_type`, `merchant_id`, …).
+    var extras: [String: String]
+    var revoked = false
+
+    var scopes: Set<String> { Set(scope.split(whereSeparator: { $0 == " " || $0 == "," }).map(String.init)) }
+}

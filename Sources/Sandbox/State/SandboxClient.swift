@@ -1,0 +1,57 @@
+/// One registered client of a provider.
+struct SandboxClient: Sendable {
+    var id: String
+    /// nil: no secret; the empty text is a blank secret, which is another thing.
+    var secret: String?
+    /// `none`, `client_secret_basic`, `client_secret_post`, `private_key_jwt`.
+    var methods: Set<String>
+    /// Empty: any redirect URI is taken.
+    var redirectURIs: [String]
+    /// Public keys for `private_key_jwt`.
+    var keys: [JSON]
+    /// Extra settings (`require_pkce`, …).
+    var json: JSON
+
+    init(id: String, secret: String? = nil, methods: Set<String> = ["none"], redirectURIs: [String] = []) {
+        self.id = id
+        self.secret = secret
+        self.methods = methods
+        self.redirectURIs = redirectURIs
+        keys = []
+        json = [:]
+    }
+
+    /// A client as the control API receives it: `{secret, auth, redirect_uris, jwks}`; `auth` is a text or an array.
+    init(id: String, json: JSON) {
+        self.id = id
+        secret = json["secret"]?.text
+        let named = json["auth"]?.elements?.compactMap(\.text) ?? json["auth"]?.text.map { [$0] }
+        switch (named, secret) {
+        case (.some(let methods), _): self.methods = Set(methods)
+        case (.none, .some): methods = ["client_secret_basic", "client_secret_post"]
+        case (.none, .none): methods = ["none"]
+        }
+        redirectURIs = json["redirect_uris"]?.elements?.compactMap(\.text) ?? []
+        keys = json["jwks"]?["keys"]?.elements ?? []
+        self.json = json
+    }
+
+    /// The clients that every provider knows from the start (docs/sandbox.md).
+    static func defaults(of provider: String) -> [String: SandboxClient] {
+        var either = SandboxClient(
+            id: "web", secret: "web-secret", methods: ["client_secret_basic", "client_secret_post"])
+        if provider == "oidc" || provider == "oauth2" || provider == "cloudentity" {
+            either.methods = ["client_secret_basic"]
+        }
+        let clients = [
+            either,
+            SandboxClient(id: "web-post", secret: "web-post-secret", methods: ["client_secret_post"]),
+            SandboxClient(id: "reserved: %+ü", secret: "s:cr%t +/ü&=", methods: ["client_secret_basic"]),
+            SandboxClient(id: "web-jwt", methods: ["private_key_jwt"]),
+            SandboxClient(id: "ios-0001", secret: "", methods: ["client_secret_basic"]),
+            SandboxClient(id: "web-0001", secret: "clever-secret", methods: ["client_secret_basic"]),
+        ]
+        let wanted = provider == "clever" ? clients.suffix(2) : clients.prefix(4)
+        return Dictionary(uniqueKeysWithValues: wanted.map { ($0.id, $0) })
+    }
+}

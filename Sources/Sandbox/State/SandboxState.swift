@@ -1,0 +1,77 @@
+import FoundationEssentials
+import Synchronization
+
+/// Everything that the sandbox remembers, behind one lock.
+final class SandboxState: Sendable {
+    let keys = KeyRings()
+    let recording: Bool
+    /// Private half of the client key that the sandbox accepts for `web-jwt` and for Apple's client secret.
+    let clientKey = ClientKey()
+    private let storage = Mutex(Storage())
+
+    init(recording: Bool) {
+        self.recording = recording
+    }
+
+    /// Runs a body with the storage held.
+    func with<Result: Sendable>(_ body: (inout sending Storage) -> sending Result) -> Result {
+        storage.withLock(body)
+    }
+
+    /// Unix time, moved by what the control API added.
+    var now: Double { Date().timeIntervalSince1970 + with { $0.clockOffset } }
+
+    /// The base URL of the listener, without a trailing slash.
+    var baseURL: String { with { $0.baseURL } }
+
+    func user(_ name: String) -> SandboxUser {
+        SandboxUser(name: name, overrides: with { $0.users[name] })
+    }
+
+    func settings(of provider: any SandboxProvider) -> Settings {
+        let name = provider.name
+        return Settings(json: provider.defaults.merging(with { $0.settings[name] } ?? [:]))
+    }
+
+    func client(_ id: String, at provider: String) -> SandboxClient? {
+        with { storage in
+            if storage.clients[provider] == nil { storage.clients[provider] = SandboxClient.defaults(of: provider) }
+            return storage.clients[provider]?[id]
+        }
+    }
+
+    /// The faults that hit this request; each is used up by one.
+    func takeFaults(provider: String, endpoint: String, text: () -> String) -> Faults {
+        with { storage in
+            guard !storage.faults.isEmpty else { return Faults() }
+            var taken = Faults()
+            let haystack = storage.faults.contains { $0.match != nil } ? text() : ""
+            for index in storage.faults.indices {
+                let fault = storage.faults[index]
+                guard fault.provider == provider || fault.provider == "*",
+                    fault.endpoint == endpoint || fault.endpoint == "*", fault.times != 0
+                else { continue }
+                if let match = fault.match, !haystack.contains(match) { continue }
+                taken.all.append(fault)
+                if let times = fault.times { storage.faults[index].times = times - 1 }
+            }
+            storage.faults.removeAll { $0.times == 0 }
+            return taken
+        }
+    }
+
+    /// Puts a request on the record and counts it; the result finds it again for its status.
+    func record(_ request: RecordedRequest) -> Int? {
+        with { storage in
+            storage.counts["\(request.provider)/\(request.endpoint)", default: 0] += 1
+            guard recording else { return nil }
+            return storage.records.append(request)
+        }
+    }
+
+    /// Notes the status that was answered.
+    func recordStatus(_ status: Int, of ticket: Int?) {
+        guard let ticket else { return }
+        with { $0.records.setStatus(status, of: ticket) }
+    }
+}

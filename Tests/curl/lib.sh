@@ -1,0 +1,266 @@
+# Helpers of the curl scripts: start a broker and a provider emulator, send requests, say what is expected.
+# Needs bash, curl and python3. Nothing here knows more of the broker than its HTTP interface.
+#
+#   COATCHECK_BIN, SANDBOX_BIN   the two programs (default: .build/debug/…)
+#   VERBOSE=1                    print every request and answer
+
+set -u -o pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(cd "$here/../.." && pwd)
+COATCHECK_BIN=${COATCHECK_BIN:-$root/.build/debug/coatcheck}
+SANDBOX_BIN=${SANDBOX_BIN:-$root/.build/debug/coatcheck-sandbox}
+work=$(mktemp -d "${TMPDIR:-/tmp}/coatcheck-curl.XXXXXX")
+chmod 700 "$work"
+pids=()
+passed=0
+failed=0
+
+# ---- saying what is expected -----------------------------------------------------------------------------------------
+
+step() { printf '\n# %s\n' "$*"; }
+
+ok() { passed=$((passed + 1)); printf 'ok %d - %s\n' "$((passed + failed))" "$*"; }
+
+not_ok() {
+    failed=$((failed + 1))
+    printf 'not ok %d - %s\n' "$((passed + failed))" "$1"
+    printf '#   %s\n' "${2:-}"
+    [ -n "${STATUS:-}" ] && printf '#   last answer: %s %s\n' "$STATUS" "$(head -c 600 "$work/body" 2>/dev/null)"
+    return 0
+}
+
+# same EXPECTED ACTUAL SENTENCE
+same() { if [ "$1" = "$2" ]; then ok "$3"; else not_ok "$3" "expected <$1>, got <$2>"; fi; }
+
+# matches REGULAR-EXPRESSION ACTUAL SENTENCE
+matches() { if [[ $2 =~ $1 ]]; then ok "$3"; else not_ok "$3" "expected something like <$1>, got <$2>"; fi; }
+
+# expect_status 201 "the code makes a session"
+expect_status() { same "$1" "$STATUS" "${2:-the status is $1}"; }
+
+# expect_json .code login_not_yours ["sentence"]     .a.b[0] walks the last answer's body
+expect_json() { same "$2" "$(json "$1")" "${3:-$1 is $2}"; }
+
+# expect_problem 403 login_not_yours "sentence"
+expect_problem() { same "$1 $2" "$STATUS $(json .code)" "$3: $1 $2"; }
+
+# expect_header Cache-Control no-store ["sentence"]
+expect_header() { same "$2" "$(header "$1")" "${3:-$1 is $2}"; }
+
+finish() {
+    printf '\n%d passed, %d failed\n' "$passed" "$failed"
+    [ "$failed" -eq 0 ]
+    exit
+}
+
+# ---- requests --------------------------------------------------------------------------------------------------------
+
+# Every device has its own cookie jar.
+device() { JAR="$work/$1.jar"; touch "$JAR"; }
+
+# request METHOD URL-OR-PATH [curl options…]: STATUS, the headers and the body of the answer are kept.
+request() {
+    local method=$1 url=$2
+    shift 2
+    case $url in /*) url="$BROKER$url" ;; esac
+    STATUS=$(curl -s -m 40 -X "$method" -o "$work/body" -D "$work/headers" -w '%{http_code}' \
+        ${JAR:+-b "$JAR" -c "$JAR"} "$@" "$url") || true
+    [ -n "${VERBOSE:-}" ] && printf '#   %s %s -> %s %s\n' "$method" "$url" "$STATUS" "$(head -c 400 "$work/body")"
+    return 0
+}
+
+get() { request GET "$@"; }
+
+# post PATH JSON [curl options…]
+post() {
+    local path=$1 body=$2
+    shift 2
+    request POST "$path" -H 'Content-Type: application/json' --data-binary "$body" "$@"
+}
+
+body() { cat "$work/body"; }
+
+# header NAME: the last answer's field, one line a value
+header() {
+    awk -v name="$(printf %s "$1" | tr 'A-Z' 'a-z')" 'BEGIN { FS = ":" }
+        tolower($1) == name { sub(/^[^:]*:[ \t]*/, ""); sub(/\r$/, ""); print }' "$work/headers"
+}
+
+# json PATH [FILE]: a member of a JSON file, `.a.b[0]`; empty when it is not there
+json() {
+    python3 - "$1" "${2:-$work/body}" <<'PY'
+import json, re, sys
+try:
+    value = json.load(open(sys.argv[2]))
+    for name, index in re.findall(r"\.([^.\[]+)|\[(\d+)\]", sys.argv[1]):
+        value = value[int(index)] if index else value[name]
+except (ValueError, KeyError, IndexError, TypeError):
+    sys.exit()
+if isinstance(value, str): print(value)
+elif value is None: print("null")
+else: print(json.dumps(value, separators=(",", ":")))
+PY
+}
+
+# json_text TEXT: the text as a JSON string
+json_text() { python3 -c 'import json, sys; print(json.dumps(sys.argv[1]))' "$1"; }
+
+# cookie NAME: its value in the device's jar
+cookie() { awk -v name="$1" '$6 == name { print $7 }' "$JAR"; }
+
+# url_value NAME URL: a query parameter, decoded
+url_value() {
+    python3 -c 'import sys, urllib.parse as u
+print(dict(u.parse_qsl(u.urlsplit(sys.argv[2]).query, keep_blank_values=True)).get(sys.argv[1], ""))' "$1" "$2"
+}
+
+# with_value NAME VALUE URL: the URL with that query parameter set (or taken out, for the value -)
+with_value() {
+    python3 -c 'import sys, urllib.parse as u
+name, value, url = sys.argv[1:]
+head, _, query = url.partition("?")
+pairs = [p for p in u.parse_qsl(query, keep_blank_values=True) if p[0] != name]
+if value != "-": pairs.append((name, value))
+print(head + "?" + u.urlencode(pairs))' "$@"
+}
+
+random_token() { python3 -c 'import secrets; print(secrets.token_urlsafe(32))'; }
+
+# s256 VERIFIER: its PKCE challenge
+s256() {
+    python3 -c 'import base64, hashlib, sys
+print(base64.urlsafe_b64encode(hashlib.sha256(sys.argv[1].encode()).digest()).rstrip(b"=").decode())' "$1"
+}
+
+# ---- the stack -------------------------------------------------------------------------------------------------------
+
+free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+
+# wait_for SECONDS COMMAND…: until it succeeds
+wait_for() {
+    local tries=$(($1 * 20))
+    shift
+    while ! "$@" >/dev/null 2>&1; do
+        tries=$((tries - 1))
+        [ "$tries" -le 0 ] && return 1
+        sleep 0.05
+    done
+}
+
+# start_stack [CONFIGURATION]: sandbox and broker on free ports, the broker's configuration from coatcheck.yaml
+start_stack() {
+    start_sandbox
+    BROKER_PORT=$(free_port)
+    MANAGEMENT_PORT=$(free_port)
+    CLOSED_PORT=$(free_port)
+    BROKER="http://127.0.0.1:$BROKER_PORT"
+    MANAGEMENT="http://127.0.0.1:$MANAGEMENT_PORT"
+    configure "${1:-$here/coatcheck.yaml}"
+    mkdir -m 700 -p "$work/data"
+    [ -e "$work/keys.json" ] || "$COATCHECK_BIN" keys generate --file "$work/keys.json" >"$work/keys.log" 2>&1 || give_up "keys generate"
+    start_broker
+    device a-phone
+}
+
+# configure TEMPLATE: fills in what only this run knows
+configure() {
+    sed -e "s|@SANDBOX@|$SANDBOX|g" -e "s|@BROKER@|$BROKER|g" -e "s|@BROKER_PORT@|$BROKER_PORT|g" \
+        -e "s|@MANAGEMENT_PORT@|$MANAGEMENT_PORT|g" -e "s|@CLOSED_PORT@|$CLOSED_PORT|g" -e "s|@WORK@|$work|g" \
+        -e "s|@OPENID_PROVIDER@|${OPENID_PROVIDER:-http://127.0.0.1:$CLOSED_PORT}|g" "$1" >"$work/coatcheck.yaml"
+    chmod 600 "$work/coatcheck.yaml"
+}
+
+start_sandbox() {
+    local port
+    port=$(free_port)
+    SANDBOX="http://127.0.0.1:$port"
+    "$SANDBOX_BIN" --listen "127.0.0.1:$port" >"$work/sandbox.log" 2>&1 &
+    pids+=($!)
+    wait_for 15 curl -sf "$SANDBOX/_sandbox/health" || give_up "sandbox"
+    # Clients with secrets that the broker does not take for placeholders.
+    sandbox PUT /clients/oidc/web-client '{"secret":"wq8ZrT5nLk2YvB7x:c/d+e&f","auth":"client_secret_basic"}'
+    sandbox PUT /clients/clever/web-0001 '{"secret":"wq8ZrT5nLk2YvB7xHs0d","auth":"client_secret_basic"}'
+    sandbox PUT /clients/github/github-app '{"secret":"wq8ZrT5nLk2YvB7xHs0d"}'
+    sandbox PUT /clients/google/google-app '{"secret":"wq8ZrT5nLk2YvB7xHs0d"}'
+    sandbox PUT /clients/slack/slack-app '{"secret":"wq8ZrT5nLk2YvB7xHs0d"}'
+    sandbox PUT /clients/clover/clover-app '{"secret":"wq8ZrT5nLk2YvB7xHs0d"}'
+}
+
+start_broker() {
+    "$COATCHECK_BIN" serve --config "$work/coatcheck.yaml" >>"$work/broker.log" 2>&1 &
+    broker_pid=$!
+    wait_for 20 curl -sf "$MANAGEMENT/readyz" || give_up "broker"
+}
+
+# kill_broker SIGNAL
+kill_broker() {
+    kill "-$1" "$broker_pid" 2>/dev/null
+    wait "$broker_pid" 2>/dev/null
+    broker_pid=
+}
+
+give_up() {
+    echo "Bail out! $1 did not start; its log:"
+    tail -n 20 "$work"/*.log
+    exit 1
+}
+
+stop_stack() {
+    for pid in ${broker_pid:-} ${pids[@]+"${pids[@]}"}; do kill "$pid" 2>/dev/null; done
+    for pid in ${broker_pid:-} ${pids[@]+"${pids[@]}"}; do wait "$pid" 2>/dev/null; done
+    if [ -n "${KEEP:-}" ]; then echo "# kept: $work"; else rm -rf "$work"; fi
+}
+trap stop_stack EXIT
+
+# sandbox METHOD PATH [JSON]: the emulator's control interface (docs/sandbox.md)
+sandbox() {
+    if [ $# -gt 2 ]; then
+        curl -s -m 20 -o "$work/control" -X "$1" "$SANDBOX/_sandbox$2" -H 'Content-Type: application/json' --data-binary "$3"
+    else
+        curl -s -m 20 -o "$work/control" -X "$1" "$SANDBOX/_sandbox$2"
+    fi
+}
+
+# fault PROVIDER JSON: the provider's next requests go wrong
+fault() { sandbox PUT "/faults/$1" "$2"; }
+
+# calls PROVIDER/ENDPOINT: how often the provider was called there
+calls() {
+    sandbox GET /counts
+    local count
+    count=$(json ".$1" "$work/control")
+    printf '%s' "${count:-0}"
+}
+
+# ---- signing in ------------------------------------------------------------------------------------------------------
+
+# start_login PROVIDER CLIENT [MORE-MEMBERS]: a login of this device; AUTHORIZATION_URL is what its browser opens
+start_login() {
+    post /v1/logins "{\"provider\":\"$1\",\"client\":\"$2\"${3:+,$3}}"
+    AUTHORIZATION_URL=$(json .authorization_url)
+    STATE=$(json .state)
+    LOGIN_TOKEN=$(json .login_token)
+}
+
+# browser URL USER: the user opens the URL and consents; CALLBACK is where the provider sends the browser back to
+browser() {
+    local url=$1
+    case $url in *\?*) url="$url&sandbox_user=$2" ;; *) url="$url?sandbox_user=$2" ;; esac
+    local hops=0
+    while :; do
+        CALLBACK=$(curl -s -m 20 -o /dev/null -w '%{redirect_url}' "$url")
+        hops=$((hops + 1))
+        case $CALLBACK in "$SANDBOX"/*) [ "$hops" -lt 5 ] && url=$CALLBACK && continue ;; esac
+        break
+    done
+}
+
+# forward URL [MORE-MEMBERS]: the app hands the callback URL to the broker
+forward() { post /v1/sessions "{\"callback_url\":$(json_text "$1")${2:+,$2}}"; }
+
+# sign_in PROVIDER CLIENT [USER]: a whole login of this device
+sign_in() {
+    start_login "$1" "$2"
+    browser "$AUTHORIZATION_URL" "${3:-ana}"
+    forward "$CALLBACK" ${LOGIN_TOKEN:+"\"login_token\":\"$LOGIN_TOKEN\""}
+}

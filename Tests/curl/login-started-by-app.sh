@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# Flow B: the app made its own state and PKCE verifier, opened the browser itself, and hands over what came back.
+source "$(dirname "$0")/lib.sh"
+start_stack
+
+# app_authorizes USER: what an app with an OAuth library of its own does
+app_authorizes() {
+    verifier=$(random_token)
+    state=$(random_token)
+    nonce=$(random_token)
+    login_token=$(random_token)
+    browser "$SANDBOX/oidc/authorize?response_type=code&client_id=ios-app&redirect_uri=com.example.app:/cb&scope=openid+email+profile+offline_access&state=$state&nonce=$nonce&code_challenge=$(s256 "$verifier")&code_challenge_method=S256" "$1"
+    code=$(url_value code "$CALLBACK")
+}
+
+# app_forwards MEMBERS: flow B's body without braces
+app_forwards() { post /v1/sessions "{\"provider\":\"oidc\",\"client\":\"ios\",$1}"; }
+
+step "1. The app forwards code, verifier, redirect URI, nonce and a login token of its own"
+app_authorizes ana
+app_forwards "\"code\":\"$code\",\"code_verifier\":\"$verifier\",\"redirect_uri\":\"com.example.app:/cb\",\"nonce\":\"$nonce\",\"login_token\":\"$login_token\""
+expect_status 201 "a session"
+expect_json .subject user-ana
+handle=$(json .handle)
+session=$(cookie coatcheck)
+same 1 "$(calls oidc/token)" "one call"
+
+step "2. Again, as the answer was lost"
+app_forwards "\"code\":\"$code\",\"code_verifier\":\"$verifier\",\"redirect_uri\":\"com.example.app:/cb\",\"nonce\":\"$nonce\",\"login_token\":\"$login_token\""
+expect_status 201 "the same forward"
+expect_json .handle "$handle"
+same "$session" "$(cookie coatcheck)" "the same cookie"
+same 1 "$(calls oidc/token)" "still one call"
+
+step "3. A stranger has code and verifier, but not the login token"
+device a-stranger
+app_forwards "\"code\":\"$code\",\"code_verifier\":\"$verifier\",\"redirect_uri\":\"com.example.app:/cb\",\"nonce\":\"$nonce\",\"login_token\":\"$(random_token)\""
+expect_problem 409 code_already_used "another login token"
+app_forwards "\"code\":\"$code\",\"redirect_uri\":\"com.example.app:/cb\""
+same 4 "${STATUS:0:1}" "with the code alone: refused"
+same 1 "$(calls oidc/token)" "still one call"
+
+step "4. The whole callback URL instead of the code: the state must come with it, and fit"
+device a-phone
+app_authorizes ben
+app_forwards "\"callback_url\":$(json_text "$CALLBACK"),\"state\":\"$state\",\"code_verifier\":\"$verifier\",\"nonce\":\"$nonce\""
+expect_status 201 "with its state"
+expect_json .subject user-ben
+app_authorizes ben
+before=$(calls oidc/token)
+app_forwards "\"callback_url\":$(json_text "$CALLBACK"),\"state\":\"$(random_token)\",\"code_verifier\":\"$verifier\",\"nonce\":\"$nonce\""
+expect_problem 409 login_required "another state"
+matches '^http' "$(json .login.authorization_url)" "with a fresh login to open"
+app_authorizes ben
+app_forwards "\"callback_url\":$(json_text "$CALLBACK"),\"code_verifier\":\"$verifier\",\"nonce\":\"$nonce\""
+expect_problem 409 login_required "a state in the callback that the app does not vouch for"
+same "$before" "$(calls oidc/token)" "no call for these"
+
+step "5. The provider checks the verifier"
+app_authorizes ana
+app_forwards "\"code\":\"$code\",\"code_verifier\":\"$(random_token)\",\"redirect_uri\":\"com.example.app:/cb\",\"nonce\":\"$nonce\""
+same 400 "$STATUS" "another verifier: 400"
+
+step "6. The nonce is checked against the id_token"
+app_authorizes ana
+app_forwards "\"code\":\"$code\",\"code_verifier\":\"$verifier\",\"redirect_uri\":\"com.example.app:/cb\",\"nonce\":\"$(random_token)\""
+expect_problem 502 identity_rejected "another nonce"
+
+step "7. Without a verifier, a client that has PKCE is refused"
+app_authorizes ana
+before=$(calls oidc/token)
+app_forwards "\"code\":\"$code\",\"redirect_uri\":\"com.example.app:/cb\",\"nonce\":\"$nonce\",\"login_token\":\"$login_token\""
+same 4 "${STATUS:0:1}" "no verifier: refused"
+same "$before" "$(calls oidc/token)" "no call"
+
+step "8. A redirect URI that is not registered"
+app_forwards "\"code\":\"$code\",\"code_verifier\":\"$verifier\",\"redirect_uri\":\"com.evil.app:/cb\",\"nonce\":\"$nonce\""
+same 400 "$STATUS" "refused"
+same "$before" "$(calls oidc/token)" "no call"
+
+step "9. A client that did not opt in"
+post /v1/sessions "{\"provider\":\"oidc\",\"client\":\"strict\",\"code\":\"$code\",\"code_verifier\":\"$verifier\",\"redirect_uri\":\"com.example.strict:/cb\",\"nonce\":\"$nonce\"}"
+expect_problem 403 client_not_allowed "login: broker"
+same "$before" "$(calls oidc/token)" "no call"
+
+finish

@@ -1,0 +1,162 @@
+import Testing
+
+@testable import Broker
+
+@Suite struct ParsingTests {
+    @Test(
+        "What is not JSON is refused",
+        arguments: [
+            "", "{", "}", "{}x", "[1,]", "{\"a\":1,}", "{'a':1}", "{\"a\" 1}", "01", "1.", ".5", "+1", "1e", "--1", "nul", "tru",
+            "\"\\x\"", "\"\\u12\"", "\"\\ud800\"", "\"\\ud800\\u0041\"", "\"a\nb\"", "\"\u{1}\"", "NaN", "Infinity", "[1 2]", "\u{FEFF}{}",
+            "\"unterminated", "{\"a\":}", "[,1]", "{,}",
+        ])
+    func notJSON(_ text: String) {
+        #expect(throws: JSONFailure.self) { try JSONParser.parse(Array(text.utf8), maximumBytes: 1000) }
+    }
+
+    @Test("Invalid UTF-8, depth and size are refused (SEC-102)")
+    func bounds() {
+        #expect(throws: JSONFailure.self) { try JSONParser.parse([0x22, 0xC3, 0x28, 0x22], maximumBytes: 10) }
+        #expect(throws: JSONFailure.self) { try JSONParser.parse([0x22, 0xED, 0xA0, 0x80, 0x22], maximumBytes: 10) }
+        let deep = String(repeating: "[", count: 100_000)
+        #expect(throws: JSONFailure.self) { try JSONParser.parse(Array(deep.utf8), maximumBytes: 1 << 20) }
+        #expect(throws: JSONFailure.self) { try JSONParser.parse(Array("[[[[[[[[[1]]]]]]]]]".utf8), maximumBytes: 100) }
+        #expect(throws: JSONFailure.self) { try JSONParser.parse(Array("\"aaaaaaaaaa\"".utf8), maximumBytes: 5) }
+        #expect(throws: Never.self) { try JSONParser.parse(Array("[[[[[[[[1]]]]]]]]".utf8), maximumBytes: 100) }
+    }
+
+    @Test("Members that stand twice are named by their pointers")
+    func duplicates() throws {
+        let result = try JSONParser.parse(Array(#"{"a":1,"b":{"c/d":1,"c/d":2},"a":2}"#.utf8), maximumBytes: 100)
+        #expect(result.duplicates == ["/b/c~1d", "/a"])
+        #expect(result.value.object?["a"]?.integer == 1)
+    }
+
+    @Test("Strings come through as they are, escapes included")
+    func strings() throws {
+        let text = #"["\u00e4\ud83d\ude00\n\/\"", "é"]"#
+        let value = try JSONParser.parse(Array(text.utf8), maximumBytes: 100).value
+        #expect(value.array?.first?.string == "ä😀\n/\"")
+        #expect(value.array?.last?.string == "é")
+    }
+
+    @Test(
+        "Numbers never trap (SEC-21)",
+        arguments: [
+            ("1", Int64(1)), ("-0", 0), ("1.0", 1), ("1e3", 1000), ("1.5", nil), ("1e300", nil),
+            ("9223372036854775808", nil), ("9223372036854775807", Int64.max),
+        ])
+    func numbers(_ text: String, _ expected: Int64?) throws {
+        #expect(try JSONParser.parse(Array(text.utf8), maximumBytes: 400).value.integer == expected)
+    }
+
+    @Test("What the writer writes the parser reads")
+    func roundTrip() throws {
+        var writer = JSONWriter()
+        let nasty = "a\"\\\u{0}\u{1F}\u{7F}\n\r\té😀"
+        writer.object { writer in
+            writer.member("k\"ey", nasty)
+            writer.name("list")
+            writer.array { writer in
+                writer.integer(.min)
+                writer.bool(true)
+                writer.null()
+            }
+        }
+        let object = try JSONParser.parseObject(writer.bytes, maximumBytes: 1000)
+        #expect(object["k\"ey"]?.string == nasty)
+        #expect(object.value(at: "/list/0")?.integer == .min)
+        #expect(object.value(at: "/list/2")?.isNull == true)
+        #expect(object.value(at: "/list/3") == nil)
+        #expect(object.value(at: "/list/-1") == nil)
+    }
+
+    @Test(
+        "A form with a name twice, half an escape or a control byte is refused (SEC-11)",
+        arguments: ["a=1&a=2", "a=%4", "a=%zz", "a=%00", "=1", "a=1&", "&", "a=%ff", "a=%C3%28"])
+    func badForms(_ text: String) {
+        #expect(throws: FormPairs.Failure.self) { try FormPairs(parsing: text) }
+    }
+
+    @Test("Forms decode plus and percent, and are bounded")
+    func forms() throws {
+        let pairs = try FormPairs(parsing: "a=b+c%2B%C3%A9&d&e=")
+        #expect(pairs["a"] == "b c+é" && pairs["d"] == "" && pairs["e"] == "" && pairs["f"] == nil)
+        #expect(FormPairs.encode("a:b%c+d ü") == "a%3Ab%25c%2Bd%20%C3%BC")
+        let many = (0..<65).map { "n\($0)=1" }.joined(separator: "&")
+        #expect(throws: FormPairs.Failure.tooManyPairs) { try FormPairs(parsing: many) }
+    }
+
+    @Test(
+        "What is not a callback URL is refused (SEC-12)",
+        arguments: [
+            "", "x", "https:", "https://", "https://good@evil/cb?code=1", "https://good:0000000443/cb", "https://good/cb/../x?code=1",
+            "https://good/cb?code=1#f", "https://good\\evil/cb", "https://good/c b", "https://good/cb?code=1&code=2", "https://good:99999/cb",
+            "https://goo\u{0000}d/cb", "https://góod/cb", "1https://good/cb", "https://[::1/cb", "https://good:/cb", "//good/cb", "/cb?code=1",
+            "https://good/cb?code=%zz",
+        ])
+    func badCallbacks(_ text: String) {
+        #expect(throws: CallbackURL.Failure.self) { try CallbackURL(parsing: text) }
+    }
+
+    @Test("Callback URLs of https, of claimed links and of custom schemes are taken apart once")
+    func callbacks() throws {
+        let https = try CallbackURL(parsing: "https://app.example.com/oauth?code=c&state=s&iss=https%3A%2F%2Fas")
+        #expect(https.target == "https://app.example.com/oauth" && https.parameters["iss"] == "https://as")
+        #expect(try CallbackURL(parsing: "com.example.app:/oauth2redirect?code=c").target == "com.example.app:/oauth2redirect")
+        #expect(try CallbackURL(parsing: "clever-ios-0001://oauth?code=c").target == "clever-ios-0001://oauth")
+        let long = "https://good/cb?code=" + String(repeating: "a", count: 9000)
+        #expect(throws: CallbackURL.Failure.tooLong) { try CallbackURL(parsing: long) }
+    }
+
+    @Test("base64url round-trips and refuses what is not canonical")
+    func base64URL() {
+        for count in 0..<70 {
+            let bytes = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 37 &+ count) }
+            #expect(Base64URL.decode(Base64URL.encode(bytes)) == bytes)
+        }
+        for text in ["A", "AB=", "AB==", "A+", "A/", "é", "AAAAA", "AB"] { #expect(Base64URL.decode(text) == nil, "\(text)") }
+        #expect(Base64URL.encode(Array("foobar".utf8)) == "Zm9vYmFy")
+    }
+
+    @Test("Times print as RFC 3339 and do not wrap after 2038 (SEC-128)")
+    func times() {
+        #expect(WallTime(seconds: 0).rfc3339 == "1970-01-01T00:00:00Z")
+        #expect(WallTime(seconds: 1_795_209_600).rfc3339 == "2026-11-20T21:20:00Z")
+        #expect(WallTime(seconds: 951_782_399).rfc3339 == "2000-02-28T23:59:59Z")
+        #expect(WallTime(seconds: 951_782_400).rfc3339 == "2000-02-29T00:00:00Z")
+        #expect(WallTime(seconds: 4_102_444_800).rfc3339 == "2100-01-01T00:00:00Z")
+        #expect(WallTime(seconds: -1).rfc3339 == "1969-12-31T23:59:59Z")
+        #expect(WallTime(seconds: .max).rfc3339 == "9999-12-31T23:59:59Z")
+        #expect(WallTime(milliseconds: .max).advanced(by: .seconds(1)) == WallTime(milliseconds: .max))
+        #expect(WallTime(milliseconds: .min).since(WallTime(milliseconds: .max)) < .zero)
+    }
+
+    @Test("A secret prints nothing of itself (SEC-114)")
+    func secrets() {
+        let secret = Secret("canary-value")
+        #expect(!"\(secret) \(String(reflecting: secret)) \(String(describing: Optional(secret)))".contains("canary"))
+        var dumped = ""
+        dump(secret, to: &dumped)
+        #expect(!dumped.contains("canary"))
+    }
+
+    @Test("A damaged record is an error and never a trap (SEC-106)")
+    func records() throws {
+        let facts = SessionFacts(
+            provider: ProviderName(unchecked: "p"), client: ClientName(unchecked: "c"), subject: "s",
+            identity: [("name", .string("Ana")), ("groups", .array([.string("a"), .bool(true), .number("1.5")]))],
+            unverified: [], scope: ["openid"], device: "phone", lifetimes: SessionLifetimes(), authenticatedAt: 7)
+        let bytes = facts.record
+        #expect(try SessionFacts(record: bytes).record == bytes)
+        for length in 0..<bytes.count {
+            #expect(throws: RecordReader.Malformed.self) { try SessionFacts(record: Array(bytes.prefix(length))) }
+        }
+        var generator = SystemRandomNumberGenerator()
+        for _ in 0..<2000 {
+            var damaged = bytes
+            for _ in 0..<3 { damaged[Int.random(in: 1..<damaged.count, using: &generator)] = .random(in: 0...255) }
+            _ = try? SessionFacts(record: damaged)
+        }
+    }
+}

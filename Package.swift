@@ -96,7 +96,8 @@ let package = Package(
             dependencies: ["Sandbox", hummingbird, argumentParser, logging, serviceLifecycle],
             swiftSettings: strict),
         .testTarget(name: "SandboxTests", dependencies: ["Sandbox", asyncHTTPClient, nioCore], swiftSettings: strict),
-        .testTarget(name: "BrokerTests", dependencies: ["Broker"], swiftSettings: strict),
+        .testTarget(
+            name: "BrokerTests", dependencies: ["Broker", "BrokerStore", "BrokerVault"], swiftSettings: strict),
         .testTarget(name: "BrokerVaultTests", dependencies: ["Broker", "BrokerVault"], swiftSettings: strict),
         .testTarget(
             name: "BrokerStoreTests", dependencies: ["Broker", "BrokerStore", grdb], swiftSettings: strict),

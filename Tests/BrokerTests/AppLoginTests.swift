@@ -1,0 +1,165 @@
+import Testing
+
+@testable import Broker
+
+/// Flow B, native codes and flow D.
+@Suite struct AppLoginTests {
+    private let verifier = Secret(String(repeating: "v", count: 43))
+    private let loginToken = Secret(String(repeating: "l", count: 43))
+
+    private func input(_ client: String, _ change: (inout ForwardCodeInput) -> Void) -> ForwardCodeInput {
+        var input = ForwardCodeInput()
+        input.provider = ProviderName(unchecked: "as")
+        input.client = ClientName(unchecked: client)
+        change(&input)
+        return input
+    }
+
+    @Test("A client that did not opt in is refused")
+    func notOptedIn() async throws {
+        let broker = try TestBroker()
+        let input = input("strict") {
+            $0.code = Secret("c")
+            $0.codeVerifier = verifier
+        }
+        #expect(await problem { try await broker.forward(input) }?.code == .clientNotAllowed)
+        #expect(broker.provider.grants == 0)
+    }
+
+    @Test("Without a verifier it is refused, and a malformed one as well")
+    func noVerifier() async throws {
+        let broker = try TestBroker()
+        let bare = input("ios") { $0.code = Secret("c") }
+        #expect(await problem { try await broker.forward(bare) }?.errors == [FieldFault("/code_verifier", .required)])
+        let short = input("ios") {
+            $0.code = Secret("c")
+            $0.codeVerifier = Secret("short")
+        }
+        #expect(await problem { try await broker.forward(short) }?.errors == [FieldFault("/code_verifier", .malformed)])
+        #expect(broker.provider.grants == 0)
+    }
+
+    @Test("Exactly one of callback, code, handoff and tokens is taken")
+    func oneSource() async throws {
+        let broker = try TestBroker()
+        let both = input("ios") {
+            $0.code = Secret("c")
+            $0.callbackURL = "\(TestBroker.redirect)?code=c"
+        }
+        #expect(await problem { try await broker.forward(both) }?.code == .invalidRequest)
+        #expect(await problem { try await broker.forward(ForwardCodeInput()) }?.errors == [FieldFault("/callback_url", .required)])
+    }
+
+    @Test("Without PKCE the app must send its callback URL and its state")
+    func withoutPKCE() async throws {
+        let broker = try TestBroker()
+        let bare = input("nopkce") { $0.code = Secret("c") }
+        #expect(
+            await problem { try await broker.forward(bare) }?.errors == [
+                FieldFault("/callback_url", .required), FieldFault("/state", .required),
+            ])
+        let stateless = input("nopkce") { $0.callbackURL = "clever-x://oauth?code=c&state=s" }
+        #expect(await problem { try await broker.forward(stateless) }?.errors == [FieldFault("/state", .required)])
+        for (url, state) in [("clever-x://oauth?code=c&state=s", "other"), ("clever-x://oauth?code=c", "s")] {
+            let wrong = input("nopkce") {
+                $0.callbackURL = url
+                $0.state = Secret(state)
+            }
+            let problem = await problem { try await broker.forward(wrong) }
+            #expect(problem?.code == .loginRequired && problem?.login != nil)
+        }
+        #expect(broker.provider.grants == 0)
+        let good = input("nopkce") {
+            $0.callbackURL = "clever-x://oauth?code=c&state=s&iss=https%3A%2F%2Fas.example"
+            $0.state = Secret("s")
+            $0.loginToken = loginToken
+        }
+        let first = try await broker.forward(good)
+        #expect(try await broker.forward(good).token.reveal() == first.token.reveal())
+        #expect(broker.provider.grants == 1)
+    }
+
+    @Test("A code with its verifier is redeemed once; the same verifier gets the same session, a stranger nothing")
+    func bareCode() async throws {
+        let broker = try TestBroker()
+        let good = input("ios") {
+            $0.code = Secret("c")
+            $0.codeVerifier = verifier
+        }
+        let first = try await broker.forward(good)
+        #expect(try await broker.forward(good).token.reveal() == first.token.reveal())
+        let stranger = input("ios") {
+            $0.code = Secret("c")
+            $0.codeVerifier = Secret(String(repeating: "w", count: 43))
+        }
+        #expect(await problem { try await broker.forward(stranger) }?.code == .codeAlreadyUsed)
+        #expect(broker.provider.grants == 1)
+        #expect(broker.provider.script.withLock { $0.grants.first?.redirect } == .uri(TestBroker.redirect))
+    }
+
+    @Test("A login token that the app chose has 43 to 128 base64url characters")
+    func loginTokens() async throws {
+        let broker = try TestBroker()
+        for bad in ["", "short", String(repeating: "a", count: 129), String(repeating: "ä", count: 43), String(repeating: "=", count: 43)] {
+            let input = input("ios") {
+                $0.code = Secret("c")
+                $0.codeVerifier = verifier
+                $0.loginToken = Secret(bad)
+            }
+            #expect(await problem { try await broker.forward(input) }?.errors == [FieldFault("/login_token", .malformed)])
+        }
+        #expect(broker.provider.grants == 0)
+    }
+
+    @Test("A redirect URI of another client is refused")
+    func redirects() async throws {
+        let broker = try TestBroker()
+        let wrong = input("ios") {
+            $0.code = Secret("c")
+            $0.codeVerifier = verifier
+            $0.redirectURI = "com.example.strict:/cb"
+        }
+        #expect(await problem { try await broker.forward(wrong) }?.code == .invalidCallback)
+    }
+
+    @Test("A native SDK code needs login token and nonce, and goes without a redirect URI")
+    func native() async throws {
+        let broker = try TestBroker()
+        let bare = input("native") { $0.code = Secret("c") }
+        #expect(
+            await problem { try await broker.forward(bare) }?.errors == [
+                FieldFault("/login_token", .required), FieldFault("/nonce", .required),
+            ])
+        let good = input("native") {
+            $0.code = Secret("c")
+            $0.loginToken = loginToken
+            $0.nonce = Secret("n")
+        }
+        _ = try await broker.forward(good)
+        let script = broker.provider.script.withLock { $0 }
+        #expect(script.grants.first?.redirect == .omitted && script.grants.first?.verifier == nil)
+        guard case .rawOrSHA256? = script.contexts.first?.nonce else {
+            Issue.record("the nonce is not demanded")
+            return
+        }
+    }
+
+    @Test("An arrival that the provider started gets a fresh login; its code is never redeemed; two in a row do not loop (SEC-15)")
+    func providerStarted() async throws {
+        let broker = try TestBroker()
+        for query in ["?code=portal&iss=https%3A%2F%2Fas.example", "?code=portal", ""] {
+            var arrival = ForwardCodeInput()
+            arrival.callbackURL = TestBroker.redirect + query
+            let first = await problem { try await broker.forward(arrival) }
+            #expect(first?.code == .loginRequired)
+            let login = try #require(first?.login)
+            arrival.loginToken = login.loginToken
+            #expect(await problem { try await broker.forward(arrival) }?.code == .invalidCallback)
+            _ = try await broker.forward(broker.callback(login, code: "real\(query.count)"), login.loginToken)
+        }
+        #expect(broker.provider.grants == 3)
+        var foreign = ForwardCodeInput()
+        foreign.callbackURL = "https://nobody.example/cb?code=c"
+        #expect(await problem { try await broker.forward(foreign) }?.code == .invalidCallback)
+    }
+}

@@ -1,0 +1,170 @@
+import BrokerStore
+import Testing
+
+@testable import Broker
+
+/// Guarantee 1: one code, one token call, with its failure table.
+@Suite struct ExchangeTests {
+    @Test("Fifty identical forwards at once make one call and one session, and all get its token (SEC-14, SEC-124)")
+    func fifty() async throws {
+        let broker = try TestBroker()
+        let login = try await broker.start()
+        let url = broker.callback(login)
+        broker.provider.gate.close()
+        let answers = try await withThrowingTaskGroup(of: SignedIn.self) { group in
+            for _ in 0..<50 { group.addTask { try await broker.forward(url, login.loginToken) } }
+            while broker.provider.gate.waiting == 0 { await Task.yield() }
+            broker.provider.gate.open()
+            return try await group.reduce(into: []) { $0.append($1) }
+        }
+        #expect(broker.provider.grants == 1)
+        #expect(Set(answers.map { $0.token.reveal() }).count == 1)
+        #expect(Set(answers.map(\.session.handle)).count == 1)
+        #expect(answers.count == 50)
+    }
+
+    @Test("Two replicas on one store make one call between them")
+    func replicas() async throws {
+        let one = try TestBroker()
+        let two = try TestBroker(store: one.store, vault: one.vault, provider: one.provider)
+        let login = try await one.start()
+        let url = one.callback(login)
+        async let first = one.forward(url, login.loginToken)
+        async let second = two.forward(url, login.loginToken)
+        #expect(try await first.token.reveal() == second.token.reveal())
+        #expect(one.provider.grants == 1)
+    }
+
+    @Test("A stranger with the same code gets code_already_used and makes no call")
+    func stranger() async throws {
+        let broker = try TestBroker()
+        let login = try await broker.start()
+        let signedIn = try await broker.forward(broker.callback(login), login.loginToken)
+        let other = try await broker.start()
+        #expect(await problem { try await broker.forward(broker.callback(login), other.loginToken) }?.code == .codeAlreadyUsed)
+        #expect(await problem { try await broker.forward(broker.callback(login), nil) }?.code == .codeAlreadyUsed)
+        #expect(broker.provider.grants == 1)
+        #expect(try await broker.forward(broker.callback(login), login.loginToken).token.reveal() == signedIn.token.reveal())
+    }
+
+    @Test("A replay is answered for ten minutes, and only while its session lives")
+    func replayWindow() async throws {
+        let broker = try TestBroker()
+        let login = try await broker.start()
+        let url = broker.callback(login)
+        let signedIn = try await broker.forward(url, login.loginToken)
+        broker.clock.advance(.seconds(599))
+        #expect(try await broker.forward(url, login.loginToken).token.reveal() == signedIn.token.reveal())
+        broker.clock.advance(.seconds(2))
+        #expect(await problem { try await broker.forward(url, login.loginToken) }?.code == .codeAlreadyUsed)
+
+        let second = try await broker.start()
+        let ended = try await broker.forward(broker.callback(second, code: "c2"), second.loginToken)
+        try await broker.useCases.endSession.logOut(ended.token)
+        #expect(
+            await problem { try await broker.forward(broker.callback(second, code: "c2"), second.loginToken) }?.code
+                == .codeAlreadyUsed)
+    }
+
+    @Test("Surely not sent: released, and the same starter calls again as often as it likes")
+    func notSent() async throws {
+        let broker = try TestBroker(script: .init(redeem: Array(repeating: .notSent(detail: ""), count: 5)))
+        let login = try await broker.start()
+        for _ in 0..<5 {
+            #expect(await problem { try await broker.forward(broker.callback(login), login.loginToken) }?.code == .providerUnavailable)
+        }
+        _ = try await broker.forward(broker.callback(login), login.loginToken)
+        #expect(broker.provider.grants == 6)
+    }
+
+    @Test("429 and 5xx: released, two more calls at most")
+    func retryable() async throws {
+        let failures = Array(repeating: ProviderFailure.retryable(status: 500, retryAfter: .seconds(7), detail: ""), count: 9)
+        let broker = try TestBroker(script: .init(redeem: failures))
+        let login = try await broker.start()
+        for round in 1...6 {
+            let problem = await problem { try await broker.forward(broker.callback(login), login.loginToken) }
+            #expect(problem?.code == .providerUnavailable, "round \(round)")
+            #expect(problem?.retryAfter != nil)
+            #expect(problem?.retry == (round >= 3 ? "new_login" : nil), "round \(round)")
+        }
+        #expect(broker.provider.grants == 3)
+    }
+
+    @Test("An OAuth error: spent, code_rejected, and the same answer without a call")
+    func rejected() async throws {
+        let broker = try TestBroker(script: .init(redeem: [.rejected(OAuthError(status: 400, code: "invalid_grant"))]))
+        let login = try await broker.start()
+        for _ in 0..<3 {
+            #expect(await problem { try await broker.forward(broker.callback(login), login.loginToken) }?.code == .codeRejected)
+        }
+        #expect(broker.provider.grants == 1)
+    }
+
+    @Test("An unusable answer: spent, provider_error again and again")
+    func unusable() async throws {
+        let broker = try TestBroker(script: .init(redeem: [.unusable(detail: "")]))
+        let login = try await broker.start()
+        for _ in 0..<3 {
+            #expect(await problem { try await broker.forward(broker.callback(login), login.loginToken) }?.code == .providerError)
+        }
+        #expect(broker.provider.grants == 1)
+    }
+
+    @Test("An identity that fails: spent, 502, and the tokens go to the revocation outbox")
+    func identity() async throws {
+        let broker = try TestBroker(script: .init(identify: [.identityRejected(detail: "")]))
+        let login = try await broker.start()
+        for _ in 0..<2 {
+            #expect(await problem { try await broker.forward(broker.callback(login), login.loginToken) }?.code == .identityRejected)
+        }
+        #expect(broker.provider.grants == 1)
+        #expect(try await broker.store.outboxCount() == 1)
+        #expect(try await Revocations(broker.context).work() == 1)
+        #expect(broker.provider.script.withLock { $0.revoked } == 1)
+        #expect(try await broker.store.outboxCount() == 0)
+    }
+
+    @Test("A lost answer: 503 with retry new_login, then login_required with a fresh login, and no second call")
+    func lost() async throws {
+        let broker = try TestBroker(script: .init(redeem: [.lost(detail: "")]))
+        let login = try await broker.start()
+        let first = await problem { try await broker.forward(broker.callback(login), login.loginToken) }
+        #expect(first?.code == .providerUnavailable && first?.retry == "new_login")
+        let second = await problem { try await broker.forward(broker.callback(login), login.loginToken) }
+        #expect(second?.code == .loginRequired)
+        let fresh = try #require(second?.login)
+        _ = try await broker.forward(broker.callback(fresh, code: "c2"), fresh.loginToken)
+        #expect(broker.provider.grants == 2)
+    }
+
+    @Test("An owner that died is a lost answer: nobody calls again (SEC-56)")
+    func ownerDied() async throws {
+        let broker = try TestBroker()
+        let login = try await broker.start()
+        let key = broker.vault.index(.code, ["as", "code-1"])
+        let dead = ExchangeRow(
+            key: key, proof: broker.vault.digest(login.loginToken), salt: try broker.vault.random(32),
+            keyID: broker.vault.currentKeyID, claimUntil: broker.clock.now.advanced(by: .seconds(25)),
+            createdAt: broker.clock.now, gate: .login(broker.vault.digest(login.state)))
+        _ = try await broker.store.claimExchange(dead, maximumAttempts: 3)
+        broker.clock.advance(.seconds(26))
+        #expect(await problem { try await broker.forward(broker.callback(login), login.loginToken) }?.code == .loginRequired)
+        #expect(broker.provider.grants == 0)
+    }
+
+    @Test("An app that hangs up loses nothing: the exchange goes on and its retry gets the session")
+    func hangUp() async throws {
+        let broker = try TestBroker()
+        let login = try await broker.start()
+        let url = broker.callback(login)
+        broker.provider.gate.close()
+        let request = Task { try await broker.forward(url, login.loginToken) }
+        while broker.provider.gate.waiting == 0 { await Task.yield() }
+        request.cancel()
+        _ = await problem { try await request.value }
+        broker.provider.gate.open()
+        _ = try await broker.forward(url, login.loginToken)
+        #expect(broker.provider.grants == 1)
+    }
+}

@@ -1,0 +1,224 @@
+import Testing
+
+@testable import Broker
+
+/// Lifetimes, endings, refreshes: the session's life.
+@Suite struct SessionTests {
+    @Test("A token that the broker never issued is session_required (SEC-35)", arguments: ["", "short", String(repeating: "a", count: 43), "ses_x"])
+    func unknown(_ token: String) async throws {
+        let broker = try TestBroker()
+        #expect(await problem { try await broker.useCases.resumeSession.resume(Secret(token)) }?.code == .sessionRequired)
+    }
+
+    @Test("The idle limit ends a session that nobody uses, the absolute one a busy one (SEC-40)")
+    func lifetimes() async throws {
+        let broker = try TestBroker(script: .init(tokenLifetime: nil))
+        let idle = try await broker.signIn(code: "c1")
+        broker.clock.advance(.seconds(30 * 86_400))
+        let problem1 = await problem { try await broker.useCases.resumeSession.resume(idle.token) }
+        #expect(problem1?.reason == .idleExpired)
+
+        let busy = try await broker.signIn(code: "c2")
+        for _ in 0..<89 {
+            broker.clock.advance(.seconds(86_400))
+            _ = try await broker.useCases.resumeSession.use(busy.token)
+        }
+        broker.clock.advance(.seconds(86_400))
+        let problem2 = await problem { try await broker.useCases.resumeSession.use(busy.token) }
+        #expect(problem2?.code == .sessionEnded && problem2?.reason == .expired)
+    }
+
+    @Test("Asking for the session does not slide its idle time; using it does")
+    func sliding() async throws {
+        let broker = try TestBroker(script: .init(tokenLifetime: nil))
+        let session = try await broker.signIn()
+        broker.clock.advance(.seconds(86_400))
+        #expect(try await broker.useCases.resumeSession.resume(session.token).view.idleExpiresAt == session.session.idleExpiresAt)
+        _ = try await broker.useCases.resumeSession.use(session.token)
+        let slid = try await broker.useCases.resumeSession.resume(session.token).view
+        #expect(slid.idleExpiresAt.since(session.session.idleExpiresAt) == .seconds(86_400))
+        #expect(slid.expiresAt == session.session.expiresAt)
+    }
+
+    @Test("A session that nothing can refresh ends with its token, and says so")
+    func tokenExpired() async throws {
+        let broker = try TestBroker(script: .init(tokenLifetime: .seconds(3600), refreshToken: false))
+        let session = try await broker.signIn()
+        #expect(!session.session.refreshable && session.session.expiresAt == session.session.tokensExpireAt)
+        broker.clock.advance(.seconds(3600))
+        #expect(await problem { try await broker.useCases.resumeSession.resume(session.token) }?.reason == .tokenExpired)
+    }
+
+    @Test("Logged out is logged out at once, twice is once, and the tokens go to the outbox (SEC-62)")
+    func logOut() async throws {
+        let broker = try TestBroker()
+        let session = try await broker.signIn()
+        _ = try await broker.useCases.resumeSession.resume(session.token)
+        try await broker.useCases.endSession.logOut(session.token)
+        try await broker.useCases.endSession.logOut(session.token)
+        let problem = await problem { try await broker.useCases.resumeSession.resume(session.token) }
+        #expect(problem?.code == .sessionEnded && problem?.reason == .loggedOut)
+        #expect(try await broker.store.outboxCount() == 1)
+        #expect(try await broker.store.session(handle: session.session.handle)?.tokens == nil)
+    }
+
+    @Test("A user ends their own devices and nobody else's (SEC-100)")
+    func devices() async throws {
+        let broker = try TestBroker()
+        let one = try await broker.signIn(code: "c1")
+        let two = try await broker.signIn(code: "c2")
+        let three = try await broker.signIn(code: "c3")
+        broker.provider.script.withLock { $0.subject = "user-2" }
+        let foreign = try await broker.signIn(code: "c4")
+        let live = try await broker.useCases.resumeSession.resume(one.token)
+        #expect(try await broker.useCases.listSessions.list(for: live, cursor: nil).items.count == 3)
+        #expect(
+            await problem { try await broker.useCases.endSession.end(handle: foreign.session.handle, ownedBy: live) }?.code
+                == .notFound)
+        try await broker.useCases.endSession.end(handle: two.session.handle, ownedBy: live)
+        #expect(await problem { try await broker.useCases.resumeSession.resume(two.token) }?.reason == .loggedOutElsewhere)
+        try await broker.useCases.endSession.endOthers(of: live)
+        #expect(await problem { try await broker.useCases.resumeSession.resume(three.token) }?.reason == .loggedOutElsewhere)
+        _ = try await broker.useCases.resumeSession.resume(one.token)
+        _ = try await broker.useCases.resumeSession.resume(foreign.token)
+    }
+
+    @Test("A logout token ends all of a subject's sessions, once; a bad one ends none (SEC-66, SEC-67, SEC-68)")
+    func backchannel() async throws {
+        let broker = try TestBroker()
+        let one = try await broker.signIn(code: "c1")
+        let two = try await broker.signIn(code: "c2")
+        let name = ProviderName(unchecked: "as")
+        #expect(await problem { try await broker.useCases.backchannelLogout.receive(provider: name, token: Secret("bad")) }?.code == .invalidRequest)
+        _ = try await broker.useCases.resumeSession.resume(one.token)
+        try await broker.useCases.backchannelLogout.receive(provider: name, token: Secret("jti-1"))
+        for session in [one, two] {
+            #expect(await problem { try await broker.useCases.resumeSession.resume(session.token) }?.reason == .providerLogout)
+        }
+        #expect(await problem { try await broker.useCases.backchannelLogout.receive(provider: name, token: Secret("jti-1")) }?.code == .invalidRequest)
+    }
+
+    @Test("Two hundred callers at the moment of expiry make one refresh, and all get the new token (SEC-54)")
+    func oneRefresh() async throws {
+        let broker = try TestBroker()
+        let session = try await broker.signIn()
+        broker.clock.advance(.seconds(3601))
+        let live = try await broker.useCases.resumeSession.resume(session.token)
+        let tokens = try await withThrowingTaskGroup(of: String.self) { group in
+            for _ in 0..<200 { group.addTask { try await broker.useCases.refreshTokens.accessToken(for: live).token.reveal() } }
+            return try await group.reduce(into: Set()) { $0.insert($1) }
+        }
+        #expect(broker.provider.refreshes == 1)
+        #expect(tokens.count == 1)
+    }
+
+    @Test("A token near its end is served at once and refreshed beside (guarantee 3)")
+    func early() async throws {
+        let broker = try TestBroker()
+        let session = try await broker.signIn()
+        broker.clock.advance(.seconds(3560))
+        let live = try await broker.useCases.resumeSession.resume(session.token)
+        let token = try await broker.useCases.refreshTokens.accessToken(for: live)
+        #expect(token.version == 1)
+        while broker.provider.refreshes == 0 { await Task.yield() }
+        while try await broker.store.session(token: live.token)?.tokenVersion == 1 { await Task.yield() }
+    }
+
+    @Test(
+        "A passing fault is a 503 and the session lives on (SEC-58)",
+        arguments: [
+            ProviderFailure.notSent(detail: ""), .retryable(status: 503, retryAfter: .seconds(9), detail: ""),
+            .unusable(detail: ""), .rejected(OAuthError(status: 401, code: "invalid_client")),
+        ])
+    func passingFaults(_ failure: ProviderFailure) async throws {
+        let broker = try TestBroker(script: .init(refresh: [failure, failure]))
+        let session = try await broker.signIn()
+        broker.clock.advance(.seconds(3601))
+        let live = try await broker.useCases.resumeSession.resume(session.token)
+        let problem = await problem { try await broker.useCases.refreshTokens.accessToken(for: live) }
+        #expect(problem?.code == .providerUnavailable && problem?.retryAfter != nil)
+        _ = try await broker.useCases.resumeSession.resume(session.token)
+        broker.clock.advance(.seconds(10))
+        broker.provider.script.withLock { $0.refresh = [] }
+        _ = try await broker.useCases.refreshTokens.accessToken(for: live)
+    }
+
+    @Test("A parsed invalid_grant ends the session with grant_revoked (SEC-58)")
+    func invalidGrant() async throws {
+        let broker = try TestBroker(script: .init(refresh: [.rejected(OAuthError(status: 400, code: "invalid_grant"))]))
+        let session = try await broker.signIn()
+        broker.clock.advance(.seconds(3601))
+        let live = try await broker.useCases.resumeSession.resume(session.token)
+        #expect(await problem { try await broker.useCases.refreshTokens.accessToken(for: live) }?.reason == .grantRevoked)
+        #expect(await problem { try await broker.useCases.resumeSession.resume(session.token) }?.reason == .grantRevoked)
+    }
+
+    @Test("A lost answer is tried once more with the same idempotency key; a refusal then is refresh_lost (SEC-56)")
+    func lost() async throws {
+        let broker = try TestBroker(script: .init(refresh: [.lost(detail: ""), .rejected(OAuthError(status: 400, code: "invalid_grant"))]))
+        let session = try await broker.signIn()
+        broker.clock.advance(.seconds(3601))
+        let live = try await broker.useCases.resumeSession.resume(session.token)
+        #expect(await problem { try await broker.useCases.refreshTokens.accessToken(for: live) }?.reason == .refreshLost)
+        let keys = broker.provider.script.withLock { $0.refreshes.map(\.idempotencyKey) }
+        #expect(keys.count == 2 && Set(keys).count == 1)
+    }
+
+    @Test("A refreshed id_token of another user ends the session (SEC-59)")
+    func otherSubject() async throws {
+        let broker = try TestBroker(script: .init(refreshedSubject: .subject("somebody-else")))
+        let session = try await broker.signIn()
+        broker.clock.advance(.seconds(3601))
+        let live = try await broker.useCases.resumeSession.resume(session.token)
+        #expect(await problem { try await broker.useCases.refreshTokens.accessToken(for: live) }?.reason == .subjectChanged)
+        #expect(await problem { try await broker.useCases.resumeSession.resume(session.token) }?.reason == .subjectChanged)
+    }
+
+    @Test("A refresh that finishes after a logout cannot bring the session back; its pair is revoked (SEC-64)")
+    func lateRefresh() async throws {
+        let broker = try TestBroker()
+        let session = try await broker.signIn()
+        broker.clock.advance(.seconds(3601))
+        let live = try await broker.useCases.resumeSession.resume(session.token)
+        broker.provider.gate.close()
+        let waiting = Task { try await broker.useCases.refreshTokens.accessToken(for: live) }
+        while broker.provider.gate.waiting == 0 { await Task.yield() }
+        try await broker.useCases.endSession.logOut(session.token)
+        broker.provider.gate.open()
+        #expect(await problem { try await waiting.value }?.reason == .loggedOut)
+        #expect(try await broker.store.outboxCount() == 2)
+        #expect(await problem { try await broker.useCases.resumeSession.resume(session.token) }?.reason == .loggedOut)
+    }
+
+    @Test("A row whose facts were moved from another session ends with integrity (SEC-48)")
+    func integrity() async throws {
+        let broker = try TestBroker()
+        let one = try await broker.signIn(code: "c1")
+        let two = try await broker.signIn(code: "c2")
+        let stolen = try #require(try await broker.store.session(handle: one.session.handle))
+        let target = try #require(try await broker.store.session(handle: two.session.handle))
+        _ = try await broker.store.commitRefresh(
+            RefreshCommit(
+                token: target.token, tokenVersion: 1, tokens: target.tokens ?? target.facts, facts: stolen.facts,
+                tokenExpiresAt: nil, refreshable: true, expiresAt: nil))
+        broker.context.cache.remove([])
+        broker.context.cache.reset(open: true)
+        #expect(await problem { try await broker.useCases.resumeSession.resume(two.token) }?.reason == .integrity)
+    }
+
+    @Test("The cache forgets at an ending, and a load that began before it does not come back (SEC-129)")
+    func cache() async throws {
+        let broker = try TestBroker()
+        let session = try await broker.signIn()
+        let row = try #require(try await broker.store.session(handle: session.session.handle))
+        let cache = SessionCache()
+        let before = cache.lookUp(row.token, at: .seconds(1))
+        cache.remove([row.token])
+        cache.insert(row, loadedAt: .seconds(1), generation: before.generation)
+        #expect(cache.lookUp(row.token, at: .seconds(1)).row == nil)
+        let after = cache.lookUp(row.token, at: .seconds(1))
+        cache.insert(row, loadedAt: .seconds(1), generation: after.generation)
+        #expect(cache.lookUp(row.token, at: .seconds(5)).row != nil)
+        #expect(cache.lookUp(row.token, at: .seconds(6)).row == nil)
+    }
+}

@@ -1,0 +1,134 @@
+import Synchronization
+
+@testable import Broker
+
+/// A provider that answers as a test tells it to, and counts the calls.
+final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, LogoutTokenVerifying, TokenImporting, Sendable {
+    struct Script: Sendable {
+        var redeem: [ProviderFailure] = []
+        var identify: [ProviderFailure] = []
+        var refresh: [ProviderFailure] = []
+        var start: ProviderFailure?
+        var issuer = IssuerExpectation(issuer: "https://as.example", demanded: true)
+        var subject = "user-1"
+        var sid: String?
+        var tokenLifetime: Duration? = .seconds(3600)
+        var refreshToken = true
+        var refreshedSubject = RefreshedSubject.absent
+        var grants: [CodeGrant] = []
+        var contexts: [IdentityContext] = []
+        var requests: [AuthorizationRequest] = []
+        var refreshes: [RefreshRequest] = []
+        var revoked = 0
+    }
+
+    let profile: ProviderProfile
+    let clock: TestClock
+    let script: Mutex<Script>
+    /// When set, redeem and refresh wait until it opens.
+    let gate = Gate()
+
+    init(profile: ProviderProfile, clock: TestClock, script: Script = Script()) {
+        self.profile = profile
+        self.clock = clock
+        self.script = Mutex(script)
+    }
+
+    func startAuthorization(_ request: AuthorizationRequest) async throws(ProviderFailure) -> AuthorizationStart {
+        let script = script.withLock { script in
+            script.requests.append(request)
+            return script
+        }
+        if let failure = script.start { throw failure }
+        return AuthorizationStart(
+            url: Secret("https://as.example/authorize?state=\(request.state.reveal())"), issuer: script.issuer)
+    }
+
+    func issuerExpectation() async throws(ProviderFailure) -> IssuerExpectation { script.withLock { $0.issuer } }
+
+    func redeem(_ grant: CodeGrant) async throws(ProviderFailure) -> TokenSet {
+        let failure = script.withLock { script -> ProviderFailure? in
+            script.grants.append(grant)
+            return script.redeem.isEmpty ? nil : script.redeem.removeFirst()
+        }
+        await gate.pass()
+        if let failure { throw failure }
+        return tokens("\(grants)")
+    }
+
+    func identify(_ tokens: TokenSet, _ context: IdentityContext) async throws(ProviderFailure) -> ProviderIdentity {
+        let (failure, script) = script.withLock { script -> (ProviderFailure?, Script) in
+            script.contexts.append(context)
+            return (script.identify.isEmpty ? nil : script.identify.removeFirst(), script)
+        }
+        if let failure { throw failure }
+        return ProviderIdentity(subject: script.subject, claims: [("name", .string("Ana"))], sid: script.sid)
+    }
+
+    func refresh(_ request: RefreshRequest) async throws(ProviderFailure) -> TokenSet {
+        let failure = script.withLock { script -> ProviderFailure? in
+            script.refreshes.append(request)
+            return script.refresh.isEmpty ? nil : script.refresh.removeFirst()
+        }
+        await gate.pass()
+        if let failure { throw failure }
+        return tokens("r\(refreshes)")
+    }
+
+    func subjectOfRefreshed(_ tokens: TokenSet, client: ClientName) async throws(ProviderFailure) -> RefreshedSubject {
+        script.withLock { $0.refreshedSubject }
+    }
+
+    func revoke(_ tokens: TokenSet, client: ClientName) async throws(ProviderFailure) {
+        script.withLock { $0.revoked += 1 }
+    }
+
+    func verifyLogoutToken(_ token: Secret) async throws(ProviderFailure) -> LogoutNotice {
+        guard token.reveal() != "bad" else { throw .identityRejected(detail: "bad") }
+        return LogoutNotice(
+            subject: "user-1", sid: nil, tokenID: token.reveal(), rememberUntil: clock.now.advanced(by: .seconds(600)))
+    }
+
+    private func tokens(_ tag: String) -> TokenSet {
+        let script = script.withLock { $0 }
+        return TokenSet(
+            accessToken: Secret("at-\(tag)"), refreshToken: script.refreshToken ? Secret("rt-\(tag)") : nil,
+            idToken: script.refreshedSubject == .absent ? nil : Secret("id"),
+            expiresAt: script.tokenLifetime.map { clock.now.advanced(by: $0) })
+    }
+
+    var grants: Int { script.withLock { $0.grants.count } }
+    var refreshes: Int { script.withLock { $0.refreshes.count } }
+}
+
+/// A door that a test may close and open.
+final class Gate: Sendable {
+    private struct State {
+        var closed = false
+        var waiting: [CheckedContinuation<Void, Never>] = []
+    }
+
+    private let state = Mutex(State())
+
+    func close() { state.withLock { $0.closed = true } }
+
+    func open() {
+        let waiting = state.withLock { state in
+            defer { state = State() }
+            return state.waiting
+        }
+        for continuation in waiting { continuation.resume() }
+    }
+
+    func pass() async {
+        await withCheckedContinuation { continuation in
+            let wait = state.withLock { state in
+                if state.closed { state.waiting.append(continuation) }
+                return state.closed
+            }
+            if !wait { continuation.resume() }
+        }
+    }
+
+    var waiting: Int { state.withLock { $0.waiting.count } }
+}

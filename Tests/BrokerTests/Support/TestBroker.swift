@@ -1,0 +1,98 @@
+import BrokerStore
+import BrokerVault
+import Synchronization
+
+@testable import Broker
+
+/// A whole domain over an in-memory store, a real vault and a scripted provider.
+struct TestBroker: Sendable {
+    let clock = TestClock()
+    let provider: ScriptedProvider
+    let store: any BrokerStore
+    let vault: OpenSSLVault
+    let events: EventLog
+    let context: BrokerContext
+    let useCases: BrokerUseCases
+
+    static let redirect = "com.example.app:/cb"
+
+    init(
+        store: (any BrokerStore)? = nil, vault sharedVault: OpenSSLVault? = nil, provider shared: ScriptedProvider? = nil,
+        clients: [ClientProfile]? = nil, script: ScriptedProvider.Script = .init(), settings: BrokerSettings = .init()
+    ) throws {
+        let redirect = RedirectURI(Self.redirect).map { [$0] } ?? []
+        let named = { (name: String) in ClientName(unchecked: name) }
+        let standard = [
+            ClientProfile(
+                name: named("ios"), login: .both, redirectURIs: redirect, scope: ["openid", "email"], nonce: true,
+                allowedParameters: ["login_hint", "max_age"]),
+            ClientProfile(name: named("strict"), redirectURIs: [RedirectURI("com.example.strict:/cb")].compactMap { $0 }),
+            ClientProfile(
+                name: named("nopkce"), login: .both, pkce: .unsupported,
+                redirectURIs: [RedirectURI("clever-x://oauth")].compactMap { $0 }),
+            ClientProfile(
+                name: named("native"), login: .app, redirectURIs: [RedirectURI("com.example.native:/cb")].compactMap { $0 },
+                nonce: true, nativeCode: true),
+        ]
+        let profile = ProviderProfile(
+            name: ProviderName(unchecked: "as"), kind: .oidc, displayName: "AS", issuer: "https://as.example",
+            clients: clients ?? standard)
+        provider = shared ?? ScriptedProvider(profile: profile, clock: clock, script: script)
+        vault = try sharedVault ?? OpenSSLVault(ring: KeyRing.generate(now: clock.now, random: SystemRandom.bytes))
+        self.store = store ?? InMemoryStore()
+        let events = EventLog()
+        self.events = events
+        context = BrokerContext(
+            clock: clock.clock, spawner: Spawner { _, work in Task { await work() } },
+            events: EventSink { events.append($0) }, vault: vault, store: self.store,
+            providers: ProviderDirectory([provider]), cache: SessionCache(), notices: SessionNotices(),
+            settings: settings)
+        useCases = BrokerUseCases(context, publicURL: "https://auth.example.com")
+    }
+
+    /// Starts a login of the `ios` client.
+    func start(_ client: String = "ios", loginToken: Secret? = nil) async throws -> StartedLogin {
+        try await useCases.startLogin.start(
+            StartLoginInput(
+                provider: ProviderName(unchecked: "as"), client: ClientName(unchecked: client), loginToken: loginToken))
+    }
+
+    func callback(_ login: StartedLogin, code: String = "code-1", extra: String = "&iss=https%3A%2F%2Fas.example") -> String {
+        "\(Self.redirect)?code=\(code)&state=\(login.state.reveal())\(extra)"
+    }
+
+    func forward(_ url: String, _ loginToken: Secret?, session: Secret? = nil) async throws -> SignedIn {
+        var input = ForwardCodeInput()
+        input.callbackURL = url
+        input.loginToken = loginToken
+        input.presentedSession = session
+        return try await forward(input)
+    }
+
+    func forward(_ input: ForwardCodeInput) async throws -> SignedIn {
+        guard case .signedIn(let signedIn) = try await useCases.forwardCode.forward(input) else {
+            throw BrokerProblem(.internalError)
+        }
+        return signedIn
+    }
+
+    func signIn(code: String = "code-1") async throws -> SignedIn {
+        let login = try await start()
+        return try await forward(callback(login, code: code), login.loginToken)
+    }
+}
+
+/// What was told to operators.
+final class EventLog: Sendable {
+    private let events = Mutex<[BrokerEvent]>([])
+    func append(_ event: BrokerEvent) { events.withLock { $0.append(event) } }
+    var all: [BrokerEvent] { events.withLock { $0 } }
+}
+
+/// Returns the code of the problem that `body` throws, or nil.
+func problem(_ body: () async throws -> some Any) async -> BrokerProblem? {
+    do {
+        _ = try await body()
+        return nil
+    } catch { return error as? BrokerProblem }
+}

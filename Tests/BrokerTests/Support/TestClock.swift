@@ -1,0 +1,32 @@
+import Synchronization
+
+@testable import Broker
+
+/// A calendar that a test moves; waiting yields instead of taking time, and moves the monotonic clock.
+final class TestClock: Sendable {
+    private struct State {
+        var now = WallTime(seconds: 1_795_209_600)
+        var monotonic = Duration.seconds(1000)
+    }
+
+    private let state = Mutex(State())
+
+    var now: WallTime { state.withLock { $0.now } }
+
+    func advance(_ duration: Duration) {
+        state.withLock { state in
+            state.now = state.now.advanced(by: duration)
+            state.monotonic += duration
+        }
+    }
+
+    var clock: BrokerClock {
+        BrokerClock(
+            now: { self.now }, monotonic: { self.state.withLock { $0.monotonic } },
+            sleep: { _ in
+                try Task.checkCancellation()
+                // A millisecond of real time lets the others run; nothing is decided by it.
+                try await Task.sleep(for: .milliseconds(1))
+            })
+    }
+}

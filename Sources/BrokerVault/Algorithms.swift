@@ -57,11 +57,11 @@ struct Algorithms: Sendable {
                 salt.withUnsafeMutableBufferPointer { salt in
                     info.withUnsafeMutableBufferPointer { info in
                         let parameters = [
-                            OSSL_PARAM_construct_utf8_string("digest", digestName.baseAddress, 0),
+                            OSSL_PARAM_construct_utf8_string(parameterName("digest"), digestName.baseAddress, 0),
                             OSSL_PARAM_construct_octet_string(
-                                "key", UnsafeMutableRawPointer(mutating: secret), length),
-                            OSSL_PARAM_construct_octet_string("salt", salt.baseAddress, salt.count),
-                            OSSL_PARAM_construct_octet_string("info", info.baseAddress, info.count),
+                                parameterName("key"), UnsafeMutableRawPointer(mutating: secret), length),
+                            OSSL_PARAM_construct_octet_string(parameterName("salt"), salt.baseAddress, salt.count),
+                            OSSL_PARAM_construct_octet_string(parameterName("info"), info.baseAddress, info.count),
                             OSSL_PARAM_construct_end(),
                         ]
                         return EVP_KDF_derive(context, &derived, derived.count, parameters) == 1
@@ -75,4 +75,9 @@ struct Algorithms: Sendable {
         }
         return SecretBytes(derived)
     }
+}
+
+/// Returns the C text of a parameter's name. `OSSL_PARAM` keeps the pointer, which a `String` would not keep alive.
+func parameterName(_ text: StaticString) -> UnsafePointer<CChar> {
+    UnsafeRawPointer(text.utf8Start).assumingMemoryBound(to: CChar.self)
 }

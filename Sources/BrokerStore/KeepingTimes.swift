@@ -1,0 +1,31 @@
+import Broker
+
+/// Is how long rows stay after they have served (DESIGN section 6), and other numbers both engines share.
+enum KeepingTimes {
+    /// Logins and registrations, after they expired; exchanges, after they were made.
+    static let spent = Duration.seconds(86_400)
+    /// Tombstones, after the session ended.
+    static let tombstone = Duration.seconds(30 * 86_400)
+    /// The most pending logins of one login token that are returned.
+    static let pendingLogins = 32
+}
+
+extension SessionRow {
+    /// Why a session that nobody ended no longer lives: whichever of its two ends came first.
+    var lapseReason: EndReason { expiresAt <= idleExpiresAt ? .expired : .idleExpired }
+
+    /// The row as a tombstone: no token column stays.
+    func ended(_ reason: EndReason, at now: WallTime) -> SessionRow {
+        var row = self
+        row.endedAt = now
+        row.endReason = reason
+        row.tokens = nil
+        row.claimUntil = nil
+        return row
+    }
+
+    /// The revocation work that ending the session leaves; its id is the session's own digest, which ends once.
+    func revocation(at now: WallTime) -> OutboxRow? {
+        tokens.map { OutboxRow(id: token, boundTo: token, tokens: $0, createdAt: now, nextAttemptAt: now) }
+    }
+}

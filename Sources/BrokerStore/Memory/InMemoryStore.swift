@@ -1,0 +1,162 @@
+package import Broker
+import Synchronization
+
+/// Is the store for tests and trying out: nothing outlives the process. The same conformance suite judges it.
+package final class InMemoryStore: BrokerStore {
+    /// Guards everything.
+    private let state = Mutex(MemoryState())
+
+    package init() {}
+
+    private func transaction<Result: Sendable>(
+        _ body: (inout MemoryState) throws(StoreFailure) -> Result
+    ) throws(StoreFailure) -> Result {
+        try state.withLock { state throws(StoreFailure) in
+            guard !state.closed else { throw .unavailable("closed") }
+            // The state's operations throw before they change anything, so nothing needs rolling back.
+            return try body(&state)
+        }
+    }
+
+    package func insertLogin(_ row: LoginRow, limits: LoginLimits) async throws(StoreFailure) -> LoginInsertion {
+        try transaction { state throws(StoreFailure) in try state.insertLogin(row, limits: limits) }
+    }
+
+    package func login(state digest: Digest) async throws(StoreFailure) -> LoginRow? {
+        try transaction { $0.logins[digest] }
+    }
+
+    package func pendingLogins(loginToken: Digest, now: WallTime) async throws(StoreFailure) -> [LoginRow] {
+        try transaction { $0.pendingLogins(loginToken, now: now) }
+    }
+
+    package func burnLogin(state digest: Digest) async throws(StoreFailure) -> Bool {
+        try transaction { $0.burnLogin(digest) }
+    }
+
+    package func claimExchange(
+        _ row: ExchangeRow, maximumAttempts: Int
+    ) async throws(StoreFailure) -> ExchangeClaimResult {
+        try transaction { $0.claimExchange(row, maximumAttempts: maximumAttempts) }
+    }
+
+    package func exchange(_ key: Digest) async throws(StoreFailure) -> ExchangeRow? {
+        try transaction { $0.exchanges[key] }
+    }
+
+    package func releaseExchange(
+        _ key: Digest, fence: Int64, countingAttempt: Bool
+    ) async throws(StoreFailure) -> Bool {
+        try transaction { $0.releaseExchange(key, fence: fence, countingAttempt: countingAttempt) }
+    }
+
+    package func settleExchange(
+        _ key: Digest, fence: Int64, outcome: ExchangeRow.Outcome, outbox: [OutboxRow], registration: RegistrationRow?
+    ) async throws(StoreFailure) -> Bool {
+        try transaction {
+            $0.settleExchange(key, fence: fence, outcome: outcome, outbox: outbox, registration: registration)
+        }
+    }
+
+    package func completeExchange(
+        _ key: Digest, fence: Int64, session: SessionRow, replacing: Digest?, sessionLimit: Int
+    ) async throws(StoreFailure) -> EndedSessions? {
+        try transaction { state throws(StoreFailure) in
+            try state.completeExchange(
+                key, fence: fence, session: session, replacing: replacing, sessionLimit: sessionLimit)
+        }
+    }
+
+    package func session(token: Digest) async throws(StoreFailure) -> SessionRow? {
+        try transaction { $0.sessions[token] }
+    }
+
+    package func session(handle: SessionHandle) async throws(StoreFailure) -> SessionRow? {
+        try transaction { state in state.handles[handle].flatMap { state.sessions[$0] } }
+    }
+
+    package func sessions(
+        _ selector: SessionSelector, after: SessionCursor?, limit: Int, now: WallTime
+    ) async throws(StoreFailure) -> [SessionRow] {
+        try transaction { $0.sessions(selector, after: after, limit: limit, now: now) }
+    }
+
+    package func endSessions(
+        _ selector: SessionSelector, reason: EndReason, now: WallTime
+    ) async throws(StoreFailure) -> [Digest] {
+        try transaction { $0.endSessions(selector, reason, now) }
+    }
+
+    package func slideSession(
+        token: Digest, lastUsedAt: WallTime, idleExpiresAt: WallTime
+    ) async throws(StoreFailure) {
+        try transaction { $0.slideSession(token, lastUsedAt, idleExpiresAt) }
+    }
+
+    package func claimRefresh(
+        token: Digest, tokenVersion: Int64, now: WallTime, claimUntil: WallTime
+    ) async throws(StoreFailure) -> RefreshClaimResult {
+        try transaction { $0.claimRefresh(token, version: tokenVersion, now: now, claimUntil: claimUntil) }
+    }
+
+    package func commitRefresh(_ commit: RefreshCommit) async throws(StoreFailure) -> RefreshCommitResult {
+        try transaction { $0.commitRefresh(commit) }
+    }
+
+    package func releaseRefresh(token: Digest, tokenVersion: Int64, fence: Int64) async throws(StoreFailure) {
+        try transaction { $0.releaseRefresh(token, version: tokenVersion, fence: fence) }
+    }
+
+    package func condemnRefresh(
+        token: Digest, tokenVersion: Int64, fence: Int64, reason: EndReason, now: WallTime
+    ) async throws(StoreFailure) -> Bool {
+        try transaction { $0.condemnRefresh(token, version: tokenVersion, fence: fence, reason, now) }
+    }
+
+    package func registration(_ key: Digest) async throws(StoreFailure) -> RegistrationRow? {
+        try transaction { $0.registrations[key] }
+    }
+
+    package func insertRegistration(_ row: RegistrationRow) async throws(StoreFailure) {
+        try transaction { $0.insertRegistration(row) }
+    }
+
+    package func addOutbox(_ rows: [OutboxRow]) async throws(StoreFailure) {
+        try transaction { $0.addOutbox(rows) }
+    }
+
+    package func takeOutbox(now: WallTime, until: WallTime, limit: Int) async throws(StoreFailure) -> [OutboxRow] {
+        try transaction { $0.takeOutbox(now: now, until: until, limit: limit) }
+    }
+
+    package func removeOutbox(_ id: Digest) async throws(StoreFailure) {
+        try transaction { $0.outbox[id] = nil }
+    }
+
+    package func outboxCount() async throws(StoreFailure) -> Int { try transaction { $0.outbox.count } }
+
+    package func rememberLogoutToken(
+        _ id: Digest, until: WallTime, now: WallTime
+    ) async throws(StoreFailure) -> Bool {
+        try transaction { $0.rememberLogoutToken(id, until: until, now: now) }
+    }
+
+    package func acquireLease(
+        _ name: String, owner: String, now: WallTime, until: WallTime
+    ) async throws(StoreFailure) -> Bool {
+        try transaction { $0.acquireLease(name, owner: owner, now: now, until: until) }
+    }
+
+    package func appendAudit(_ row: AuditRow) async throws(StoreFailure) { try transaction { $0.audit.append(row) } }
+
+    package func sweep(now: WallTime, limit: Int) async throws(StoreFailure) -> Int {
+        try transaction { $0.sweep(now: now, limit: limit) }
+    }
+
+    package func ping() async throws(StoreFailure) { try transaction { _ in } }
+
+    package func close() async { state.withLock { $0.closed = true } }
+
+    /// The audit records, oldest first, for tests.
+    package var auditRecords: [AuditRow] { state.withLock { $0.audit } }
+}

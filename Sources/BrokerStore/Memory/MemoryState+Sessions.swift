@@ -1,0 +1,100 @@
+import Broker
+
+extension MemoryState {
+    static func newestFirst(_ left: SessionRow, _ right: SessionRow) -> Bool {
+        (left.createdAt, left.handle.text) > (right.createdAt, right.handle.text)
+    }
+
+    func sessions(_ selector: SessionSelector, after: SessionCursor?, limit: Int, now: WallTime) -> [SessionRow] {
+        let rows = sessions.values.filter { row in
+            guard row.isLive(at: now), selector.matches(row) else { return false }
+            guard let after else { return true }
+            return (row.createdAt, row.handle.text) < (after.createdAt, after.handle.text)
+        }
+        return Array(rows.sorted(by: Self.newestFirst).prefix(max(limit, 0)))
+    }
+
+    mutating func endSessions(_ selector: SessionSelector, _ reason: EndReason, _ now: WallTime) -> [Digest] {
+        let tokens = sessions.values.filter { $0.endedAt == nil && selector.matches($0) }.map(\.token)
+        for token in tokens { end(token, reason, now) }
+        return tokens
+    }
+
+    /// Ends one session; false when it is not there or has ended, and then keeps its reason.
+    @discardableResult
+    mutating func end(_ token: Digest, _ reason: EndReason, _ now: WallTime) -> Bool {
+        guard let row = sessions[token], row.endedAt == nil else { return false }
+        if let work = row.revocation(at: now) { addOutbox([work]) }
+        sessions[token] = row.ended(reason, at: now)
+        return true
+    }
+
+    mutating func slideSession(_ token: Digest, _ lastUsedAt: WallTime, _ idleExpiresAt: WallTime) {
+        guard var row = sessions[token], row.endedAt == nil, row.lastUsedAt < lastUsedAt,
+            lastUsedAt < row.idleExpiresAt, lastUsedAt < row.expiresAt
+        else { return }
+        row.lastUsedAt = lastUsedAt
+        row.idleExpiresAt = idleExpiresAt
+        sessions[token] = row
+    }
+
+    mutating func claimRefresh(
+        _ token: Digest, version: Int64, now: WallTime, claimUntil: WallTime
+    ) -> RefreshClaimResult {
+        guard var row = sessions[token], row.isLive(at: now) else { return .gone }
+        guard row.tokenVersion == version else { return .moved }
+        if let until = row.claimUntil, now < until { return .busy(until: until) }
+        let takenOver = row.claimUntil != nil
+        row.fence += 1
+        row.claimUntil = claimUntil
+        sessions[token] = row
+        return .claimed(fence: row.fence, takenOver: takenOver)
+    }
+
+    mutating func commitRefresh(_ commit: RefreshCommit) -> RefreshCommitResult {
+        guard var row = sessions[commit.token], row.endedAt == nil else { return .ended }
+        guard row.tokenVersion == commit.tokenVersion else { return .superseded }
+        row.tokenVersion += 1
+        row.claimUntil = nil
+        row.tokens = commit.tokens
+        if let facts = commit.facts { row.facts = facts }
+        row.tokenExpiresAt = commit.tokenExpiresAt
+        row.refreshable = commit.refreshable
+        if let expiresAt = commit.expiresAt { row.expiresAt = expiresAt }
+        sessions[commit.token] = row
+        return .committed
+    }
+
+    mutating func releaseRefresh(_ token: Digest, version: Int64, fence: Int64) {
+        guard let row = sessions[token], row.endedAt == nil, row.tokenVersion == version, row.fence == fence else {
+            return
+        }
+        sessions[token]?.claimUntil = nil
+    }
+
+    mutating func condemnRefresh(
+        _ token: Digest, version: Int64, fence: Int64, _ reason: EndReason, _ now: WallTime
+    ) -> Bool {
+        guard let row = sessions[token], row.endedAt == nil, row.tokenVersion == version, row.fence == fence else {
+            return false
+        }
+        end(token, reason, now)
+        return true
+    }
+}
+
+extension SessionSelector {
+    /// Is whether the selector names the row, whether it lives or not.
+    func matches(_ row: SessionRow) -> Bool {
+        switch self {
+        case .token(let token): row.token == token
+        case .handle(let handle): row.handle == handle
+        case .subject(let subject): row.subject == subject
+        case .subjectExcept(let subject, let current): row.subject == subject && row.token != current
+        case .sid(let sid): row.sid == sid
+        case .provider(let provider): row.provider == provider
+        case .client(let client): row.client == client
+        case .all: true
+        }
+    }
+}

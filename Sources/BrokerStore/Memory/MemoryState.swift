@@ -1,0 +1,168 @@
+import Broker
+
+/// Is the in-memory store's whole content: a value, changed under one lock, so that each operation is a transaction.
+struct MemoryState {
+    struct Lease {
+        var owner: String
+        var until: WallTime
+    }
+
+    var closed = false
+    var logins: [Digest: LoginRow] = [:]
+    var exchanges: [Digest: ExchangeRow] = [:]
+    var sessions: [Digest: SessionRow] = [:]
+    var handles: [SessionHandle: Digest] = [:]
+    var registrations: [Digest: RegistrationRow] = [:]
+    var outbox: [Digest: OutboxRow] = [:]
+    var logoutTokens: [Digest: WallTime] = [:]
+    var leases: [String: Lease] = [:]
+    var audit: [AuditRow] = []
+}
+
+// MARK: - Logins and registrations
+
+extension MemoryState {
+    mutating func insertLogin(_ row: LoginRow, limits: LoginLimits) throws(StoreFailure) -> LoginInsertion {
+        let pending = logins.values.filter { $0.status == .pending && row.createdAt < $0.expiresAt }
+        if pending.count(where: { $0.loginToken == row.loginToken }) >= limits.pendingPerToken {
+            return .tooManyForToken
+        }
+        if pending.count >= limits.pending { return .tooManyPending }
+        guard logins[row.state] == nil else { throw .unavailable("constraint") }
+        logins[row.state] = row
+        return .inserted
+    }
+
+    func pendingLogins(_ loginToken: Digest, now: WallTime) -> [LoginRow] {
+        let rows = logins.values.filter {
+            $0.loginToken == loginToken && $0.status == .pending && now < $0.expiresAt
+        }
+        return Array(rows.sorted { $0.createdAt > $1.createdAt }.prefix(KeepingTimes.pendingLogins))
+    }
+
+    mutating func burnLogin(_ state: Digest) -> Bool {
+        guard logins[state]?.status == .pending else { return false }
+        logins[state]?.status = .burned
+        return true
+    }
+
+    mutating func insertRegistration(_ row: RegistrationRow) {
+        if registrations[row.key] == nil { registrations[row.key] = row }
+    }
+}
+
+// MARK: - Exchanges
+
+extension MemoryState {
+    mutating func claimExchange(_ row: ExchangeRow, maximumAttempts: Int) -> ExchangeClaimResult {
+        guard var standing = exchanges[row.key] else {
+            guard takeGate(row.gate, for: row.key, now: row.createdAt) else { return .gateClosed }
+            exchanges[row.key] = row
+            return .claimed(row)
+        }
+        switch standing.outcome {
+        case .calling where standing.claimUntil <= row.createdAt:
+            standing.outcome = .spent(.unknown)
+            exchanges[row.key] = standing
+            closeGate(standing.gate)
+            return .existing(standing)
+        case .released where standing.proof == row.proof && standing.attempts < maximumAttempts:
+            guard takeGate(row.gate, for: row.key, now: row.createdAt) else { return .gateClosed }
+            standing.outcome = .calling
+            standing.fence += 1
+            standing.attempts += 1
+            standing.claimUntil = row.claimUntil
+            standing.gate = row.gate
+            exchanges[row.key] = standing
+            return .claimed(standing)
+        default: return .existing(standing)
+        }
+    }
+
+    mutating func releaseExchange(_ key: Digest, fence: Int64, countingAttempt: Bool) -> Bool {
+        guard var row = owned(key, fence) else { return false }
+        row.outcome = .released
+        if !countingAttempt { row.attempts = max(row.attempts - 1, 0) }
+        exchanges[key] = row
+        switch row.gate {
+        case .none: break
+        case .login(let state):
+            guard logins[state]?.status == .claimed, logins[state]?.exchange == key else { break }
+            logins[state]?.status = .pending
+            logins[state]?.exchange = nil
+        case .registration(let registration):
+            if registrations[registration]?.status == .claimed { registrations[registration]?.status = .open }
+        }
+        return true
+    }
+
+    mutating func settleExchange(
+        _ key: Digest, fence: Int64, outcome: ExchangeRow.Outcome, outbox rows: [OutboxRow],
+        registration: RegistrationRow?
+    ) -> Bool {
+        addOutbox(rows)
+        guard var row = owned(key, fence) else { return false }
+        row.outcome = outcome
+        exchanges[key] = row
+        if outcome == .spent(.registrationRejected), case .registration(let gate) = row.gate,
+            registrations[gate]?.status == .claimed, registrations[gate]?.attempts == 0
+        {
+            registrations[gate]?.status = .open
+            registrations[gate]?.attempts = 1
+        } else {
+            closeGate(row.gate)
+        }
+        if let registration { insertRegistration(registration) }
+        return true
+    }
+
+    mutating func completeExchange(
+        _ key: Digest, fence: Int64, session: SessionRow, replacing: Digest?, sessionLimit: Int
+    ) throws(StoreFailure) -> EndedSessions? {
+        guard var row = owned(key, fence) else { return nil }
+        guard sessions[session.token] == nil, handles[session.handle] == nil else { throw .unavailable("constraint") }
+        row.outcome = .session(session.token)
+        exchanges[key] = row
+        if case .registration = row.gate { closeGate(row.gate) }
+        let now = session.createdAt
+        var ended = EndedSessions()
+        if let replacing, end(replacing, .replaced, now) { ended.replaced = [replacing] }
+        let others = sessions.values
+            .filter { $0.subjectAndClient == session.subjectAndClient && $0.isLive(at: now) }
+            .sorted(by: Self.newestFirst)
+        for excess in others.dropFirst(max(sessionLimit - 1, 0)) where end(excess.token, .sessionLimit, now) {
+            ended.beyondLimit.append(excess.token)
+        }
+        sessions[session.token] = session
+        handles[session.handle] = session.token
+        return ended
+    }
+
+    private func owned(_ key: Digest, _ fence: Int64) -> ExchangeRow? {
+        guard let row = exchanges[key], row.outcome == .calling, row.fence == fence else { return nil }
+        return row
+    }
+
+    private mutating func takeGate(_ gate: ExchangeGate, for key: Digest, now: WallTime) -> Bool {
+        switch gate {
+        case .none: return true
+        case .login(let state):
+            guard let login = logins[state], login.status == .pending, now < login.expiresAt else { return false }
+            logins[state]?.status = .claimed
+            logins[state]?.exchange = key
+            return true
+        case .registration(let key):
+            guard let row = registrations[key], row.status == .open, now < row.expiresAt else { return false }
+            registrations[key]?.status = .claimed
+            return true
+        }
+    }
+
+    private mutating func closeGate(_ gate: ExchangeGate) {
+        switch gate {
+        case .none: break
+        case .login(let state): logins[state]?.status = .burned
+        case .registration(let key): registrations[key]?.status = .closed
+        }
+    }
+}

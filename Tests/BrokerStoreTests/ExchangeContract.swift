@@ -1,0 +1,329 @@
+import Broker
+import BrokerStore
+import Testing
+
+@Suite("Store contract: exchanges")
+struct ExchangeContract {
+    @Test("Of a hundred claims of one code at once exactly one is granted (SEC-124)", arguments: StoreEngine.allCases)
+    func oneClaim(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store in
+            let login = Rows.login()
+            #expect(try await store.insertLogin(login, limits: LoginLimits()) == .inserted)
+            let row = Rows.exchange(gate: .login(login.state))
+            let results = try await withThrowingTaskGroup(of: ExchangeClaimResult.self) { group in
+                for _ in 0..<100 { group.addTask { try await store.claimExchange(row, maximumAttempts: 3) } }
+                return try await group.reduce(into: []) { $0.append($1) }
+            }
+            #expect(results.count(where: { $0 == .claimed(row) }) == 1)
+            #expect(results.count(where: { $0 == .existing(row) }) == 99)
+            let taken = try await store.login(state: login.state)
+            #expect(taken?.status == .claimed)
+            #expect(taken?.exchange == row.key)
+        }
+    }
+
+    @Test("One login opens one gate: a hundred different codes, one winner (SEC-124)", arguments: StoreEngine.allCases)
+    func oneGate(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store in
+            let login = Rows.login()
+            _ = try await store.insertLogin(login, limits: LoginLimits())
+            let results = try await withThrowingTaskGroup(of: ExchangeClaimResult.self) { group in
+                for _ in 0..<100 {
+                    let row = Rows.exchange(gate: .login(login.state))
+                    group.addTask { try await store.claimExchange(row, maximumAttempts: 3) }
+                }
+                return try await group.reduce(into: []) { $0.append($1) }
+            }
+            #expect(results.count(where: { if case .claimed = $0 { true } else { false } }) == 1)
+            #expect(results.count(where: { $0 == .gateClosed }) == 99)
+        }
+    }
+
+    @Test("A burned, expired, unknown or taken gate claims nothing and leaves no row", arguments: StoreEngine.allCases)
+    func closedGates(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store in
+            let burned = Rows.login()
+            let expired = Rows.login(at: Rows.seconds(-600))
+            for login in [burned, expired] { _ = try await store.insertLogin(login, limits: LoginLimits()) }
+            #expect(try await store.burnLogin(state: burned.state))
+            #expect(try await !store.burnLogin(state: burned.state))
+            let lateRegistration = Rows.registration(at: Rows.seconds(-900))
+            try await store.insertRegistration(lateRegistration)
+            let gates: [ExchangeGate] = [
+                .login(burned.state), .login(expired.state), .login(Rows.digest()),
+                .registration(lateRegistration.key), .registration(Rows.digest()),
+            ]
+            for gate in gates {
+                let row = Rows.exchange(gate: gate)
+                #expect(try await store.claimExchange(row, maximumAttempts: 3) == .gateClosed)
+                #expect(try await store.exchange(row.key) == nil)
+            }
+        }
+    }
+
+    @Test("A release gives the gate back, and only the same starter may call again", arguments: StoreEngine.allCases)
+    func release(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store in
+            let login = Rows.login()
+            _ = try await store.insertLogin(login, limits: LoginLimits())
+            let row = Rows.exchange(gate: .login(login.state))
+            let first = try await store.mustClaim(row)
+            #expect(try await !store.releaseExchange(row.key, fence: first.fence + 1, countingAttempt: true))
+            #expect(try await store.releaseExchange(row.key, fence: first.fence, countingAttempt: true))
+            #expect(try await !store.releaseExchange(row.key, fence: first.fence, countingAttempt: true))
+            #expect(try await store.login(state: login.state)?.status == .pending)
+            #expect(try await store.login(state: login.state)?.exchange == nil)
+
+            var stranger = row
+            stranger.proof = Rows.digest()
+            var proofless = row
+            proofless.proof = nil
+            for other in [stranger, proofless] {
+                guard case .existing(let standing) = try await store.claimExchange(other, maximumAttempts: 3) else {
+                    Issue.record("a stranger claimed")
+                    continue
+                }
+                #expect(standing.outcome == .released)
+            }
+
+            var again = row
+            again.claimUntil = Rows.seconds(60)
+            again.salt = Rows.digest().bytes
+            let second = try await store.mustClaim(again)
+            #expect(second.fence == 2)
+            #expect(second.attempts == 2)
+            #expect(second.claimUntil == Rows.seconds(60))
+            #expect(second.salt == row.salt)
+            #expect(try await store.exchange(row.key) == second)
+            #expect(try await store.login(state: login.state)?.status == .claimed)
+        }
+    }
+
+    @Test("Calls that the provider saw are counted, others are not", arguments: StoreEngine.allCases)
+    func attempts(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store in
+            let row = Rows.exchange()
+            for _ in 0..<5 {
+                let claimed = try await store.mustClaim(row)
+                #expect(claimed.attempts == 1)
+                #expect(try await store.releaseExchange(row.key, fence: claimed.fence, countingAttempt: false))
+            }
+            for attempt in 1...3 {
+                let claimed = try await store.mustClaim(row)
+                #expect(claimed.attempts == attempt)
+                #expect(try await store.releaseExchange(row.key, fence: claimed.fence, countingAttempt: true))
+            }
+            guard case .existing(let standing) = try await store.claimExchange(row, maximumAttempts: 3) else {
+                Issue.record("a fourth call")
+                return
+            }
+            #expect(standing.attempts == 3)
+        }
+    }
+
+    @Test("A released exchange whose login was burned meanwhile is not claimed again", arguments: StoreEngine.allCases)
+    func releasedThenBurned(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store in
+            let login = Rows.login()
+            _ = try await store.insertLogin(login, limits: LoginLimits())
+            let row = Rows.exchange(gate: .login(login.state))
+            let claimed = try await store.mustClaim(row)
+            _ = try await store.releaseExchange(row.key, fence: claimed.fence, countingAttempt: true)
+            _ = try await store.burnLogin(state: login.state)
+            #expect(try await store.claimExchange(row, maximumAttempts: 3) == .gateClosed)
+            #expect(try await store.exchange(row.key)?.outcome == .released)
+        }
+    }
+
+    @Test("An owner that died leaves a spent code; its own late settling is refused", arguments: StoreEngine.allCases)
+    func lapsedOwner(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store in
+            let row = Rows.exchange()
+            let owner = try await store.mustClaim(row)
+            var early = row
+            early.createdAt = Rows.seconds(24)
+            #expect(try await store.claimExchange(early, maximumAttempts: 3) == .existing(owner))
+            var late = row
+            late.createdAt = Rows.seconds(25)
+            #expect(try await store.exchange(row.key)?.outcome == .calling)
+            guard case .existing(let spent) = try await store.claimExchange(late, maximumAttempts: 3) else {
+                Issue.record("claimed from a dead owner")
+                return
+            }
+            #expect(spent.outcome == .spent(.unknown))
+            #expect(spent.createdAt == row.createdAt)
+            let session = Rows.session()
+            let completed = try await store.completeExchange(
+                row.key, fence: owner.fence, session: session, replacing: nil, sessionLimit: 5)
+            #expect(completed == nil)
+            #expect(try await store.session(token: session.token) == nil)
+        }
+    }
+
+    @Test("Settling needs the fence; the outbox rows are kept all the same", arguments: StoreEngine.allCases)
+    func settle(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store in
+            let login = Rows.login()
+            _ = try await store.insertLogin(login, limits: LoginLimits())
+            let row = Rows.exchange(gate: .login(login.state))
+            let owner = try await store.mustClaim(row)
+            let wrong = try await store.settleExchange(
+                row.key, fence: owner.fence + 1, outcome: .spent(.rejected), outbox: [Rows.outbox()],
+                registration: Rows.registration())
+            #expect(!wrong)
+            #expect(try await store.outboxCount() == 1)
+            #expect(try await store.exchange(row.key)?.outcome == .calling)
+            let unknown = try await store.settleExchange(
+                Rows.digest(), fence: 1, outcome: .spent(.rejected), outbox: [Rows.outbox()], registration: nil)
+            #expect(!unknown)
+            #expect(try await store.outboxCount() == 2)
+            let right = try await store.settleExchange(
+                row.key, fence: owner.fence, outcome: .spent(.identityRejected), outbox: [], registration: nil)
+            #expect(right)
+            #expect(try await store.exchange(row.key)?.outcome == .spent(.identityRejected))
+            #expect(try await store.login(state: login.state)?.status == .burned)
+            let again = try await store.settleExchange(
+                row.key, fence: owner.fence, outcome: .spent(.rejected), outbox: [], registration: nil)
+            #expect(!again)
+        }
+    }
+
+    @Test("Every outcome survives the store", arguments: StoreEngine.allCases)
+    func outcomes(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store in
+            let reasons: [ExchangeRow.SpentReason] = [
+                .rejected, .providerError, .identityRejected, .unknown, .registrationUserExists,
+                .registrationDomainDenied, .registrationRejected, .registrationKeyExpired,
+            ]
+            for outcome in reasons.map({ ExchangeRow.Outcome.spent($0) }) + [.registration(Rows.digest())] {
+                for proof in [nil, Rows.digest()] {
+                    let row = Rows.exchange(proof: proof)
+                    let owner = try await store.mustClaim(row)
+                    _ = try await store.settleExchange(
+                        row.key, fence: owner.fence, outcome: outcome, outbox: [], registration: nil)
+                    var expected = row
+                    expected.outcome = outcome
+                    #expect(try await store.exchange(row.key) == expected)
+                }
+            }
+        }
+    }
+
+    @Test("A partial registration is stored with its exchange, taken once, and resubmitted once",
+        arguments: StoreEngine.allCases)
+    func registrations(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store in
+            let row = Rows.exchange()
+            let owner = try await store.mustClaim(row)
+            let registration = Rows.registration()
+            _ = try await store.settleExchange(
+                row.key, fence: owner.fence, outcome: .registration(registration.key), outbox: [],
+                registration: registration)
+            #expect(try await store.registration(registration.key) == registration)
+
+            var rival = registration
+            rival.loginToken = Rows.digest()
+            try await store.insertRegistration(rival)
+            #expect(try await store.registration(registration.key) == registration)
+
+            for (submission, status) in [(1, RegistrationRow.Status.open), (2, .closed)] {
+                let completion = Rows.exchange(gate: .registration(registration.key))
+                let claimed = try await store.mustClaim(completion)
+                #expect(try await store.registration(registration.key)?.status == .claimed)
+                let other = Rows.exchange(gate: .registration(registration.key))
+                #expect(try await store.claimExchange(other, maximumAttempts: 3) == .gateClosed)
+                _ = try await store.settleExchange(
+                    completion.key, fence: claimed.fence, outcome: .spent(.registrationRejected), outbox: [],
+                    registration: nil)
+                #expect(try await store.registration(registration.key)?.status == status, "\(submission)")
+                #expect(try await store.registration(registration.key)?.attempts == 1)
+            }
+        }
+    }
+
+    @Test("A released completion reopens its registration; a session closes it", arguments: StoreEngine.allCases)
+    func registrationCompleted(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store in
+            let registration = Rows.registration()
+            try await store.insertRegistration(registration)
+            let row = Rows.exchange(gate: .registration(registration.key))
+            let first = try await store.mustClaim(row)
+            _ = try await store.releaseExchange(row.key, fence: first.fence, countingAttempt: false)
+            #expect(try await store.registration(registration.key) == registration)
+            let second = try await store.mustClaim(row)
+            let session = Rows.session()
+            let ended = try await store.completeExchange(
+                row.key, fence: second.fence, session: session, replacing: nil, sessionLimit: 5)
+            #expect(ended == EndedSessions())
+            #expect(try await store.registration(registration.key)?.status == .closed)
+            #expect(try await store.exchange(row.key)?.outcome == .session(session.token))
+            #expect(try await store.session(token: session.token) == session)
+        }
+    }
+
+    @Test("A new login of the device replaces its old session; the tokens go to the outbox (SEC-62)",
+        arguments: StoreEngine.allCases)
+    func replaced(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store in
+            let old = Rows.session(tokens: "old tokens")
+            try await store.signIn(old)
+            let new = Rows.session(at: Rows.seconds(5))
+            #expect(try await store.signIn(new, replacing: old.token) == EndedSessions(replaced: [old.token]))
+            let tombstone = try #require(try await store.session(token: old.token))
+            #expect(tombstone.endReason == .replaced)
+            #expect(tombstone.endedAt == Rows.seconds(5))
+            #expect(tombstone.tokens == nil)
+            let work = try await store.takeOutbox(now: Rows.seconds(5), until: Rows.seconds(60), limit: 10)
+            #expect(work.map(\.boundTo) == [old.token])
+            #expect(work.map(\.tokens) == [Rows.sealed("old tokens")])
+            let third = Rows.session(at: Rows.seconds(6))
+            #expect(try await store.signIn(third, replacing: old.token) == EndedSessions())
+            #expect(try await store.signIn(Rows.session(), replacing: Rows.digest()) == EndedSessions())
+            #expect(try await store.session(token: old.token)?.endReason == .replaced)
+        }
+    }
+
+    @Test("Beyond the cap the oldest sessions of the subject and client end, no other's (SEC-100)",
+        arguments: StoreEngine.allCases)
+    func sessionLimit(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store in
+            let owner = Rows.digest()
+            let bystander = Rows.session()
+            try await store.signIn(bystander)
+            let lapsed = Rows.session(subjectAndClient: owner, at: Rows.seconds(-9000))
+            try await store.signIn(lapsed)
+            var mine: [SessionRow] = []
+            for index in 0..<5 {
+                let session = Rows.session(subjectAndClient: owner, at: Rows.seconds(Int64(index)))
+                let ended = try await store.signIn(session, sessionLimit: 3)
+                mine.append(session)
+                #expect(ended.beyondLimit == (index < 3 ? [] : [mine[index - 3].token]))
+            }
+            for (index, session) in mine.enumerated() {
+                #expect(try await store.session(token: session.token)?.endReason == (index < 2 ? .sessionLimit : nil))
+            }
+            #expect(try await store.session(token: bystander.token)?.endedAt == nil)
+            #expect(try await store.session(token: lapsed.token)?.endedAt == nil)
+            #expect(try await store.outboxCount() == 2)
+        }
+    }
+
+    @Test("A session whose digest or handle stands already is not stored, and nothing changes",
+        arguments: StoreEngine.allCases)
+    func collision(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store in
+            let session = Rows.session()
+            try await store.signIn(session)
+            let row = Rows.exchange()
+            let owner = try await store.mustClaim(row)
+            for twin in [Rows.session(token: session.token), Rows.session(handle: session.handle)] {
+                await #expect(throws: StoreFailure.self) {
+                    try await store.completeExchange(
+                        row.key, fence: owner.fence, session: twin, replacing: nil, sessionLimit: 5)
+                }
+            }
+            #expect(try await store.exchange(row.key)?.outcome == .calling)
+            #expect(try await store.session(token: session.token) == session)
+        }
+    }
+}

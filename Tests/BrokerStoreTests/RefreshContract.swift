@@ -1,0 +1,193 @@
+import Broker
+import BrokerStore
+import Testing
+
+@Suite("Store contract: refreshes")
+struct RefreshContract {
+    @Test("Of a hundred refresh claims at once one is granted, the rest wait (SEC-54)", arguments: StoreEngine.allCases)
+    func oneClaim(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store in
+            let session = Rows.session()
+            try await store.signIn(session)
+            let results = try await withThrowingTaskGroup(of: RefreshClaimResult.self) { group in
+                for _ in 0..<100 {
+                    group.addTask {
+                        try await store.claimRefresh(
+                            token: session.token, tokenVersion: 1, now: Rows.now, claimUntil: Rows.seconds(25))
+                    }
+                }
+                return try await group.reduce(into: []) { $0.append($1) }
+            }
+            #expect(results.count(where: { $0 == .claimed(fence: 1, takenOver: false) }) == 1)
+            #expect(results.count(where: { $0 == .busy(until: Rows.seconds(25)) }) == 99)
+        }
+    }
+
+    @Test("A claim on a dead, unknown or moved session is not granted", arguments: StoreEngine.allCases)
+    func notGranted(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store in
+            let ended = Rows.session()
+            let lapsed = Rows.session(at: Rows.seconds(-3600))
+            let live = Rows.session()
+            for session in [ended, lapsed, live] { try await store.signIn(session) }
+            _ = try await store.endSessions(.token(ended.token), reason: .loggedOut, now: Rows.now)
+            func claim(_ token: Digest, _ version: Int64) async throws -> RefreshClaimResult {
+                try await store.claimRefresh(
+                    token: token, tokenVersion: version, now: Rows.now, claimUntil: Rows.seconds(25))
+            }
+            #expect(try await claim(ended.token, 1) == .gone)
+            #expect(try await claim(lapsed.token, 1) == .gone)
+            #expect(try await claim(Rows.digest(), 1) == .gone)
+            #expect(try await claim(live.token, 2) == .moved)
+            #expect(try await store.session(token: live.token) == live)
+        }
+    }
+
+    @Test("A lapsed claim is taken over; the late winner commits without the fence, the other is superseded (SEC-125)",
+        arguments: StoreEngine.allCases)
+    func lateWinner(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store in
+            let session = Rows.session()
+            try await store.signIn(session)
+            let first = try await store.mustClaimRefresh(session.token)
+            #expect(first.fence == 1 && !first.takenOver)
+            let busy = try await store.claimRefresh(
+                token: session.token, tokenVersion: 1, now: Rows.seconds(24), claimUntil: Rows.seconds(50))
+            #expect(busy == .busy(until: Rows.seconds(25)))
+            let second = try await store.mustClaimRefresh(session.token, at: Rows.seconds(25))
+            #expect(second.fence == 2 && second.takenOver)
+            #expect(try await store.commit(session.token, version: 1, "late pair") == .committed)
+            #expect(try await store.commit(session.token, version: 1, "second pair") == .superseded)
+            let row = try #require(try await store.session(token: session.token))
+            #expect(row.tokens == Rows.sealed("late pair"))
+            #expect(row.tokenVersion == 2)
+            #expect(row.claimUntil == nil)
+            // The taker-over's verdict is about a version that is gone.
+            let condemned = try await store.condemnRefresh(
+                token: session.token, tokenVersion: 1, fence: second.fence, reason: .grantRevoked, now: Rows.now)
+            #expect(!condemned)
+            try await store.releaseRefresh(token: session.token, tokenVersion: 1, fence: second.fence)
+            #expect(try await store.session(token: session.token)?.endedAt == nil)
+        }
+    }
+
+    @Test("A hundred commits of one version at once store one pair", arguments: StoreEngine.allCases)
+    func oneCommit(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store in
+            let session = Rows.session()
+            try await store.signIn(session)
+            let results = try await withThrowingTaskGroup(of: RefreshCommitResult.self) { group in
+                for index in 0..<100 {
+                    group.addTask { try await store.commit(session.token, version: 1, "pair \(index)") }
+                }
+                return try await group.reduce(into: []) { $0.append($1) }
+            }
+            #expect(results.count(where: { $0 == .committed }) == 1)
+            #expect(results.count(where: { $0 == .superseded }) == 99)
+            #expect(try await store.session(token: session.token)?.tokenVersion == 2)
+        }
+    }
+
+    @Test("A refresh that finishes after logout cannot bring the session back (SEC-64)",
+        arguments: StoreEngine.allCases)
+    func afterLogout(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store in
+            let session = Rows.session()
+            try await store.signIn(session)
+            let claim = try await store.mustClaimRefresh(session.token)
+            _ = try await store.endSessions(.token(session.token), reason: .loggedOut, now: Rows.seconds(1))
+            #expect(try await store.commit(session.token, version: 1, "new pair") == .ended)
+            #expect(try await store.commit(Rows.digest(), version: 1, "new pair") == .ended)
+            let condemned = try await store.condemnRefresh(
+                token: session.token, tokenVersion: 1, fence: claim.fence, reason: .grantRevoked, now: Rows.seconds(2))
+            #expect(!condemned)
+            let row = try #require(try await store.session(token: session.token))
+            #expect(row.endReason == .loggedOut)
+            #expect(row.tokens == nil)
+        }
+    }
+
+    @Test("Logout and commit at once: either the pair is revoked with the session, or the commit says ended",
+        arguments: StoreEngine.allCases)
+    func race(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store in
+            for round in 0..<50 {
+                let session = Rows.session(tokens: "old")
+                try await store.signIn(session)
+                async let committed = store.commit(session.token, version: 1, "new")
+                async let ended = store.endSessions(.token(session.token), reason: .loggedOut, now: Rows.seconds(1))
+                let (commit, digests) = try await (committed, ended)
+                #expect(digests == [session.token])
+                #expect(try await store.session(token: session.token)?.tokens == nil)
+                let work = try await store.takeOutbox(
+                    now: Rows.seconds(1), until: Rows.seconds(Int64(9000 + round)), limit: 5)
+                #expect(work.map(\.tokens) == [Rows.sealed(commit == .committed ? "new" : "old")])
+                for row in work { try await store.removeOutbox(row.id) }
+            }
+        }
+    }
+
+    @Test("Condemning needs one's own fence and version, and ends with its reason (guarantee 2)",
+        arguments: StoreEngine.allCases)
+    func condemn(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store in
+            let session = Rows.session()
+            try await store.signIn(session)
+            let first = try await store.mustClaimRefresh(session.token)
+            let second = try await store.mustClaimRefresh(session.token, at: Rows.seconds(30))
+            func condemn(_ version: Int64, _ fence: Int64) async throws -> Bool {
+                try await store.condemnRefresh(
+                    token: session.token, tokenVersion: version, fence: fence, reason: .refreshLost,
+                    now: Rows.seconds(90))
+            }
+            #expect(try await !condemn(1, first.fence))
+            #expect(try await !condemn(2, second.fence))
+            #expect(try await condemn(1, second.fence))
+            #expect(try await !condemn(1, second.fence))
+            let row = try #require(try await store.session(token: session.token))
+            #expect(row.endReason == .refreshLost)
+            #expect(row.endedAt == Rows.seconds(90))
+            #expect(try await store.outboxCount() == 1)
+        }
+    }
+
+    @Test("A claim is released with its own fence and version only", arguments: StoreEngine.allCases)
+    func release(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store in
+            let session = Rows.session()
+            try await store.signIn(session)
+            let claim = try await store.mustClaimRefresh(session.token)
+            try await store.releaseRefresh(token: session.token, tokenVersion: 1, fence: claim.fence + 1)
+            try await store.releaseRefresh(token: session.token, tokenVersion: 2, fence: claim.fence)
+            #expect(try await store.session(token: session.token)?.claimUntil != nil)
+            try await store.releaseRefresh(token: session.token, tokenVersion: 1, fence: claim.fence)
+            #expect(try await store.session(token: session.token)?.claimUntil == nil)
+            let again = try await store.mustClaimRefresh(session.token)
+            #expect(again.fence == 2 && !again.takenOver)
+        }
+    }
+
+    @Test("A commit brings tokens, facts, lifetimes and scope along; what is nil stays", arguments: StoreEngine.allCases)
+    func commitDetails(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store in
+            let session = Rows.session()
+            try await store.signIn(session)
+            let commit = RefreshCommit(
+                token: session.token, tokenVersion: 1, tokens: Rows.sealed("t2", key: "k2"),
+                facts: Rows.sealed("f2", key: "k2"), tokenExpiresAt: nil, refreshable: false,
+                expiresAt: Rows.seconds(1234))
+            #expect(try await store.commitRefresh(commit) == .committed)
+            let row = try #require(try await store.session(token: session.token))
+            #expect(row.tokens == Rows.sealed("t2", key: "k2"))
+            #expect(row.facts == Rows.sealed("f2", key: "k2"))
+            #expect(row.tokenExpiresAt == nil)
+            #expect(!row.refreshable)
+            #expect(row.expiresAt == Rows.seconds(1234))
+            #expect(try await store.commit(session.token, version: 2, "t3") == .committed)
+            let last = try #require(try await store.session(token: session.token))
+            #expect(last.facts == Rows.sealed("f2", key: "k2"))
+            #expect(last.expiresAt == Rows.seconds(1234))
+            #expect(last.tokenVersion == 3)
+        }
+    }
+}

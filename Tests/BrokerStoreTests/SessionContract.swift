@@ -1,0 +1,145 @@
+import Broker
+import BrokerStore
+import Testing
+
+@Suite("Store contract: sessions")
+struct SessionContract {
+    @Test("A session is found by its digest and handle, whole; nothing else finds it", arguments: StoreEngine.allCases)
+    func lookUp(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store in
+            var session = Rows.session(sid: Rows.digest())
+            // Beyond 2038, and all that may be nil (SEC-128).
+            session.expiresAt = WallTime(seconds: 9_000_000_000)
+            try await store.signIn(session)
+            var bare = Rows.session()
+            bare.tokenExpiresAt = nil
+            bare.refreshable = false
+            try await store.signIn(bare)
+            #expect(try await store.session(token: session.token) == session)
+            #expect(try await store.session(handle: session.handle) == session)
+            #expect(try await store.session(token: bare.token) == bare)
+            #expect(try await store.session(token: Rows.digest()) == nil)
+            #expect(try await store.session(handle: Rows.handle()) == nil)
+        }
+    }
+
+    @Test("Each selector names its sessions and no other's; another issuer's equal sid is another digest (SEC-68)",
+        arguments: StoreEngine.allCases)
+    func selectors(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store in
+            for position in 0..<9 {
+                let (subject, provider, client, sid) = (Rows.digest(), Rows.digest(), Rows.digest(), Rows.digest())
+                let a = Rows.session(
+                    subject: subject, sid: sid, provider: provider, client: client, at: Rows.seconds(1))
+                let b = Rows.session(subject: subject, provider: provider, at: Rows.seconds(2))
+                let c = Rows.session(sid: Rows.digest(), provider: provider, client: client, at: Rows.seconds(3))
+                let d = Rows.session(at: Rows.seconds(4))
+                for session in [a, b, c, d] { try await store.signIn(session) }
+                let expectations: [(SessionSelector, [SessionRow])] = [
+                    (.token(a.token), [a]), (.handle(b.handle), [b]), (.subject(subject), [b, a]),
+                    (.subjectExcept(subject, current: a.token), [b]), (.sid(sid), [a]),
+                    (.provider(provider), [c, b, a]), (.client(client), [c, a]), (.sid(Rows.digest()), []),
+                    (.all, [d, c, b, a]),
+                ]
+                for (selector, expected) in expectations {
+                    let found = try await store.sessions(selector, after: nil, limit: 10, now: Rows.seconds(5))
+                    #expect(found == expected, "\(selector)")
+                }
+                let (selector, expected) = expectations[position]
+                let ended = try await store.endSessions(selector, reason: .admin, now: Rows.seconds(6))
+                #expect(Set(ended) == Set(expected.map(\.token)), "\(selector)")
+                #expect(ended.count == expected.count)
+                let rest = try await store.endSessions(.all, reason: .admin, now: Rows.seconds(7))
+                #expect(rest.count == 4 - expected.count)
+                #expect(try await store.sessions(.all, after: nil, limit: 10, now: Rows.seconds(6)).isEmpty)
+            }
+        }
+    }
+
+    @Test("Pages follow each other without gap or repetition, equal times included", arguments: StoreEngine.allCases)
+    func pages(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store in
+            let subject = Rows.digest()
+            for index in 0..<25 {
+                try await store.signIn(Rows.session(subject: subject, at: Rows.seconds(Int64(index / 6))))
+            }
+            let lapsed = Rows.session(subject: subject, at: Rows.seconds(-8000))
+            try await store.signIn(lapsed)
+            for selector in [SessionSelector.subject(subject), .all] {
+                var collected: [SessionRow] = []
+                var cursor: SessionCursor?
+                while true {
+                    let page = try await store.sessions(selector, after: cursor, limit: 4, now: Rows.seconds(10))
+                    collected += page
+                    guard let last = page.last else { break }
+                    cursor = SessionCursor(createdAt: last.createdAt, handle: last.handle)
+                }
+                #expect(collected.count == 25)
+                #expect(Set(collected.map(\.token)).count == 25)
+                let order = collected.map { ($0.createdAt, $0.handle.text) }
+                #expect(zip(order, order.dropFirst()).allSatisfy { $0 > $1 })
+            }
+        }
+    }
+
+    @Test("Ending is idempotent: the first reason stays, the tokens go to the outbox once (SEC-62)",
+        arguments: StoreEngine.allCases)
+    func endedOnce(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store in
+            let session = Rows.session(sid: Rows.digest())
+            try await store.signIn(session)
+            let ended = try await withThrowingTaskGroup(of: [Digest].self) { group in
+                for _ in 0..<50 {
+                    group.addTask {
+                        try await store.endSessions(.token(session.token), reason: .loggedOut, now: Rows.seconds(1))
+                    }
+                }
+                return try await group.reduce(into: []) { $0 += $1 }
+            }
+            #expect(ended == [session.token])
+            #expect(try await store.endSessions(.handle(session.handle), reason: .admin, now: Rows.seconds(2)) == [])
+            let row = try #require(try await store.session(token: session.token))
+            #expect(row.endReason == .loggedOut)
+            #expect(row.endedAt == Rows.seconds(1))
+            #expect(row.tokens == nil)
+            #expect(row.facts == session.facts)
+            #expect(try await store.outboxCount() == 1)
+            #expect(try await store.sessions(.subject(session.subject), after: nil, limit: 9, now: Rows.now).isEmpty)
+        }
+    }
+
+    @Test("Every end reason survives the store", arguments: StoreEngine.allCases)
+    func reasons(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store in
+            for reason in EndReason.allCases {
+                let session = Rows.session()
+                try await store.signIn(session)
+                _ = try await store.endSessions(.token(session.token), reason: reason, now: Rows.now)
+                #expect(try await store.session(token: session.token)?.endReason == reason)
+            }
+        }
+    }
+
+    @Test("Sliding never goes back, and moves neither a dead session nor an unknown one",
+        arguments: StoreEngine.allCases)
+    func slide(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store in
+            let session = Rows.session()
+            try await store.signIn(session)
+            func slide(_ used: Int64, _ idle: Int64) async throws -> [WallTime] {
+                try await store.slideSession(
+                    token: session.token, lastUsedAt: Rows.seconds(used), idleExpiresAt: Rows.seconds(idle))
+                let row = try #require(try await store.session(token: session.token))
+                return [row.lastUsedAt, row.idleExpiresAt]
+            }
+            #expect(try await slide(100, 3700) == [Rows.seconds(100), Rows.seconds(3700)])
+            #expect(try await slide(50, 3650) == [Rows.seconds(100), Rows.seconds(3700)])
+            // A use after the idle end does not raise the dead.
+            #expect(try await slide(3700, 7300) == [Rows.seconds(100), Rows.seconds(3700)])
+            _ = try await store.endSessions(.token(session.token), reason: .loggedOut, now: Rows.seconds(200))
+            #expect(try await slide(300, 3900) == [Rows.seconds(100), Rows.seconds(3700)])
+            try await store.slideSession(
+                token: Rows.digest(), lastUsedAt: Rows.seconds(1), idleExpiresAt: Rows.seconds(2))
+        }
+    }
+}

@@ -1,0 +1,24 @@
+import Broker
+import BrokerStore
+import Testing
+
+/// Is an engine under the conformance suite: every test of it runs over each.
+enum StoreEngine: String, CaseIterable, CustomTestStringConvertible {
+    case inMemory = "in memory"
+    case sqlite = "SQLite"
+
+    static let allCases: [StoreEngine] = [.inMemory]
+    var testDescription: String { rawValue }
+
+    /// Runs `body` with an empty store, and closes it.
+    func withStore(_ body: (any BrokerStore) async throws -> Void) async throws {
+        switch self {
+        case .inMemory:
+            let store = InMemoryStore()
+            try await body(store)
+            await store.close()
+        case .sqlite:
+            Issue.record("not yet")
+        }
+    }
+}

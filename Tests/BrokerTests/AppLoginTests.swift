@@ -1,3 +1,5 @@
+import BrokerVault
+import Synchronization
 import Testing
 
 @testable import Broker

@@ -1,4 +1,5 @@
-import BrokerStore
+import BrokerVault
+import Synchronization
 import Testing
 
 @testable import Broker

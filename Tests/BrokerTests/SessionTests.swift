@@ -1,3 +1,5 @@
+import BrokerVault
+import Synchronization
 import Testing
 
 @testable import Broker
@@ -21,7 +23,9 @@ import Testing
         let busy = try await broker.signIn(code: "c2")
         for _ in 0..<89 {
             broker.clock.advance(.seconds(86_400))
-            _ = try await broker.useCases.resumeSession.use(busy.token)
+            let used = try await broker.useCases.resumeSession.use(busy.token)
+            // The slide is written beside the request.
+            while try await broker.store.session(token: used.token)?.lastUsedAt != broker.clock.now { await Task.yield() }
         }
         broker.clock.advance(.seconds(86_400))
         let problem2 = await problem { try await broker.useCases.resumeSession.use(busy.token) }

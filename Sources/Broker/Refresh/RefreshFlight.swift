@@ -265,7 +265,9 @@ struct RefreshFlight: Sendable {
             if let row = latest.row, row.tokens != nil { return .success(row) }
             return .failure(BrokerProblem(.sessionEnded, reason: latest.row?.endReason ?? work.row?.endReason))
         case .sessionEnded:
-            guard let row = work.row else { return .failure(BrokerProblem(.sessionRequired)) }
+            var latest = work
+            if work.row?.endReason == nil { _ = try await read(&latest) }
+            guard let row = latest.row else { return .failure(BrokerProblem(.sessionRequired)) }
             let reason = row.endReason ?? SessionLimits.lapse(of: row, at: context.clock.now())
             return .failure(BrokerProblem(.sessionEnded, reason: reason ?? .expired))
         case .notRefreshable: return .failure(BrokerProblem(.notRefreshable))

@@ -95,7 +95,9 @@ let package = Package(
             name: "coatcheck-sandbox",
             dependencies: ["Sandbox", hummingbird, argumentParser, logging, serviceLifecycle],
             swiftSettings: strict),
-        .testTarget(name: "SandboxTests", dependencies: ["Sandbox", asyncHTTPClient, nioCore], swiftSettings: strict),
+        .testTarget(
+            name: "SandboxTests", dependencies: ["Sandbox", asyncHTTPClient, nioCore, nioHTTP1, crypto],
+            swiftSettings: strict),
         .testTarget(name: "BrokerTests", dependencies: ["Broker"], swiftSettings: strict),
         .testTarget(name: "BrokerVaultTests", dependencies: ["Broker", "BrokerVault"], swiftSettings: strict),
         .testTarget(

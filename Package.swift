@@ -96,7 +96,7 @@ let package = Package(
             dependencies: ["Sandbox", hummingbird, argumentParser, logging, serviceLifecycle],
             swiftSettings: strict),
         .testTarget(
-            name: "SandboxTests", dependencies: ["Sandbox", asyncHTTPClient, nioCore, nioHTTP1, crypto],
+            name: "SandboxTests", dependencies: ["Sandbox", asyncHTTPClient, nioCore, nioHTTP1],
             swiftSettings: strict),
         .testTarget(name: "BrokerTests", dependencies: ["Broker"], swiftSettings: strict),
         .testTarget(name: "BrokerVaultTests", dependencies: ["Broker", "BrokerVault"], swiftSettings: strict),

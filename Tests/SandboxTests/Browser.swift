@@ -1,5 +1,4 @@
 import AsyncHTTPClient
-import Crypto
 import NIOCore
 import NIOHTTP1
 import Sandbox

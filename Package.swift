@@ -95,9 +95,11 @@ let package = Package(
             name: "coatcheck-sandbox",
             dependencies: ["Sandbox", hummingbird, argumentParser, logging, serviceLifecycle],
             swiftSettings: strict),
-        .testTarget(name: "SandboxTests", dependencies: ["Sandbox", asyncHTTPClient, nioCore], swiftSettings: strict),
         .testTarget(
             name: "BrokerTests", dependencies: ["Broker", "BrokerStore", "BrokerVault"], swiftSettings: strict),
+        .testTarget(
+            name: "SandboxTests", dependencies: ["Sandbox", asyncHTTPClient, nioCore, nioHTTP1],
+            swiftSettings: strict),
         .testTarget(name: "BrokerVaultTests", dependencies: ["Broker", "BrokerVault"], swiftSettings: strict),
         .testTarget(
             name: "BrokerStoreTests", dependencies: ["Broker", "BrokerStore", grdb], swiftSettings: strict),

@@ -1,4 +1,5 @@
 import ArgumentParser
+import Glibc
 import Logging
 import Sandbox
 
@@ -31,6 +32,8 @@ struct SandboxCommand: AsyncParsableCommand {
         guard let colon = listen.lastIndex(of: ":"), let port = Int(listen[listen.index(after: colon)...]) else {
             throw ValidationError("--listen wants ADDRESS:PORT")
         }
+        // Nothing is worth saving: a hanging fault must not hold up the end, nor must being process 1.
+        for number in [SIGTERM, SIGINT] { signal(number) { _ in _exit(0) } }
         let server = SandboxServer(
             configuration: SandboxConfiguration(
                 host: String(listen[..<colon]), port: port, baseURL: baseURL, recording: !noRecord))

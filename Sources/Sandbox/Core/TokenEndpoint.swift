@@ -58,6 +58,8 @@ struct TokenEndpoint {
             if verifier != nil { throw OAuthFailure.grant("a code_verifier without a code_challenge") }
             return
         }
+        // One real server checks only for clients that are set to require it (setting check_verifier).
+        if call.settings.json["check_verifier"]?.flag == false { return }
         guard let verifier, (43...128).contains(verifier.utf8.count), Digest256.base64url(verifier) == challenge else {
             throw OAuthFailure.grant("code_verifier does not fit the code_challenge")
         }
@@ -112,6 +114,7 @@ struct TokenEndpoint {
                     grant: grant.id, expiresAt: now + settings.seconds("refresh_token_lifetime"))
             }
             if let refreshing { storage.refreshTokens[refreshing]?.successor = issued }
+            storage.prune(now: now)
         }
         var members: JSON = [
             "access_token": .string(access), "token_type": "Bearer", "expires_in": .int(Int(lifetime)),

@@ -63,8 +63,8 @@ struct AppleProvider: AuthorizationServer {
     /// The `user` object, the first time this user meets this client only.
     func callbackExtras(_ call: Call, grant: Grant, user: SandboxUser) -> Pairs {
         guard grant.scopes.contains("name") || grant.scopes.contains("email") else { return Pairs() }
-        let key = grant.clientID + "/" + grant.user
-        guard call.state.with({ $0.appleNamed.insert(key).inserted }) else { return Pairs() }
+        let key = "apple/" + grant.clientID + "/" + grant.user
+        guard call.state.with({ $0.consented.insert(key).inserted }) else { return Pairs() }
         var out: JSON = [:]
         if grant.scopes.contains("name") {
             out["name"] = [

@@ -26,6 +26,7 @@ struct GitHubProvider: AuthorizationServer {
     func tokenAnswer(_ call: Call, grant: Grant, members: JSON) -> Response {
         var out = members
         out["expires_in"] = call.settings.flag("expiring_tokens") ? members["expires_in"] : nil
+        if out["refresh_token"] != nil { out["refresh_token_expires_in"] = 15_897_600 }
         if let type = out["token_type"]?.text { out["token_type"] = .string(type.lowercased()) }
         if let scope = out["scope"]?.text { out["scope"] = .string(scope.split(separator: " ").joined(separator: ",")) }
         return encoded(out, call)

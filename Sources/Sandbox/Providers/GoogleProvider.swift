@@ -14,7 +14,7 @@ struct GoogleProvider: AuthorizationServer {
         guard grant.extras["access_type"] == "offline" || grant.extras["redirect_uri"] == nil else { return false }
         let asked = grant.extras["prompt"]?.contains("consent") == true
         let key = "google/" + grant.clientID + "/" + grant.user
-        return call.state.with { $0.appleNamed.insert(key).inserted } || asked
+        return call.state.with { $0.consented.insert(key).inserted } || asked
     }
 
     /// A serverAuthCode is sent with an empty `redirect_uri`.

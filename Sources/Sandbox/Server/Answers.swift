@@ -38,7 +38,7 @@ extension Response {
             <body><h1>\(title.htmlEscaped)</h1>\(body)</body></html>
             """, status: status, type: "text/html; charset=utf-8",
             headers: [
-                ("Content-Security-Policy", "default-src 'none'; form-action *; frame-ancestors 'none'"),
+                ("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'"),
                 ("Cache-Control", "no-store"),
             ])
     }

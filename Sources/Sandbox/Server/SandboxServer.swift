@@ -12,16 +12,9 @@ package struct SandboxServer: Sendable {
         state = SandboxState(recording: configuration.recording)
     }
 
-    /// Serves until the task is cancelled or the process gets SIGTERM or SIGINT; `ready` gets the base URL.
-    package func run(
-        handlingSignals: Bool = true, ready: @escaping @Sendable (String) -> Void = { _ in }
-    ) async throws {
-        let app = application(ready: ready)
-        if handlingSignals {
-            try await app.runService()
-        } else {
-            try await app.run()
-        }
+    /// Serves until the task is cancelled; `ready` gets the base URL.
+    package func run(ready: @escaping @Sendable (String) -> Void = { _ in }) async throws {
+        try await application(ready: ready).run()
     }
 
     private func application(ready: @escaping @Sendable (String) -> Void) -> some ApplicationProtocol {
@@ -47,7 +40,7 @@ package struct SandboxServer: Sendable {
         let (ready, continuation) = AsyncStream<String>.makeStream()
         let task = Task {
             defer { continuation.finish() }
-            try await server.run(handlingSignals: false) { continuation.yield($0) }
+            try await server.run { continuation.yield($0) }
         }
         for await baseURL in ready {
             return RunningSandbox(baseURL: baseURL, control: SandboxControl(state: server.state), task: task)

@@ -17,8 +17,21 @@ struct Storage: Sendable {
     var zephrSessions: [String: ZephrSession] = [:]
     var zephrStateKeys: [String: ZephrStateKey] = [:]
     var zephrAccounts: Set<String> = []
-    var appleNamed: Set<String> = []
-    var unauthorizedOnce: Set<String> = []
+    /// Who consented to whom before (Apple's name, Google's refresh token come at the first time).
+    var consented: Set<String> = []
+    private var pruneAbove = 100_000
+
+    /// Under load, forgets what has long expired: each time the number of access tokens has doubled.
+    mutating func prune(now: Double) {
+        guard accessTokens.count > pruneAbove else { return }
+        accessTokens = accessTokens.filter { $0.value.expiresAt > now }
+        codes = codes.filter { $0.value.expiresAt > now - 600 }
+        let live = Set(refreshTokens.filter { !$0.value.spent }.keys)
+        refreshTokens = refreshTokens.filter { token, known in
+            !known.spent || known.successor.map(live.contains) == true
+        }
+        pruneAbove = max(100_000, accessTokens.count * 2)
+    }
 
     /// Ends a grant: all its tokens stop working.
     mutating func revoke(grant: String) {

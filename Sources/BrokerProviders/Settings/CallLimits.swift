@@ -1,7 +1,5 @@
 /// Is how much one provider may cost (SEC-120).
 package struct CallLimits: Sendable, Equatable {
-    /// `connect_timeout`
-    package var connect: Duration
     /// `timeout`: from the call to the last byte of the answer.
     package var total: Duration
     /// `max_in_flight`: calls at one time; one more is refused unsent.
@@ -12,10 +10,9 @@ package struct CallLimits: Sendable, Equatable {
     package var pause: Duration
 
     package init(
-        connect: Duration = .seconds(5), total: Duration = .seconds(15), concurrent: Int = 256,
+        total: Duration = .seconds(15), concurrent: Int = 256,
         failuresToOpen: Int = 8, pause: Duration = .seconds(5)
     ) {
-        self.connect = connect
         self.total = total
         self.concurrent = concurrent
         self.failuresToOpen = failuresToOpen

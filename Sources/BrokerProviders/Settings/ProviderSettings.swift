@@ -16,7 +16,7 @@ package struct ProviderSettings: Sendable {
     package var endpoints: EndpointSettings
     /// `allow_private`: whether this provider may be reached at private addresses (SEC-74).
     package var allowPrivate: Bool
-    /// `connect_timeout`, `timeout`, `max_in_flight` and the breaker's numbers.
+    /// `timeout`, `max_in_flight` and the breaker's numbers.
     package var limits: CallLimits
     /// `clients`, in the file's order; at least one.
     package var clients: [ClientSettings]

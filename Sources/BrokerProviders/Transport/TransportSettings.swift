@@ -22,10 +22,16 @@ package struct TransportSettings: Sendable {
     package var proxy: Proxy?
     /// `outbound.allow_private`: whether every provider may be reached at private addresses (SEC-74).
     package var allowPrivate: Bool
+    /// `outbound.connect_timeout`
+    package var connectTimeout: Duration
 
-    package init(caFile: String? = nil, proxy: Proxy? = nil, allowPrivate: Bool = false) {
+    package init(
+        caFile: String? = nil, proxy: Proxy? = nil, allowPrivate: Bool = false,
+        connectTimeout: Duration = .seconds(5)
+    ) {
         self.caFile = caFile
         self.proxy = proxy
         self.allowPrivate = allowPrivate
+        self.connectTimeout = connectTimeout
     }
 }

@@ -23,6 +23,7 @@ let nioConcurrencyHelpers: Target.Dependency = .product(name: "NIOConcurrencyHel
 let nioSSL: Target.Dependency = .product(name: "NIOSSL", package: "swift-nio-ssl")
 let nioHTTPTypes: Target.Dependency = .product(name: "NIOHTTPTypes", package: "swift-nio-extras")
 let nioHTTPTypesHTTP1: Target.Dependency = .product(name: "NIOHTTPTypesHTTP1", package: "swift-nio-extras")
+let nioHTTPCompression: Target.Dependency = .product(name: "NIOHTTPCompression", package: "swift-nio-extras")
 let asyncHTTPClient: Target.Dependency = .product(name: "AsyncHTTPClient", package: "async-http-client")
 let jwtKit: Target.Dependency = .product(name: "JWTKit", package: "jwt-kit")
 let crypto: Target.Dependency = .product(name: "Crypto", package: "swift-crypto")
@@ -65,7 +66,7 @@ let package = Package(
         .target(
             name: "BrokerProviders",
             dependencies: [
-                "Broker", asyncHTTPClient, nioCore, nioHTTP1, nioSSL, nioFoundationCompat, jwtKit, crypto,
+                "Broker", asyncHTTPClient, nioCore, nioHTTP1, nioHTTPCompression, nioSSL, nioFoundationCompat, jwtKit, crypto,
             ],
             swiftSettings: strict),
         .target(

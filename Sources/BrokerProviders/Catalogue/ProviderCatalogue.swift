@@ -1,0 +1,27 @@
+package import Broker
+
+/// Makes the provider clients of a configuration.
+package enum ProviderCatalogue {
+    /// Makes one client per entry, in order; throws `CatalogueFailure` for settings that cannot work.
+    ///
+    /// `random` gives that many random bytes (the vault's); it names assertions.
+    package static func make(
+        settings: [ProviderSettings], http: ProviderHTTP, clock: BrokerClock,
+        random: @escaping @Sendable (Int) throws -> [UInt8]
+    ) throws -> [any ProviderClient] {
+        let environment = ProviderEnvironment(http: http, clock: clock, random: random)
+        return try settings.map { try make($0, environment) }
+    }
+
+    /// The one closed switch over the kinds: adding one means a case here and a folder beside its neighbours.
+    private static func make(
+        _ settings: ProviderSettings, _ environment: ProviderEnvironment
+    ) throws -> any ProviderClient {
+        switch settings.service {
+        case .oidc: try OIDCClient(settings, environment: environment)
+        case .oauth2: try OAuth2Client(settings, environment: environment)
+        case .clever, .clover, .zephr:
+            throw CatalogueFailure("providers.\(settings.name): this kind is not built yet")
+        }
+    }
+}

@@ -1,0 +1,9 @@
+import Broker
+
+/// Is one client as the engine works with it.
+struct EngineClient: Sendable {
+    let settings: ClientSettings
+    let authenticator: ClientAuthenticator
+    var profile: ClientProfile { settings.profile }
+    var wire: WireSettings { settings.wire }
+}

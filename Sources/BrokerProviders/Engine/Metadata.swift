@@ -1,0 +1,77 @@
+import Broker
+
+/// Is what is known of a provider's endpoints, from its metadata and the configuration.
+struct Metadata: Sendable {
+    var issuer: String?
+    var authorization: EndpointURL?
+    var token: EndpointURL?
+    var refresh: EndpointURL?
+    var userinfo: EndpointURL?
+    var jwks: EndpointURL?
+    var revocation: EndpointURL?
+    var introspection: EndpointURL?
+    var endSession: EndpointURL?
+    var pushedAuthorization: EndpointURL?
+    /// `authorization_response_iss_parameter_supported` (RFC 9207).
+    var promisesIssuer = false
+    /// `require_pushed_authorization_requests` (RFC 9126).
+    var requiresPushedAuthorization = false
+
+    /// Takes what the configuration fixes.
+    init(issuer: String?, endpoints: EndpointSettings) {
+        self.issuer = issuer
+        apply(endpoints)
+    }
+
+    /// Reads a metadata document. Each endpoint has to be https (or loopback, when the issuer is); a member that is no
+    /// such URL is a fault of the whole document, since a call would go where nobody meant (SEC-24).
+    init(document: JSONObject, issuer: String, allows: (EndpointURL) -> Bool) throws(ProviderFailure) {
+        self.issuer = issuer
+        func endpoint(_ name: String) throws(ProviderFailure) -> EndpointURL? {
+            guard let member = document[name], !member.isNull else { return nil }
+            guard let text = member.string, let url = EndpointURL(text), allows(url) else {
+                throw .unusable(detail: "metadata: \(name) is not a URL to call")
+            }
+            return url
+        }
+        authorization = try endpoint("authorization_endpoint")
+        token = try endpoint("token_endpoint")
+        userinfo = try endpoint("userinfo_endpoint")
+        jwks = try endpoint("jwks_uri")
+        revocation = try endpoint("revocation_endpoint")
+        introspection = try endpoint("introspection_endpoint")
+        endSession = try endpoint("end_session_endpoint")
+        pushedAuthorization = try endpoint("pushed_authorization_request_endpoint")
+        promisesIssuer = document["authorization_response_iss_parameter_supported"]?.bool ?? false
+        requiresPushedAuthorization = document["require_pushed_authorization_requests"]?.bool ?? false
+    }
+
+    /// Fills what this document lacks from a second one of the same issuer (real-servers.md: revocation may stand only in
+    /// the RFC 8414 document).
+    mutating func fill(from other: Metadata) {
+        authorization = authorization ?? other.authorization
+        token = token ?? other.token
+        userinfo = userinfo ?? other.userinfo
+        jwks = jwks ?? other.jwks
+        revocation = revocation ?? other.revocation
+        introspection = introspection ?? other.introspection
+        endSession = endSession ?? other.endSession
+        pushedAuthorization = pushedAuthorization ?? other.pushedAuthorization
+        promisesIssuer = promisesIssuer || other.promisesIssuer
+        requiresPushedAuthorization = requiresPushedAuthorization || other.requiresPushedAuthorization
+    }
+
+    /// Puts the configuration's endpoints over the discovered ones.
+    mutating func apply(_ endpoints: EndpointSettings) {
+        func url(_ text: String?) -> EndpointURL? { text.flatMap(EndpointURL.init) }
+        authorization = url(endpoints.authorization) ?? authorization
+        token = url(endpoints.token) ?? token
+        refresh = url(endpoints.refresh) ?? refresh
+        userinfo = url(endpoints.userinfo) ?? userinfo
+        jwks = url(endpoints.jwks) ?? jwks
+        revocation = url(endpoints.revocation) ?? revocation
+        introspection = url(endpoints.introspection) ?? introspection
+        endSession = url(endpoints.endSession) ?? endSession
+        pushedAuthorization = url(endpoints.par) ?? pushedAuthorization
+    }
+}

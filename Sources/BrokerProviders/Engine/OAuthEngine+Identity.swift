@@ -1,0 +1,78 @@
+import Broker
+
+extension OAuthEngine {
+    /// Verifies an id_token of this provider: signature by the issuer's keys, then every claim.
+    func verifiedIDToken(
+        _ text: Secret, client: EngineClient, _ expected: IDTokenRules.Expectation
+    ) async throws(ProviderFailure) -> JSONObject {
+        let settings = client.wire.idToken
+        let token = try CompactToken(text.reveal(), allowed: settings.algorithms, types: ["jwt"])
+        try await keys.verify(token)
+        let rules = IDTokenRules(
+            issuer: self.settings.issuer ?? "", clientID: client.settings.clientID, settings: settings)
+        try rules.check(token, expected, now: clock.now())
+        return token.claims
+    }
+
+    /// Calls an API with the access token and returns its object; a signed answer is verified (SEC-32).
+    func resource(
+        _ url: EndpointURL, method: String = "GET", token: Secret, client: EngineClient
+    ) async throws(ProviderFailure) -> JSONObject {
+        let answer = try await call(url, method: method, token: token, client: client)
+        if answer.mediaType == "application/jwt" { return try await signedObject(answer, client: client) }
+        guard let object = answer.object else { throw .identityRejected(detail: "identity: \(answer.summary), no object") }
+        if let code = OAuthErrorParser.code(in: object, isFailure: false) {
+            throw .identityRejected(detail: "identity: \(code)")
+        }
+        return object
+    }
+
+    /// Calls an API with the access token; a refusal of the token means that nobody is identified by it.
+    func call(
+        _ url: EndpointURL, method: String = "GET", token: Secret, client: EngineClient
+    ) async throws(ProviderFailure) -> ProviderAnswer {
+        var request = ProviderRequest.get(url.text)
+        request.method = method
+        if method != "GET" { request.body = [] }
+        request.headers += [("Authorization", "Bearer " + token.reveal())] + client.wire.tokenRequest.headers
+        let answer = try await caller.send(request)
+        try answer.requireUsable()
+        guard answer.isSuccess else { throw .identityRejected(detail: "identity: \(answer.summary)") }
+        return answer
+    }
+
+    private func signedObject(
+        _ answer: ProviderAnswer, client: EngineClient
+    ) async throws(ProviderFailure) -> JSONObject {
+        guard let text = String(validating: answer.body, as: UTF8.self) else {
+            throw .identityRejected(detail: "userinfo is no token")
+        }
+        let token = try CompactToken(
+            text.filter { !$0.isWhitespace }, allowed: client.wire.idToken.algorithms, types: ["jwt"])
+        try await keys.verify(token)
+        // OpenID Connect Core 5.3.2: signed userinfo names issuer and audience; where it does, they are ours.
+        if let issuer = token.claims["iss"], issuer.string != settings.issuer {
+            throw .identityRejected(detail: "userinfo: iss is not the issuer")
+        }
+        if let audience = token.claims["aud"] {
+            let all = audience.string.map { [$0] } ?? audience.array?.compactMap(\.string) ?? []
+            guard all.contains(client.settings.clientID) else {
+                throw .identityRejected(detail: "userinfo: aud is not this client")
+            }
+        }
+        return token.claims
+    }
+
+    /// The verified primary address of a list such as GitHub's; an account may hide it, so its absence is no fault.
+    func primaryEmail(
+        _ url: EndpointURL, token: Secret, client: EngineClient
+    ) async -> [(name: String, value: JSONValue)] {
+        guard let answer = try? await call(url, token: token, client: client),
+            let result = try? JSONParser.parse(answer.body, maximumBytes: 65_536, maximumDepth: 4),
+            let primary = result.value.array?.compactMap(\.object).first(where: {
+                $0["primary"]?.bool == true && $0["verified"]?.bool == true
+            }), let email = primary["email"]?.string, email.utf8.count <= 320
+        else { return [] }
+        return [("email", .string(email)), ("email_verified", .bool(true))]
+    }
+}

@@ -1,0 +1,52 @@
+import Broker
+
+extension OAuthEngine {
+    /// Redeems a code with one call; `verifiesIDToken` has the keys fetched first, so that a dead JWKS costs no code.
+    func redeem(_ grant: CodeGrant, verifiesIDToken: Bool) async throws(ProviderFailure) -> TokenSet {
+        let client = try client(grant.client)
+        let endpoint = try await beforeSending { () async throws(ProviderFailure) -> EndpointURL in
+            guard let url = try await metadata().token else { throw .unusable(detail: "no token endpoint is known") }
+            if verifiesIDToken { try await keys.warm() }
+            return url
+        }
+        var pairs: [(name: String, value: String)] = [
+            ("grant_type", "authorization_code"), ("code", grant.code.reveal()),
+        ]
+        switch grant.redirect {
+        case .uri(let text): pairs.append(("redirect_uri", text))
+        case .empty: pairs.append(("redirect_uri", ""))
+        case .omitted: break
+        }
+        if let verifier = grant.verifier { pairs.append(("code_verifier", verifier.reveal())) }
+        let answer = try await post(
+            pairs, to: endpoint, client: client, headers: idempotency(grant.idempotencyKey, client))
+        let tokens = try answers(client).parse(answer, now: clock.now())
+        if let granted = tokens.scope, !client.wire.requiredScope.allSatisfy(granted.contains) {
+            throw .unusable(detail: "token answer: a required scope was not granted")
+        }
+        return tokens
+    }
+
+    /// Makes one refresh call (RFC 6749 section 6).
+    func refresh(_ request: RefreshRequest) async throws(ProviderFailure) -> TokenSet {
+        let client = try client(request.client)
+        guard client.wire.refresh != .none else { throw .notSent(detail: "this client does not refresh") }
+        let endpoint = try await beforeSending { () async throws(ProviderFailure) -> EndpointURL in
+            let metadata = try await metadata()
+            guard let url = metadata.refresh ?? metadata.token else {
+                throw .unusable(detail: "no token endpoint is known")
+            }
+            return url
+        }
+        let answer = try await post(
+            [("grant_type", "refresh_token"), ("refresh_token", request.refreshToken.reveal())], to: endpoint,
+            client: client, headers: idempotency(request.idempotencyKey, client))
+        return try answers(client).parse(answer, now: clock.now())
+    }
+
+    /// Cloudentity takes 32 to 255 characters.
+    private func idempotency(_ key: String, _ client: EngineClient) -> [(name: String, value: String)] {
+        client.wire.tokenRequest.idempotencyKey && (32...255).contains(key.utf8.count)
+            ? [("X-Idempotency-Key", key)] : []
+    }
+}

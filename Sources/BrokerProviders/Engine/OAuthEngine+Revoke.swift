@@ -1,0 +1,73 @@
+import Broker
+
+extension OAuthEngine {
+    /// Revokes refresh then access token in the client's dialect (SEC-63); throws the first failure that should be
+    /// tried again. Where nothing can be called, nothing is to do.
+    func revoke(_ tokens: TokenSet, client name: ClientName) async throws(ProviderFailure) {
+        let client = try client(name)
+        let style = client.wire.revocation.style
+        guard style != .none, let endpoint = try await metadata().revocation else { return }
+        switch style {
+        case .none: return
+        case .rfc7009:
+            if let refresh = tokens.refreshToken {
+                try await revoke(refresh, "refresh_token", at: endpoint, client: client, bearer: tokens.accessToken)
+            }
+            try await revoke(
+                tokens.accessToken, "access_token", at: endpoint, client: client, bearer: tokens.accessToken)
+        case .basicDelete: try await deleteGrant(tokens.accessToken, at: endpoint, client: client)
+        case .bearerPost:
+            try checkRevoked(try await caller.send(bearerPost([], to: endpoint, token: tokens.accessToken)))
+        }
+    }
+
+    private func revoke(
+        _ token: Secret, _ hint: String, at endpoint: EndpointURL, client: EngineClient, bearer: Secret
+    ) async throws(ProviderFailure) {
+        let settings = client.wire.revocation
+        let pairs = [(name: "token", value: token.reveal())] + (settings.hint ? [("token_type_hint", hint)] : [])
+        let plain = TokenRequestSettings(headers: client.wire.tokenRequest.headers)
+        var answer = try await post(pairs, to: endpoint, client: client, settings: plain)
+        if settings.bearerFallback, [401, 403].contains(answer.status) {
+            answer = try await caller.send(bearerPost(pairs, to: endpoint, token: bearer))
+        }
+        try checkRevoked(answer)
+    }
+
+    private func bearerPost(
+        _ pairs: [(name: String, value: String)], to url: EndpointURL, token: Secret
+    ) -> ProviderRequest {
+        ProviderRequest(
+            method: "POST", url: url.text, lane: .single,
+            headers: [
+                ("Content-Type", "application/x-www-form-urlencoded"), ("Accept", "application/json"),
+                ("Authorization", "Bearer " + token.reveal()),
+            ], body: Array(FormPairs.encode(pairs).utf8))
+    }
+
+    private func deleteGrant(
+        _ token: Secret, at endpoint: EndpointURL, client: EngineClient
+    ) async throws(ProviderFailure) {
+        let proof = try await client.authenticator.proof(issuer: settings.issuer ?? endpoint.text)
+        var writer = JSONWriter()
+        writer.object { $0.member("access_token", token.reveal()) }
+        let answer = try await caller.send(ProviderRequest(
+            method: "DELETE", url: endpoint.text, lane: .single,
+            headers: [("Content-Type", "application/json"), ("Accept", "application/json")] + proof.headers
+                + client.wire.tokenRequest.headers,
+            body: writer.bytes))
+        // GitHub answers 404 and 422 for tokens that are gone.
+        if [404, 422].contains(answer.status) { return }
+        try checkRevoked(answer)
+    }
+
+    /// Any 2xx is done; so is a token that the server does not know or cannot revoke.
+    private func checkRevoked(_ answer: ProviderAnswer) throws(ProviderFailure) {
+        try answer.requireUsable()
+        let code = answer.object.flatMap { OAuthErrorParser.code(in: $0, isFailure: !answer.isSuccess) }
+        if let code, ["invalid_token", "unsupported_token_type", "token_revoked", "invalid_auth"].contains(code) { return }
+        if answer.isSuccess, code == nil { return }
+        if let code { throw .rejected(OAuthError(status: answer.status, code: code)) }
+        throw .unusable(detail: "revocation: \(answer.summary)")
+    }
+}

@@ -1,0 +1,89 @@
+import Broker
+
+/// Is the OAuth 2.0 client that every kind with codes is built on. What differs is settings.
+struct OAuthEngine: Sendable {
+    let settings: ProviderSettings
+    let profile: ProviderProfile
+    let caller: ProviderCaller
+    let clock: BrokerClock
+    let keys: TokenKeys
+    private let clients: [ClientName: EngineClient]
+    private let metadataCache: CachedFetch<Metadata>
+    private let fixed: Metadata?
+    /// What a 4xx without an OAuth error means to this provider.
+    var dialect: (@Sendable (ProviderAnswer) -> OAuthError?)?
+
+    /// Creates the engine; throws `CatalogueFailure` for settings that cannot work.
+    init(_ settings: ProviderSettings, environment: ProviderEnvironment) throws {
+        self.settings = settings
+        profile = settings.profile
+        clock = environment.clock
+        let caller = ProviderCaller(http: environment.http, settings: settings, clock: environment.clock)
+        self.caller = caller
+        try SettingsCheck.run(settings)
+        clients = Dictionary(
+            try settings.clients.map { client in
+                (client.profile.name, EngineClient(
+                    settings: client,
+                    authenticator: try ClientAuthenticator(client, clock: environment.clock, random: environment.random)))
+            }, uniquingKeysWith: { first, _ in first })
+        let fetcher = MetadataFetcher(
+            settings: settings, caller: caller,
+            expectedIssuer: settings.clients.lazy.compactMap(\.wire.idToken.issuerTemplate).first ?? settings.issuer ?? "")
+        let cache = CachedFetch<Metadata>(clock: environment.clock) { await fetcher.fetch() }
+        metadataCache = cache
+        let fixed = settings.discovery ? nil : Metadata(issuer: settings.issuer, endpoints: settings.endpoints)
+        self.fixed = fixed
+        keys = TokenKeys(caller: caller, clock: environment.clock) { () async throws(ProviderFailure) -> EndpointURL? in
+            if let fixed { return fixed.jwks }
+            return try await cache.current().value.jwks
+        }
+    }
+
+    /// The metadata, discovered or fixed.
+    func metadata() async throws(ProviderFailure) -> Metadata {
+        if let fixed { return fixed }
+        return try await metadataCache.current().value
+    }
+
+    /// The client of a name; the domain only knows configured ones.
+    func client(_ name: ClientName) throws(ProviderFailure) -> EngineClient {
+        guard let client = clients[name] else { throw .notSent(detail: "no such client") }
+        return client
+    }
+
+    /// All client ids.
+    var clientIDs: Set<String> { Set(clients.values.map(\.settings.clientID)) }
+
+    /// Runs what has to happen before a secret is sent: whatever fails in it, nothing was sent yet.
+    func beforeSending<Value>(
+        _ work: () async throws(ProviderFailure) -> Value
+    ) async throws(ProviderFailure) -> Value {
+        do throws(ProviderFailure) { return try await work() } catch {
+            throw .notSent(detail: "before the call: " + error.detail)
+        }
+    }
+
+    /// Makes one call with parameters and the client's proof, on a connection of its own.
+    func post(
+        _ parameters: [(name: String, value: String)], to url: EndpointURL, client: EngineClient,
+        settings: TokenRequestSettings? = nil, headers: [(name: String, value: String)] = []
+    ) async throws(ProviderFailure) -> ProviderAnswer {
+        let wire = settings ?? client.wire.tokenRequest
+        let proof = try await client.authenticator.proof(issuer: self.settings.issuer ?? url.text)
+        let names = Set(proof.parameters.map(\.name))
+        let body = ParameterBody.make(parameters.filter { !names.contains($0.name) } + proof.parameters, wire)
+        return try await caller.send(ProviderRequest(
+            method: "POST", url: url.text, lane: .single,
+            headers: [("Content-Type", body.type), ("Accept", "application/json")] + proof.headers + wire.headers
+                + headers,
+            body: body.bytes))
+    }
+
+    /// The parser of this client's token answers.
+    func answers(_ client: EngineClient) -> TokenAnswer {
+        TokenAnswer(
+            settings: client.wire.tokenResponse, scopeSeparator: client.wire.scopeSeparator,
+            keepsRefreshToken: client.wire.refresh != .none, dialect: dialect)
+    }
+}

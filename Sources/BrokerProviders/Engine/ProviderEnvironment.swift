@@ -1,0 +1,8 @@
+import Broker
+
+/// Is what every provider client is given.
+struct ProviderEnvironment: Sendable {
+    let http: ProviderHTTP
+    let clock: BrokerClock
+    let random: @Sendable (Int) throws -> [UInt8]
+}

@@ -1,0 +1,36 @@
+import Broker
+
+/// Refuses settings that could only fail later.
+enum SettingsCheck {
+    static func run(_ settings: ProviderSettings) throws(CatalogueFailure) {
+        func fail(_ text: String) -> CatalogueFailure { CatalogueFailure("providers.\(settings.name): \(text)") }
+        guard !settings.clients.isEmpty else { throw fail("clients is empty") }
+        for endpoint in settings.endpoints.all where EndpointURL(endpoint.url) == nil {
+            throw fail("endpoints.\(endpoint.key) is not an https URL (http is for loopback)")
+        }
+        if let issuer = settings.issuer {
+            guard let url = EndpointURL(issuer), url.query == nil else {
+                throw fail("issuer is not an https URL without query (http is for loopback)")
+            }
+        }
+        if settings.discovery, settings.issuer == nil { throw fail("discovery needs an issuer") }
+        for client in settings.clients {
+            let wire = client.wire
+            guard !client.clientID.isEmpty || settings.service.kind == .zephr else {
+                throw fail("clients.\(client.profile.name).client_id is empty")
+            }
+            guard !wire.idToken.algorithms.isEmpty else { throw fail("id_token.algorithms is empty") }
+            guard wire.idToken.leeway <= .seconds(120) else { throw fail("id_token.leeway is over 120s") }
+            for pair in wire.authorizationParameters where AuthorizationURL.reserved.contains(pair.name) {
+                throw fail("authorization_parameters.\(pair.name) is set by the broker itself")
+            }
+            for url in [wire.identity.url, wire.identity.emailsURL].compactMap(\.self) where EndpointURL(url) == nil {
+                throw fail("identity: not an https URL (http is for loopback)")
+            }
+            for pointer in [wire.tokenResponse.path, wire.identity.subject].compactMap(\.self)
+            where !pointer.hasPrefix("/") {
+                throw fail("\(pointer) is not a JSON pointer: it begins with a slash")
+            }
+        }
+    }
+}

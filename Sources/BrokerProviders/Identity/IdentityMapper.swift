@@ -1,0 +1,59 @@
+import Broker
+
+/// Takes subject and claims out of an answer by the configuration's pointers.
+enum IdentityMapper {
+    /// Returns the subject at a pointer: text, or (for APIs) a whole number as text; throws `identityRejected` otherwise.
+    static func subject(
+        _ object: JSONObject, at pointer: String, acceptsNumbers: Bool = true
+    ) throws(ProviderFailure) -> String {
+        let value = object.value(at: pointer)
+        let text = value?.string ?? (acceptsNumbers ? value?.integer.map { String($0) } : nil)
+        guard let text, (1...255).contains(text.utf8.count), text.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7F }) else {
+            throw .identityRejected(detail: "no subject")
+        }
+        return text
+    }
+
+    /// Returns the claims that are there and of a kind that identities hold.
+    static func claims(
+        _ object: JSONObject, _ wanted: [(name: String, pointer: String)]
+    ) -> [(name: String, value: JSONValue)] {
+        wanted.compactMap { entry in
+            guard let value = object.value(at: entry.pointer), isPlain(value) else { return nil }
+            // Only JSON true verifies an address; a text "true" is no promise (SEC-33).
+            if entry.name == "email_verified", value.bool == nil { return nil }
+            return (entry.name, value)
+        }
+    }
+
+    private static func isPlain(_ value: JSONValue) -> Bool {
+        switch value {
+        case .string(let text): text.utf8.count <= 2048
+        case .number, .bool: true
+        case .array(let items): items.count <= 64 && items.allSatisfy { ($0.string?.utf8.count ?? .max) <= 512 }
+        case .object, .null: false
+        }
+    }
+
+    /// Returns the callback parameters that the client keeps as unverified (SEC-16).
+    static func unverified(_ context: IdentityContext, keeping names: [String]) -> [(name: String, value: JSONValue)] {
+        var kept: [(name: String, value: JSONValue)] = []
+        for parameter in context.callback where names.contains(parameter.name) && parameter.value.utf8.count <= 2048 {
+            if parameter.name == "user", let user = appleUser(parameter.value) {
+                kept += user
+            } else {
+                kept.append((parameter.name, .string(parameter.value)))
+            }
+        }
+        return kept
+    }
+
+    /// Apple sends the name once, as JSON in the form post, and never again.
+    private static func appleUser(_ text: String) -> [(name: String, value: JSONValue)]? {
+        guard let user = try? JSONParser.parseObject(Array(text.utf8), maximumBytes: 2048, maximumDepth: 3),
+            user["name"]?.object != nil
+        else { return nil }
+        let parts = ["/name/firstName", "/name/lastName"].compactMap { user.value(at: $0)?.string }.filter { !$0.isEmpty }
+        return parts.isEmpty ? [] : [("name", .string(parts.joined(separator: " ")))]
+    }
+}

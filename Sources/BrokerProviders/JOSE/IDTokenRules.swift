@@ -1,0 +1,130 @@
+import Broker
+import Crypto
+import FoundationEssentials
+
+/// Checks the claims of an id_token whose signature has verified (OpenID Connect Core 3.1.3.7; SEC-28 … SEC-31). Pure.
+struct IDTokenRules: Sendable {
+    let issuer: String
+    let clientID: String
+    let settings: IDTokenSettings
+
+    /// Is what one token is held against.
+    struct Expectation: Sendable {
+        var nonce: IdentityContext.NonceExpectation
+        var accessToken: Secret?
+        /// `max_age` in seconds, when it was asked for.
+        var maximumAge: Int64?
+        /// Whether an old `iat` is refused: at logins.
+        var isFresh: Bool
+    }
+
+    /// Throws `identityRejected` with the first rule that the token breaks.
+    func check(_ token: CompactToken, _ expected: Expectation, now: WallTime) throws(ProviderFailure) {
+        let claims = token.claims
+        try checkIssuer(claims)
+        try checkAudience(claims)
+        try checkTimes(claims, isFresh: expected.isFresh, maximumAge: expected.maximumAge, now: now)
+        try checkNonce(claims["nonce"], expected.nonce)
+        if let hash = claims["at_hash"], let accessToken = expected.accessToken {
+            guard hash.string == Self.halfHash(accessToken.bytes(), token.algorithm) else {
+                throw .identityRejected(detail: "at_hash is not the access token's")
+            }
+        }
+        // A logout token is never an id_token, whatever its typ says (SEC-31).
+        guard claims["events"] == nil else { throw .identityRejected(detail: "token has events") }
+        _ = try IdentityMapper.subject(claims, at: "/sub", acceptsNumbers: false)
+    }
+
+    private func checkIssuer(_ claims: JSONObject) throws(ProviderFailure) {
+        var expected = issuer
+        if let template = settings.issuerTemplate {
+            guard let tenant = claims["tid"]?.string, !tenant.isEmpty, tenant.utf8.count <= 64,
+                tenant.utf8.allSatisfy({ (0x30...0x39).contains($0) || (0x61...0x7A).contains($0) || $0 == 0x2D }),
+                settings.tenants.isEmpty || settings.tenants.contains(tenant)
+            else { throw .identityRejected(detail: "tenant not allowed") }
+            expected = template.replacing("{tenantid}", with: tenant)
+        }
+        guard claims["iss"]?.string.map({ Array($0.utf8) }) == Array(expected.utf8) else {
+            throw .identityRejected(detail: "iss is not the issuer")
+        }
+    }
+
+    private func checkAudience(_ claims: JSONObject) throws(ProviderFailure) {
+        let audiences: [String]
+        switch claims["aud"] {
+        case .string(let one): audiences = [one]
+        case .array(let items):
+            audiences = items.compactMap(\.string)
+            guard audiences.count == items.count else { throw .identityRejected(detail: "aud is not text") }
+        default: throw .identityRejected(detail: "aud is missing")
+        }
+        guard audiences.contains(clientID) else { throw .identityRejected(detail: "aud is not this client") }
+        let trusted = settings.trustedAudiences
+        guard audiences.allSatisfy({ $0 == clientID || trusted.contains($0) }) else {
+            throw .identityRejected(detail: "aud has an audience that is not trusted")
+        }
+        let party = claims["azp"]
+        if party != nil || audiences.count > 1 {
+            guard let text = party?.string, text == clientID || trusted.contains(text) else {
+                throw .identityRejected(detail: "azp is not this client")
+            }
+        }
+    }
+
+    private func checkTimes(
+        _ claims: JSONObject, isFresh: Bool, maximumAge: Int64?, now: WallTime
+    ) throws(ProviderFailure) {
+        let present = Double(now.milliseconds) / 1000
+        let leeway = Double(min(settings.leeway, .seconds(120)).wholeMilliseconds) / 1000
+        guard let expiry = claims["exp"]?.double else { throw .identityRejected(detail: "exp is missing") }
+        guard present < expiry + leeway else { throw .identityRejected(detail: "token is expired") }
+        guard let issued = claims["iat"]?.double else { throw .identityRejected(detail: "iat is missing") }
+        guard issued <= present + leeway else { throw .identityRejected(detail: "iat is in the future") }
+        if isFresh {
+            let oldest = present - leeway - Double(settings.maximumAge.wholeMilliseconds) / 1000
+            guard issued >= oldest else { throw .identityRejected(detail: "iat is too long ago") }
+        }
+        if let start = claims["nbf"] {
+            guard let seconds = start.double, seconds <= present + leeway else {
+                throw .identityRejected(detail: "token is not valid yet")
+            }
+        }
+        if let maximumAge {
+            guard let signedIn = claims["auth_time"]?.double, signedIn <= present + leeway,
+                present - signedIn <= Double(maximumAge) + leeway
+            else { throw .identityRejected(detail: "auth_time does not meet max_age") }
+        }
+    }
+
+    private func checkNonce(
+        _ claim: JSONValue?, _ expected: IdentityContext.NonceExpectation
+    ) throws(ProviderFailure) {
+        let accepted: [[UInt8]]
+        switch expected {
+        case .none: return
+        case .exactly(let nonce): accepted = [nonce.bytes()]
+        case .rawOrSHA256(let nonce):
+            let hash = Array(SHA256.hash(data: nonce.bytes()))
+            accepted = [nonce.bytes(), Array(Base64URL.encode(hash).utf8), Array(Self.hexadecimal(hash).utf8)]
+        }
+        guard let text = claim?.string, !text.isEmpty, accepted.contains(Array(text.utf8)) else {
+            throw .identityRejected(detail: "nonce is not the login's")
+        }
+    }
+
+    private static func hexadecimal(_ bytes: [UInt8]) -> String {
+        let digits = Array("0123456789abcdef".utf8)
+        return String(decoding: bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
+    }
+
+    /// The left half of the hash that the algorithm names (Core 3.1.3.6); Ed25519 signs with SHA-512.
+    static func halfHash(_ bytes: [UInt8], _ algorithm: SignatureAlgorithm) -> String {
+        let hash: [UInt8]
+        switch algorithm {
+        case .rs256, .ps256, .es256: hash = Array(SHA256.hash(data: bytes))
+        case .rs384, .ps384, .es384: hash = Array(SHA384.hash(data: bytes))
+        case .rs512, .ps512, .es512, .edDSA: hash = Array(SHA512.hash(data: bytes))
+        }
+        return Base64URL.encode(hash.prefix(hash.count / 2))
+    }
+}

@@ -1,0 +1,51 @@
+import Broker
+
+/// Checks the claims of a logout token whose signature has verified (OIDC Back-Channel Logout 1.0 section 2.6; SEC-66).
+struct LogoutTokenRules: Sendable {
+    /// How long after its `iat` a logout token is taken; some servers send no `exp` (real-servers.md).
+    static let maximumAge: Int64 = 600
+    private static let event = "http://schemas.openid.net/event/backchannel-logout"
+
+    let issuer: String
+    let clientIDs: Set<String>
+    let leeway: Duration
+
+    /// Returns what the token names; throws `identityRejected` with the first rule that it breaks.
+    func check(_ claims: JSONObject, now: WallTime) throws(ProviderFailure) -> LogoutNotice {
+        guard claims["iss"]?.string.map({ Array($0.utf8) }) == Array(issuer.utf8) else {
+            throw .identityRejected(detail: "iss is not the issuer")
+        }
+        let audiences = claims["aud"]?.string.map { [$0] } ?? claims["aud"]?.array?.compactMap(\.string) ?? []
+        guard !clientIDs.isDisjoint(with: audiences) else { throw .identityRejected(detail: "aud is no client of ours") }
+        let present = Double(now.milliseconds) / 1000
+        let skew = Double(min(leeway, .seconds(120)).wholeMilliseconds) / 1000
+        guard let issued = claims["iat"]?.double, issued <= present + skew,
+            issued >= present - skew - Double(Self.maximumAge)
+        else { throw .identityRejected(detail: "iat is missing or not recent") }
+        if let expiry = claims["exp"] {
+            guard let seconds = expiry.double, present < seconds + skew else {
+                throw .identityRejected(detail: "token is expired")
+            }
+        }
+        guard claims["nonce"] == nil else { throw .identityRejected(detail: "token has a nonce") }
+        guard let id = claims["jti"]?.string, (1...255).contains(id.utf8.count) else {
+            throw .identityRejected(detail: "jti is missing")
+        }
+        guard claims["events"]?.object?[Self.event]?.object != nil else {
+            throw .identityRejected(detail: "not a logout event")
+        }
+        let subject = try text(claims["sub"])
+        let sid = try text(claims["sid"])
+        guard subject != nil || sid != nil else { throw .identityRejected(detail: "neither sub nor sid") }
+        let life = Duration.seconds(Self.maximumAge) + leeway + leeway
+        return LogoutNotice(subject: subject, sid: sid, tokenID: id, rememberUntil: now.advanced(by: life))
+    }
+
+    private func text(_ value: JSONValue?) throws(ProviderFailure) -> String? {
+        guard let value, !value.isNull else { return nil }
+        guard let text = value.string, (1...255).contains(text.utf8.count) else {
+            throw .identityRejected(detail: "sub or sid is not text")
+        }
+        return text
+    }
+}

@@ -1,0 +1,67 @@
+package import Broker
+
+/// Is a provider of kind `oauth2`: plain OAuth 2.0, whose own API says who signed in (SEC-34).
+package struct OAuth2Client: CodeExchanging, TokenRefreshing, TokenRevoking {
+    let engine: OAuthEngine
+    package var profile: ProviderProfile { engine.profile }
+
+    init(_ settings: ProviderSettings, environment: ProviderEnvironment) throws {
+        let name = settings.name
+        if !settings.discovery {
+            guard settings.endpoints.authorization != nil, settings.endpoints.token != nil else {
+                throw CatalogueFailure("providers.\(name): oauth2 without discovery needs endpoints.authorization and .token")
+            }
+            for client in settings.clients where client.wire.identity.url == nil && settings.endpoints.userinfo == nil {
+                throw CatalogueFailure("providers.\(name): oauth2 needs identity.url or endpoints.userinfo")
+            }
+        }
+        for client in settings.clients where client.wire.identity.source == .idToken {
+            throw CatalogueFailure("providers.\(name): identity.source id_token is for kind oidc")
+        }
+        engine = try OAuthEngine(settings, environment: environment)
+    }
+
+    package func startAuthorization(_ request: AuthorizationRequest) async throws(ProviderFailure) -> AuthorizationStart {
+        try await engine.start(request, openID: false)
+    }
+
+    package func issuerExpectation() async throws(ProviderFailure) -> IssuerExpectation {
+        engine.expectation(try await engine.metadata())
+    }
+
+    package func redeem(_ grant: CodeGrant) async throws(ProviderFailure) -> TokenSet {
+        try await engine.redeem(grant, verifiesIDToken: false)
+    }
+
+    package func identify(_ tokens: TokenSet, _ context: IdentityContext) async throws(ProviderFailure) -> ProviderIdentity {
+        let client = try engine.client(context.client)
+        let settings = client.wire.identity
+        let configured = settings.url.flatMap(EndpointURL.init)
+        guard let url = if let configured { configured } else { try await engine.metadata().userinfo } else {
+            throw .unusable(detail: "no identity endpoint is known")
+        }
+        let object = try await engine.resource(
+            url, method: settings.method, token: tokens.accessToken, client: client)
+        var claims = IdentityMapper.claims(object, settings.claims ?? IdentitySettings.standardClaims)
+        if let emails = settings.emailsURL.flatMap(EndpointURL.init) {
+            let primary = await engine.primaryEmail(emails, token: tokens.accessToken, client: client)
+            if !primary.isEmpty { claims = claims.filter { $0.name != "email" && $0.name != "email_verified" } + primary }
+        }
+        return ProviderIdentity(
+            subject: try IdentityMapper.subject(object, at: settings.subject), claims: claims,
+            unverified: IdentityMapper.unverified(context, keeping: client.profile.callbackParameters))
+    }
+
+    package func refresh(_ request: RefreshRequest) async throws(ProviderFailure) -> TokenSet {
+        try await engine.refresh(request)
+    }
+
+    /// A plain OAuth 2.0 answer has no id_token to believe.
+    package func subjectOfRefreshed(_ tokens: TokenSet, client: ClientName) async throws(ProviderFailure) -> RefreshedSubject {
+        .absent
+    }
+
+    package func revoke(_ tokens: TokenSet, client: ClientName) async throws(ProviderFailure) {
+        try await engine.revoke(tokens, client: client)
+    }
+}

@@ -1,0 +1,65 @@
+package import Broker
+
+/// Is a provider of kind `oidc` (OpenID Connect Core 1.0): the id_token says who signed in.
+package struct OIDCClient: CodeExchanging, TokenRefreshing, TokenRevoking, LogoutTokenVerifying {
+    let engine: OAuthEngine
+    package var profile: ProviderProfile { engine.profile }
+
+    init(_ settings: ProviderSettings, environment: ProviderEnvironment) throws {
+        guard settings.issuer != nil else { throw CatalogueFailure("providers.\(settings.name): oidc needs an issuer") }
+        engine = try OAuthEngine(settings, environment: environment)
+    }
+
+    package func startAuthorization(_ request: AuthorizationRequest) async throws(ProviderFailure) -> AuthorizationStart {
+        try await engine.start(request, openID: true)
+    }
+
+    package func issuerExpectation() async throws(ProviderFailure) -> IssuerExpectation {
+        engine.expectation(try await engine.metadata())
+    }
+
+    package func redeem(_ grant: CodeGrant) async throws(ProviderFailure) -> TokenSet {
+        try await engine.redeem(grant, verifiesIDToken: true)
+    }
+
+    package func identify(_ tokens: TokenSet, _ context: IdentityContext) async throws(ProviderFailure) -> ProviderIdentity {
+        let client = try engine.client(context.client)
+        guard let idToken = tokens.idToken else { throw .identityRejected(detail: "the answer has no id_token") }
+        let claims = try await engine.verifiedIDToken(idToken, client: client, IDTokenRules.Expectation(
+            nonce: context.nonce, accessToken: tokens.accessToken, maximumAge: context.maximumAge, isFresh: true))
+        return try await OIDCIdentity.make(claims, tokens: tokens, context: context, client: client, engine: engine)
+    }
+
+    package func refresh(_ request: RefreshRequest) async throws(ProviderFailure) -> TokenSet {
+        try await engine.refresh(request)
+    }
+
+    package func subjectOfRefreshed(_ tokens: TokenSet, client: ClientName) async throws(ProviderFailure) -> RefreshedSubject {
+        guard let idToken = tokens.idToken else { return .absent }
+        let client = try engine.client(client)
+        do throws(ProviderFailure) {
+            let claims = try await engine.verifiedIDToken(idToken, client: client, IDTokenRules.Expectation(
+                nonce: .none, accessToken: tokens.accessToken, maximumAge: nil, isFresh: false))
+            return .subject(try IdentityMapper.subject(claims, at: client.wire.identity.subject))
+        } catch {
+            guard case .identityRejected = error else { throw error }
+            return .unverifiable
+        }
+    }
+
+    package func revoke(_ tokens: TokenSet, client: ClientName) async throws(ProviderFailure) {
+        try await engine.revoke(tokens, client: client)
+    }
+
+    package func verifyLogoutToken(_ token: Secret) async throws(ProviderFailure) -> LogoutNotice {
+        let wires = engine.settings.clients.map(\.wire.idToken)
+        let algorithms = wires.flatMap(\.algorithms)
+        // Servers label logout tokens `JWT`, `logout+jwt` or not at all (real-servers.md).
+        let parsed = try CompactToken(token.reveal(), allowed: algorithms, types: ["jwt", "logout+jwt"])
+        try await engine.keys.verify(parsed)
+        let rules = LogoutTokenRules(
+            issuer: engine.settings.issuer ?? "", clientIDs: engine.clientIDs,
+            leeway: wires.map(\.leeway).min() ?? .seconds(60))
+        return try rules.check(parsed.claims, now: engine.clock.now())
+    }
+}

@@ -1,0 +1,32 @@
+import Broker
+
+/// Makes an identity of a verified id_token, with userinfo where the configuration asks for it.
+enum OIDCIdentity {
+    static func make(
+        _ claims: JSONObject, tokens: TokenSet, context: IdentityContext, client: EngineClient, engine: OAuthEngine
+    ) async throws(ProviderFailure) -> ProviderIdentity {
+        let settings = client.wire.identity
+        var source = claims
+        if settings.source == .userinfo || settings.source == .api {
+            let metadata = try await engine.metadata()
+            guard let url = settings.url.flatMap(EndpointURL.init) ?? metadata.userinfo else {
+                throw .unusable(detail: "no userinfo endpoint is known")
+            }
+            source = try await engine.resource(
+                url, method: settings.method, token: tokens.accessToken, client: client)
+            // Somebody else's userinfo must not dress this subject (SEC-32).
+            guard settings.source == .api || source["sub"]?.string == claims["sub"]?.string else {
+                throw .identityRejected(detail: "userinfo: sub is not the id_token's")
+            }
+        }
+        let wanted = settings.claims ?? IdentitySettings.standardClaims
+        var mapped = IdentityMapper.claims(source, wanted)
+        let known = Set(mapped.map(\.name))
+        mapped += IdentityMapper.claims(claims, wanted.filter { !known.contains($0.name) })
+        return ProviderIdentity(
+            subject: try IdentityMapper.subject(claims, at: settings.subject), claims: mapped,
+            unverified: IdentityMapper.unverified(context, keeping: client.profile.callbackParameters),
+            sid: claims["sid"]?.string.flatMap { (1...255).contains($0.utf8.count) ? $0 : nil },
+            authenticatedAt: claims["auth_time"]?.double.flatMap { Int64(exactly: $0.rounded(.down)) })
+    }
+}

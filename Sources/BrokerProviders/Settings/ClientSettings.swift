@@ -1,0 +1,24 @@
+package import Broker
+
+/// Is one entry of `providers.NAME.clients:` as the wire needs it.
+package struct ClientSettings: Sendable {
+    /// What the domain knows: `redirect_uris`, `scope`, `login`, `transport`, `pkce`, `nonce`, `native_code`,
+    /// `import_tokens`, `allowed_parameters`, `callback_parameters`, `social_providers`, `platform`.
+    package var profile: ClientProfile
+    /// `client_id`.
+    package var clientID: String
+    /// `auth`, with `client_secret`, `private_key` or `apple`.
+    package var authentication: ClientAuthentication
+    /// The keys of DESIGN section 5's table: the provider's, overridden by the client's.
+    package var wire: WireSettings
+
+    package init(
+        profile: ClientProfile, clientID: String, authentication: ClientAuthentication = .none,
+        wire: WireSettings = WireSettings()
+    ) {
+        self.profile = profile
+        self.clientID = clientID
+        self.authentication = authentication
+        self.wire = wire
+    }
+}

@@ -1,0 +1,53 @@
+/// Is `endpoints`: absolute https URLs, or http on loopback. A set one overrides discovery.
+package struct EndpointSettings: Sendable, Equatable {
+    /// `authorization`
+    package var authorization: String?
+    /// `token`
+    package var token: String?
+    /// `refresh`: where refreshes go when not to `token` (Clover).
+    package var refresh: String?
+    /// `userinfo`
+    package var userinfo: String?
+    /// `jwks`
+    package var jwks: String?
+    /// `revocation`
+    package var revocation: String?
+    /// `introspection`
+    package var introspection: String?
+    /// `end_session`
+    package var endSession: String?
+    /// `par`
+    package var par: String?
+    /// `api`: the base of a provider's own API (Clever, Clover), without a slash at its end.
+    package var api: String?
+    /// `recovery`: Clover's recovery call.
+    package var recovery: String?
+
+    package init(
+        authorization: String? = nil, token: String? = nil, refresh: String? = nil, userinfo: String? = nil,
+        jwks: String? = nil, revocation: String? = nil, introspection: String? = nil, endSession: String? = nil,
+        par: String? = nil, api: String? = nil, recovery: String? = nil
+    ) {
+        self.authorization = authorization
+        self.token = token
+        self.refresh = refresh
+        self.userinfo = userinfo
+        self.jwks = jwks
+        self.revocation = revocation
+        self.introspection = introspection
+        self.endSession = endSession
+        self.par = par
+        self.api = api
+        self.recovery = recovery
+    }
+
+    /// The set endpoints with the names of their keys.
+    package var all: [(key: String, url: String)] {
+        let entries: [(String, String?)] = [
+            ("authorization", authorization), ("token", token), ("refresh", refresh), ("userinfo", userinfo),
+            ("jwks", jwks), ("revocation", revocation), ("introspection", introspection),
+            ("end_session", endSession), ("par", par), ("api", api), ("recovery", recovery),
+        ]
+        return entries.compactMap { entry in entry.1.map { (entry.0, $0) } }
+    }
+}

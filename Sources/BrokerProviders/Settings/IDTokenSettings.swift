@@ -1,0 +1,28 @@
+/// Is `id_token`: what is accepted; the token's header never chooses (SEC-25).
+package struct IDTokenSettings: Sendable {
+    /// `algorithms`
+    package var algorithms: [SignatureAlgorithm]
+    /// `leeway`: clock skew, at most 120 s (SEC-29).
+    package var leeway: Duration
+    /// `maximum_age`: how old `iat` may be at a login.
+    package var maximumAge: Duration
+    /// `trusted_audiences`: audiences and authorized parties believed beside our own client id (SEC-28).
+    package var trustedAudiences: [String]
+    /// `issuer_template`: the `iss` of a multi-tenant issuer, `{tenantid}` filled from the claim `tid` (Microsoft).
+    package var issuerTemplate: String?
+    /// `tenants`: the `tid`s believed with `issuer_template`; empty for all.
+    package var tenants: [String]
+
+    package init(
+        algorithms: [SignatureAlgorithm] = [.rs256, .es256, .ps256, .edDSA], leeway: Duration = .seconds(60),
+        maximumAge: Duration = .seconds(3600), trustedAudiences: [String] = [], issuerTemplate: String? = nil,
+        tenants: [String] = []
+    ) {
+        self.algorithms = algorithms
+        self.leeway = leeway
+        self.maximumAge = maximumAge
+        self.trustedAudiences = trustedAudiences
+        self.issuerTemplate = issuerTemplate
+        self.tenants = tenants
+    }
+}

@@ -1,0 +1,66 @@
+package import Broker
+
+/// Is one entry of `providers:` as the wire needs it.
+package struct ProviderSettings: Sendable {
+    /// The entry's name.
+    package var name: ProviderName
+    /// `kind`, with the keys that only this kind has.
+    package var service: Service
+    /// `display_name`; the entry's name when absent.
+    package var displayName: String?
+    /// `issuer`: the whole URL, compared byte for byte, never rebuilt from parts (SEC-23).
+    package var issuer: String?
+    /// `discovery`: whether metadata is fetched from the issuer. Without it every endpoint comes from `endpoints`.
+    package var discovery: Bool
+    /// `endpoints`: fixed ones and overrides of discovered ones.
+    package var endpoints: EndpointSettings
+    /// `allow_private`: whether this provider may be reached at private addresses (SEC-74).
+    package var allowPrivate: Bool
+    /// `timeout`, `max_in_flight` and the breaker's numbers.
+    package var limits: CallLimits
+    /// `clients`, in the file's order; at least one.
+    package var clients: [ClientSettings]
+
+    /// Creates the settings; `discovery` is on by default wherever there is an issuer.
+    package init(
+        name: ProviderName, service: Service, displayName: String? = nil, issuer: String? = nil,
+        discovery: Bool? = nil, endpoints: EndpointSettings = EndpointSettings(), allowPrivate: Bool = false,
+        limits: CallLimits = CallLimits(), clients: [ClientSettings]
+    ) {
+        self.name = name
+        self.service = service
+        self.displayName = displayName
+        self.issuer = issuer
+        self.discovery = discovery ?? (issuer != nil)
+        self.endpoints = endpoints
+        self.allowPrivate = allowPrivate
+        self.limits = limits
+        self.clients = clients
+    }
+
+    /// The kind's own keys; its cases are the closed list of kinds.
+    package enum Service: Sendable {
+        case oidc, oauth2
+        case clever(CleverSettings)
+        case clover(CloverSettings)
+        case zephr(ZephrSettings)
+
+        /// The kind.
+        package var kind: ProviderKind {
+            switch self {
+            case .oidc: .oidc
+            case .oauth2: .oauth2
+            case .clever: .clever
+            case .clover: .clover
+            case .zephr: .zephr
+            }
+        }
+    }
+
+    /// The profile that the domain sees; the subject's namespace is the issuer, else the provider's name (SEC-33).
+    package var profile: ProviderProfile {
+        ProviderProfile(
+            name: name, kind: service.kind, displayName: displayName ?? name.text, issuer: issuer ?? name.text,
+            clients: clients.map(\.profile))
+    }
+}

@@ -1,0 +1,27 @@
+/// Is `revocation`: how a grant is ended at the provider.
+package struct RevocationSettings: Sendable, Equatable {
+    /// `style`
+    package enum Style: String, Sendable {
+        /// RFC 7009: a form with `token` and `token_type_hint`.
+        case rfc7009
+        /// GitHub: `DELETE` with Basic and the access token as JSON; `{client_id}` in the endpoint is filled in.
+        case basicDelete = "basic_delete"
+        /// Slack: `POST` with the access token as Bearer.
+        case bearerPost = "bearer_post"
+        /// Nothing is called.
+        case none
+    }
+
+    /// `style`
+    package var style: Style
+    /// `hint`: whether `token_type_hint` is sent (Cloudentity does not list it).
+    package var hint: Bool
+    /// `bearer_fallback`: whether a refused call is made again with the access token as Bearer (Cloudentity).
+    package var bearerFallback: Bool
+
+    package init(style: Style = .rfc7009, hint: Bool = true, bearerFallback: Bool = false) {
+        self.style = style
+        self.hint = hint
+        self.bearerFallback = bearerFallback
+    }
+}

@@ -1,0 +1,37 @@
+/// Is `token_response`: how a token answer differs from RFC 6749's.
+package struct TokenResponseSettings: Sendable {
+    /// `expires_unit`
+    package enum Unit: String, Sendable { case seconds, epochSeconds = "epoch_seconds" }
+
+    /// `path`: where the token object stands, as a JSON pointer (`/authed_user`); nil for the answer itself.
+    package var path: String?
+    /// `fields`: standard name to the provider's (`access_token: token`).
+    package var fields: [String: String]
+    /// `expires_field`
+    package var expiresField: String
+    /// `refresh_expires_field`: the refresh token's own lifetime, in the same unit; nil when there is none.
+    package var refreshExpiresField: String?
+    /// `expires_unit`
+    package var expiresUnit: Unit
+    /// `default_lifetime`: the access token's when the answer names none; nil leaves it unknown.
+    package var defaultLifetime: Duration?
+    /// `token_types`: taken as Bearer, beside `bearer` itself, compared without case.
+    package var tokenTypes: [String]
+    /// `invalid_grant_codes`: error codes by which this provider says `invalid_grant` (GitHub's `bad_refresh_token`).
+    package var invalidGrantCodes: Set<String>
+
+    package init(
+        path: String? = nil, fields: [String: String] = [:], expiresField: String = "expires_in",
+        refreshExpiresField: String? = nil, expiresUnit: Unit = .seconds, defaultLifetime: Duration? = nil,
+        tokenTypes: [String] = [], invalidGrantCodes: Set<String> = []
+    ) {
+        self.path = path
+        self.fields = fields
+        self.expiresField = expiresField
+        self.refreshExpiresField = refreshExpiresField
+        self.expiresUnit = expiresUnit
+        self.defaultLifetime = defaultLifetime
+        self.tokenTypes = tokenTypes
+        self.invalidGrantCodes = invalidGrantCodes
+    }
+}

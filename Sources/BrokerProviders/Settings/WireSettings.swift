@@ -1,0 +1,57 @@
+/// Is how a client's requests and the provider's answers look: the table of DESIGN section 5.
+package struct WireSettings: Sendable {
+    /// `basic_encoding`: whether id and secret are form-encoded before base64 (RFC 6749 section 2.3.1) or sent raw.
+    package enum BasicEncoding: String, Sendable { case form, raw }
+    /// `response_mode`
+    package enum ResponseMode: String, Sendable { case query, formPost = "form_post" }
+    /// `par` (RFC 9126)
+    package enum PushedAuthorization: String, Sendable { case off, optional, required }
+
+    /// `basic_encoding`
+    package var basicEncoding: BasicEncoding
+    /// `authorization_parameters`: sent always, in this order.
+    package var authorizationParameters: [(name: String, value: String)]
+    /// `response_mode`; nil sends none.
+    package var responseMode: ResponseMode?
+    /// `par`
+    package var pushedAuthorization: PushedAuthorization
+    /// `scope_separator`: one space, by the standard.
+    package var scopeSeparator: String
+    /// `required_scope`: what the token answer has to grant when it names its scope (SEC-20).
+    package var requiredScope: [String]
+    /// `token_request`
+    package var tokenRequest: TokenRequestSettings
+    /// `token_response`
+    package var tokenResponse: TokenResponseSettings
+    /// `refresh: {mode}`
+    package var refresh: RefreshMode
+    /// `revocation`
+    package var revocation: RevocationSettings
+    /// `identity`
+    package var identity: IdentitySettings
+    /// `id_token`
+    package var idToken: IDTokenSettings
+
+    package init(
+        basicEncoding: BasicEncoding = .form, authorizationParameters: [(name: String, value: String)] = [],
+        responseMode: ResponseMode? = nil, pushedAuthorization: PushedAuthorization = .off,
+        scopeSeparator: String = " ", requiredScope: [String] = [],
+        tokenRequest: TokenRequestSettings = TokenRequestSettings(),
+        tokenResponse: TokenResponseSettings = TokenResponseSettings(), refresh: RefreshMode = .rotate,
+        revocation: RevocationSettings = RevocationSettings(), identity: IdentitySettings = IdentitySettings(),
+        idToken: IDTokenSettings = IDTokenSettings()
+    ) {
+        self.basicEncoding = basicEncoding
+        self.authorizationParameters = authorizationParameters
+        self.responseMode = responseMode
+        self.pushedAuthorization = pushedAuthorization
+        self.scopeSeparator = scopeSeparator
+        self.requiredScope = requiredScope
+        self.tokenRequest = tokenRequest
+        self.tokenResponse = tokenResponse
+        self.refresh = refresh
+        self.revocation = revocation
+        self.identity = identity
+        self.idToken = idToken
+    }
+}

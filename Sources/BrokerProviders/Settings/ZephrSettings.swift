@@ -1,0 +1,66 @@
+package import Broker
+
+/// Is what only `kind: zephr` has. Most keys are there because Zephr's documents leave the point open.
+package struct ZephrSettings: Sendable {
+    /// `start`: whether the app opens the start URL itself, or the broker fetches it and hands on its `Location` (or the
+    /// `location` of a JSON answer).
+    package enum Start: String, Sendable { case redirect, fetch }
+    /// `identifiers`: what a registration's `identifiers` is.
+    package enum Identifiers: String, Sendable { case empty, omit, send }
+    /// `fields`: whence the missing attributes are known.
+    package enum Fields: String, Sendable { case configured, schema }
+
+    /// `base_url`: the site's own domain, without a slash at its end.
+    package var baseURL: String
+    /// `social_providers`: the slugs an app may name.
+    package var socialProviders: [String]
+    /// `start`
+    package var start: Start
+    /// `start_paths`: by platform (`ios`, `android`, `web`); `{provider}` is the slug.
+    package var startPaths: [String: String]
+    /// `client_types`: by platform, the `client_type` parameter; absent for none.
+    package var clientTypes: [String: String]
+    /// `start_parameters`: further ones, sent always.
+    package var startParameters: [(name: String, value: String)]
+    /// `paths: {account, register, logout, schema, anonymous_session}`
+    package var paths: ZephrPaths
+    /// `cookie_name`
+    package var cookieName: String
+    /// `status_map`: the register call's HTTP status to what it means.
+    package var statusMap: [Int: ZephrRegisterStatus]
+    /// `required_attributes`
+    package var requiredAttributes: [RegistrationField]
+    /// `fields`
+    package var fields: Fields
+    /// `identifiers`
+    package var identifiers: Identifiers
+    /// `attribute_defaults`: sent when the app names no value.
+    package var attributeDefaults: [(name: String, value: JSONValue)]
+    /// `session_lifetime`: of a session whose cookie names no end.
+    package var sessionLifetime: Duration
+
+    package init(
+        baseURL: String, socialProviders: [String], start: Start = .redirect,
+        startPaths: [String: String] = [:], clientTypes: [String: String] = ["ios": "ios", "android": "android"],
+        startParameters: [(name: String, value: String)] = [], paths: ZephrPaths = ZephrPaths(),
+        cookieName: String = "blaize_session", statusMap: [Int: ZephrRegisterStatus] = [:],
+        requiredAttributes: [RegistrationField] = [], fields: Fields = .configured,
+        identifiers: Identifiers = .empty, attributeDefaults: [(name: String, value: JSONValue)] = [],
+        sessionLifetime: Duration = .seconds(30 * 86_400)
+    ) {
+        self.baseURL = baseURL
+        self.socialProviders = socialProviders
+        self.start = start
+        self.startPaths = startPaths
+        self.clientTypes = clientTypes
+        self.startParameters = startParameters
+        self.paths = paths
+        self.cookieName = cookieName
+        self.statusMap = statusMap
+        self.requiredAttributes = requiredAttributes
+        self.fields = fields
+        self.identifiers = identifiers
+        self.attributeDefaults = attributeDefaults
+        self.sessionLifetime = sessionLifetime
+    }
+}

@@ -1,0 +1,94 @@
+import Broker
+
+/// Turns the answer of a token endpoint into tokens or into what the failure means (SEC-20, SEC-21).
+struct TokenAnswer: Sendable {
+    /// The longest token taken, in bytes.
+    static let maximumTokenBytes = 16_384
+
+    let settings: TokenResponseSettings
+    let scopeSeparator: String
+    let keepsRefreshToken: Bool
+    /// Says what a 4xx without an OAuth error means in this provider's dialect; nil when it means nothing.
+    var dialect: (@Sendable (ProviderAnswer) -> OAuthError?)?
+
+    /// Parses an answer. An error member beats the status; only a whole object with a usable access token is success.
+    func parse(_ answer: ProviderAnswer, now: WallTime) throws(ProviderFailure) -> TokenSet {
+        try answer.requireUsable()
+        if let error = dialect?(answer) { throw .rejected(error) }
+        guard let object = AnswerBody.object(answer) else {
+            throw .unusable(detail: "token answer: \(answer.summary), no object")
+        }
+        if let code = OAuthErrorParser.code(in: object, isFailure: !answer.isSuccess) {
+            throw failure(code, answer)
+        }
+        guard answer.isSuccess else { throw .unusable(detail: "token answer: \(answer.summary), no OAuth error") }
+        guard let tokens = settings.path.map({ object.value(at: $0)?.object }) ?? object else {
+            throw .unusable(detail: "token answer: no object at the configured path")
+        }
+        return try tokenSet(tokens, now: now)
+    }
+
+    private func failure(_ code: String, _ answer: ProviderAnswer) -> ProviderFailure {
+        if OAuthErrorParser.isTransient(code) {
+            return .retryable(status: answer.status, retryAfter: answer.retryAfter, detail: code)
+        }
+        let known = settings.invalidGrantCodes.contains(code) ? "invalid_grant" : code
+        return .rejected(OAuthError(status: answer.status, code: known))
+    }
+
+    private func tokenSet(_ object: JSONObject, now: WallTime) throws(ProviderFailure) -> TokenSet {
+        func member(_ name: String) -> JSONValue? {
+            let value = object[settings.fields[name] ?? name]
+            return value?.isNull == true ? nil : value
+        }
+        guard let access = member("access_token")?.string, Self.isBearerText(access) else {
+            throw .unusable(detail: "token answer: no usable access token")
+        }
+        if let type = member("token_type") {
+            guard let text = type.string?.lowercased(),
+                text == "bearer" || settings.tokenTypes.contains(where: { $0.lowercased() == text })
+            else { throw .unusable(detail: "token answer: not a Bearer token") }
+        }
+        let expiry = Lifetime.end(object[settings.expiresField], unit: settings.expiresUnit, now: now)
+        return TokenSet(
+            accessToken: Secret(access),
+            refreshToken: keepsRefreshToken ? try text(member("refresh_token"), "refresh token") : nil,
+            idToken: try text(member("id_token"), "id_token"),
+            scope: scope(member("scope")),
+            expiresAt: expiry ?? settings.defaultLifetime.map { now.advanced(by: $0) },
+            refreshExpiresAt: settings.refreshExpiresField.flatMap {
+                Lifetime.end(object[$0], unit: settings.expiresUnit, now: now)
+            })
+    }
+
+    private func text(_ value: JSONValue?, _ what: String) throws(ProviderFailure) -> Secret? {
+        guard let value, value.string?.isEmpty != true else { return nil }
+        guard let text = value.string, text.utf8.count <= Self.maximumTokenBytes,
+            text.utf8.allSatisfy({ (0x20...0x7E).contains($0) })
+        else { throw .unusable(detail: "token answer: no usable \(what)") }
+        return Secret(text)
+    }
+
+    /// Text, an array, or nothing known; entries outside RFC 6749's scope alphabet are dropped.
+    private func scope(_ value: JSONValue?) -> [String]? {
+        let separators = Set(scopeSeparator + " ")
+        let parts = value?.string?.split(whereSeparator: separators.contains).map(String.init)
+            ?? value?.array?.compactMap(\.string)
+        return parts?.prefix(64).filter { part in
+            (1...256).contains(part.utf8.count)
+                && part.utf8.allSatisfy { (0x21...0x7E).contains($0) && $0 != 0x22 && $0 != 0x5C }
+        }
+    }
+
+    /// RFC 6750's b64token: what may stand in an `Authorization` field.
+    static func isBearerText(_ text: String) -> Bool {
+        guard (1...maximumTokenBytes).contains(text.utf8.count) else { return false }
+        let body = text.utf8.reversed().drop { $0 == UInt8(ascii: "=") }
+        return !body.isEmpty && body.allSatisfy { byte in
+            switch byte {
+            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
+            default: "-._~+/".utf8.contains(byte)
+            }
+        }
+    }
+}

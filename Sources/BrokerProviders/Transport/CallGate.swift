@@ -1,0 +1,48 @@
+import Broker
+import Synchronization
+
+/// Guards one provider's calls: the breaker and the number in flight.
+package final class CallGate: Sendable {
+    /// Is what a call taught about the provider.
+    enum Lesson { case alive, dead, nothing }
+
+    private struct State {
+        var breaker: CircuitBreaker
+        var inFlight = 0
+    }
+
+    private let state: Mutex<State>
+    private let limit: Int
+    private let clock: BrokerClock
+
+    init(limits: CallLimits, clock: BrokerClock) {
+        state = Mutex(State(breaker: CircuitBreaker(failuresToOpen: limits.failuresToOpen, pause: limits.pause)))
+        limit = limits.concurrent
+        self.clock = clock
+    }
+
+    /// The breaker's state, for the operator's page.
+    package var breaker: CircuitBreaker.State { state.withLock { $0.breaker.state } }
+
+    /// Takes a place; throws `notSent` when there is none. Every taken place is given back by `leave`.
+    func enter() throws(ProviderFailure) {
+        let refusal: String? = state.withLock { state in
+            guard state.inFlight < limit else { return "too many calls in flight" }
+            guard state.breaker.admit(at: clock.monotonic()) else { return "the breaker is open" }
+            state.inFlight += 1
+            return nil
+        }
+        if let refusal { throw .notSent(detail: refusal) }
+    }
+
+    func leave(_ lesson: Lesson) {
+        state.withLock { state in
+            state.inFlight -= 1
+            switch lesson {
+            case .alive: state.breaker.succeed()
+            case .dead: state.breaker.fail(at: clock.monotonic())
+            case .nothing: state.breaker.forget(at: clock.monotonic())
+            }
+        }
+    }
+}

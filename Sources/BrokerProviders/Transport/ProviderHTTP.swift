@@ -1,0 +1,132 @@
+import AsyncHTTPClient
+import Broker
+import NIOCore
+import NIOHTTP1
+import NIOHTTPCompression
+import NIOSSL
+
+/// Makes provider calls and says exactly how they failed: surely not sent, sent without a whole answer, or answered.
+/// It follows no redirect, never makes a call with a secret twice, and bounds every call, the body included.
+package final class ProviderHTTP: Sendable {
+    private let clients: HTTPClients
+    /// Whether private addresses are open to every provider.
+    let allowsPrivate: Bool
+
+    /// Creates the transport; `shutdown()` must be called before it goes.
+    package init(settings: TransportSettings = TransportSettings()) {
+        clients = HTTPClients(settings, group: HTTPClient.defaultEventLoopGroup)
+        allowsPrivate = settings.allowPrivate
+    }
+
+    /// Ends every connection.
+    package func shutdown() async { await clients.shutdown() }
+
+    /// Makes one call. Throws `notSent` or `lost`; every status is an answer.
+    func send(
+        _ request: ProviderRequest, gate: CallGate, internalAddresses: Bool, total: Duration
+    ) async throws(ProviderFailure) -> ProviderAnswer {
+        guard let url = EndpointURL(request.url) else { throw .notSent(detail: "not a URL to call") }
+        let policy: AddressPolicy =
+            url.isLoopback ? .loopbackOnly : internalAddresses || allowsPrivate ? .any : .publicOnly
+        guard let client = clients[request.lane, policy] else { throw .notSent(detail: "no client") }
+        try gate.enter()
+        let mark = SentMark()
+        let outcome = await race(request, client: client, mark: mark, total: total)
+        switch outcome {
+        case .answer(let answer):
+            // 500 is often about one request; these three say that the service is not there.
+            gate.leave([502, 503, 504].contains(answer.status) ? .dead : .alive)
+            return answer
+        case .failed(let detail, let certainlyUnsent):
+            gate.leave(Task.isCancelled ? .nothing : .dead)
+            if request.body == nil ? certainlyUnsent : !mark.isSet { throw .notSent(detail: detail) }
+            throw .lost(detail: detail)
+        }
+    }
+
+    private enum Outcome: Sendable {
+        case answer(ProviderAnswer)
+        case failed(String, certainlyUnsent: Bool)
+    }
+
+    private func race(
+        _ request: ProviderRequest, client: HTTPClient, mark: SentMark, total: Duration
+    ) async -> Outcome {
+        await withTaskGroup(of: Outcome?.self) { group in
+            group.addTask { await self.perform(request, client: client, mark: mark, total: total) }
+            group.addTask {
+                try? await Task.sleep(for: total)
+                return nil
+            }
+            let first = await group.next()
+            group.cancelAll()
+            return (first ?? nil) ?? .failed("no whole answer in time", certainlyUnsent: false)
+        }
+    }
+
+    private func perform(
+        _ request: ProviderRequest, client: HTTPClient, mark: SentMark, total: Duration
+    ) async -> Outcome {
+        var outgoing = HTTPClientRequest(url: request.url)
+        outgoing.method = HTTPMethod(rawValue: request.method)
+        outgoing.headers = HTTPHeaders(request.headers.map { ($0.name, $0.value) })
+        if !outgoing.headers.contains(name: "User-Agent") { outgoing.headers.add(name: "User-Agent", value: "coatcheck") }
+        outgoing.headers.add(name: "Accept-Encoding", value: "gzip, deflate")
+        if let body = request.body {
+            outgoing.body = .stream(
+                SentMark.Body(buffer: ByteBuffer(bytes: body), mark: mark), length: .known(Int64(body.count)))
+        }
+        let deadline = NIODeadline.now() + .milliseconds(total.wholeMilliseconds)
+        do {
+            return try await Self.answer(client, outgoing, deadline)
+        } catch let error as HTTPClientError
+            where error == .remoteConnectionClosed && request.lane == .pooled && request.body == nil
+        {
+            // A kept connection that the provider closed just then; a read may be made again.
+            do { return try await Self.answer(client, outgoing, deadline) } catch { return Self.failed(error) }
+        } catch {
+            return Self.failed(error)
+        }
+    }
+
+    private static func answer(
+        _ client: HTTPClient, _ request: HTTPClientRequest, _ deadline: NIODeadline
+    ) async throws -> Outcome {
+        let response = try await client.execute(request, deadline: deadline)
+        var fault: ProviderAnswer.Fault?
+        var body: [UInt8] = []
+        do {
+            for try await part in response.body {
+                guard body.count + part.readableBytes <= ProviderAnswer.maximumBytes else {
+                    fault = .tooLarge
+                    break
+                }
+                body.append(contentsOf: part.readableBytesView)
+            }
+        } catch {
+            guard let error = error as? NIOHTTPDecompression.DecompressionError else { throw error }
+            fault = error == .limit ? .tooLarge : .undecodable
+        }
+        return .answer(ProviderAnswer(
+            status: Int(response.status.code), headers: response.headers, body: fault == nil ? body : [],
+            fault: fault))
+    }
+
+    private static func failed(_ error: any Error) -> Outcome {
+        if error is AddressPolicy.Refused {
+            return .failed("the provider's address is not a public one", certainlyUnsent: true)
+        }
+        if let error = error as? HTTPClientError {
+            let unsent: [HTTPClientError] = [
+                .connectTimeout, .tlsHandshakeTimeout, .getConnectionFromPoolTimeout, .httpProxyHandshakeTimeout,
+                .invalidProxyResponse, .proxyAuthenticationRequired, .invalidURL, .emptyHost, .alreadyShutdown,
+            ]
+            return .failed(error.shortDescription, certainlyUnsent: unsent.contains(error))
+        }
+        // NIOPosix's type, which this module does not import.
+        if "\(type(of: error))" == "NIOConnectionError" { return .failed("no connection", certainlyUnsent: true) }
+        if error is NIOSSLError || error is BoringSSLError { return .failed("TLS failed", certainlyUnsent: true) }
+        // A type's name has nothing of the request in it; an error's text may.
+        return .failed("\(type(of: error))", certainlyUnsent: false)
+    }
+}

@@ -1,0 +1,20 @@
+/// Is one call to a provider. It may hold secrets and is never described.
+struct ProviderRequest: Sendable {
+    /// Is which connections carry the call (engineering note 10).
+    enum Lane: Sendable {
+        /// A connection of its own: a pooled one that the provider closes at that instant would lose a single-use secret.
+        case single
+        /// Kept connections: metadata and identity.
+        case pooled
+    }
+
+    var method: String
+    var url: String
+    var lane: Lane
+    var headers: [(name: String, value: String)] = []
+    var body: [UInt8]?
+
+    static func get(_ url: String, accept: String = "application/json") -> ProviderRequest {
+        ProviderRequest(method: "GET", url: url, lane: .pooled, headers: [("Accept", accept)])
+    }
+}

@@ -1,0 +1,144 @@
+import Broker
+
+/// Reads the members of a JSON request by name and collects every fault, so that they are named together.
+///
+/// Read all members, then call `finish`: what was never read is unknown. Values are not repeated in faults (SEC-107).
+struct RequestObject {
+    private let object: JSONObject
+    /// The names on the way to this object, for the pointers.
+    private let path: [String]
+    private var faults: [FieldFault]
+    private var read: Set<String> = []
+
+    /// The most faults that one answer names.
+    private static let maximumFaults = 32
+
+    /// Parses a body; throws `invalid_request` for what is no JSON object.
+    init(parsing bytes: [UInt8], maximumBytes: Int) throws(BrokerProblem) {
+        let result: JSONParser.Result
+        do throws(JSONFailure) { result = try JSONParser.parse(bytes, maximumBytes: maximumBytes) } catch {
+            throw BrokerProblem(
+                .invalidRequest, detail: "The body is not JSON as this service reads it.",
+                privateDetail: error.reason.rawValue, errors: [FieldFault("", .malformed)])
+        }
+        guard let object = result.value.object else {
+            throw BrokerProblem(
+                .invalidRequest, detail: "The body is not a JSON object.", errors: [FieldFault("", .wrongType)])
+        }
+        self.object = object
+        path = []
+        faults = result.duplicates.map { FieldFault(Self.bounded($0), .duplicate) }
+    }
+
+    private init(_ object: JSONObject, path: [String]) {
+        self.object = object
+        self.path = path
+        faults = []
+    }
+
+    /// Adds a fault of a member.
+    mutating func fault(_ name: String, _ code: FieldFault.Code) {
+        faults.append(FieldFault(Self.bounded(JSONPointer.make(path + [name])), code))
+    }
+
+    /// Throws everything that was found wrong.
+    consuming func finish() throws(BrokerProblem) {
+        let all = allFaults
+        guard all.isEmpty else {
+            throw BrokerProblem(.invalidRequest, errors: Array(all.prefix(Self.maximumFaults)))
+        }
+    }
+
+    private var allFaults: [FieldFault] {
+        faults
+            + object.names.filter { !read.contains($0) }.map {
+                FieldFault(Self.bounded(JSONPointer.make(path + [$0])), .unknown)
+            }
+    }
+
+    /// Is whether the member stands there, whatever it is.
+    func contains(_ name: String) -> Bool { object[name] != nil }
+
+    private mutating func value(_ name: String, required: Bool) -> JSONValue? {
+        read.insert(name)
+        let value = object[name]
+        if required, value == nil { fault(name, .required) }
+        return value
+    }
+
+    /// Returns a string of so many characters, each of which `allows`; nil when it is missing or faulty.
+    mutating func text(
+        _ name: String, required: Bool = false, length: ClosedRange<Int>,
+        where allows: (Unicode.Scalar) -> Bool = RequestText.isPrintable
+    ) -> String? {
+        guard let value = value(name, required: required) else { return nil }
+        guard case .string(let text) = value else {
+            fault(name, .wrongType)
+            return nil
+        }
+        if let code = RequestText.fault(in: text, length: length, where: allows) {
+            fault(name, code)
+            return nil
+        }
+        return text
+    }
+
+    /// Returns a secret of somebody else's: 1–4096 visible ASCII characters.
+    mutating func opaque(_ name: String, required: Bool = false) -> Secret? {
+        text(name, required: required, length: 1...4096, where: RequestText.isVisible).map { Secret($0) }
+    }
+
+    /// Returns a secret of base64url characters.
+    mutating func token(_ name: String, length: ClosedRange<Int>) -> Secret? {
+        text(name, length: length, where: RequestText.isBase64URL).map { Secret($0) }
+    }
+
+    /// Returns a configured name.
+    mutating func name<Name: ConfiguredName>(_ member: String, required: Bool = false) -> Name? {
+        guard let text = text(member, required: required, length: 1...63) else { return nil }
+        guard let name = Name(text) else {
+            fault(member, .malformed)
+            return nil
+        }
+        return name
+    }
+
+    /// Returns an object's members, each value judged by `check`, which returns what is wrong with it.
+    mutating func members(
+        _ name: String, required: Bool = false, maximum: Int, check: (JSONValue) -> FieldFault.Code?
+    ) -> [(name: String, value: JSONValue)]? {
+        guard let value = value(name, required: required) else { return nil }
+        guard case .object(let object) = value else {
+            fault(name, .wrongType)
+            return nil
+        }
+        guard object.members.count <= maximum else {
+            fault(name, .tooLong)
+            return nil
+        }
+        for member in object.members {
+            let code = RequestText.fault(in: member.name, length: 1...64, where: RequestText.isNamePart)
+                ?? check(member.value)
+            if let code {
+                faults.append(FieldFault(Self.bounded(JSONPointer.make(path + [name, member.name])), code))
+            }
+        }
+        return object.members
+    }
+
+    /// Reads an object member by `body`, which gets a reader of its own; its faults count here.
+    mutating func object<Value>(_ name: String, _ body: (inout RequestObject) -> Value?) -> Value? {
+        guard let value = value(name, required: false) else { return nil }
+        guard case .object(let object) = value else {
+            fault(name, .wrongType)
+            return nil
+        }
+        var inner = RequestObject(object, path: path + [name])
+        let result = body(&inner)
+        faults += inner.allFaults
+        return result
+    }
+
+    /// Names are the client's words: enough of one to find it, no more.
+    private static func bounded(_ pointer: String) -> String { String(pointer.prefix(128)) }
+}

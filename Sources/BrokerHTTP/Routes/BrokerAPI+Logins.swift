@@ -1,0 +1,51 @@
+import Broker
+import Hummingbird
+
+extension BrokerAPI {
+    /// `POST /v1/logins`: starts a login (flow A).
+    @Sendable func startLogin(_ call: Call) async throws(BrokerProblem) -> Response {
+        let input = try startLoginInput(call)
+        try countLogin(call)
+        let login = try await useCases.startLogin.start(input)
+        let cookie = login.transport == .cookie
+            ? cookies.login(login.loginToken, lifetime: login.expiresAt.since(clock.now())) : nil
+        return Answers.json(.created, StartedLoginBody.bytes(login), call, adding: cookie)
+    }
+
+    private func startLoginInput(_ call: Call) throws(BrokerProblem) -> StartLoginInput {
+        var body = try json(call)
+        let provider: ProviderName? = body.name("provider", required: true)
+        let client: ClientName? = body.name("client")
+        let redirectURI = body.text("redirect_uri", length: 3...2048, where: RequestText.isVisible)
+        let scope = scopeList(&body)
+        let challenge = body.text("code_challenge", length: 43...43, where: RequestText.isBase64URL)
+        let method = body.text("code_challenge_method", length: 1...16)
+        if let method, method != "S256" { body.fault("code_challenge_method", .notAllowed) }
+        if method != nil, !body.contains("code_challenge") { body.fault("code_challenge", .required) }
+        let social = body.text("social_provider", length: 1...63, where: RequestText.isNamePart)
+        let parameters = body.members("parameters", maximum: 16) { value in
+            guard case .string(let text) = value else { return .wrongType }
+            return RequestText.fault(in: text, length: 0...1024, where: RequestText.isASCIIText)
+        }
+        let token = body.token("login_token", length: 43...128)
+        try body.finish()
+        guard let provider else { throw BrokerProblem(.invalidRequest) }
+        return StartLoginInput(
+            provider: provider, client: client, redirectURI: redirectURI, scope: scope, codeChallenge: challenge,
+            codeChallengeMethod: method, socialProvider: social,
+            parameters: (parameters ?? []).map { ($0.name, $0.value.string ?? "") },
+            loginToken: try loginToken(call, body: token))
+    }
+
+    private func scopeList(_ body: inout RequestObject) -> [String]? {
+        guard let text = body.text("scope", length: 1...2048, where: RequestText.isScopeList) else { return nil }
+        let parts = text.split(separator: " ", omittingEmptySubsequences: false)
+        if parts.contains("") { body.fault("scope", .malformed) }
+        return parts.map(String.init)
+    }
+
+    /// `GET /v1/providers`: what an app needs to draw its buttons.
+    @Sendable func listProviders(_ call: Call) async throws(BrokerProblem) -> Response {
+        Answers.json(.ok, ProvidersBody.bytes(useCases.profiles), call)
+    }
+}

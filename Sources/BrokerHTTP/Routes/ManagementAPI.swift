@@ -1,0 +1,68 @@
+import Broker
+import HTTPTypes
+import Hummingbird
+import NIOCore
+
+/// Is what the management handlers work with.
+final class ManagementAPI: Sendable {
+    let health: ManagementHealth
+    let sessions: AdminSessions
+    let configuration: HTTPConfiguration
+    let clock: BrokerClock
+    /// SHA-256, for comparing admin tokens with what is stored of them.
+    let digest: @Sendable ([UInt8]) -> Digest
+    let wrongTokens: TokenBuckets
+
+    init(
+        health: ManagementHealth, sessions: AdminSessions, configuration: HTTPConfiguration, clock: BrokerClock,
+        digest: @escaping @Sendable ([UInt8]) -> Digest
+    ) {
+        self.health = health
+        self.sessions = sessions
+        self.configuration = configuration
+        self.clock = clock
+        self.digest = digest
+        wrongTokens = TokenBuckets(perMinute: configuration.limits.wrongTokensPerMinute, monotonic: clock.monotonic)
+    }
+
+    /// `GET /livez`: the process serves requests.
+    @Sendable func live(_ call: Call) async throws(BrokerProblem) -> Response {
+        Answers.json(.ok, Self.status("live"), call)
+    }
+
+    /// `GET /readyz`: the store is reachable and migrated; providers are shown and do not count.
+    @Sendable func ready(_ call: Call) async throws(BrokerProblem) -> Response {
+        var store = "ok"
+        do throws(StoreFailure) { try await health.ping() } catch { store = "unavailable" }
+        let status = health.isShuttingDown() ? "shutting_down" : store == "ok" ? "ready" : "store_unavailable"
+        var writer = JSONWriter()
+        writer.object { writer in
+            writer.member("status", status)
+            writer.member("store", store)
+            writer.name("providers")
+            writer.object { writer in
+                for provider in health.providers() { writer.member(provider.name.text, provider.state) }
+            }
+        }
+        guard status != "ready" else { return Answers.json(.ok, writer.bytes, call) }
+        return Answers.json(.serviceUnavailable, writer.bytes, call, adding: Self.retryAfter)
+    }
+
+    private static let retryAfter = HTTPField(name: .retryAfter, value: "5")
+
+    /// `GET /metrics`: Prometheus text.
+    @Sendable func metrics(_ call: Call) async throws(BrokerProblem) -> Response {
+        var fields = Answers.fields(call.requestID)
+        fields.append(Self.prometheus)
+        return Response(
+            status: .ok, headers: fields, body: ResponseBody(byteBuffer: ByteBuffer(string: health.metrics())))
+    }
+
+    private static let prometheus = HTTPField(name: .contentType, value: "text/plain; version=0.0.4; charset=utf-8")
+
+    private static func status(_ text: String) -> [UInt8] {
+        var writer = JSONWriter(capacity: 32)
+        writer.object { $0.member("status", text) }
+        return writer.bytes
+    }
+}

@@ -1,0 +1,61 @@
+package import Broker
+import HTTPTypes
+import Hummingbird
+package import HummingbirdCore
+
+/// Is the public listener: every route on one screen.
+package enum BrokerRouter {
+    static func routes(_ api: BrokerAPI) -> [Route] {
+        [
+            Route(.post, "/v1/logins", handler: api.startLogin),
+            Route(.post, "/v1/sessions", handler: api.forwardCode),
+            Route(.post, "/v1/registrations", handler: api.finishRegistration),
+            Route(.get, "/v1/session", handler: api.readSession),
+            Route(.delete, "/v1/session", handler: api.logOut),
+            Route(.post, "/v1/session/refresh", handler: api.refreshSession),
+            Route(.get, "/v1/session/events", .sameOriginAlways, handler: api.sessionEvents),
+            Route(.get, "/v1/sessions", handler: api.listSessions),
+            Route(.delete, "/v1/sessions", handler: api.endOtherSessions),
+            Route(.delete, "/v1/sessions/{handle}", handler: api.endSession),
+            Route(.get, "/v1/providers", handler: api.listProviders),
+
+            Route(.get, "/v1/forward-auth", handler: api.forwardAuth),
+            Route(.post, "/v1/introspect", [.anyOrigin, .oauthErrors], handler: api.introspect),
+            Route(.post, "/v1/token", [.anyOrigin, .oauthErrors], handler: api.exchangeToken),
+
+            Route(.get, "/callback/{provider}", handler: api.hostedCallback),
+            Route(.post, "/callback/{provider}", .anyOrigin, handler: api.hostedFormCallback),
+            Route(.post, "/v1/backchannel-logout/{provider}", .anyOrigin, handler: api.backchannelLogout),
+
+            Route(.get, "/.well-known/apple-app-site-association", handler: api.readAppleAssociation),
+            Route(.get, "/.well-known/assetlinks.json", handler: api.readAssetLinks),
+            Route(.get, "/openapi.yaml", handler: api.readContract),
+        ]
+    }
+
+    /// Returns what serves the public listener.
+    ///
+    /// - Parameters:
+    ///   - digest: SHA-256, the vault's.
+    ///   - log: gets one record for each request.
+    package static func responder(
+        useCases: BrokerUseCases, configuration: HTTPConfiguration, clock: BrokerClock,
+        digest: @escaping @Sendable ([UInt8]) -> Digest, log: RequestLog
+    ) -> BrokerResponder {
+        let api = BrokerAPI(useCases: useCases, configuration: configuration, clock: clock, digest: digest)
+        return BrokerResponder(
+            routes: routes(api), rules: api.rules, errors: ErrorDoor(cookies: api.cookies, now: clock.now),
+            limits: configuration.limits, clock: clock, log: log)
+    }
+
+    /// Returns the server that the public listener's `Application` takes.
+    package static func server(configuration: HTTPConfiguration, log: RequestLog) -> HTTPServerBuilder {
+        let name = PublicName(configuration)
+        let trusted = configuration.trustedProxies
+        let counter = ConnectionCounter(maximum: configuration.limits.connectionsPerAddress) { address in
+            (name.isLoopback && address.isLoopback) || trusted.contains { $0.contains(address) }
+        }
+        return BrokerChannel.builder(
+            limits: configuration.limits.channel, counter: counter, door: DoorProblems(log: log))
+    }
+}

@@ -1,0 +1,35 @@
+package import Broker
+import HTTPTypes
+import Hummingbird
+import NIOCore
+
+/// Is the management listener: health, metrics and administration. It never looks at a session cookie (SEC-96).
+package enum ManagementRouter {
+    static func routes(_ api: ManagementAPI) -> [Route] {
+        [
+            Route(.get, "/livez", handler: api.live),
+            Route(.get, "/readyz", handler: api.ready),
+            Route(.get, "/metrics", handler: api.metrics),
+
+            Route(.get, "/admin/v1/sessions", handler: api.listSessions),
+            Route(.delete, "/admin/v1/sessions/{handle}", handler: api.endSession),
+            Route(.delete, "/admin/v1/subjects/{provider}/{subject}/sessions", handler: api.endSubject),
+            Route(.get, "/admin/v1/providers", handler: api.listProviders),
+        ]
+    }
+
+    /// Returns what serves the management listener.
+    package static func responder(
+        health: ManagementHealth, sessions: AdminSessions, configuration: HTTPConfiguration, clock: BrokerClock,
+        digest: @escaping @Sendable ([UInt8]) -> Digest, log: RequestLog
+    ) -> BrokerResponder {
+        let name = PublicName(configuration)
+        let cookies = CookieWriter(configuration, isSecure: name.isSecure)
+        let api = ManagementAPI(
+            health: health, sessions: sessions, configuration: configuration, clock: clock, digest: digest)
+        return BrokerResponder(
+            routes: routes(api),
+            rules: ListenerRules(configuration, name: name, cookies: cookies, isPublic: false),
+            errors: ErrorDoor(cookies: cookies, now: clock.now), limits: configuration.limits, clock: clock, log: log)
+    }
+}

@@ -50,7 +50,7 @@ package struct AllowEntry: Sendable, Equatable {
                 guard !segment.contains("*") else {
                     throw UpstreamFault("allow", "`\(text)`: `*` stands for a whole segment")
                 }
-                guard let canonical = try? CanonicalPath("/" + segment) else {
+                guard !segment.isEmpty, let canonical = try? CanonicalPath("/" + segment) else {
                     throw UpstreamFault("allow", "`\(text)`: `\(segment)` can never be matched: such a path is refused")
                 }
                 parts.append(.literal(Array(canonical.text.utf8.dropFirst())))

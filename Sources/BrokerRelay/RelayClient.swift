@@ -43,7 +43,7 @@ struct RelayClient: Sendable {
         let deadline = NIODeadline.now() + .init(timeout)
         do {
             return try await client.execute(request, deadline: deadline)
-        } catch let error as HTTPClientError where error == .remoteConnectionClosed && isIdempotent && !Task.isCancelled {
+        } catch where isIdempotent && Self.isLostConnection(error) && !Task.isCancelled {
             do { return try await client.execute(request, deadline: deadline) } catch { throw Self.problem(error) }
         } catch {
             throw Self.problem(error)
@@ -73,6 +73,15 @@ struct RelayClient: Sendable {
 
     /// Closes every connection; calls under way fail.
     func shutdown() async { try? await client.shutdown() }
+
+    /// Says whether the connection went away before an answer, as one from the pool can at any moment.
+    private static func isLostConnection(_ error: any Error) -> Bool {
+        switch error {
+        case let error as HTTPClientError: error == .remoteConnectionClosed
+        case is ChannelError, is IOError: true
+        default: false
+        }
+    }
 
     /// Names a failure. The error itself is never printed: some of the client's hold field values, and so the token.
     static func problem(_ error: any Error) -> BrokerProblem {

@@ -107,7 +107,7 @@ let package = Package(
             swiftSettings: strict),
         .testTarget(
             name: "BrokerRelayTests",
-            dependencies: ["Broker", "BrokerRelay", nioCore, nioPosix, nioHTTP1, httpTypes],
+            dependencies: ["Broker", "BrokerRelay", asyncHTTPClient, nioCore, nioPosix, nioHTTP1, httpTypes],
             swiftSettings: strict),
         .testTarget(
             name: "BrokerHTTPTests",

@@ -84,7 +84,8 @@ package struct Relay: Sendable {
         let method = request.method.rawValue
         guard !AllowList.refusedMethods.contains(method) else { throw BrokerProblem(.methodNotAllowed) }
         guard upstream.accepts(session) else {
-            throw BrokerProblem(.upstreamNotAllowed, detail: "This session's provider or client is not this upstream's.")
+            throw BrokerProblem(
+                .upstreamNotAllowed, detail: "This session's provider or client is not this upstream's.")
         }
         guard !RequestHeaderRules.asksForUpgrade(request.headers) else {
             throw BrokerProblem(
@@ -98,7 +99,8 @@ package struct Relay: Sendable {
                 errors: [FieldFault("path", .malformed)])
         }
         guard settings.allow.allows(method: method, path: path) else {
-            throw BrokerProblem(.upstreamNotAllowed, detail: "This method and path are not among those the relay allows.")
+            throw BrokerProblem(
+                .upstreamNotAllowed, detail: "This method and path are not among those the relay allows.")
         }
         guard let raw = request.target.query else { return settings.base.prefix + path.text }
         guard let query = CanonicalQuery(raw) else {

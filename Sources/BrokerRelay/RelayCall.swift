@@ -30,7 +30,8 @@ struct RelayCall {
     mutating func send() async throws(BrokerProblem) -> HTTPClientResponse {
         let settings = upstream.settings
         guard token.credential == settings.credential else {
-            throw BrokerProblem(.upstreamNotAllowed, detail: "This session's credential is not what the upstream takes.")
+            throw BrokerProblem(
+                .upstreamNotAllowed, detail: "This session's credential is not what the upstream takes.")
         }
         guard let credential = token.field() else {
             throw BrokerProblem(.upstreamError, privateDetail: "the access token cannot be sent in a field")

@@ -30,7 +30,9 @@ struct RelayClient: Sendable {
             }
         }
         client =
-            outbound.eventLoopGroup.map { HTTPClient(eventLoopGroupProvider: .shared($0), configuration: configuration) }
+            outbound.eventLoopGroup.map {
+                HTTPClient(eventLoopGroupProvider: .shared($0), configuration: configuration)
+            }
             ?? HTTPClient(configuration: configuration)
     }
 
@@ -43,7 +45,7 @@ struct RelayClient: Sendable {
         let deadline = NIODeadline.now() + .init(timeout)
         do {
             return try await client.execute(request, deadline: deadline)
-        } catch where isIdempotent && Self.isLostConnection(error) && !Task.isCancelled {
+        } catch  where isIdempotent && Self.isLostConnection(error) && !Task.isCancelled {
             do { return try await client.execute(request, deadline: deadline) } catch { throw Self.problem(error) }
         } catch {
             throw Self.problem(error)

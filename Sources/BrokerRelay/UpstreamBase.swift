@@ -64,7 +64,8 @@ package struct UpstreamBase: Sendable, Equatable {
         let isAddress = host.hasPrefix("[")
         let isWellFormed =
             isAddress
-            ? (try? SocketAddress(ipAddress: String(host.dropFirst().dropLast()), port: 0)) != nil && !host.contains("%")
+            ? (try? SocketAddress(ipAddress: String(host.dropFirst().dropLast()), port: 0)) != nil
+                && !host.contains("%")
             : isName(host)
         guard isWellFormed else { throw UpstreamFault("base_url", "has no well-formed host") }
         guard hostEnd < authority.endIndex else { return (host, nil) }

@@ -34,7 +34,8 @@ package struct UpstreamSettings: Sendable {
         do throws(UpstreamFault) {
             let parsed = try UpstreamBase(baseURL)
             if let address = parsed.address, !isInternal, !parsed.isLoopback, !AddressPolicy.isPublic(address) {
-                throw UpstreamFault("base_url", "is at an address that is not public; say `internal: true` if it is meant")
+                throw UpstreamFault(
+                    "base_url", "is at an address that is not public; say `internal: true` if it is meant")
             }
             base = parsed
         } catch {
@@ -51,7 +52,9 @@ package struct UpstreamSettings: Sendable {
                 faults.append(error)
             }
         }
-        if clients?.isEmpty == true { faults.append(UpstreamFault("clients", "is empty; leave it out for all clients")) }
+        if clients?.isEmpty == true {
+            faults.append(UpstreamFault("clients", "is empty; leave it out for all clients"))
+        }
         if timeout <= .zero || timeout > .seconds(600) {
             faults.append(UpstreamFault("timeout", "must be more than 0 and at most 10m"))
         }

@@ -75,7 +75,9 @@ struct CanonicalPathTests {
         #expect(try #require(CanonicalQuery(raw[...])).text == text)
     }
 
-    @Test("A query with a fragment, a space or a control byte is refused", arguments: ["a#b", "a b", "a\r\nb", "a\u{0}", "\u{7F}"])
+    @Test(
+        "A query with a fragment, a space or a control byte is refused",
+        arguments: ["a#b", "a b", "a\r\nb", "a\u{0}", "\u{7F}"])
     func badQuery(raw: String) { #expect(CanonicalQuery(raw[...]) == nil) }
 
     @Test(

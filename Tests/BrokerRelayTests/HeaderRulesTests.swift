@@ -52,7 +52,8 @@ struct HeaderRulesTests {
     @Test(
         "Connection removes the app's fields and never ours (SEC-76)",
         arguments: [
-            "Authorization", "authorization, Host, X-Request-Id", "close, Accept , ,\tUser-Agent\t", "keep-alive, Accept",
+            "Authorization", "authorization, Host, X-Request-Id", "close, Accept , ,\tUser-Agent\t",
+            "keep-alive, Accept",
             ",,,", "", "Authorization;x", "ACCEPT",
         ])
     func connection(value: String) throws {
@@ -71,7 +72,8 @@ struct HeaderRulesTests {
         #expect(RequestHeaderRules.asksForUpgrade(try Self.fields([("upgrade", "h2c")])))
         #expect(RequestHeaderRules.asksForUpgrade(try Self.fields([("Connection", "keep-alive, UPGRADE")])))
         #expect(RequestHeaderRules.asksForUpgrade(try Self.fields([("HTTP2-Settings", "AAA")])))
-        #expect(!RequestHeaderRules.asksForUpgrade(try Self.fields([("Connection", "keep-alive"), ("Accept", "upgrade")])))
+        #expect(
+            !RequestHeaderRules.asksForUpgrade(try Self.fields([("Connection", "keep-alive"), ("Accept", "upgrade")])))
     }
 
     private static func answered(_ list: [(String, String)], token: String = "TOKEN") throws -> HTTPFields {
@@ -84,13 +86,17 @@ struct HeaderRulesTests {
             ("Set-Cookie", "a=b"), ("set-cookie", "c=d"), ("Set-Cookie2", "x"), ("WWW-Authenticate", "Bearer"),
             ("Clear-Site-Data", "*"), ("Strict-Transport-Security", "x"), ("Alt-Svc", "h3"), ("Server", "nginx"),
             ("Access-Control-Allow-Origin", "*"), ("access-control-expose-headers", "x"), ("X-Auth-Subject", "root"),
-            ("X_Auth_Subject", "root"), ("Set_Cookie", "a=b"), ("Coatcheck-Source", "broker"), ("coatcheck_source", "x"),
+            ("X_Auth_Subject", "root"), ("Set_Cookie", "a=b"), ("Coatcheck-Source", "broker"),
+            ("coatcheck_source", "x"),
             ("Connection", "close"), ("Keep-Alive", "timeout=5"), ("Proxy-Connection", "x"), ("Upgrade", "h2c"),
             ("Trailer", "X"), ("TE", "x"), ("Proxy-Authenticate", "x"), ("X-Request-Id", "theirs"),
             ("X-Accel-Redirect", "/secret"), ("X-Sendfile", "/etc/passwd"), ("Public-Key-Pins", "x"),
             ("Content-Length", "3"),
         ])
-        #expect(fields.map { "\($0.name.canonicalName): \($0.value)" } == ["cache-control: private, no-store", "coatcheck-source: upstream"])
+        #expect(
+            fields.map { "\($0.name.canonicalName): \($0.value)" } == [
+                "cache-control: private, no-store", "coatcheck-source: upstream",
+            ])
     }
 
     @Test("The rest reaches the app, and the upstream's own cache policy stays (SEC-41)")
@@ -110,7 +116,8 @@ struct HeaderRulesTests {
     @Test("A Connection-named response field is gone, a policy among them is replaced (SEC-76)")
     func responseConnection() throws {
         let fields = try Self.answered([
-            ("X-Hop", "1"), ("Cache-Control", "public"), ("Connection", "close, x-hop, Cache-Control, Coatcheck-Source"),
+            ("X-Hop", "1"), ("Cache-Control", "public"),
+            ("Connection", "close, x-hop, Cache-Control, Coatcheck-Source"),
         ])
         #expect(fields.count == 2)
         #expect(fields[.cacheControl] == "private, no-store")
@@ -126,7 +133,9 @@ struct HeaderRulesTests {
         #expect(fields.count == 3)
     }
 
-    @Test("Control bytes in a value are no answer (SEC-78)", arguments: ["a\rb", "a\nb", "a\u{0}b", "a\u{1}", "\u{7F}", "a\u{1B}[2J"])
+    @Test(
+        "Control bytes in a value are no answer (SEC-78)",
+        arguments: ["a\rb", "a\nb", "a\u{0}b", "a\u{1}", "\u{7F}", "a\u{1B}[2J"])
     func controlBytes(value: String) {
         #expect(throws: ResponseHeaderRules.Fault.badValue) { try Self.answered([("X-A", value)]) }
         #expect(throws: ResponseHeaderRules.Fault.badValue) { try Self.answered([("Set-Cookie", value)]) }
@@ -144,8 +153,10 @@ struct HeaderRulesTests {
         "Framing that two readers could see differently is no answer (SEC-79)",
         arguments: [
             [("Content-Length", "1"), ("Content-Length", "2")], [("Content-Length", "1"), ("Content-Length", "1")],
-            [("Content-Length", "+1")], [("Content-Length", "-1")], [("Content-Length", "0x1")], [("Content-Length", "1, 1")],
-            [("Content-Length", " ")], [("Content-Length", "99999999999999999999")], [("Transfer-Encoding", "gzip, chunked")],
+            [("Content-Length", "+1")], [("Content-Length", "-1")], [("Content-Length", "0x1")],
+            [("Content-Length", "1, 1")],
+            [("Content-Length", " ")], [("Content-Length", "99999999999999999999")],
+            [("Transfer-Encoding", "gzip, chunked")],
             [("Transfer-Encoding", "identity")], [("Transfer-Encoding", "chunked"), ("Transfer-Encoding", "chunked")],
             [("Transfer-Encoding", "chunked"), ("Content-Length", "3")], [("Transfer-Encoding", "xchunked")],
         ])

@@ -19,7 +19,8 @@ struct RelayStreamTests {
     private static let count = 1600
 
     /// Sends the whole 100 MiB for every request, and says how many chunks left.
-    @Sendable private static func sending(_ written: ChunkSource.Counter, _ connection: ScriptedConnection) async throws {
+    @Sendable private static func sending(_ written: ChunkSource.Counter, _ connection: ScriptedConnection) async throws
+    {
         while try await connection.request() != nil {
             try await connection.write("HTTP/1.1 200 OK\r\nContent-Length: \(65_536 * count)\r\n\r\n")
             for _ in 0..<count {
@@ -69,7 +70,8 @@ struct RelayStreamTests {
             let request = RelayRequest.Body.stream(RelayBodyStream(body), length: nil)
             let problem = try await fixture.problem(.post, "/x", body: request)
             #expect(problem.code == .upstreamTimeout)
-            #expect(written.count < Self.count / 2)
+            // Kernels hold up to some 50 MiB between two sockets; the rest must wait.
+            #expect(written.count < Self.count * 3 / 4)
         }
     }
 
@@ -90,7 +92,7 @@ struct RelayStreamTests {
                         defer { last = written.count }
                         return last == written.count
                     })
-                #expect(written.count < Self.count / 2)
+                #expect(written.count < Self.count * 3 / 4)
                 while try await iterator.next() != nil {}
                 #expect(try await eventually { written.count == Self.count })
             }

@@ -11,7 +11,8 @@ struct RelayWireTests {
         try await ScriptedUpstream.run(answeringOK) { upstream in
             try await RelayFixture.run(at: upstream.url + "/base") { (fixture) async throws in
                 let response = try await fixture.call(
-                    .get, "/v1/items?page=2", headers: [.accept: "application/json", .cookie: "a=b", .userAgent: "app/1"])
+                    .get, "/v1/items?page=2",
+                    headers: [.accept: "application/json", .cookie: "a=b", .userAgent: "app/1"])
                 #expect(response.status == .ok)
                 #expect(try await response.body.text() == "ok")
                 #expect(response.contentLength == 2)
@@ -19,7 +20,8 @@ struct RelayWireTests {
             let request = try #require(upstream.received.first)
             #expect(
                 request.lines == [
-                    "GET /base/v1/items?page=2 HTTP/1.1", "Host: 127.0.0.1:\(upstream.port)", "Accept: application/json",
+                    "GET /base/v1/items?page=2 HTTP/1.1", "Host: 127.0.0.1:\(upstream.port)",
+                    "Accept: application/json",
                     "User-Agent: app/1", "Authorization: Bearer token-0", "X-Request-Id: req-1",
                 ])
         }
@@ -36,7 +38,9 @@ struct RelayWireTests {
         ])
     func target(raw: String, sent: String) async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in
-            try await RelayFixture.run(at: upstream.url) { (fixture) async throws in _ = try await fixture.call(.get, raw) }
+            try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
+                _ = try await fixture.call(.get, raw)
+            }
             #expect(upstream.received.map(\.target) == [sent])
         }
     }
@@ -64,7 +68,8 @@ struct RelayWireTests {
         try await ScriptedUpstream.run(answeringOK) { upstream in
             try await RelayFixture.run(at: upstream.url, credential: .zephrCookie) { (fixture) async throws in
                 _ = try await fixture.relay.call(
-                    try fixture.request(.get, "/x", headers: [.cookie: "blaize_session=mine"]), session: fixture.session,
+                    try fixture.request(.get, "/x", headers: [.cookie: "blaize_session=mine"]),
+                    session: fixture.session,
                     token: { (_) throws(BrokerProblem) in
                         RelayToken(credential: .zephrCookie, secret: Secret("zephr-1"))
                     })

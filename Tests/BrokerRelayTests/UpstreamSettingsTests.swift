@@ -20,7 +20,8 @@ struct UpstreamSettingsTests {
         arguments: [
             "", "api.example.com", "http://api.example.com", "http://10.0.0.1", "ftp://x", "https://", "https:///a",
             "https://user@api.example.com", "https://user:pw@api.example.com", "https://a?b", "https://a#b",
-            "https://a:0", "https://a:65536", "https://a:x", "https://a:", "https://a:80:80", "https://[::1", "https://[x]",
+            "https://a:0", "https://a:65536", "https://a:x", "https://a:", "https://a:80:80", "https://[::1",
+            "https://[x]",
             "https://[::1]x", "https://a/../b", "https://a//b", "https://a/b;c", "https://a/%2e%2e", "https://a b",
             "https://a\r\nb", "https://ä.example", "https://-a", "https://a..b", "https://a\\b", "https://a%2fb",
             "http://localhost.evil.example", "http://127.0.0.1.evil.example", "http://128.0.0.1",
@@ -45,7 +46,9 @@ struct UpstreamSettingsTests {
         #expect(settings.base.authority == authority)
     }
 
-    @Test("A private address is refused unless the upstream is internal", arguments: ["https://10.0.0.1", "https://[fd00::1]", "https://169.254.169.254"])
+    @Test(
+        "A private address is refused unless the upstream is internal",
+        arguments: ["https://10.0.0.1", "https://[fd00::1]", "https://169.254.169.254"])
     func privateAddress(url: String) throws {
         #expect(throws: UpstreamFaults.self) { try Self.settings(url) }
         _ = try Self.settings(url, isInternal: true)
@@ -55,7 +58,8 @@ struct UpstreamSettingsTests {
         "A header that is the relay's cannot be configured (SEC-75)",
         arguments: [
             "Authorization", "cookie", "Host", "Connection", "Transfer-Encoding", "content-length", "TE", "Upgrade",
-            "X-Forwarded-For", "x-forwarded-anything", "Forwarded", "X-Real-IP", "Proxy-Authorization", "X-Auth-Subject",
+            "X-Forwarded-For", "x-forwarded-anything", "Forwarded", "X-Real-IP", "Proxy-Authorization",
+            "X-Auth-Subject",
             "Coatcheck-Source", "X-Request-Id", "X-HTTP-Method-Override", "X-Original-URL", "x_custom", "X_Auth", "",
             "a b", "a:b", "é", "a\r\nb", "X-Coatcheck-Session", "Expect",
         ])
@@ -95,7 +99,9 @@ struct UpstreamSettingsTests {
         #expect(AddressPolicy.any.allows(address))
     }
 
-    @Test("Public addresses are", arguments: ["1.1.1.1", "8.8.8.8", "172.32.0.1", "100.128.0.1", "2606:4700::1", "64:ff9b::808:808"])
+    @Test(
+        "Public addresses are",
+        arguments: ["1.1.1.1", "8.8.8.8", "172.32.0.1", "100.128.0.1", "2606:4700::1", "64:ff9b::808:808"])
     func isPublic(text: String) throws {
         let address = try SocketAddress(ipAddress: text, port: 443)
         #expect(AddressPolicy.publicOnly.allows(address))

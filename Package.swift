@@ -111,6 +111,10 @@ let package = Package(
             ],
             swiftSettings: strict),
         .testTarget(
+            name: "BrokerRelayTests",
+            dependencies: ["Broker", "BrokerRelay", asyncHTTPClient, nioCore, nioPosix, nioHTTP1, httpTypes],
+            swiftSettings: strict),
+        .testTarget(
             name: "BrokerHTTPTests",
             dependencies: [
                 "Broker", "BrokerHTTP", "BrokerStore", "BrokerVault", hummingbird, hummingbirdCore,

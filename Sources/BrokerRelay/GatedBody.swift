@@ -1,0 +1,29 @@
+import Broker
+import NIOCore
+
+/// Is the app's request body as the HTTP client reads it: through the gate, and not beyond the limit (SEC-81).
+struct GatedBody: AsyncSequence, Sendable {
+    typealias Element = ByteBuffer
+
+    let base: RelayBodyStream
+    let gate: BodyGate
+
+    struct AsyncIterator: AsyncIteratorProtocol {
+        let next: () async throws -> ByteBuffer?
+        let gate: BodyGate
+        var left: Int
+
+        mutating func next() async throws -> ByteBuffer? {
+            try gate.enter()
+            var isLast = true
+            defer { gate.leave(finished: isLast) }
+            guard let chunk = try await next() else { return nil }
+            left -= chunk.readableBytes
+            guard left >= 0 else { throw BrokerProblem(.tooLarge) }
+            isLast = false
+            return chunk
+        }
+    }
+
+    func makeAsyncIterator() -> AsyncIterator { AsyncIterator(next: base.makeNext(), gate: gate, left: base.limit) }
+}

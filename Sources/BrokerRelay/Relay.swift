@@ -1,0 +1,128 @@
+import AsyncHTTPClient
+package import Broker
+import HTTPTypes
+import NIOCore
+import NIOHTTP1
+
+/// Is the only door to upstreams: `ANY /v1/relay/{upstream}/{path…}`.
+///
+/// A route calls it so:
+///
+///     guard let target = RelayTarget(head.path) else { … 404 … }
+///     let answer = try await relay.call(
+///         RelayRequest(method:, target: target, headers: head.headerFields, body: …, requestID: …),
+///         session: RelaySession(provider: view.provider, client: view.client),
+///         token: { force in … })       // RelayToken; force: the upstream refused the one given before
+///
+/// and writes `answer.status`, `answer.headers`, `answer.contentLength` and `answer.body`. `token` is called once, after
+/// everything about the request was found to be allowed, and a second time, with `force`, at most (SEC-60).
+///
+/// A body of announced length up to 64 KiB is read whole by the relay, so that it can be sent again: give it as
+/// `.stream` with its length, whatever its size. A request body that the app sends too slowly is for the body's own
+/// deadlines to end, by throwing a `BrokerProblem`, which comes out of `call`. Cancelling the calling task, in `call` or
+/// while the answer's body is iterated, closes the upstream connection (SEC-81).
+package struct Relay: Sendable {
+    /// Bodies up to this size are held, to be sent again or answered in one write.
+    package static let heldBody = 65_536
+
+    private let upstreams: [String: Upstream]
+    private let maximumBody: Int
+
+    /// Creates a relay. `maximumBody` bounds request bodies, in bytes. End it with `shutdown()`.
+    package init(
+        upstreams: [UpstreamSettings], outbound: RelayOutbound = RelayOutbound(), maximumBody: Int = 1 << 30
+    ) {
+        self.upstreams = Dictionary(
+            upstreams.map { ($0.name.text, Upstream($0, outbound: outbound)) }, uniquingKeysWith: { first, _ in first })
+        self.maximumBody = maximumBody
+    }
+
+    /// Closes the upstream connections, for good.
+    package func shutdown() async {
+        for upstream in upstreams.values { await upstream.client.shutdown() }
+    }
+
+    /// How many calls to an upstream are under way.
+    package func underWay(_ name: UpstreamName) -> Int { upstreams[name.text]?.places.count ?? 0 }
+
+    /// Calls an upstream with a session's access token.
+    ///
+    /// Throws `upstream_not_found`, `upstream_not_allowed`, `invalid_request` (a path, query or upgrade that is
+    /// refused), `method_not_allowed`, `too_large`, `upstream_error`, `upstream_timeout`, and what `token` or the
+    /// request's body throw.
+    package func call(
+        _ request: RelayRequest, session: RelaySession,
+        token: (_ force: Bool) async throws(BrokerProblem) -> RelayToken
+    ) async throws(BrokerProblem) -> RelayResponse {
+        guard let upstream = upstreams[request.target.upstream] else { throw BrokerProblem(.upstreamNotFound) }
+        let url = try url(of: request, at: upstream, for: session)
+        guard let place = upstream.places.take() else {
+            throw BrokerProblem(
+                .upstreamError, detail: "Too many calls to this upstream are under way.", retryAfter: .seconds(1))
+        }
+        var call = RelayCall(
+            request: request, upstream: upstream, url: url, body: try await body(of: request), place: place,
+            token: try await token(false))
+        let response = try await call.send()
+        guard response.status == .unauthorized, call.canBeRepeated(after: response) else {
+            return try await call.answer(response)
+        }
+        do throws(BrokerProblem) {
+            call.token = try await token(true)
+        } catch {
+            guard error.code == .notRefreshable else { throw error }
+            return try await call.answer(response)
+        }
+        return try await call.answer(try await call.send())
+    }
+
+    /// Refuses what may not be called; returns the URL of what may.
+    private func url(
+        of request: RelayRequest, at upstream: Upstream, for session: RelaySession
+    ) throws(BrokerProblem) -> String {
+        let settings = upstream.settings
+        let method = request.method.rawValue
+        guard !AllowList.refusedMethods.contains(method) else { throw BrokerProblem(.methodNotAllowed) }
+        guard upstream.accepts(session) else {
+            throw BrokerProblem(
+                .upstreamNotAllowed, detail: "This session's provider or client is not this upstream's.")
+        }
+        guard !RequestHeaderRules.asksForUpgrade(request.headers) else {
+            throw BrokerProblem(
+                .invalidRequest, detail: "The relay does not switch protocols.",
+                errors: [FieldFault("Upgrade", .notAllowed)])
+        }
+        let path: CanonicalPath
+        do throws(CanonicalPath.Fault) { path = try CanonicalPath(request.target.path) } catch {
+            throw BrokerProblem(
+                .invalidRequest, detail: "The path could be read in more than one way.", privateDetail: "\(error)",
+                errors: [FieldFault("path", .malformed)])
+        }
+        guard settings.allow.allows(method: method, path: path) else {
+            throw BrokerProblem(
+                .upstreamNotAllowed, detail: "This method and path are not among those the relay allows.")
+        }
+        guard let raw = request.target.query else { return settings.base.prefix + path.text }
+        guard let query = CanonicalQuery(raw) else {
+            throw BrokerProblem(.invalidRequest, errors: [FieldFault("query", .malformed)])
+        }
+        return settings.base.prefix + path.text + "?" + query.text
+    }
+
+    /// Checks the body's size and holds a small one.
+    private func body(of request: RelayRequest) async throws(BrokerProblem) -> RelayRequest.Body {
+        switch request.body {
+        case .none: return .none
+        case .buffered(let buffer):
+            guard buffer.readableBytes <= maximumBody else { throw BrokerProblem(.tooLarge) }
+            return buffer.readableBytes == 0 ? .none : request.body
+        case .stream(let stream, let length):
+            if let length, length > maximumBody { throw BrokerProblem(.tooLarge) }
+            guard let length, length <= Self.heldBody else {
+                return .stream(stream.limited(to: maximumBody), length: length)
+            }
+            let buffer = try await stream.collect(length)
+            return buffer.readableBytes == 0 ? .none : .buffered(buffer)
+        }
+    }
+}

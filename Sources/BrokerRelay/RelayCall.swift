@@ -1,0 +1,115 @@
+import AsyncHTTPClient
+import Broker
+import HTTPTypes
+import NIOCore
+import NIOHTTP1
+
+/// Is one call of the relay: sent once, and at most once more with a fresh token.
+struct RelayCall {
+    let request: RelayRequest
+    let upstream: Upstream
+    let url: String
+    let body: RelayRequest.Body
+    let place: UpstreamPlaces.Place
+    var token: RelayToken
+    private var gate: BodyGate?
+
+    init(
+        request: RelayRequest, upstream: Upstream, url: String, body: RelayRequest.Body, place: UpstreamPlaces.Place,
+        token: RelayToken
+    ) {
+        self.request = request
+        self.upstream = upstream
+        self.url = url
+        self.body = body
+        self.place = place
+        self.token = token
+    }
+
+    /// Sends the request and returns the response once its head is there.
+    mutating func send() async throws(BrokerProblem) -> HTTPClientResponse {
+        let settings = upstream.settings
+        guard token.credential == settings.credential else {
+            throw BrokerProblem(
+                .upstreamNotAllowed, detail: "This session's credential is not what the upstream takes.")
+        }
+        guard let credential = token.field() else {
+            throw BrokerProblem(.upstreamError, privateDetail: "the access token cannot be sent in a field")
+        }
+        var outgoing = HTTPClientRequest(url: url)
+        outgoing.method = HTTPMethod(rawValue: request.method.rawValue)
+        outgoing.headers = RequestHeaderRules.headers(
+            from: request.headers, extra: settings.requestHeaders, host: settings.base.authority,
+            requestID: request.requestID, credential: credential)
+        switch body {
+        case .none: break
+        case .buffered(let buffer): outgoing.body = .bytes(buffer)
+        case .stream(let stream, let length):
+            let gate = BodyGate()
+            self.gate = gate
+            outgoing.body = .stream(
+                GatedBody(base: stream, gate: gate), length: length.map { .known(Int64($0)) } ?? .unknown)
+            return try await upstream.client.executeStreaming(outgoing, gate: gate, within: settings.timeout)
+        }
+        return try await upstream.client.execute(outgoing, isIdempotent: isIdempotent, within: settings.timeout)
+    }
+
+    /// Is whether doing it twice is as good as once (RFC 9110 section 9.2.2).
+    private var isIdempotent: Bool {
+        switch request.method {
+        case .get, .head, .put, .delete, .options: true
+        default: false
+        }
+    }
+
+    /// Says whether the request may be sent again after this 401 (SEC-60): its body is at hand, and the method is
+    /// idempotent or the upstream certainly did nothing, which it says by a challenge or was told by a key to tell apart.
+    func canBeRepeated(after response: HTTPClientResponse) -> Bool {
+        if case .stream = body { return false }
+        return isIdempotent || response.headers.contains(name: "WWW-Authenticate")
+            || request.headers.contains(.idempotencyKey)
+    }
+
+    /// Turns the upstream's response into the app's.
+    func answer(_ response: HTTPClientResponse) async throws(BrokerProblem) -> RelayResponse {
+        let status: HTTPResponse.Status
+        let head: ResponseHeaderRules.Head
+        do throws(ResponseHeaderRules.Fault) {
+            status = try ResponseHeaderRules.status(response.status)
+            head = try ResponseHeaderRules.head(from: response.headers, token: token.secret.reveal())
+        } catch {
+            // The response is let go unread, which closes its connection (SEC-79).
+            await gate?.close()
+            throw BrokerProblem(.upstreamError, privateDetail: "the response head is not passed on: \(error)")
+        }
+        let isBodiless =
+            request.method == .head || status.code == 204 || status.code == 304 || head.contentLength == 0
+        if let gate, !gate.isFinished {
+            return RelayResponse(
+                status: status, headers: head.fields, contentLength: isBodiless ? nil : head.contentLength,
+                body: .stream(RelayBody(base: response.body, gate: gate, place: place)))
+        }
+        if isBodiless {
+            // Read to the end that is already there, or the connection would be closed instead of kept.
+            _ = try? await response.body.collect(upTo: 0)
+            let length = status.code == 204 || status.code == 304 ? nil : head.contentLength
+            return RelayResponse(status: status, headers: head.fields, contentLength: length, body: .none)
+        }
+        if let length = head.contentLength, length <= Relay.heldBody {
+            do {
+                let whole = try await response.body.collect(upTo: length)
+                return RelayResponse(
+                    status: status, headers: head.fields, contentLength: length, body: .buffered(whole))
+            } catch {
+                throw RelayClient.problem(error)
+            }
+        }
+        return RelayResponse(
+            status: status, headers: head.fields, contentLength: head.contentLength,
+            body: .stream(RelayBody(base: response.body, gate: nil, place: place)))
+    }
+}
+
+extension HTTPField.Name {
+    fileprivate static let idempotencyKey: HTTPField.Name = HTTPField.Name("Idempotency-Key") ?? .ifMatch
+}

@@ -1,0 +1,106 @@
+import AsyncHTTPClient
+import Broker
+import NIOCore
+import NIOHTTP1
+
+/// Is the connections to one upstream: a client and a pool of its own, so that one upstream's trouble, timeouts and
+/// address policy are nobody else's. It follows no redirect, decodes no body and remembers no credential (SEC-61).
+struct RelayClient: Sendable {
+    /// Is thrown when the address behind the upstream's name is not one we call (SEC-74).
+    struct AddressRefused: Error {}
+
+    private let client: HTTPClient
+
+    init(_ outbound: RelayOutbound, policy: AddressPolicy) {
+        var configuration = HTTPClient.Configuration(
+            tlsConfiguration: outbound.tls, redirectConfiguration: .disallow,
+            timeout: .init(connect: .init(outbound.connectTimeout), read: .init(outbound.readTimeout)),
+            connectionPool: .init(idleTimeout: .seconds(30), concurrentHTTP1ConnectionsPerHostSoftLimit: 1024),
+            proxy: outbound.proxy, decompression: .disabled)
+        configuration.httpVersion = .http1Only
+        // A refused or failed connection is told at once instead of being tried until the deadline.
+        configuration.connectionPool.retryConnectionEstablishment = false
+        let checked = outbound.proxy == nil ? policy : .any
+        if checked != .any {
+            configuration.http1_1ConnectionDebugInitializer = { channel in
+                guard !checked.allows(channel.remoteAddress) else { return channel.eventLoop.makeSucceededVoidFuture() }
+                let refused = channel.eventLoop.makePromise(of: Void.self)
+                channel.close(mode: .all).whenComplete { _ in refused.fail(AddressRefused()) }
+                return refused.futureResult
+            }
+        }
+        client =
+            outbound.eventLoopGroup.map {
+                HTTPClient(eventLoopGroupProvider: .shared($0), configuration: configuration)
+            }
+            ?? HTTPClient(configuration: configuration)
+    }
+
+    /// Sends a request whose body, if any, is at hand, and returns the response once its head is there.
+    ///
+    /// An idempotent one is sent again when a pooled connection turned out to be closed before any answer.
+    func execute(
+        _ request: HTTPClientRequest, isIdempotent: Bool, within timeout: Duration
+    ) async throws(BrokerProblem) -> HTTPClientResponse {
+        let deadline = NIODeadline.now() + .init(timeout)
+        do {
+            return try await client.execute(request, deadline: deadline)
+        } catch  where isIdempotent && Self.isLostConnection(error) && !Task.isCancelled {
+            do { return try await client.execute(request, deadline: deadline) } catch { throw Self.problem(error) }
+        } catch {
+            throw Self.problem(error)
+        }
+    }
+
+    /// Sends a request with a streamed body. The time counts from when the upstream last took a piece of it.
+    func executeStreaming(
+        _ request: HTTPClientRequest, gate: BodyGate, within timeout: Duration
+    ) async throws(BrokerProblem) -> HTTPClientResponse {
+        do {
+            return try await withThrowingTaskGroup(of: HTTPClientResponse?.self) { group in
+                group.addTask { try await client.execute(request, deadline: .distantFuture) }
+                group.addTask {
+                    try await gate.watch(timeout)
+                    return nil
+                }
+                defer { group.cancelAll() }
+                guard case .some(.some(let response)) = try await group.next() else { throw BodyGate.Stalled() }
+                return response
+            }
+        } catch {
+            await gate.close()
+            throw Self.problem(error)
+        }
+    }
+
+    /// Closes every connection; calls under way fail.
+    func shutdown() async { try? await client.shutdown() }
+
+    /// Says whether the connection went away before an answer, as one from the pool can at any moment.
+    private static func isLostConnection(_ error: any Error) -> Bool {
+        switch error {
+        case let error as HTTPClientError: error == .remoteConnectionClosed
+        case is ChannelError, is IOError: true
+        default: false
+        }
+    }
+
+    /// Names a failure. The error itself is never printed: some of the client's hold field values, and so the token.
+    static func problem(_ error: any Error) -> BrokerProblem {
+        switch error {
+        case let problem as BrokerProblem: return problem
+        case is AddressRefused:
+            return BrokerProblem(.upstreamError, privateDetail: "the upstream's address is not public")
+        case is BodyGate.Stalled: return BrokerProblem(.upstreamTimeout, privateDetail: "no progress and no head")
+        case is CancellationError: return BrokerProblem(.upstreamError, privateDetail: "the caller went away")
+        case let error as HTTPClientError:
+            switch error {
+            case .deadlineExceeded, .readTimeout, .writeTimeout, .connectTimeout, .tlsHandshakeTimeout,
+                .getConnectionFromPoolTimeout, .httpProxyHandshakeTimeout, .socksHandshakeTimeout:
+                return BrokerProblem(.upstreamTimeout, privateDetail: error.shortDescription)
+            default: return BrokerProblem(.upstreamError, privateDetail: error.shortDescription)
+            }
+        default: return BrokerProblem(.upstreamError, privateDetail: String(describing: type(of: error)))
+        }
+    }
+}

@@ -1,0 +1,30 @@
+package import HTTPTypes
+package import NIOCore
+
+/// Is an app's request to the relay, as it came on the wire.
+package struct RelayRequest: Sendable {
+    /// Is a request body.
+    package enum Body: Sendable {
+        case none
+        case buffered(ByteBuffer)
+        /// Read once, chunk by chunk, as fast as the upstream takes it; `length` where the request announced one.
+        case stream(RelayBodyStream, length: Int?)
+    }
+
+    package var method: HTTPRequest.Method
+    package var target: RelayTarget
+    package var headers: HTTPFields
+    package var body: Body
+    /// What goes upstream as `X-Request-Id`.
+    package var requestID: String
+
+    package init(
+        method: HTTPRequest.Method, target: RelayTarget, headers: HTTPFields, body: Body = .none, requestID: String
+    ) {
+        self.method = method
+        self.target = target
+        self.headers = headers
+        self.body = body
+        self.requestID = requestID
+    }
+}

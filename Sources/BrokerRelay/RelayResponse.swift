@@ -1,0 +1,23 @@
+package import HTTPTypes
+package import NIOCore
+
+/// Is an upstream's answer, ready for the app: what must not reach it is gone, `Coatcheck-Source` is in.
+package struct RelayResponse: Sendable {
+    /// Is a response body.
+    package enum Body: Sendable {
+        /// HEAD, 204, 304, or a body of no bytes.
+        case none
+        /// A small one, whole: head and body can leave in one write.
+        case buffered(ByteBuffer)
+        /// Iterate it to its end or its error before the request's handler returns; let it go early only together with
+        /// the connection.
+        case stream(RelayBody)
+    }
+
+    package let status: HTTPResponse.Status
+    /// Without framing fields: those are the server's to write.
+    package var headers: HTTPFields
+    /// What `Content-Length` should say: the body's length, or for HEAD what the upstream said; nil when unknown.
+    package let contentLength: Int?
+    package let body: Body
+}

@@ -1,0 +1,79 @@
+import Broker
+package import HTTPTypes
+package import NIOHTTP1
+
+/// Is which of an app's request fields go to the upstream (DESIGN section 3.2): an allow-list, the app's hop-by-hop
+/// fields taken out first, ours put in last, so that nothing the app sends can add to, shadow or erase them (SEC-75, 76).
+package enum RequestHeaderRules {
+    private static let passed: Set<String> = [
+        "accept", "accept-language", "accept-encoding", "content-type", "content-encoding", "range", "user-agent",
+        "idempotency-key", "traceparent", "tracestate",
+    ]
+
+    /// Names that no configuration can let through: credentials, framing, hop-by-hop, what proxies and upstreams trust,
+    /// and what would undo the allow-list.
+    private static let reserved: Set<String> = [
+        "authorization", "cookie", "cookie2", "host", "connection", "keep-alive", "te", "trailer", "transfer-encoding",
+        "upgrade", "http2-settings", "content-length", "expect", "via", "forwarded", "x-real-ip", "x-request-id",
+        "x-client-ip", "true-client-ip", "cf-connecting-ip", "client-ip", "x-original-url", "x-original-uri",
+        "x-rewrite-url", "x-http-method", "x-http-method-override", "x-method-override", "early-data",
+    ]
+    private static let reservedPrefixes = [
+        "proxy-", "x-forwarded-", "x-auth-", "x-authenticated-", "coatcheck-", "x-coatcheck-", "x-remote-", "remote-",
+        "sec-websocket-", "x-envoy-", "x-amzn-oidc-", "x-goog-iap-", "x-goog-authenticated-", "x-ms-client-principal",
+        "x-ms-token-",
+    ]
+
+    /// Checks a name of `request_headers` and returns it in lower case.
+    package static func extraName(_ text: String) throws(UpstreamFault) -> String {
+        let name = text.lowercased()
+        guard HTTPField.Name(name) != nil, !name.contains("_") else {
+            throw UpstreamFault("request_headers", "`\(text)` is not a field name (names with `_` are never sent)")
+        }
+        guard !reserved.contains(name), !reservedPrefixes.contains(where: name.hasPrefix) else {
+            throw UpstreamFault("request_headers", "`\(text)` is the relay's to set or to drop")
+        }
+        return name
+    }
+
+    /// Returns the fields to send upstream.
+    ///
+    /// - Parameters:
+    ///   - fields: what the app sent.
+    ///   - extra: further names that may pass, in lower case.
+    ///   - host: the upstream's authority.
+    ///   - requestID: our `X-Request-Id`.
+    ///   - credential: the field name and value that carry the token.
+    package static func headers(
+        from fields: HTTPFields, extra: Set<String>, host: String, requestID: String,
+        credential: (name: String, value: String)
+    ) -> HTTPHeaders {
+        var options = ConnectionOptions()
+        for field in fields where field.name == .connection { options.add(field.value) }
+        var list: [(String, String)] = []
+        list.reserveCapacity(12)
+        list.append(("Host", host))
+        for field in fields {
+            let name = field.name.canonicalName
+            guard passed.contains(name) || name.hasPrefix("if-") || extra.contains(name), !options.names(name),
+                !name.utf8.contains(0x5F)
+            else { continue }
+            list.append((field.name.rawName, field.value))
+        }
+        list.append((credential.name, credential.value))
+        list.append(("X-Request-Id", requestID))
+        return HTTPHeaders(list)
+    }
+
+    /// Says whether the app asks for another protocol on the connection (SEC-80).
+    package static func asksForUpgrade(_ fields: HTTPFields) -> Bool {
+        for field in fields {
+            switch field.name.canonicalName {
+            case "upgrade", "http2-settings": return true
+            case "connection" where field.value.lowercased().contains("upgrade"): return true
+            default: continue
+            }
+        }
+        return false
+    }
+}

@@ -1,0 +1,173 @@
+import BrokerRelay
+import HTTPTypes
+import NIOHTTP1
+import Testing
+
+@Suite("Header rules (SEC-75 to SEC-79)")
+struct HeaderRulesTests {
+    private static func fields(_ list: [(String, String)]) throws -> HTTPFields {
+        var fields = HTTPFields()
+        for (name, value) in list { fields.append(HTTPField(name: try #require(HTTPField.Name(name)), value: value)) }
+        return fields
+    }
+
+    private static func sent(_ list: [(String, String)], extra: Set<String> = []) throws -> [String: [String]] {
+        let headers = RequestHeaderRules.headers(
+            from: try fields(list), extra: extra, host: "api.example.com", requestID: "req-1",
+            credential: ("Authorization", "Bearer T"))
+        return Dictionary(grouping: headers.map { ($0.name.lowercased(), $0.value) }, by: \.0).mapValues { $0.map(\.1) }
+    }
+
+    private static let ours = ["host": ["api.example.com"], "authorization": ["Bearer T"], "x-request-id": ["req-1"]]
+
+    @Test("Nothing that an upstream could trust passes, in any spelling (SEC-75)")
+    func dropped() throws {
+        let sent = try Self.sent([
+            ("Cookie", "__Host-coatcheck=x"), ("Authorization", "Bearer mine"), ("AUTHORIZATION", "x"),
+            ("Proxy-Authorization", "x"), ("X-Forwarded-For", "1.2.3.4"), ("Forwarded", "for=x"), ("Via", "x"),
+            ("X-Real-IP", "x"), ("X-Auth-Subject", "root"), ("X_Auth_Subject", "root"), ("Accept_Language", "x"),
+            ("If_Match", "x"), ("if-none_match", "x"), ("X-Request-Id", "evil"), ("Host", "evil"), ("Origin", "x"),
+            ("Referer", "x"), ("TE", "trailers"), ("Trailer", "x"), ("Keep-Alive", "x"), ("Content-Length", "5"),
+            ("Transfer-Encoding", "chunked"), ("Expect", "100-continue"), ("X-HTTP-Method-Override", "DELETE"),
+            ("Sec-Fetch-Site", "x"), ("X-Coatcheck-Session", "x"), ("Priority", "u=1"), ("Date", "x"),
+        ])
+        #expect(sent == Self.ours)
+    }
+
+    @Test("What the contract lists passes, every value of it")
+    func passed() throws {
+        let sent = try Self.sent(
+            [
+                ("Accept", "a"), ("accept", "b"), ("Accept-Language", "de"), ("Accept-Encoding", "gzip"),
+                ("Content-Type", "text/plain"), ("Content-Encoding", "br"), ("If-None-Match", "\"x\""),
+                ("If-Modified-Since", "d"), ("Range", "bytes=0-1"), ("User-Agent", "app/1"), ("Idempotency-Key", "k"),
+                ("traceparent", "t"), ("tracestate", "s"), ("X-Api-Version", "3"), ("X-Other", "no"),
+            ], extra: ["x-api-version"])
+        #expect(sent["accept"] == ["a", "b"])
+        #expect(sent["x-api-version"] == ["3"])
+        #expect(sent["x-other"] == nil)
+        #expect(sent.count == Self.ours.count + 13)
+    }
+
+    @Test(
+        "Connection removes the app's fields and never ours (SEC-76)",
+        arguments: [
+            "Authorization", "authorization, Host, X-Request-Id", "close, Accept , ,\tUser-Agent\t",
+            "keep-alive, Accept",
+            ",,,", "", "Authorization;x", "ACCEPT",
+        ])
+    func connection(value: String) throws {
+        let sent = try Self.sent([("Connection", value), ("Accept", "a"), ("User-Agent", "app"), ("Range", "r")])
+        for (name, values) in Self.ours { #expect(sent[name] == values) }
+        let named = value.lowercased()
+        #expect((sent["accept"] == nil) == named.contains("accept"))
+        #expect((sent["user-agent"] == nil) == named.contains("user-agent"))
+        #expect(sent["range"] == ["r"])
+        #expect(sent["connection"] == nil)
+    }
+
+    @Test("An upgrade is recognised in all its forms (SEC-80)")
+    func upgrade() throws {
+        #expect(RequestHeaderRules.asksForUpgrade(try Self.fields([("Upgrade", "websocket")])))
+        #expect(RequestHeaderRules.asksForUpgrade(try Self.fields([("upgrade", "h2c")])))
+        #expect(RequestHeaderRules.asksForUpgrade(try Self.fields([("Connection", "keep-alive, UPGRADE")])))
+        #expect(RequestHeaderRules.asksForUpgrade(try Self.fields([("HTTP2-Settings", "AAA")])))
+        #expect(
+            !RequestHeaderRules.asksForUpgrade(try Self.fields([("Connection", "keep-alive"), ("Accept", "upgrade")])))
+    }
+
+    private static func answered(_ list: [(String, String)], token: String = "TOKEN") throws -> HTTPFields {
+        try ResponseHeaderRules.head(from: HTTPHeaders(list), token: token).fields
+    }
+
+    @Test("What would act for our origin does not reach the app (SEC-77)")
+    func responseDropped() throws {
+        let fields = try Self.answered([
+            ("Set-Cookie", "a=b"), ("set-cookie", "c=d"), ("Set-Cookie2", "x"), ("WWW-Authenticate", "Bearer"),
+            ("Clear-Site-Data", "*"), ("Strict-Transport-Security", "x"), ("Alt-Svc", "h3"), ("Server", "nginx"),
+            ("Access-Control-Allow-Origin", "*"), ("access-control-expose-headers", "x"), ("X-Auth-Subject", "root"),
+            ("X_Auth_Subject", "root"), ("Set_Cookie", "a=b"), ("Coatcheck-Source", "broker"),
+            ("coatcheck_source", "x"),
+            ("Connection", "close"), ("Keep-Alive", "timeout=5"), ("Proxy-Connection", "x"), ("Upgrade", "h2c"),
+            ("Trailer", "X"), ("TE", "x"), ("Proxy-Authenticate", "x"), ("X-Request-Id", "theirs"),
+            ("X-Accel-Redirect", "/secret"), ("X-Sendfile", "/etc/passwd"), ("Public-Key-Pins", "x"),
+            ("Content-Length", "3"),
+        ])
+        #expect(
+            fields.map { "\($0.name.canonicalName): \($0.value)" } == [
+                "cache-control: private, no-store", "coatcheck-source: upstream",
+            ])
+    }
+
+    @Test("The rest reaches the app, and the upstream's own cache policy stays (SEC-41)")
+    func responsePassed() throws {
+        let fields = try Self.answered([
+            ("Content-Type", "text/plain"), ("ETag", "\"x\""), ("Cache-Control", "max-age=5"), ("Vary", "Accept"),
+            ("X-Custom", "1"), ("X-Custom", "2"), ("Location", "https://elsewhere.example/"), ("Retry-After", "3"),
+            ("Content-Encoding", "gzip"), ("Date", "now"),
+        ])
+        #expect(fields[.cacheControl] == "max-age=5")
+        #expect(fields[values: try #require(HTTPField.Name("X-Custom"))] == ["1", "2"])
+        #expect(fields[.location] == "https://elsewhere.example/")
+        #expect(fields[.coatcheckSource] == "upstream")
+        #expect(fields.count == 11)
+    }
+
+    @Test("A Connection-named response field is gone, a policy among them is replaced (SEC-76)")
+    func responseConnection() throws {
+        let fields = try Self.answered([
+            ("X-Hop", "1"), ("Cache-Control", "public"),
+            ("Connection", "close, x-hop, Cache-Control, Coatcheck-Source"),
+        ])
+        #expect(fields.count == 2)
+        #expect(fields[.cacheControl] == "private, no-store")
+        #expect(fields[.coatcheckSource] == "upstream")
+    }
+
+    @Test("A Location that repeats the token is dropped (SEC-77)")
+    func tokenInLocation() throws {
+        let fields = try Self.answered([
+            ("Location", "https://x/?access_token=TOKEN"), ("Link", "<https://x/TOKEN>"), ("Content-Location", "/ok"),
+        ])
+        #expect(fields[.location] == nil)
+        #expect(fields.count == 3)
+    }
+
+    @Test(
+        "Control bytes in a value are no answer (SEC-78)",
+        arguments: ["a\rb", "a\nb", "a\u{0}b", "a\u{1}", "\u{7F}", "a\u{1B}[2J"])
+    func controlBytes(value: String) {
+        #expect(throws: ResponseHeaderRules.Fault.badValue) { try Self.answered([("X-A", value)]) }
+        #expect(throws: ResponseHeaderRules.Fault.badValue) { try Self.answered([("Set-Cookie", value)]) }
+        #expect(throws: ResponseHeaderRules.Fault.badValue) {
+            try ResponseHeaderRules.status(.custom(code: 299, reasonPhrase: value))
+        }
+    }
+
+    @Test("A name that is no token is no answer", arguments: ["", "a b", "a:b", "é", "a\r\nb"])
+    func badName(name: String) {
+        #expect(throws: ResponseHeaderRules.Fault.badName) { try Self.answered([(name, "x")]) }
+    }
+
+    @Test(
+        "Framing that two readers could see differently is no answer (SEC-79)",
+        arguments: [
+            [("Content-Length", "1"), ("Content-Length", "2")], [("Content-Length", "1"), ("Content-Length", "1")],
+            [("Content-Length", "+1")], [("Content-Length", "-1")], [("Content-Length", "0x1")],
+            [("Content-Length", "1, 1")],
+            [("Content-Length", " ")], [("Content-Length", "99999999999999999999")],
+            [("Transfer-Encoding", "gzip, chunked")],
+            [("Transfer-Encoding", "identity")], [("Transfer-Encoding", "chunked"), ("Transfer-Encoding", "chunked")],
+            [("Transfer-Encoding", "chunked"), ("Content-Length", "3")], [("Transfer-Encoding", "xchunked")],
+        ])
+    func framing(list: [(String, String)]) {
+        #expect(throws: ResponseHeaderRules.Fault.ambiguousFraming) { try Self.answered(list) }
+    }
+
+    @Test("A status that is not final is no answer (SEC-80)", arguments: [100, 101, 103, 199, 600, 999])
+    func badStatus(code: Int) {
+        #expect(throws: ResponseHeaderRules.Fault.badStatus) {
+            try ResponseHeaderRules.status(HTTPResponseStatus(statusCode: code, reasonPhrase: "x"))
+        }
+    }
+}

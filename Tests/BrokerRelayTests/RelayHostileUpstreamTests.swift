@@ -1,0 +1,178 @@
+import Broker
+import BrokerRelay
+import HTTPTypes
+import NIOCore
+import Testing
+
+@Suite("Hostile and broken upstreams (SEC-78, SEC-79, SEC-81)")
+struct RelayHostileUpstreamTests {
+    @Test(
+        "An answer that two readers could see differently is 502, and its connection is not used again",
+        arguments: [
+            "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nHTTP/1.1 200 OK\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nabc",
+            "HTTP/1.1 200 OK\r\nContent-Length: +2\r\n\r\nab",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: identity\r\n\r\nabc",
+            "HTTP/1.1 200 OK\r\nX-A: a\u{1}b\r\nContent-Length: 0\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nX-A: a\u{0}b\r\nContent-Length: 0\r\n\r\n", "HTTP/1.1 200 OK\r\nX-A: a\r b\r\n\r\n",
+            "HTTP/1.1 200 OK\r\n X-Folded: a\r\n\r\n", "HTTP/1.1 200 OK\r\nX A: b\r\n\r\n",
+            "HTTP/1.1 999 X\r\nContent-Length: 0\r\n\r\n",
+            "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\nraw",
+            "HTTP/9.9 200 OK\r\n\r\n", "garbage\r\n\r\n", "\r\n\r\n\r\n", "HTTP/1.1 20 OK\r\n\r\n", "",
+        ])
+    func smuggling(bytes: String) async throws {
+        try await ScriptedUpstream.run({ connection in
+            guard let request = try await connection.request() else { return }
+            if request.target == "/ok" { return try await connection.answer(fields: ["Connection: close"]) }
+            try await connection.write(bytes)
+        }) { upstream in
+            try await RelayFixture.run(at: upstream.url, timeout: .seconds(3)) { (fixture) async throws in
+                let problem = try await fixture.problem(.post, "/x")
+                #expect(problem.code == .upstreamError)
+                #expect(try await fixture.call(.get, "/ok").body.text() == "ok")
+            }
+            #expect(upstream.opened == 2)
+        }
+    }
+
+    @Test("A reason phrase of a code that HTTP does not know is not repeated (SEC-78)")
+    func reasonPhrase() async throws {
+        try await ScriptedUpstream.run({ connection in
+            while try await connection.request() != nil { try await connection.answer("299 a\u{1}b") }
+        }) { upstream in
+            try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
+                #expect(try await fixture.call(.get, "/x").status.reasonPhrase == "")
+            }
+        }
+    }
+
+    @Test("A second answer that nobody asked for is nobody's")
+    func unsolicited() async throws {
+        try await ScriptedUpstream.run({ connection in
+            while let request = try await connection.request() {
+                let answer = "HTTP/1.1 200 OK\r\nContent-Length: \(request.target.utf8.count)\r\n\r\n\(request.target)"
+                try await connection.write(answer + "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil")
+            }
+        }) { upstream in
+            try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
+                for path in ["/one", "/two", "/three"] {
+                    #expect(try await fixture.call(.get, path).body.text() == path)
+                }
+            }
+        }
+    }
+
+    @Test("No head in time is 504")
+    func slowHead() async throws {
+        try await ScriptedUpstream.run({ connection in
+            _ = try await connection.request()
+            try await connection.waitForClose()
+        }) { upstream in
+            try await RelayFixture.run(at: upstream.url, timeout: .milliseconds(300)) { (fixture) async throws in
+                #expect(try await fixture.problem(.get, "/x").code == .upstreamTimeout)
+                let source = ChunkSource(chunk: ByteBuffer(repeating: 0x61, count: 50_000), count: 2)
+                let body = RelayRequest.Body.stream(RelayBodyStream(source), length: nil)
+                #expect(try await fixture.problem(.post, "/x", body: body).code == .upstreamTimeout)
+            }
+            #expect(try await eventually { upstream.closed == 2 })
+        }
+    }
+
+    @Test("An upload that makes progress is not cut by the head's deadline")
+    func slowUpload() async throws {
+        try await ScriptedUpstream.run(answeringOK) { upstream in
+            try await RelayFixture.run(at: upstream.url, timeout: .milliseconds(400)) { (fixture) async throws in
+                let slow = AsyncStream<ByteBuffer>(unfolding: {
+                    try? await Task.sleep(for: .milliseconds(150))
+                    return slowChunks.next()
+                })
+                let response = try await fixture.call(
+                    .post, "/x", body: .stream(RelayBodyStream(slow), length: nil))
+                #expect(response.status == .ok)
+            }
+            #expect(upstream.received.first?.bodySize == 8)
+        }
+    }
+
+    @Test("An upstream that breaks off within a small body is 502, within a long one an error of the stream")
+    func brokenOff() async throws {
+        try await ScriptedUpstream.run({ connection in
+            guard let request = try await connection.request() else { return }
+            let length = request.target == "/small" ? 10 : 1_000_000
+            try await connection.write("HTTP/1.1 200 OK\r\nContent-Length: \(length)\r\n\r\nabc")
+        }) { upstream in
+            try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
+                #expect(try await fixture.problem(.get, "/small").code == .upstreamError)
+                let response = try await fixture.call(.get, "/large")
+                await #expect(throws: (any Error).self) { try await response.body.text() }
+            }
+        }
+    }
+
+    @Test("A body that says nothing for the read timeout is cut")
+    func silentBody() async throws {
+        try await ScriptedUpstream.run({ connection in
+            _ = try await connection.request()
+            try await connection.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n")
+            try await connection.waitForClose()
+        }) { upstream in
+            try await RelayFixture.run(at: upstream.url, readTimeout: .milliseconds(300)) { (fixture) async throws in
+                let response = try await fixture.call(.get, "/x")
+                await #expect(throws: (any Error).self) { try await response.body.text() }
+            }
+            #expect(try await eventually { upstream.closed == 1 })
+        }
+    }
+
+    @Test("A connection that was closed while it lay in the pool costs an idempotent call nothing")
+    func stalePooled() async throws {
+        try await ScriptedUpstream.run({ connection in
+            if try await connection.request() != nil { try await connection.answer() }
+            // The next request meets a closed connection, or its end.
+            _ = try await connection.head()
+        }) { upstream in
+            try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
+                for _ in 0..<5 { #expect(try await fixture.call(.get, "/x").status == .ok) }
+            }
+        }
+    }
+
+    @Test("A full upstream refuses the next call and keeps its count")
+    func places() async throws {
+        try await ScriptedUpstream.run({ connection in
+            while try await connection.request() != nil {
+                try await connection.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n")
+                try await connection.waitForClose()
+            }
+        }) { upstream in
+            try await RelayFixture.run(at: upstream.url, maximumConcurrent: 1) { (fixture) async throws in
+                let name = UpstreamName(unchecked: "api")
+                try await withThrowingTaskGroup(of: Void.self) { (group) async throws in
+                    group.addTask {
+                        let response = try await fixture.call(.get, "/x")
+                        _ = try? await response.body.text()
+                    }
+                    #expect(try await eventually { fixture.relay.underWay(name) == 1 && upstream.received.count == 1 })
+                    #expect(try await fixture.problem(.get, "/x").code == .upstreamError)
+                    #expect(fixture.relay.underWay(name) == 1)
+                    group.cancelAll()
+                }
+                #expect(try await eventually { fixture.relay.underWay(name) == 0 })
+            }
+            #expect(upstream.received.count == 1)
+        }
+    }
+}
+
+/// Counts eight one-byte chunks out.
+private let slowChunks = SlowChunks()
+
+private final class SlowChunks: Sendable {
+    private let counter = ChunkSource.Counter()
+    func next() -> ByteBuffer? {
+        guard counter.count < 8 else { return nil }
+        counter.increment()
+        return ByteBuffer(string: "x")
+    }
+}

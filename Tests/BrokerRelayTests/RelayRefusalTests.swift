@@ -1,0 +1,149 @@
+import AsyncHTTPClient
+import Broker
+import HTTPTypes
+import NIOCore
+import Testing
+
+@testable import BrokerRelay
+
+@Suite("What the relay refuses")
+struct RelayRefusalTests {
+    @Test("An unknown upstream is 404, whatever its name", arguments: ["other", "", "API", "api%2f", "..", "api;x"])
+    func unknown(name: String) async throws {
+        try await RelayFixture.run(at: "http://127.0.0.1:9") { (fixture) async throws in
+            var request = try fixture.request(.get, "/x")
+            request.target = RelayTarget(upstream: name, path: "/x")
+            await #expect {
+                _ = try await fixture.relay.call(
+                    request, session: fixture.session,
+                    token: { (_) throws(BrokerProblem) in fixture.tokens.give(false) })
+            } throws: {
+                ($0 as? BrokerProblem)?.code == .upstreamNotFound
+            }
+            #expect(fixture.tokens.given == 0)
+        }
+    }
+
+    @Test("Another provider's session, and another client's, is refused before its token is asked for (SEC-72)")
+    func wrongSession() async throws {
+        try await RelayFixture.run(at: "http://127.0.0.1:9", clients: ["ios"]) { (fixture) async throws in
+            for (provider, client) in [("apple", "ios"), ("google", "android"), ("Google", "ios")] {
+                var other = fixture
+                other.session = RelaySession(
+                    provider: ProviderName(unchecked: provider), client: ClientName(unchecked: client))
+                #expect(try await other.problem(.get, "/x").code == .upstreamNotAllowed)
+            }
+            #expect(fixture.tokens.given == 0)
+        }
+    }
+
+    @Test("A credential of the other kind is never sent (SEC-72)")
+    func wrongCredential() async throws {
+        try await ScriptedUpstream.run(answeringOK) { upstream in
+            try await RelayFixture.run(at: upstream.url, credential: .zephrCookie) { (fixture) async throws in
+                #expect(try await fixture.problem(.get, "/x").code == .upstreamNotAllowed)
+            }
+            #expect(upstream.received.isEmpty)
+        }
+    }
+
+    @Test("CONNECT and TRACE are 405, an upgrade is 400 (SEC-80)")
+    func methods() async throws {
+        try await RelayFixture.run(at: "http://127.0.0.1:9") { (fixture) async throws in
+            #expect(try await fixture.problem(.connect, "/x").code == .methodNotAllowed)
+            #expect(try await fixture.problem(.trace, "/x").code == .methodNotAllowed)
+            #expect(try await fixture.problem(.get, "/x", headers: [.upgrade: "h2c"]).code == .invalidRequest)
+            #expect(try await fixture.problem(.get, "/x", headers: [.connection: "Upgrade"]).code == .invalidRequest)
+        }
+    }
+
+    @Test("Not one path trick reaches an upstream whose list does not name it (SEC-73)")
+    func tricks() async throws {
+        try await ScriptedUpstream.run(answeringOK) { upstream in
+            try await RelayFixture.run(at: upstream.url, allow: ["GET /open/**"]) { (fixture) async throws in
+                for (trick, _) in CanonicalPathTests.tricks where !trick.contains("?") {
+                    for path in ["/open" + trick, "/open" + trick + "/secret", "/open/x" + trick] {
+                        _ = try? await fixture.call(.get, path)
+                    }
+                    _ = try? await fixture.call(.get, "/secret" + trick)
+                }
+                #expect(try await fixture.call(.get, "/open/x").status == .ok)
+            }
+            for request in upstream.received {
+                #expect(request.target.hasPrefix("/open/"))
+                #expect(!request.target.contains("..") && !request.target.contains("%2"))
+            }
+        }
+    }
+
+    @Test(
+        "A token whose bytes could end the field is not sent (SEC-78)",
+        arguments: ["a\r\nX: y", "a b", "a\u{0}", "", "é", "a,b"])
+    func badToken(text: String) async throws {
+        try await ScriptedUpstream.run(answeringOK) { upstream in
+            try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
+                let request = try fixture.request(.get, "/x")
+                await #expect {
+                    _ = try await fixture.relay.call(
+                        request, session: fixture.session,
+                        token: { (_) throws(BrokerProblem) in RelayToken(secret: Secret(text)) })
+                } throws: { error in
+                    guard let problem = error as? BrokerProblem else { return false }
+                    return problem.code == .upstreamError && (text.isEmpty || !"\(problem)".contains(text))
+                }
+            }
+            #expect(upstream.received.isEmpty)
+        }
+    }
+
+    @Test("A body beyond the limit is 413, announced or not (SEC-81)")
+    func tooLarge() async throws {
+        try await ScriptedUpstream.run(answeringOK) { upstream in
+            try await RelayFixture.run(at: upstream.url, maximumBody: 200_000) { (fixture) async throws in
+                let chunk = ByteBuffer(repeating: 0x61, count: 10_000)
+                let source = ChunkSource(chunk: chunk, count: 100)
+                let announced = RelayRequest.Body.stream(RelayBodyStream(source), length: 1_000_000)
+                #expect(try await fixture.problem(.post, "/x", body: announced).code == .tooLarge)
+                #expect(source.asked.count == 0)
+                let open = RelayRequest.Body.stream(RelayBodyStream(source), length: nil)
+                #expect(try await fixture.problem(.post, "/x", body: open).code == .tooLarge)
+                #expect(source.asked.count <= 21)
+                let lying = RelayRequest.Body.stream(RelayBodyStream(source), length: 5000)
+                #expect(try await fixture.problem(.post, "/x", body: lying).code == .tooLarge)
+                let whole = RelayRequest.Body.buffered(ByteBuffer(repeating: 0x61, count: 200_001))
+                #expect(try await fixture.problem(.post, "/x", body: whole).code == .tooLarge)
+            }
+            #expect(upstream.received.isEmpty)
+        }
+    }
+
+    @Test("A connection that ends at a private address carries no request, and the answer comes at once (SEC-74)")
+    func privateAddress() async throws {
+        try await ScriptedUpstream.run(answeringOK) { upstream in
+            let client = RelayClient(RelayOutbound(), policy: .publicOnly)
+            for _ in 0..<5 {
+                let before = ContinuousClock.now
+                do throws(BrokerProblem) {
+                    _ = try await client.execute(
+                        HTTPClientRequest(url: upstream.url), isIdempotent: true, within: .seconds(10))
+                    Issue.record("must be refused")
+                } catch {
+                    #expect(error.code == .upstreamError)
+                    #expect(error.privateDetail == "the upstream's address is not public")
+                }
+                #expect(ContinuousClock.now - before < .seconds(4))
+            }
+            await client.shutdown()
+            #expect(upstream.received.isEmpty)
+        }
+    }
+
+    @Test("An upstream that is down is 502 at once")
+    func down() async throws {
+        try await RelayFixture.run(at: "http://127.0.0.1:1") { (fixture) async throws in
+            let before = ContinuousClock.now
+            #expect(try await fixture.problem(.get, "/x").code == .upstreamError)
+            #expect(ContinuousClock.now - before < .seconds(4))
+        }
+    }
+}

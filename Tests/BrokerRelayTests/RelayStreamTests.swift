@@ -1,0 +1,190 @@
+import Broker
+import BrokerRelay
+import FoundationEssentials
+import HTTPTypes
+import NIOCore
+import Synchronization
+import Testing
+
+@Suite("Streaming (SEC-81)", .serialized)
+struct RelayStreamTests {
+    /// Returns this process's resident memory in bytes.
+    private static func resident() throws -> Int {
+        let data = try #require(FileManager.default.contents(atPath: "/proc/self/statm"))
+        let pages = String(decoding: data, as: UTF8.self).split(separator: " ").dropFirst().first.flatMap { Int($0) }
+        return try #require(pages) * 4096
+    }
+
+    private static let chunk = ByteBuffer(repeating: 0x61, count: 65_536)
+    private static let count = 1600
+
+    /// Sends the whole 100 MiB for every request, and says how many chunks left.
+    @Sendable private static func sending(_ written: ChunkSource.Counter, _ connection: ScriptedConnection) async throws
+    {
+        while try await connection.request() != nil {
+            try await connection.write("HTTP/1.1 200 OK\r\nContent-Length: \(65_536 * count)\r\n\r\n")
+            for _ in 0..<count {
+                try await connection.write(chunk)
+                written.increment()
+            }
+        }
+    }
+
+    /// Pipes 100 MiB from one upstream's answer into another's request, through the relay both ways.
+    private static func pipe(
+        into sink: @escaping @Sendable (ScriptedConnection) async throws -> Void, timeout: Duration,
+        _ check: (_ fixture: RelayFixture, _ body: RelayBody, _ written: ChunkSource.Counter) async throws -> Void
+    ) async throws {
+        let written = ChunkSource.Counter()
+        try await ScriptedUpstream.run({ try await sending(written, $0) }) { source in
+            try await ScriptedUpstream.run(sink) { sink in
+                try await RelayFixture.run(at: source.url) { down in
+                    try await RelayFixture.run(at: sink.url, timeout: timeout) { up in
+                        let response = try await down.call(.get, "/x")
+                        guard case .stream(let body) = response.body else { throw Unexpected(status: 0) }
+                        try await check(up, body, written)
+                    }
+                }
+            }
+        }
+    }
+
+    @Test("100 MiB down and up again stay flat in memory", arguments: [65_536 * count, nil])
+    func flat(length: Int?) async throws {
+        let before = try Self.resident()
+        try await Self.pipe(into: answeringSize, timeout: .seconds(10)) { fixture, body, _ in
+            let response = try await fixture.call(.put, "/x", body: .stream(RelayBodyStream(body), length: length))
+            #expect(try await response.body.text() == "\(65_536 * Self.count)")
+        }
+        #expect(try Self.resident() - before < 32 << 20)
+    }
+
+    @Test("An upstream that does not read holds the app up")
+    func backPressureUp() async throws {
+        try await Self.pipe(
+            into: { connection in
+                _ = try await connection.head()
+                try await Task.sleep(for: .seconds(60))
+            }, timeout: .milliseconds(500)
+        ) { fixture, body, written in
+            let request = RelayRequest.Body.stream(RelayBodyStream(body), length: nil)
+            let problem = try await fixture.problem(.post, "/x", body: request)
+            #expect(problem.code == .upstreamTimeout)
+            // Kernels hold up to some 50 MiB between two sockets; the rest must wait.
+            #expect(written.count < Self.count * 3 / 4)
+        }
+    }
+
+    @Test("A reader that stops holds the upstream up")
+    func backPressure() async throws {
+        let written = ChunkSource.Counter()
+        try await ScriptedUpstream.run({ try await Self.sending(written, $0) }) { upstream in
+            try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
+                let response = try await fixture.call(.get, "/x")
+                guard case .stream(let body) = response.body else { throw Unexpected(status: 0) }
+                var iterator = body.makeAsyncIterator()
+                _ = try await iterator.next()
+                var last = -1
+                // Wait until the sockets between are full and nothing moves any more.
+                #expect(
+                    try await eventually {
+                        try await Task.sleep(for: .milliseconds(100))
+                        defer { last = written.count }
+                        return last == written.count
+                    })
+                #expect(written.count < Self.count * 3 / 4)
+                while try await iterator.next() != nil {}
+                #expect(try await eventually { written.count == Self.count })
+            }
+        }
+    }
+
+    @Test("A caller that goes away closes the upstream's connection, before the head and within the body")
+    func cancellation() async throws {
+        try await ScriptedUpstream.run({ connection in
+            guard let request = try await connection.request() else { return }
+            if request.target == "/body" {
+                try await connection.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n")
+            }
+            try await connection.waitForClose()
+        }) { upstream in
+            try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
+                for (index, path) in ["/head", "/body"].enumerated() {
+                    await withTaskGroup(of: Void.self) { group in
+                        group.addTask {
+                            let response = try? await fixture.call(.get, path)
+                            _ = try? await response?.body.text()
+                        }
+                        #expect((try? await eventually { upstream.received.count == index + 1 }) == true)
+                        group.cancelAll()
+                    }
+                    #expect(try await eventually { upstream.closed == index + 1 })
+                }
+                #expect(fixture.relay.underWay(UpstreamName(unchecked: "api")) == 0)
+            }
+        }
+    }
+
+    @Test("An answer before the request's end reaches the app, and nobody reads the app's body any more after it")
+    func earlyAnswer() async throws {
+        try await ScriptedUpstream.run({ connection in
+            _ = try await connection.head()
+            try await connection.answer("413 Content Too Large", fields: ["Connection: close"], body: "too large")
+        }) { upstream in
+            try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
+                for _ in 0..<20 {
+                    let source = WatchedBody()
+                    let body = RelayRequest.Body.stream(RelayBodyStream(source), length: nil)
+                    do {
+                        let response = try await fixture.call(.post, "/x", body: body)
+                        #expect(response.status.code == 413)
+                        _ = try? await response.body.text()
+                    } catch {
+                        // The connection's end overtook the answer: a 502, and the rule below holds all the same.
+                        #expect((error as? BrokerProblem)?.code == .upstreamError)
+                    }
+                    #expect(!source.state.isReading)
+                    let asked = source.state.asked
+                    try await Task.sleep(for: .milliseconds(20))
+                    #expect(source.state.asked == asked)
+                }
+            }
+        }
+    }
+}
+
+/// Answers with the size of the body that came.
+@Sendable private func answeringSize(_ connection: ScriptedConnection) async throws {
+    while let request = try await connection.request() { try await connection.answer(body: "\(request.bodySize)") }
+}
+
+/// Is an endless slow body that knows whether it is being read.
+private struct WatchedBody: AsyncSequence, Sendable {
+    final class State: Sendable {
+        private let value = Mutex<(isReading: Bool, asked: Int)>((false, 0))
+        var isReading: Bool { value.withLock(\.isReading) }
+        var asked: Int { value.withLock(\.asked) }
+        func begin() {
+            value.withLock {
+                precondition(!$0.isReading, "two readers")
+                $0.isReading = true
+                $0.asked += 1
+            }
+        }
+        func end() { value.withLock { $0.isReading = false } }
+    }
+
+    let state = State()
+
+    struct AsyncIterator: AsyncIteratorProtocol {
+        let state: State
+        mutating func next() async throws -> ByteBuffer? {
+            state.begin()
+            defer { state.end() }
+            try await Task.sleep(for: .milliseconds(3))
+            return ByteBuffer(repeating: 0x61, count: 1000)
+        }
+    }
+
+    func makeAsyncIterator() -> AsyncIterator { AsyncIterator(state: state) }
+}

@@ -1,0 +1,142 @@
+import Broker
+import BrokerRelay
+import HTTPTypes
+import NIOCore
+import Synchronization
+import Testing
+
+/// Answers every request with 200 and `ok`.
+@Sendable func answeringOK(_ connection: ScriptedConnection) async throws {
+    while try await connection.request() != nil { try await connection.answer() }
+}
+
+/// Gives tokens out and counts the forced ones.
+final class TokenGiver: Sendable {
+    private let state = Mutex<(given: Int, forced: Int)>((0, 0))
+    let name: String
+
+    init(_ name: String = "token") { self.name = name }
+
+    var given: Int { state.withLock(\.given) }
+    var forced: Int { state.withLock(\.forced) }
+
+    func give(_ force: Bool) -> RelayToken {
+        let forced = state.withLock { state in
+            state.given += 1
+            if force { state.forced += 1 }
+            return state.forced
+        }
+        return RelayToken(secret: Secret("\(name)-\(forced)"))
+    }
+}
+
+/// Is a relay with one upstream, `api`, and how to call it.
+struct RelayFixture {
+    let relay: Relay
+    var session = RelaySession(provider: ProviderName(unchecked: "google"), client: ClientName(unchecked: "ios"))
+    let tokens = TokenGiver()
+
+    static func run(
+        at url: String, allow: [String] = ["ANY /**"], clients: [String]? = nil,
+        credential: TokenSet.Credential = .bearer, requestHeaders: [String] = [], timeout: Duration = .seconds(10),
+        readTimeout: Duration = .seconds(10), isInternal: Bool = false, maximumConcurrent: Int = 1024,
+        maximumBody: Int = 1 << 30, _ body: (RelayFixture) async throws -> Void
+    ) async throws {
+        let settings = try UpstreamSettings(
+            name: UpstreamName(unchecked: "api"), baseURL: url, provider: ProviderName(unchecked: "google"),
+            clients: clients?.map(ClientName.init(unchecked:)), allow: allow, credential: credential,
+            requestHeaders: requestHeaders, timeout: timeout, isInternal: isInternal,
+            maximumConcurrent: maximumConcurrent)
+        let relay = Relay(
+            upstreams: [settings], outbound: RelayOutbound(readTimeout: readTimeout), maximumBody: maximumBody)
+        do { try await body(RelayFixture(relay: relay)) } catch {
+            await relay.shutdown()
+            throw error
+        }
+        await relay.shutdown()
+    }
+
+    /// Makes a request for a raw target behind `/v1/relay/api`.
+    func request(
+        _ method: HTTPRequest.Method = .get, _ target: String, headers: HTTPFields = [:],
+        body: RelayRequest.Body = .none
+    ) throws -> RelayRequest {
+        RelayRequest(
+            method: method, target: try #require(RelayTarget("/v1/relay/api" + target)), headers: headers, body: body,
+            requestID: "req-1")
+    }
+
+    func call(
+        _ method: HTTPRequest.Method = .get, _ target: String, headers: HTTPFields = [:],
+        body: RelayRequest.Body = .none
+    ) async throws -> RelayResponse {
+        let tokens = tokens
+        return try await relay.call(
+            try request(method, target, headers: headers, body: body), session: session,
+            token: { (force) throws(BrokerProblem) in tokens.give(force) })
+    }
+
+    /// Calls and expects a problem.
+    func problem(
+        _ method: HTTPRequest.Method = .get, _ target: String, headers: HTTPFields = [:],
+        body: RelayRequest.Body = .none
+    ) async throws -> BrokerProblem {
+        do {
+            let response = try await call(method, target, headers: headers, body: body)
+            throw Unexpected(status: response.status.code)
+        } catch let problem as BrokerProblem {
+            return problem
+        }
+    }
+}
+
+struct Unexpected: Error { let status: Int }
+
+extension RelayResponse.Body {
+    /// Reads it whole.
+    func text() async throws -> String {
+        switch self {
+        case .none: return ""
+        case .buffered(let buffer): return String(buffer: buffer)
+        case .stream(let stream):
+            var whole = ByteBuffer()
+            for try await var chunk in stream { whole.writeBuffer(&chunk) }
+            return String(buffer: whole)
+        }
+    }
+}
+
+/// Is a body of a number of equal chunks, made as they are asked for.
+struct ChunkSource: AsyncSequence, Sendable {
+    let chunk: ByteBuffer
+    let count: Int
+    let asked = Counter()
+
+    final class Counter: Sendable {
+        private let value = Mutex(0)
+        var count: Int { value.withLock { $0 } }
+        func increment() { value.withLock { $0 += 1 } }
+    }
+
+    struct AsyncIterator: AsyncIteratorProtocol {
+        let source: ChunkSource
+        var left: Int
+        mutating func next() async throws -> ByteBuffer? {
+            guard left > 0 else { return nil }
+            left -= 1
+            source.asked.increment()
+            return source.chunk
+        }
+    }
+
+    func makeAsyncIterator() -> AsyncIterator { AsyncIterator(source: self, left: count) }
+}
+
+/// Polls until something is so; gives up after ten seconds.
+func eventually(_ what: () async throws -> Bool) async throws -> Bool {
+    for _ in 0..<1000 {
+        if try await what() { return true }
+        try await Task.sleep(for: .milliseconds(10))
+    }
+    return false
+}

@@ -1,0 +1,184 @@
+import NIOCore
+import NIOPosix
+import Synchronization
+
+/// Is a server of raw bytes: it records what reaches it and writes what a script says, so that tests assert on the wire.
+final class ScriptedUpstream: Sendable {
+    /// Is one request as its bytes came.
+    struct Received: Sendable {
+        /// From the request line to the empty line, without it.
+        var head: String
+        var body: ByteBuffer
+        /// How many bytes of body came, which may be more than were kept.
+        var bodySize: Int
+
+        var lines: [String] { head.split(separator: "\r\n").map(String.init) }
+        var requestLine: String { lines.first ?? "" }
+        /// The request target.
+        var target: String { String(requestLine.split(separator: " ").dropFirst().first ?? "") }
+
+        /// The values of a field, by its name in any case.
+        func values(_ name: String) -> [String] {
+            lines.dropFirst().compactMap { line in
+                guard let colon = line.firstIndex(of: ":"), line[..<colon].lowercased() == name.lowercased() else {
+                    return nil
+                }
+                return String(line[line.index(after: colon)...].drop { $0 == " " })
+            }
+        }
+
+        /// The names of all fields, in lower case, sorted.
+        var names: [String] {
+            lines.dropFirst().compactMap { $0.split(separator: ":").first?.lowercased() }.sorted()
+        }
+    }
+
+    let port: Int
+    private let log = Mutex<[Received]>([])
+    private let closings = Mutex<(closed: Int, opened: Int)>((0, 0))
+
+    private init(port: Int) { self.port = port }
+
+    /// What came so far.
+    var received: [Received] { log.withLock { $0 } }
+    var opened: Int { closings.withLock(\.opened) }
+    var closed: Int { closings.withLock(\.closed) }
+    var url: String { "http://127.0.0.1:\(port)" }
+
+    /// Runs `body` against an upstream whose every connection is served by `script`.
+    static func run(
+        _ script: @escaping @Sendable (ScriptedConnection) async throws -> Void,
+        _ body: (ScriptedUpstream) async throws -> Void
+    ) async throws {
+        let server = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
+            .bind(host: "127.0.0.1", port: 0) { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try NIOAsyncChannel<ByteBuffer, ByteBuffer>(wrappingChannelSynchronously: channel)
+                }
+            }
+        let upstream = ScriptedUpstream(port: server.channel.localAddress?.port ?? 0)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask {
+                try await server.executeThenClose { connections in
+                    await withDiscardingTaskGroup { group in
+                        do {
+                            for try await connection in connections {
+                                group.addTask { await upstream.serve(connection, script) }
+                            }
+                        } catch {}
+                        group.cancelAll()
+                    }
+                }
+            }
+            do { try await body(upstream) } catch {
+                group.cancelAll()
+                throw error
+            }
+            group.cancelAll()
+        }
+    }
+
+    private func serve(
+        _ channel: NIOAsyncChannel<ByteBuffer, ByteBuffer>,
+        _ script: @Sendable (ScriptedConnection) async throws -> Void
+    ) async {
+        closings.withLock { $0.opened += 1 }
+        try? await channel.executeThenClose { inbound, outbound in
+            let connection = ScriptedConnection(self, inbound.makeAsyncIterator(), outbound)
+            do { try await script(connection) } catch {}
+        }
+        closings.withLock { $0.closed += 1 }
+    }
+
+    func record(_ request: Received) { log.withLock { $0.append(request) } }
+}
+
+/// Is one connection to a scripted upstream.
+final class ScriptedConnection {
+    private let upstream: ScriptedUpstream
+    private var inbound: NIOAsyncChannelInboundStream<ByteBuffer>.AsyncIterator
+    private let outbound: NIOAsyncChannelOutboundWriter<ByteBuffer>
+    private var pending = ByteBuffer()
+
+    init(
+        _ upstream: ScriptedUpstream, _ inbound: NIOAsyncChannelInboundStream<ByteBuffer>.AsyncIterator,
+        _ outbound: NIOAsyncChannelOutboundWriter<ByteBuffer>
+    ) {
+        self.upstream = upstream
+        self.inbound = inbound
+        self.outbound = outbound
+    }
+
+    /// Reads one request and its body; nil when the peer has closed.
+    func request() async throws -> ScriptedUpstream.Received? {
+        guard var request = try await head() else { return nil }
+        if let length = request.values("content-length").first.flatMap(Int.init) {
+            while request.bodySize < length {
+                if pending.readableBytes == 0 { guard try await fill() else { return nil } }
+                take(min(pending.readableBytes, length - request.bodySize), into: &request)
+            }
+        } else if request.values("transfer-encoding") == ["chunked"] {
+            while true {
+                guard let size = try await line().flatMap({ Int($0, radix: 16) }) else { return nil }
+                if size == 0 { break }
+                var left = size
+                while left > 0 {
+                    if pending.readableBytes == 0 { guard try await fill() else { return nil } }
+                    let part = min(left, pending.readableBytes)
+                    take(part, into: &request)
+                    left -= part
+                }
+                _ = try await line()
+            }
+            _ = try await line()
+        }
+        upstream.record(request)
+        return request
+    }
+
+    /// Reads one request's head only.
+    func head() async throws -> ScriptedUpstream.Received? {
+        var lines: [String] = []
+        while let line = try await line() {
+            if line.isEmpty { return .init(head: lines.joined(separator: "\r\n"), body: ByteBuffer(), bodySize: 0) }
+            lines.append(line)
+        }
+        return nil
+    }
+
+    func write(_ text: String) async throws { try await outbound.write(ByteBuffer(string: text)) }
+    func write(_ buffer: ByteBuffer) async throws { try await outbound.write(buffer) }
+
+    /// Answers with a body of known length.
+    func answer(_ status: String = "200 OK", fields: [String] = [], body: String = "ok") async throws {
+        let lines = ["HTTP/1.1 \(status)", "Content-Length: \(body.utf8.count)"] + fields
+        try await write(lines.joined(separator: "\r\n") + "\r\n\r\n" + body)
+    }
+
+    /// Waits until the peer closes.
+    func waitForClose() async throws { while try await fill() { pending.clear() } }
+
+    private func take(_ count: Int, into request: inout ScriptedUpstream.Received) {
+        guard var slice = pending.readSlice(length: count) else { return }
+        request.bodySize += count
+        if request.body.readableBytes < 1 << 17 { request.body.writeBuffer(&slice) }
+        pending.discardReadBytes()
+    }
+
+    private func fill() async throws -> Bool {
+        guard var chunk = try await inbound.next() else { return false }
+        pending.writeBuffer(&chunk)
+        return true
+    }
+
+    private func line() async throws -> String? {
+        while true {
+            if let end = pending.readableBytesView.firstIndex(of: 0x0A) {
+                let length = end - pending.readerIndex + 1
+                return pending.readString(length: length).map { String($0.dropLast()) }
+            }
+            guard try await fill() else { return nil }
+        }
+    }
+}

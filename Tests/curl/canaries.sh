@@ -45,7 +45,7 @@ forward "$CALLBACK"
 post /v1/registrations "{\"provider\":\"zephr\",\"client\":\"ios\",\"state_key\":$(json_text "$(json .state_key)"),\"attributes\":{\"first-name\":\"Ana\"}}"
 remember session-token "$(cookie coatcheck)"
 device failing
-for broken in html-200 crlf-token invalid-sig drop-after status; do
+for broken in html-200 crlf-token invalid-sig-es256 drop-after status; do
     start_login oidc ios
     browser "$AUTHORIZATION_URL" ana
     remember code "$(url_value code "$CALLBACK")"

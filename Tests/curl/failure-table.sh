@@ -109,7 +109,7 @@ for name in userinfo-invalid-sub userinfo-missing-sub userinfo-not-object; do
 done
 begin oidc
 fault oidc '{"fault":"userinfo-invalid-sub","times":1}'
-fault oidc '{"fault":"invalid-sig","endpoint":"token","times":1}'
+fault oidc '{"fault":"invalid-sig-es256","endpoint":"token","times":1}'
 revoked=$(calls oidc/revoke)
 forward "$CALLBACK"
 expect_problem 502 identity_rejected "an id_token that does not verify"

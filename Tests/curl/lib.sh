@@ -248,12 +248,15 @@ browser() {
     case $url in *\?*) url="$url&sandbox_user=$2" ;; *) url="$url?sandbox_user=$2" ;; esac
     local hops=0
     while :; do
-        CALLBACK=$(curl -s -m 20 -o /dev/null -w '%{redirect_url}' "$url")
+        CALLBACK=$(location "$url")
         hops=$((hops + 1))
         case $CALLBACK in "$SANDBOX"/*) [ "$hops" -lt 5 ] && url=$CALLBACK && continue ;; esac
         break
     done
 }
+
+# location URL [curl options…]: where it redirects to, byte for byte
+location() { curl -s -m 20 -o /dev/null -D - "$@" | sed -n 's/^[Ll]ocation: *//p' | tr -d '\r' | tail -1; }
 
 # forward URL [MORE-MEMBERS]: the app hands the callback URL to the broker
 forward() { post /v1/sessions "{\"callback_url\":$(json_text "$1")${2:+,$2}}"; }

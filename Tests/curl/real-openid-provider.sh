@@ -15,13 +15,13 @@ start_stack
 # real_browser URL: signs Ana in with her password the first time; CALLBACK is where the provider sends her back to
 real_browser() {
     local jar="$work/browser.jar" token
-    CALLBACK=$(curl -s -b "$jar" -c "$jar" -o /dev/null -w '%{redirect_url}' "$1")
+    CALLBACK=$(location "$1" -b "$jar" -c "$jar")
     case $CALLBACK in */login*)
         token=$(curl -s -b "$jar" -c "$jar" "$OPENID_PROVIDER/login" | grep -o 'name="csrf_token"[^>]*value="[^"]*"' | head -1 | sed 's/.*value="//;s/"//')
         curl -s -b "$jar" -c "$jar" -o /dev/null "$OPENID_PROVIDER/login" --data-urlencode "csrf_token=$token" -d login=ana
         curl -s -b "$jar" -c "$jar" -o /dev/null "$OPENID_PROVIDER/auth/password" --data-urlencode "csrf_token=$token" \
             --data-urlencode "password=correct horse battery staple"
-        CALLBACK=$(curl -s -b "$jar" -c "$jar" -o /dev/null -w '%{redirect_url}' "$1")
+        CALLBACK=$(location "$1" -b "$jar" -c "$jar")
         ;;
     esac
 }

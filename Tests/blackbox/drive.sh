@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
 # Compares the contract with the running broker, and lets schemathesis drive it from the contract: it has to find nothing.
 # (The event stream never ends and the relay answers with the upstream's words: both are left out by their tag.)
-source "$(dirname "$0")/../curl/lib.sh"
-PYTHON=${PYTHON:-$root/.venv/bin/python}
+source "$(dirname "$0")/../curl/lib.bash"
+if [ -z "${PYTHON:-}" ]; then
+    "$root/Tests/blackbox/setup" || give_up "the set-up of .venv"
+    PYTHON="$root/.venv/bin/python"
+fi
 start_stack
 export BROKER SANDBOX PYTHONPATH="$root/Tests/blackbox" SCHEMATHESIS_HOOKS=hooks
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The cookie, byte for byte, its strict parsing, and the cross-origin rule (DESIGN section 3.4).
-source "$(dirname "$0")/lib.sh"
+source "$(dirname "$0")/lib.bash"
 start_stack
 
 step "1. The cookie (public_url is plain http here, so prefix and Secure are left off)"

@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
 # Flows A and B against Canaille, an OpenID provider that nobody here wrote. PYTHON is an interpreter that has it
 # (Tests/blackbox/setup makes one).
-source "$(dirname "$0")/lib.sh"
-PYTHON=${PYTHON:-$root/.venv/bin/python}
+source "$(dirname "$0")/lib.bash"
+if [ -z "${PYTHON:-}" ]; then
+    "$root/Tests/blackbox/setup" || give_up "the set-up of .venv"
+    PYTHON="$root/.venv/bin/python"
+fi
 
 "$PYTHON" "$root/Tests/blackbox/openid_provider.py" --port 0 --redirect-uri com.example.real:/cb --redirect-uri com.example.realweb:/cb \
     >"$work/provider.out" 2>"$work/provider.log" &

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Flow B: the app made its own state and PKCE verifier, opened the browser itself, and hands over what came back.
-source "$(dirname "$0")/lib.sh"
+source "$(dirname "$0")/lib.bash"
 start_stack
 
 # app_authorizes USER: what an app with an OAuth library of its own does
@@ -37,7 +37,7 @@ device a-stranger
 app_forwards "\"code\":\"$code\",\"code_verifier\":\"$verifier\",\"redirect_uri\":\"com.example.app:/cb\",\"nonce\":\"$nonce\",\"login_token\":\"$(random_token)\""
 expect_problem 409 code_already_used "another login token"
 app_forwards "\"code\":\"$code\",\"redirect_uri\":\"com.example.app:/cb\""
-same 4 "${STATUS:0:1}" "with the code alone: refused"
+expect_problem 400 invalid_request "with the code alone"
 same 1 "$(calls oidc/token)" "still one call"
 
 step "4. The whole callback URL instead of the code: the state must come with it, and fit"
@@ -59,7 +59,9 @@ same "$before" "$(calls oidc/token)" "no call for these"
 step "5. The provider checks the verifier"
 app_authorizes ana
 app_forwards "\"code\":\"$code\",\"code_verifier\":\"$(random_token)\",\"redirect_uri\":\"com.example.app:/cb\",\"nonce\":\"$nonce\""
-same 400 "$STATUS" "another verifier: 400"
+expect_problem 400 code_rejected "another verifier: the provider refuses the code"
+app_forwards "\"code\":\"$code\",\"code_verifier\":\"short\",\"redirect_uri\":\"com.example.app:/cb\",\"nonce\":\"$nonce\""
+expect_problem 400 invalid_request "a verifier of 5 characters"
 
 step "6. The nonce is checked against the id_token"
 app_authorizes ana
@@ -70,12 +72,13 @@ step "7. Without a verifier, a client that has PKCE is refused"
 app_authorizes ana
 before=$(calls oidc/token)
 app_forwards "\"code\":\"$code\",\"redirect_uri\":\"com.example.app:/cb\",\"nonce\":\"$nonce\",\"login_token\":\"$login_token\""
-same 4 "${STATUS:0:1}" "no verifier: refused"
+expect_problem 400 invalid_request "no verifier"
+expect_json .errors[0].pointer /code_verifier
 same "$before" "$(calls oidc/token)" "no call"
 
 step "8. A redirect URI that is not registered"
 app_forwards "\"code\":\"$code\",\"code_verifier\":\"$verifier\",\"redirect_uri\":\"com.evil.app:/cb\",\"nonce\":\"$nonce\""
-same 400 "$STATUS" "refused"
+expect_problem 400 invalid_callback "not this client's redirect URI"
 same "$before" "$(calls oidc/token)" "no call"
 
 step "9. A client that did not opt in"

@@ -1,14 +1,17 @@
 # Helpers of the curl scripts: start a broker and a provider emulator, send requests, say what is expected.
 # Needs bash, curl and python3. Nothing here knows more of the broker than its HTTP interface.
 #
-#   COATCHECK_BIN, SANDBOX_BIN   the two programs (default: .build/debug/…)
-#   VERBOSE=1                    print every request and answer
+#   COATCHECK, COATCHECK_SANDBOX   the two programs (default: those of .build/dist, else of .build/debug)
+#   VERBOSE=1                      print every request and answer
+#   KEEP=1                         keep the run's folder
 
 set -u -o pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
-COATCHECK_BIN=${COATCHECK_BIN:-$root/.build/debug/coatcheck}
-SANDBOX_BIN=${SANDBOX_BIN:-$root/.build/debug/coatcheck-sandbox}
+builds="$root/.build/dist"
+[ -x "$builds/coatcheck" ] || builds="$root/.build/debug"
+COATCHECK=${COATCHECK:-$builds/coatcheck}
+COATCHECK_SANDBOX=${COATCHECK_SANDBOX:-$builds/coatcheck-sandbox}
 work=$(mktemp -d "${TMPDIR:-/tmp}/coatcheck-curl.XXXXXX")
 chmod 700 "$work"
 pids=()
@@ -134,7 +137,11 @@ print(base64.urlsafe_b64encode(hashlib.sha256(sys.argv[1].encode()).digest()).rs
 
 # ---- the stack -------------------------------------------------------------------------------------------------------
 
-free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+free_port() {
+    if [ -x "$root/scripts/free-port" ]; then "$root/scripts/free-port"; else
+        python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+    fi
+}
 
 # wait_for SECONDS COMMAND…: until it succeeds
 wait_for() {
@@ -157,7 +164,7 @@ start_stack() {
     MANAGEMENT="http://127.0.0.1:$MANAGEMENT_PORT"
     configure "${1:-$here/coatcheck.yaml}"
     mkdir -m 700 -p "$work/data"
-    [ -e "$work/keys.json" ] || "$COATCHECK_BIN" keys generate --file "$work/keys.json" >"$work/keys.log" 2>&1 || give_up "keys generate"
+    [ -e "$work/keys.json" ] || "$COATCHECK" keys generate --file "$work/keys.json" >"$work/keys.log" 2>&1 || give_up "keys generate"
     start_broker
     device a-phone
 }
@@ -174,7 +181,7 @@ start_sandbox() {
     local port
     port=$(free_port)
     SANDBOX="http://127.0.0.1:$port"
-    "$SANDBOX_BIN" --listen "127.0.0.1:$port" >"$work/sandbox.log" 2>&1 &
+    "$COATCHECK_SANDBOX" --listen "127.0.0.1:$port" >"$work/sandbox.log" 2>&1 &
     pids+=($!)
     wait_for 15 curl -sf "$SANDBOX/_sandbox/health" || give_up "sandbox"
     # Clients with secrets that the broker does not take for placeholders.
@@ -187,7 +194,7 @@ start_sandbox() {
 }
 
 start_broker() {
-    "$COATCHECK_BIN" serve --config "$work/coatcheck.yaml" >>"$work/broker.log" 2>&1 &
+    "$COATCHECK" serve --config "$work/coatcheck.yaml" >>"$work/broker.log" 2>&1 &
     broker_pid=$!
     wait_for 20 curl -sf "$MANAGEMENT/readyz" || give_up "broker"
 }
@@ -248,12 +255,15 @@ browser() {
     case $url in *\?*) url="$url&sandbox_user=$2" ;; *) url="$url?sandbox_user=$2" ;; esac
     local hops=0
     while :; do
-        CALLBACK=$(curl -s -m 20 -o /dev/null -w '%{redirect_url}' "$url")
+        CALLBACK=$(location "$url")
         hops=$((hops + 1))
         case $CALLBACK in "$SANDBOX"/*) [ "$hops" -lt 5 ] && url=$CALLBACK && continue ;; esac
         break
     done
 }
+
+# location URL [curl options…]: where it redirects to, byte for byte
+location() { curl -s -m 20 -o /dev/null -D - "$@" | sed -n 's/^[Ll]ocation: *//p' | tr -d '\r' | tail -1; }
 
 # forward URL [MORE-MEMBERS]: the app hands the callback URL to the broker
 forward() { post /v1/sessions "{\"callback_url\":$(json_text "$1")${2:+,$2}}"; }

@@ -1,0 +1,100 @@
+"""Checks openapi.yaml by itself: valid OpenAPI 3.1, every example fits its schema, and the two closed lists (problem codes,
+reasons of an ended session) are those of the sources.
+
+    python contract.py
+"""
+
+import pathlib
+import re
+import sys
+
+import jsonschema
+import yaml
+from openapi_spec_validator import validate
+from referencing import Registry, Resource
+from referencing.jsonschema import DRAFT202012
+
+root = pathlib.Path(__file__).resolve().parents[2]
+contract = yaml.safe_load((root / "openapi.yaml").read_text())
+registry = Registry().with_resource("urn:contract", Resource(contents=contract, specification=DRAFT202012))
+passed = failed = 0
+
+
+def say(good, sentence, why=""):
+    global passed, failed
+    passed, failed = passed + good, failed + (not good)
+    print(f"{'ok' if good else 'not ok'} {passed + failed} - {sentence}")
+    if why:
+        print(f"#   {why}")
+
+
+def absolute(schema):
+    if isinstance(schema, dict):
+        return {k: "urn:contract" + v if k == "$ref" else absolute(v) for k, v in schema.items()}
+    return [absolute(item) for item in schema] if isinstance(schema, list) else schema
+
+
+def resolve(node):
+    while "$ref" in node:
+        target = contract
+        for part in node["$ref"][2:].split("/"):
+            target = target[part]
+        node = target
+    return node
+
+
+def examples_fit(content, where):
+    examples = [content["example"]] if "example" in content else []
+    examples += [resolve(example)["value"] for example in content.get("examples", {}).values()]
+    for example in examples:
+        errors = list(jsonschema.Draft202012Validator(absolute(content["schema"]), registry=registry).iter_errors(example))
+        say(not errors, f"{where}: the example fits", errors[0].message[:200] if errors else "")
+
+
+try:
+    validate(contract)
+    say(True, "openapi.yaml is valid OpenAPI 3.1")
+except Exception as error:  # noqa: BLE001 - whatever is wrong, it is wrong
+    say(False, "openapi.yaml is valid OpenAPI 3.1", str(error)[:300])
+
+operations = set()
+for path, item in contract["paths"].items():
+    for method, operation in item.items():
+        if not isinstance(operation, dict) or "responses" not in operation:
+            continue
+        name = f"{method.upper()} {path}"
+        say(operation["operationId"] not in operations, f"{name}: its operationId is its own")
+        operations.add(operation["operationId"])
+        for content in operation.get("requestBody", {}).get("content", {}).values():
+            examples_fit(content, name)
+        for status, response in operation["responses"].items():
+            response = resolve(response)
+            missing = "X-Request-Id" not in response.get("headers", {})
+            if missing:
+                say(False, f"{name} {status}: has X-Request-Id")
+            for content in response.get("content", {}).values():
+                examples_fit(content, f"{name} {status}")
+
+
+def swift_cases(path):
+    """The raw values of a Swift string enum."""
+    values = []
+    for line in (root / path).read_text().splitlines():
+        if match := re.match(r"\s*case (.+)$", line):
+            for case in match.group(1).split(","):
+                named = re.match(r'\s*(\w+)(?:\s*=\s*"([^"]+)")?', case)
+                values.append(named.group(2) or named.group(1))
+    return values
+
+
+for schema, path in (("ProblemCode", "Sources/Broker/Problem/ProblemCode.swift"), ("EndReason", "Sources/Broker/Session/EndReason.swift")):
+    documented, written = contract["components"]["schemas"][schema]["enum"], swift_cases(path)
+    say(sorted(documented) == sorted(written), f"{schema}: the contract and {path} have the same values",
+        ", ".join(sorted(set(documented) ^ set(written))))
+
+described = set(re.findall(r"^### `(\w+)`", (root / "docs/problems.md").read_text(), re.M))
+codes = set(contract["components"]["schemas"]["ProblemCode"]["enum"])
+say(described == codes, "docs/problems.md has a paragraph for every code", ", ".join(sorted(described ^ codes)))
+
+print(f"\n{passed} passed, {failed} failed")
+sys.exit(failed > 0)

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Compares the contract with the running broker, and lets schemathesis drive it from the contract: it has to find nothing.
+# (The event stream never ends and the relay answers with the upstream's words: both are left out by their tag.)
+source "$(dirname "$0")/../curl/lib.bash"
+if [ -z "${PYTHON:-}" ]; then
+    "$root/Tests/blackbox/setup" || give_up "the set-up of .venv"
+    PYTHON="$root/.venv/bin/python"
+fi
+start_stack
+export BROKER SANDBOX PYTHONPATH="$root/Tests/blackbox" SCHEMATHESIS_HOOKS=hooks
+
+step "1. Every documented path and method, and no other"
+"$PYTHON" "$root/Tests/blackbox/routes.py" "$BROKER" "$MANAGEMENT" admin-ender-b81c64e2f0
+same 0 $? "the routes are the contract's"
+
+# drive LISTENER URL FILTER…
+drive() {
+    local name=$1 url=$2
+    shift 2
+    (cd "$work" && "$(dirname "$PYTHON")/schemathesis" --config-file "$root/Tests/blackbox/schemathesis.toml" run "$root/openapi.yaml" \
+        --url "$url" --checks all --max-examples "${EXAMPLES:-30}" --seed "${SEED:-1}" --max-redirects 0 --request-timeout 20 \
+        --suppress-health-check all --warnings off --no-color "$@")
+    same 0 $? "schemathesis finds nothing on the $name listener"
+}
+
+step "2. The public listener"
+drive public "$BROKER" --exclude-tag management --exclude-tag relay --exclude-tag events ${EXCLUDE:+--exclude-tag $EXCLUDE}
+
+step "3. The management listener"
+drive management "$MANAGEMENT" --include-tag management -H "Authorization: Bearer admin-ender-b81c64e2f0"
+
+step "4. The process lives"
+get "$MANAGEMENT/readyz"
+expect_status 200 "ready"
+
+finish

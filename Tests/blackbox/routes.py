@@ -1,0 +1,50 @@
+"""Compares the contract with a running broker: every documented path exists, and has the documented methods and no others.
+
+    python routes.py PUBLIC-URL MANAGEMENT-URL ADMIN-TOKEN
+"""
+
+import pathlib
+import sys
+import urllib.error
+import urllib.request
+
+import yaml
+
+public, management, token = sys.argv[1:]
+contract = yaml.safe_load((pathlib.Path(__file__).resolve().parents[2] / "openapi.yaml").read_text())
+values = {"handle": "ses_" + "A" * 22, "provider": "oidc", "upstream": "api", "path": "echo", "subject": "user-ana"}
+passed = failed = 0
+
+
+def say(good, sentence, why=""):
+    global passed, failed
+    passed, failed = passed + good, failed + (not good)
+    print(f"{'ok' if good else 'not ok'} {passed + failed} - {sentence}")
+    if not good:
+        print(f"#   {why}")
+
+
+def ask(method, url):
+    request = urllib.request.Request(url, method=method, headers={"Authorization": f"Bearer {token}"})
+    try:
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            return answer.status, answer.headers
+    except urllib.error.HTTPError as error:
+        return error.code, error.headers
+
+
+for path, item in contract["paths"].items():
+    documented = {m.upper() for m, o in item.items() if isinstance(o, dict) and "responses" in o}
+    if "relay" in next(o for o in item.values() if isinstance(o, dict) and "responses" in o)["tags"]:
+        continue  # takes any method
+    base = management if "servers" in item else public
+    status, headers = ask("PURGE", base + path.format(**values))
+    say(status == 405, f"{path}: is there", f"PURGE gave {status}")
+    allowed = {m.strip() for m in headers.get("Allow", "").split(",")} - {"HEAD", "OPTIONS", ""}
+    say(allowed == documented, f"{path}: {', '.join(sorted(documented))}", f"the broker has {', '.join(sorted(allowed))}")
+    if base == management:
+        status, _ = ask("GET", public + path.format(**values))
+        say(status == 404, f"{path}: not on the public listener", f"GET gave {status}")
+
+print(f"\n{passed} passed, {failed} failed")
+sys.exit(failed > 0)

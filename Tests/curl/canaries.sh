@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# Guarantees 5 and 7: the database, its log files and the broker's own log (at trace level) hold no code, state, verifier,
+# token, cookie or secret.
+source "$(dirname "$0")/lib.bash"
+start_stack
+
+canaries="$work/canaries"
+# remember KIND VALUE
+remember() { [ -n "$2" ] && printf '%s %s\n' "$1" "$2" >>"$canaries"; }
+
+step "1. Log in every way, well and badly, and note every secret that was seen"
+for provider in oidc oauth2; do
+    device "phone-$provider"
+    start_login "$provider" ios
+    remember state "$STATE"
+    remember login-token "$(cookie coatcheck-login)"
+    browser "$AUTHORIZATION_URL" ana
+    remember code "$(url_value code "$CALLBACK")"
+    forward "$CALLBACK"
+    same 201 "$STATUS" "a session at $provider"
+    remember session-token "$(cookie coatcheck)"
+done
+verifier=$(random_token)
+start_login oidc ios "\"code_challenge\":\"$(s256 "$verifier")\",\"code_challenge_method\":\"S256\""
+remember verifier "$verifier"
+remember state "$STATE"
+browser "$AUTHORIZATION_URL" ana
+remember code "$(url_value code "$CALLBACK")"
+forward "$CALLBACK" "\"code_verifier\":\"$verifier\""
+remember session-token "$(cookie coatcheck)"
+device bearer-phone
+sign_in oidc android ana
+remember login-token "$LOGIN_TOKEN"
+remember session-token "$(json .session_token)"
+device clever
+start_login clever ios
+browser "$AUTHORIZATION_URL" ana
+remember code "$(url_value code "$CALLBACK")"
+forward "$CALLBACK"
+device zephr
+start_login zephr ios '"social_provider":"google"'
+browser "$AUTHORIZATION_URL" newcomer
+remember state-key "$(url_value state_key "$CALLBACK")"
+forward "$CALLBACK"
+post /v1/registrations "{\"provider\":\"zephr\",\"client\":\"ios\",\"state_key\":$(json_text "$(json .state_key)"),\"attributes\":{\"first-name\":\"Ana\"}}"
+remember session-token "$(cookie coatcheck)"
+device failing
+for broken in html-200 crlf-token invalid-sig-es256 drop-after status; do
+    start_login oidc ios
+    browser "$AUTHORIZATION_URL" ana
+    remember code "$(url_value code "$CALLBACK")"
+    remember state "$STATE"
+    fault oidc "{\"fault\":\"$broken\",\"endpoint\":\"token\",\"times\":1,\"status\":500}"
+    forward "$CALLBACK"
+    sandbox DELETE /faults
+done
+planted="canary-$(random_token)"
+remember planted "$planted"
+post /v1/sessions "{\"callback_url\":\"com.example.app:/cb?code=$planted&state=$planted\"}"
+post /v1/sessions "{\"provider\":\"oidc\",\"code\":\"$planted\",\"unknown_member\":\"$planted\"}"
+post /v1/sessions "{\"$planted\":1}"
+if grep -q "$planted" "$work/body"; then ok "a member's name may be told to its sender"; else ok "even a member's name is not echoed"; fi
+request GET "/v1/session?session=$planted" -b "coatcheck=$planted" -H "Authorization: Bearer $planted" -H "User-Agent: ua-$(random_token)"
+request GET "/$planted"
+# Every token that the provider gave out.
+sandbox GET /tokens
+python3 -c 'import json, sys
+for entry in json.load(open(sys.argv[1])): print(entry["kind"], entry["token"])' "$work/control" >>"$canaries"
+cut -d' ' -f1 "$canaries" | sort | uniq -c | sed 's/^/#  /'
+
+step "2. Look for them in every file: database, write-ahead log, key file's neighbours, the broker's log"
+sleep 1
+# look WHAT FILE…
+look() {
+    local what=$1 found
+    shift
+    found=$(cut -d' ' -f2 "$canaries" | grep -v '^$' | grep -aohFf - "$@" 2>/dev/null | sort -u | head -3)
+    if [ -z "$found" ]; then ok "nothing in $what"; else not_ok "nothing in $what" "$(grep -F "${found%%$'\n'*}" "$canaries" | head -1 | cut -c1-40)…"; fi
+}
+look "the database and its log" "$work"/data/*
+look "the broker's log at trace level" "$work/broker.log"
+if [ -s "$work/broker.log" ]; then ok "(there is a log to look at)"; else not_ok "there is a log to look at"; fi
+get "$MANAGEMENT/metrics"
+look "the metrics" "$work/body"
+kill_broker TERM
+look "the files after a shutdown" "$work"/data/* "$work/broker.log"
+
+step "3. The files are nobody else's"
+same 700 "$(stat -c %a "$work/data")" "the directory is 0700"
+for file in "$work"/data/*; do same 600 "$(stat -c %a "$file")" "$(basename "$file") is 0600"; done
+
+finish

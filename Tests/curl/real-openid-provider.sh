@@ -1,0 +1,94 @@
+#!/usr/bin/env bash
+# Flows A and B against Canaille, an OpenID provider that nobody here wrote. PYTHON is an interpreter that has it
+# (Tests/blackbox/setup makes one).
+source "$(dirname "$0")/lib.bash"
+if [ -z "${PYTHON:-}" ]; then
+    "$root/Tests/blackbox/setup" || give_up "the set-up of .venv"
+    PYTHON="$root/.venv/bin/python"
+fi
+
+"$PYTHON" "$root/Tests/blackbox/openid_provider.py" --port 0 --redirect-uri com.example.real:/cb --redirect-uri com.example.realweb:/cb \
+    >"$work/provider.out" 2>"$work/provider.log" &
+pids+=($!)
+wait_for 40 grep -q issuer "$work/provider.out" || give_up "the OpenID provider"
+OPENID_PROVIDER=$(json .issuer "$work/provider.out")
+wait_for 20 curl -sf "$OPENID_PROVIDER/.well-known/openid-configuration" || give_up "the OpenID provider"
+start_stack
+
+# real_browser URL: signs Ana in with her password the first time; CALLBACK is where the provider sends her back to
+real_browser() {
+    local jar="$work/browser.jar" token
+    CALLBACK=$(location "$1" -b "$jar" -c "$jar")
+    case $CALLBACK in */login*)
+        token=$(curl -s -b "$jar" -c "$jar" "$OPENID_PROVIDER/login" | grep -o 'name="csrf_token"[^>]*value="[^"]*"' | head -1 | sed 's/.*value="//;s/"//')
+        curl -s -b "$jar" -c "$jar" -o /dev/null "$OPENID_PROVIDER/login" --data-urlencode "csrf_token=$token" -d login=ana
+        curl -s -b "$jar" -c "$jar" -o /dev/null "$OPENID_PROVIDER/auth/password" --data-urlencode "csrf_token=$token" \
+            --data-urlencode "password=correct horse battery staple"
+        CALLBACK=$(location "$1" -b "$jar" -c "$jar")
+        ;;
+    esac
+}
+
+step "1. Flow A with a public client"
+start_login real ios
+expect_status 201 "the login has begun"
+real_browser "$AUTHORIZATION_URL"
+matches '^com\.example\.real:/cb\?.*iss=' "$CALLBACK" "back at the app, with iss"
+forward "$CALLBACK"
+expect_status 201 "a session"
+expect_json .subject ana
+expect_json .identity.name "Ana Example"
+expect_json .identity.email ana@example.org
+expect_json .tokens.refreshable true
+handle=$(json .handle)
+get /v1/session
+expect_status 200
+forward "$CALLBACK"
+expect_status 201 "the same forward again"
+expect_json .handle "$handle"
+
+step "2. Refusals"
+start_login real ios
+real_browser "$AUTHORIZATION_URL"
+forward "$(with_value iss "$OPENID_PROVIDER/" "$CALLBACK")"
+expect_problem 400 issuer_mismatch "iss with one slash more"
+forward "$(with_value code invented "$CALLBACK")"
+expect_problem 400 code_rejected "an invented code"
+start_login real ios
+real_browser "$AUTHORIZATION_URL"
+device a-stranger
+forward "$CALLBACK"
+expect_problem 403 login_not_yours "a stranger"
+
+step "3. Flow A with a confidential client, whose secret has reserved characters"
+device a-browser
+start_login real web
+real_browser "$AUTHORIZATION_URL"
+forward "$CALLBACK"
+expect_status 201 "a session"
+expect_json .client web
+
+step "4. Flow B: the app's own state, nonce and verifier"
+device a-tablet
+app_login() {
+    verifier=$(random_token)
+    state=$(random_token)
+    nonce=$(random_token)
+    real_browser "$OPENID_PROVIDER/oauth/authorize?response_type=code&client_id=mobile-app&redirect_uri=com.example.real:/cb&scope=openid+profile+email+offline_access&state=$state&nonce=$nonce&code_challenge=$(s256 "$verifier")&code_challenge_method=S256"
+}
+app_login
+post /v1/sessions "{\"provider\":\"real\",\"client\":\"ios\",\"callback_url\":$(json_text "$CALLBACK"),\"state\":\"$state\",\"code_verifier\":\"$verifier\",\"nonce\":\"$nonce\"}"
+expect_status 201 "a session"
+expect_json .subject ana
+app_login
+post /v1/sessions "{\"provider\":\"real\",\"client\":\"ios\",\"callback_url\":$(json_text "$CALLBACK"),\"state\":\"$state\",\"code_verifier\":\"$(random_token)\",\"nonce\":\"$nonce\"}"
+expect_problem 400 code_rejected "another verifier: the provider refuses it"
+app_login
+post /v1/sessions "{\"provider\":\"real\",\"client\":\"ios\",\"callback_url\":$(json_text "$CALLBACK"),\"state\":\"$state\",\"code_verifier\":\"$verifier\",\"nonce\":\"$(random_token)\"}"
+expect_problem 502 identity_rejected "another nonce"
+
+step "5. Log out"
+request DELETE /v1/session
+expect_status 204
+
+finish

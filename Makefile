@@ -1,5 +1,47 @@
+# The commands of this project; `make help` lists them.
+
 FLAGS := --explicit-target-dependency-import-check error
 
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 14
+
+.PHONY: run
+run: ## Build, start broker and sandbox on free ports, print curl lines that log in; Ctrl-C stops both
+	@scripts/run
+
+.PHONY: test
+test: ## Everything: debug build and tests, lint, release build, black-box tests, fuzzed contract
+	@scripts/test
+
 .PHONY: build
-build: ## Build everything (debug), tests included
+build: ## Build everything (debug), tests included, with the import check
+	@scripts/setup build
 	swift build --build-tests $(FLAGS)
+
+.PHONY: release
+release: ## Build the release binaries with exactly the container's flags
+	@scripts/setup build
+	@scripts/build-release
+
+.PHONY: bench
+bench: ## Measure side by side with nginx and Apache; prints ratios
+	@scripts/bench
+
+.PHONY: lint
+lint: ## Check house rules and format
+	@scripts/lint
+
+.PHONY: format
+format: ## Format the sources in place
+	swift format --in-place --recursive --parallel Sources Tests Package.swift
+
+.PHONY: fuzz
+fuzz: ## Fuzz the parsers for a bounded time (RUNS=1000000 each)
+	@scripts/fuzz
+
+.PHONY: sanitize
+sanitize: ## Run our own modules' tests under the thread sanitizer (a build of its own)
+	@scripts/sanitize

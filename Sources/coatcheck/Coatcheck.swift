@@ -1,0 +1,11 @@
+import ArgumentParser
+
+/// The command line of the broker.
+@main
+struct Coatcheck: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "coatcheck",
+        abstract: "An HTTP session broker: OAuth codes in, session cookies out.",
+        version: Version.text,
+        subcommands: [Check.self])
+}

@@ -1,0 +1,18 @@
+import ArgumentParser
+
+/// Is the option that names the configuration file.
+struct ConfigOption: ParsableArguments {
+    @Option(name: .long, help: "The configuration file.")
+    var config: String
+
+    /// Loads the file; on a fault prints every problem on standard error and ends with status 1.
+    func load() throws -> Configuration {
+        do throws(ConfigurationFailure) {
+            return try Configuration.load(path: config)
+        } catch {
+            let errors = error.problems.filter { $0.weight == .error }.count
+            StandardError.write("\(config) cannot be used:\n\(error)\n\(errors) \(errors == 1 ? "error" : "errors")")
+            throw ExitCode(1)
+        }
+    }
+}

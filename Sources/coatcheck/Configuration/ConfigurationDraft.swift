@@ -1,0 +1,40 @@
+/// Is the file as far as it could be read: what is missing is nil, so that the rules can look at the rest.
+struct ConfigurationDraft {
+    let server: ServerSettings?
+    let management: ManagementSettings
+    let store: StoreSettings?
+    let keys: KeySettings?
+    let session: SessionSettings
+    let limits: LimitSettings
+    let providers: [ProviderSection]
+    let upstreams: [UpstreamSection]
+    let backends: [BackendSection]
+    let appLinks: AppLinkSettings
+    let outbound: OutboundSettings
+    let log: LogSettings
+
+    init(_ root: ConfigSection) {
+        server = ServerSettings(root.section("server"))
+        management = ManagementSettings(root.section("management"))
+        store = StoreSettings(root.section("store"))
+        keys = KeySettings(root.section("keys"))
+        session = SessionSettings(root.section("session"), isSecure: server?.publicURL.isSecure ?? true)
+        limits = LimitSettings(root.section("limits"))
+        let defaults = session.lifetimes
+        providers = root.named("providers").compactMap { ProviderSection(name: $0.name, $0.section, defaults) }
+        upstreams = root.named("upstreams").compactMap { UpstreamSection(name: $0.name, $0.section) }
+        backends = root.named("backends").compactMap { BackendSection(name: $0.name, $0.section) }
+        appLinks = AppLinkSettings(root.section("app_links"))
+        outbound = OutboundSettings(root.section("outbound"))
+        log = LogSettings(root.section("log"))
+    }
+
+    /// Returns the configuration, or nil when something that has to be there is missing.
+    func complete(_ warnings: [ConfigProblem]) -> Configuration? {
+        guard let server, let store, let keys else { return nil }
+        return Configuration(
+            server: server, management: management, store: store, keys: keys, session: session, limits: limits,
+            providers: providers, upstreams: upstreams, backends: backends, appLinks: appLinks, outbound: outbound,
+            log: log, warnings: warnings)
+    }
+}

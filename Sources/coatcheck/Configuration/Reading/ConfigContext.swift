@@ -1,0 +1,78 @@
+import Yams
+
+/// Gathers what a reading of the file finds: its problems, and which keys were asked for.
+///
+/// A section registers itself here, and `finish` reports the keys that nobody asked for: that is what makes the decoding
+/// strict, without a second list of the keys to keep true.
+final class ConfigContext {
+    let sources: ConfigSources
+    private(set) var problems: [ConfigProblem] = []
+    /// Every key that was asked for, as a pattern with `*` for names (`providers.*.issuer`).
+    private(set) var knownKeys: Set<String> = []
+    /// Whether lists and named maps are walked once although they are empty, to learn their keys.
+    let isCataloguing: Bool
+    private var sections: [ConfigSection] = []
+    private var inlineSecrets: [(path: String, line: Int?)] = []
+
+    init(sources: ConfigSources, isCataloguing: Bool = false) {
+        self.sources = sources
+        self.isCataloguing = isCataloguing
+    }
+
+    func register(_ section: ConfigSection) { sections.append(section) }
+
+    func know(_ pattern: String) { knownKeys.insert(pattern) }
+
+    func report(_ message: String, path: String, line: Int?, weight: ConfigProblem.Weight = .error) {
+        problems.append(ConfigProblem(line: line, path: path, message: message, weight: weight))
+    }
+
+    /// Remembers that a secret stands in the file itself.
+    func noteInlineSecret(path: String, line: Int?) { inlineSecrets.append((path, line)) }
+
+    /// Warns of the secrets that stand in the file itself: that is for development.
+    func warnOfInlineSecrets() {
+        for (path, line) in inlineSecrets {
+            report(
+                "is written into the file; outside development use `{env: NAME}` or `{file: path}`", path: path,
+                line: line, weight: .warning)
+        }
+    }
+
+    /// Reports the keys that no decoder asked for, and returns all problems in the order of the file.
+    func finish() -> [ConfigProblem] {
+        for section in sections { section.reportUnknownKeys() }
+        sections = []
+        return Set(problems).sorted()
+    }
+
+    /// Parses YAML into its root node, or reports why not. The library's own message quotes the line, which may hold a
+    /// secret, so only its position and its words are kept.
+    func compose(_ text: String) -> Node? {
+        do {
+            guard let node = try Yams.compose(yaml: text) else {
+                report("the file is empty", path: "", line: nil)
+                return nil
+            }
+            return node
+        } catch YamlError.scanner(_, let problem, let mark, _) {
+            report("is not YAML: \(problem)", path: "", line: mark.line)
+        } catch YamlError.parser(_, let problem, let mark, _) {
+            report("is not YAML: \(problem)", path: "", line: mark.line)
+        } catch YamlError.composer(_, let problem, let mark, _) {
+            report("is not YAML: \(problem)", path: "", line: mark.line)
+        } catch YamlError.duplicatedKeysInMapping(let keys, let context) {
+            report(
+                "names a key twice: \(keys.map(ConfigContext.printable).joined(separator: ", "))", path: "",
+                line: context.mark.line)
+        } catch {
+            report("is not YAML", path: "", line: nil)
+        }
+        return nil
+    }
+
+    /// Returns a key of the file fit for a message: capped, and without control characters.
+    static func printable(_ text: String) -> String {
+        String(text.unicodeScalars.prefix(64).map { (0x20...0x7E).contains($0.value) ? Character($0) : "?" })
+    }
+}

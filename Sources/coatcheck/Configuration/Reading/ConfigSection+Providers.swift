@@ -1,0 +1,54 @@
+import Broker
+
+extension ConfigSection {
+    /// Reads a JSON pointer (RFC 6901).
+    func pointer(_ key: String) -> String? {
+        guard let text = text(key, limit: 256) else { return nil }
+        if text.hasPrefix("/") { return text }
+        report(key, "has to be a JSON pointer, such as `/data/id`")
+        return nil
+    }
+
+    /// Reads a private key in PEM from the file that a key names.
+    func privateKeyFile(_ key: String) -> Secret? {
+        guard let file = readableFile(key) else { return nil }
+        let text = String(decoding: file.bytes, as: UTF8.self)
+        guard text.contains("-----BEGIN"), text.contains("PRIVATE KEY-----") else {
+            report(key, "names a file without a private key in PEM")
+            return nil
+        }
+        if context.sources.isOpenToOthers(file.path) {
+            warn(key, "names a file that others may read; its mode should be 0600")
+        }
+        return Secret(text)
+    }
+
+    /// Reads redirect URIs; at least one has to be there.
+    func redirectURIs(_ key: String) -> [RedirectURI] {
+        let found = scalars(key).compactMap { scalar -> RedirectURI? in
+            guard let uri = RedirectURI(scalar.text), !RedirectScheme.forbidden.contains(uri.scheme) else {
+                context.report(
+                    "has to hold redirect URIs: https, http on loopback, or the app's own scheme; no query, fragment or "
+                        + "user name", path: child(key), line: scalar.line)
+                return nil
+            }
+            if uri.scheme == "http", !uri.isLoopback {
+                context.report("holds plain http, which is for loopback addresses only", path: child(key), line: scalar.line)
+                return nil
+            }
+            return uri
+        }
+        require(key)
+        if has(key), node(key) != nil, scalars(key).isEmpty { report(key, "has to hold at least one redirect URI") }
+        if Set(found).count != found.count { report(key, "holds a redirect URI twice") }
+        return found
+    }
+}
+
+/// Knows the URI schemes that no app may claim.
+enum RedirectScheme {
+    static let forbidden: Set<String> = [
+        "javascript", "data", "file", "about", "blob", "vbscript", "ftp", "ws", "wss", "mailto", "tel", "sms", "intent",
+        "content", "filesystem", "view-source", "chrome", "resource",
+    ]
+}

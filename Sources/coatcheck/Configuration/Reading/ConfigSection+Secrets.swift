@@ -1,0 +1,60 @@
+import Broker
+import Yams
+
+extension ConfigSection {
+    /// Reads a secret: `{env: NAME}`, `{file: path}` or inline, checked for weakness; nil when absent or unusable.
+    ///
+    /// No message holds any part of it.
+    func secret(_ key: String) -> Secret? {
+        guard let entry = node(key) else { return nil }
+        let text: String?
+        if entry.node.scalar != nil {
+            text = entry.node.scalar?.string
+            context.noteInlineSecret(path: child(key), line: entry.line)
+        } else {
+            text = referred(section(key), key)
+        }
+        guard let text else { return nil }
+        guard text.unicodeScalars.allSatisfy({ (0x21...0x7E).contains($0.value) }) else {
+            report(key, "has to be printable ASCII without spaces")
+            return nil
+        }
+        if let fault = WeakSecret.fault(of: text) {
+            report(key, fault)
+            return nil
+        }
+        return Secret(text)
+    }
+
+    private func referred(_ reference: ConfigSection, _ key: String) -> String? {
+        let variable = reference.text("env")
+        let file = reference.text("file", limit: 4096)
+        switch (variable, file) {
+        case (let name?, nil):
+            guard let value = context.sources.environment(name) else {
+                report(key, "names an environment variable that is not set")
+                return nil
+            }
+            return value
+        case (nil, let path?):
+            return content(of: context.sources.resolve(path), key)
+        default:
+            if !reference.has("env") && !reference.has("file") || reference.has("env") && reference.has("file") {
+                report(key, "has to be `{env: NAME}` or `{file: path}`")
+            }
+            return nil
+        }
+    }
+
+    private func content(of path: String, _ key: String) -> String? {
+        guard let bytes = context.sources.readFile(path) else {
+            report(key, "names a file that cannot be read")
+            return nil
+        }
+        if context.sources.isOpenToOthers(path) { warn(key, "names a file that others may read; its mode should be 0600") }
+        // One line end at the end is what editors and `echo` leave.
+        var text = String(decoding: bytes, as: UTF8.self)
+        if text.hasSuffix("\r\n") || text.hasSuffix("\n") { text.removeLast() }
+        return text
+    }
+}

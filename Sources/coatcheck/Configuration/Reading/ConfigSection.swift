@@ -1,0 +1,189 @@
+import Broker
+import Yams
+
+/// Is one mapping of the file, read by key. Each read registers the key as known and reports what is wrong with it.
+///
+/// A read that fails returns the default, so that one run finds every problem; whether there was one is the context's
+/// to say at the end.
+final class ConfigSection {
+    let context: ConfigContext
+    let path: String
+    /// The path with `*` for names: what the catalogue of keys holds.
+    let pattern: String
+    let line: Int?
+    private var entries: [String: (node: Node, line: Int?)] = [:]
+    private var order: [String] = []
+    private var asked: Set<String> = []
+    private var isAbandoned = false
+
+    init(_ node: Node?, path: String, pattern: String, line: Int?, context: ConfigContext) {
+        self.context = context
+        self.path = path
+        self.pattern = pattern
+        self.line = node?.mark?.line ?? line
+        context.register(self)
+        switch node {
+        case nil: break
+        case .mapping(let mapping):
+            for (key, value) in mapping {
+                guard let name = key.scalar?.string else {
+                    context.report("has a key that is not a word", path: path, line: key.mark?.line)
+                    continue
+                }
+                entries[name] = (value, key.mark?.line)
+                order.append(name)
+            }
+        case .some(let other):
+            if !Self.isNull(other) { context.report("has to be a mapping of keys", path: path, line: other.mark?.line) }
+        }
+    }
+
+    /// Is whether the file has the key.
+    func has(_ key: String) -> Bool { entries[key] != nil }
+
+    /// The keys of the file, in its order.
+    var keys: [String] { order }
+
+    /// The line of a key, else the section's.
+    func line(of key: String) -> Int? { entries[key]?.line ?? line }
+
+    func report(_ key: String?, _ message: String, weight: ConfigProblem.Weight = .error) {
+        context.report(message, path: key.map(child) ?? path, line: key.map(line(of:)) ?? line, weight: weight)
+    }
+
+    func warn(_ key: String?, _ message: String) { report(key, message, weight: .warning) }
+
+    /// Leaves the rest unread without calling its keys unknown: what it is could not be told.
+    func abandon() { isAbandoned = true }
+
+    func reportUnknownKeys() {
+        guard !isAbandoned else { return }
+        for name in order where !asked.contains(name) {
+            let near = asked.filter { Spelling.isNear($0, name) }.min()
+            let hint = near.map { "; did you mean `\($0)`?" } ?? ""
+            let known = pattern.isEmpty ? name : "\(pattern).\(name)"
+            let place = context.knownKeys.contains(known) ? "does not apply here" : "is not a key of this file"
+            report(name, place + hint)
+        }
+    }
+
+    // MARK: Nodes
+
+    /// Returns the node of a key; nil when it is absent or null.
+    func node(_ key: String) -> (node: Node, line: Int?)? {
+        asked.insert(key)
+        context.know(pattern.isEmpty ? key : "\(pattern).\(key)")
+        guard let entry = entries[key] else { return nil }
+        if Self.isNull(entry.node) {
+            report(key, "has no value")
+            return nil
+        }
+        return entry
+    }
+
+    /// Returns the mapping under a key, an empty one when it is absent: its defaults are its own matter.
+    func section(_ key: String) -> ConfigSection {
+        let entry = node(key)
+        return ConfigSection(
+            entry?.node, path: child(key), pattern: pattern.isEmpty ? key : "\(pattern).\(key)",
+            line: entry?.line ?? line, context: context)
+    }
+
+    /// Returns the mapping under a key, or nil when it is absent.
+    func optionalSection(_ key: String) -> ConfigSection? {
+        guard has(key) || context.isCataloguing else {
+            _ = node(key)
+            return nil
+        }
+        return section(key)
+    }
+
+    /// Returns the mapping under a key as named sections, in the file's order.
+    func named(_ key: String) -> [(name: String, section: ConfigSection)] {
+        let parent = section(key)
+        if context.isCataloguing, parent.order.isEmpty {
+            let empty = ConfigSection(
+                nil, path: parent.child("*"), pattern: "\(parent.pattern).*", line: nil, context: context)
+            return [("*", empty)]
+        }
+        parent.isAbandoned = true
+        return parent.order.compactMap { name in
+            guard let entry = parent.entries[name] else { return nil }
+            return (
+                name,
+                ConfigSection(
+                    entry.node, path: parent.child(ConfigContext.printable(name)), pattern: "\(parent.pattern).*",
+                    line: entry.line, context: context)
+            )
+        }
+    }
+
+    /// Returns the list of mappings under a key.
+    func list(_ key: String) -> [ConfigSection] {
+        let pattern = self.pattern.isEmpty ? key : "\(self.pattern).\(key)"
+        guard let entry = node(key) else {
+            guard context.isCataloguing else { return [] }
+            return [ConfigSection(nil, path: child(key), pattern: "\(pattern)[]", line: nil, context: context)]
+        }
+        guard let items = entry.node.sequence else {
+            report(key, "has to be a list")
+            return []
+        }
+        return items.enumerated().map { index, item in
+            ConfigSection(
+                item, path: "\(child(key))[\(index)]", pattern: "\(pattern)[]", line: entry.line, context: context)
+        }
+    }
+
+    /// Returns the scalar of a key; nil when it is absent or something else.
+    func scalar(_ key: String) -> ConfigScalar? {
+        guard let entry = node(key) else { return nil }
+        guard let text = entry.node.scalar?.string else {
+            report(key, "has to be a single value")
+            return nil
+        }
+        return ConfigScalar(text: text, line: entry.node.mark?.line ?? entry.line)
+    }
+
+    /// Returns the scalars of a list; a single one counts as a list of one.
+    func scalars(_ key: String) -> [ConfigScalar] {
+        guard let entry = node(key) else { return [] }
+        if let text = entry.node.scalar?.string { return [ConfigScalar(text: text, line: entry.line)] }
+        guard let items = entry.node.sequence else {
+            report(key, "has to be a list of values")
+            return []
+        }
+        return items.compactMap { item in
+            guard let text = item.scalar?.string, !Self.isNull(item) else {
+                context.report("has to hold single values", path: child(key), line: item.mark?.line ?? entry.line)
+                return nil
+            }
+            return ConfigScalar(text: text, line: item.mark?.line ?? entry.line)
+        }
+    }
+
+    /// Returns the entries of a mapping of scalars, in the file's order.
+    func pairs(_ key: String) -> [(name: String, value: ConfigScalar)] {
+        guard let entry = node(key) else { return [] }
+        guard let mapping = entry.node.mapping else {
+            report(key, "has to be a mapping of names to values")
+            return []
+        }
+        return mapping.compactMap { name, value in
+            guard let name = name.scalar?.string, let text = value.scalar?.string, !Self.isNull(value) else {
+                context.report("has to hold single values", path: child(key), line: value.mark?.line ?? entry.line)
+                return nil
+            }
+            return (name, ConfigScalar(text: text, line: value.mark?.line ?? entry.line))
+        }
+    }
+
+    func child(_ key: String) -> String {
+        path.isEmpty ? ConfigContext.printable(key) : "\(path).\(ConfigContext.printable(key))"
+    }
+
+    private static func isNull(_ node: Node) -> Bool {
+        guard let scalar = node.scalar, scalar.style == .plain || scalar.style == .any else { return false }
+        return ["", "~", "null", "Null", "NULL"].contains(scalar.string)
+    }
+}

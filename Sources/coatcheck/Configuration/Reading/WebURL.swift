@@ -1,0 +1,36 @@
+import Broker
+
+/// Is an absolute http or https URL of the configuration, without user information, query and fragment.
+struct WebURL: Sendable, Hashable {
+    /// The text as written.
+    let text: String
+    let isSecure: Bool
+    /// The host in lower case, an IPv6 one in brackets.
+    let host: String
+    /// The port as written.
+    let port: Int?
+    /// The path, empty or from its first `/`.
+    let path: String
+
+    /// Parses a URL, or returns nil when it is none.
+    init?(_ text: String) {
+        guard let parsed = RedirectURI(text), parsed.scheme == "https" || parsed.scheme == "http",
+            text.hasPrefix("\(parsed.scheme)://"), let host = parsed.host
+        else { return nil }
+        self.text = text
+        isSecure = parsed.scheme == "https"
+        self.host = host
+        port = parsed.port
+        path = parsed.path
+    }
+
+    /// Is whether the host is a loopback name or address.
+    var isLoopback: Bool { RedirectURI.isLoopback(host: host) }
+
+    /// `scheme://host[:port]`, the port left out where it is the scheme's own: how browsers write an origin.
+    var origin: String {
+        let standard = isSecure ? 443 : 80
+        let suffix = port.flatMap { $0 == standard ? nil : ":\($0)" } ?? ""
+        return "\(isSecure ? "https" : "http")://\(host)\(suffix)"
+    }
+}

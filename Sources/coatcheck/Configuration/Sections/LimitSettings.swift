@@ -1,0 +1,29 @@
+/// Is how much one caller may ask for (`limits`).
+struct LimitSettings: Sendable {
+    let loginsPerMinute: Int
+    let wrongTokensPerMinute: Int
+    let pendingLogins: Int
+    let pendingLoginsPerToken: Int
+    let sessionsPerSubjectAndClient: Int
+    /// The largest request body of our own endpoints, in bytes.
+    let body: Int
+    /// The largest request body that the relay passes on, in bytes.
+    let relayBody: Int
+    let connections: Int
+    let eventStreams: Int
+
+    init(_ section: ConfigSection) {
+        loginsPerMinute = section.integer("logins_per_minute", default: 60, in: 1...1_000_000)
+        wrongTokensPerMinute = section.integer("wrong_tokens_per_minute", default: 60, in: 1...1_000_000)
+        pendingLogins = section.integer("pending_logins", default: 100_000, in: 1...10_000_000)
+        pendingLoginsPerToken = section.integer("pending_logins_per_token", default: 8, in: 1...32)
+        sessionsPerSubjectAndClient = section.integer("sessions_per_subject_and_client", default: 50, in: 1...10_000)
+        body = section.size("body", default: 64 << 10, in: 4096...(1 << 20))
+        relayBody = section.size("relay_body", default: 1 << 30, in: 4096...(1 << 40))
+        connections = section.integer("connections", default: 20_000, in: 16...1_000_000)
+        eventStreams = section.integer("event_streams", default: 10_000, in: 0...1_000_000)
+        if pendingLoginsPerToken > pendingLogins {
+            section.report("pending_logins_per_token", "is more than `pending_logins`")
+        }
+    }
+}

@@ -1,0 +1,14 @@
+/// Is what is logged (`log`). Lines are JSON on standard error; nothing here can make them hold a secret.
+struct LogSettings: Sendable {
+    /// The least weight that is written.
+    enum Level: String, Sendable, CaseIterable { case trace, debug, info, notice, warning, error }
+
+    let level: Level
+    /// Whether each request gets a line.
+    let requests: Bool
+
+    init(_ section: ConfigSection) {
+        level = section.choice("level", as: Level.self) ?? .info
+        requests = section.flag("requests", default: true)
+    }
+}

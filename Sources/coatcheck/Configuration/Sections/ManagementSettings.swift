@@ -1,0 +1,39 @@
+import Broker
+
+/// Is the management listener (`management`).
+struct ManagementSettings: Sendable {
+    /// Is one credential for the admin API, stored as its digest.
+    struct AdminToken: Sendable {
+        /// What it may do: list sessions, or end them too.
+        enum Permission: String, Sendable, CaseIterable, Hashable { case read, end }
+
+        let name: String
+        let sha256: Digest
+        let may: Set<Permission>
+    }
+
+    let listen: ListenAddress
+    let adminTokens: [AdminToken]
+
+    init(_ section: ConfigSection) {
+        listen = section.listenAddress("listen", default: ListenAddress(host: "127.0.0.1", port: 9090))
+        if !listen.isLoopback {
+            section.warn("listen", "is reachable from elsewhere: health and metrics are shown without a token there")
+        }
+        adminTokens = section.list("admin_tokens").compactMap { item in
+            let name = item.requiredText("name", limit: 63)
+            let digest = item.sha256("sha256")
+            item.require("sha256")
+            let may = item.choices("may", as: AdminToken.Permission.self)
+            if may.isEmpty { item.report(nil, "needs `may: [read]`, `[end]` or both") }
+            guard let name, let digest else { return nil }
+            return AdminToken(name: name, sha256: digest, may: may)
+        }
+        for (index, token) in adminTokens.enumerated() {
+            for other in adminTokens.prefix(index) {
+                if other.name == token.name { section.report("admin_tokens", "names two tokens alike") }
+                if other.sha256 == token.sha256 { section.report("admin_tokens", "holds the same token twice") }
+            }
+        }
+    }
+}

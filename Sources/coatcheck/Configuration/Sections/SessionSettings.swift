@@ -1,0 +1,78 @@
+import Broker
+
+/// Is how sessions live and travel (`session`).
+struct SessionSettings: Sendable {
+    /// Is the session cookie's `SameSite`.
+    enum SameSite: String, Sendable, CaseIterable { case strict, lax, none }
+
+    let lifetimes: SessionLifetimes
+    let cookieName: String
+    let sameSite: SameSite
+    /// Origins of browser apps that may call from elsewhere.
+    let allowedOrigins: [String]
+    /// How long a read row may be used again; zero turns the cache off.
+    let cache: Duration
+
+    init(_ section: ConfigSection, isSecure: Bool) {
+        lifetimes = Self.lifetimes(section, defaults: SessionLifetimes())
+        let cookie = section.section("cookie")
+        sameSite = cookie.choice("same_site", as: SameSite.self) ?? .strict
+        if sameSite == .none, !isSecure {
+            cookie.report("same_site", "cannot be `none` on plain http: browsers drop such a cookie")
+        }
+        cookieName = Self.cookieName(cookie, isSecure: isSecure)
+        allowedOrigins = section.texts("allowed_origins").compactMap { text in
+            guard let url = WebURL(text), url.path.isEmpty, url.origin == text, url.isSecure || url.isLoopback else {
+                section.report(
+                    "allowed_origins", "has to hold origins as browsers write them, such as `https://app.example.com`")
+                return nil
+            }
+            return text
+        }
+        cache = Self.cache(section)
+    }
+
+    /// Reads `idle` and `absolute`, which clients have too.
+    static func lifetimes(_ section: ConfigSection, defaults: SessionLifetimes) -> SessionLifetimes {
+        let longest = Duration.seconds(400 * 86_400)
+        let idle = section.duration("idle", default: defaults.idle, in: .seconds(1)...longest)
+        let absolute = section.duration("absolute", default: defaults.absolute, in: .seconds(1)...longest)
+        if idle > absolute, section.has("idle") || section.has("absolute") {
+            section.report(section.has("idle") ? "idle" : "absolute", "idle is longer than absolute: it could never end a session")
+        }
+        return SessionLifetimes(idle: idle, absolute: absolute)
+    }
+
+    private static func cookieName(_ cookie: ConfigSection, isSecure: Bool) -> String {
+        let fallback = isSecure ? "__Host-coatcheck" : "coatcheck"
+        guard let name = cookie.text("name", limit: 64) else { return fallback }
+        let isToken = name.utf8.allSatisfy {
+            (0x30...0x39).contains($0) || (0x41...0x5A).contains($0) || (0x61...0x7A).contains($0) || $0 == 0x2D || $0 == 0x5F
+        }
+        guard isToken else {
+            cookie.report("name", "has to consist of letters, digits, `-` and `_`")
+            return fallback
+        }
+        let hasPrefix = name.hasPrefix("__Host-")
+        if isSecure, !hasPrefix {
+            cookie.report("name", "has to begin with `__Host-`, which is what binds the cookie to this host")
+        } else if !isSecure, hasPrefix || name.lowercased().hasPrefix("__host-") || name.lowercased().hasPrefix("__secure-") {
+            cookie.report("name", "cannot have this prefix on plain http: browsers drop such a cookie")
+        } else if hasPrefix, name.utf8.count == 7 {
+            cookie.report("name", "needs something after `__Host-`")
+        } else if name.hasSuffix("-login") {
+            cookie.report("name", "cannot end in `-login`, which is the login cookie's")
+        } else {
+            return name
+        }
+        return fallback
+    }
+
+    private static func cache(_ section: ConfigSection) -> Duration {
+        guard let scalar = section.scalar("cache") else { return .seconds(5) }
+        if scalar.text == "off" { return .zero }
+        if let duration = DurationText.parse(scalar.text), duration <= .seconds(5) { return duration }
+        section.report("cache", "has to be `off` or at most `5s`: an ended session may live on for no longer")
+        return .seconds(5)
+    }
+}

@@ -1,4 +1,0 @@
-import ArgumentParser
-import Yams
-import Hummingbird
-import AsyncHTTPClient

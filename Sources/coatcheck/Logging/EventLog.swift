@@ -1,0 +1,105 @@
+import Broker
+
+/// Turns the domain's events into log lines and metrics. It is the one place that names both.
+struct EventLog: Sendable {
+    let log: ProcessLog
+    let metrics: MetricsRegistry
+    /// Makes a keyed pseudonym of a session, so that its lines can be joined by whoever has the key (SEC-116).
+    let tag: @Sendable (SessionHandle) -> String
+
+    /// The port that the domain emits through.
+    var sink: EventSink { EventSink { [self] event in take(event) } }
+
+    private func take(_ event: BrokerEvent) {
+        switch event {
+        case .loginStarted(let provider, let client):
+            count("logins_started", provider, client)
+            write(.debug, "login started", provider, client)
+        case .loginRefused(let provider, let client, let code, let detail):
+            count("logins", [("provider", provider?.text ?? "-"), ("client", client?.text ?? "-"), ("result", code.rawValue)])
+            write(.notice, "login refused", provider, client, [("code", code.rawValue), ("detail", detail)])
+        case .loginBurned(let provider, let client):
+            count("logins", provider, client, [("result", "burned")])
+            write(.warning, "login finished by somebody else and burned", provider, client)
+        case .loginSucceeded(let provider, let client, let session):
+            count("logins", provider, client, [("result", "succeeded")])
+            write(.info, "login succeeded", provider, client, [("session", tag(session))])
+        case .exchangeReplayed(let provider):
+            count("exchanges_replayed", [("provider", provider.text)])
+            write(.info, "exchange answered again", provider, nil)
+        case .exchangeFailed(let provider, let client, let failure):
+            count("exchanges_failed", provider, client, [("reason", failure.shortDescription)])
+            write(
+                .warning, "exchange failed", provider, client,
+                [("reason", failure.shortDescription), ("detail", failure.detail)])
+        case .registrationStarted(let provider, let client):
+            count("registrations_started", provider, client)
+            write(.info, "registration started", provider, client)
+        case .registrationFinished(let provider, let client, let result):
+            count("registrations", provider, client, [("result", result)])
+            write(.info, "registration finished", provider, client, [("result", result)])
+        case .refreshed, .refreshFailed, .refreshWaited:
+            takeRefresh(event)
+        case .sessionEnded, .revocation, .logoutToken, .adminAction, .rowDidNotOpen, .storeFailed:
+            takeOther(event)
+        }
+    }
+
+    private func takeRefresh(_ event: BrokerEvent) {
+        switch event {
+        case .refreshed(let provider, let client, let session):
+            count("refreshes", provider, client, [("result", "refreshed"), ("reason", "-")])
+            write(.debug, "tokens refreshed", provider, client, [("session", tag(session))])
+        case .refreshFailed(let provider, let client, let session, let reason):
+            count("refreshes", provider, client, [("result", "failed"), ("reason", reason)])
+            write(.warning, "refresh failed", provider, client, [("session", tag(session)), ("reason", reason)])
+        case .refreshWaited(let provider):
+            count("refresh_waits", [("provider", provider.text)])
+        default: break
+        }
+    }
+
+    private func takeOther(_ event: BrokerEvent) {
+        switch event {
+        case .sessionEnded(let reason, let count):
+            metrics.counter("coatcheck_sessions_ended_total", [("reason", reason.rawValue)]).increment(by: Int64(count))
+            log.write(.info, "sessions ended", [("reason", reason.rawValue), ("count", String(count))])
+        case .revocation(let provider, let result):
+            count("revocations", [("provider", provider.text), ("result", result)])
+            write(result == "done" ? .debug : .warning, "revocation", provider, nil, [("result", result)])
+        case .logoutToken(let provider, let result):
+            count("logout_tokens", [("provider", provider.text), ("result", result)])
+            write(.notice, "logout token", provider, nil, [("result", result)])
+        case .adminAction(let actor, let action):
+            count("admin_actions", [("action", action)])
+            log.write(.notice, "administration", [("actor", actor), ("action", action)])
+        case .rowDidNotOpen(let kind, let unknownKey):
+            count("rows_not_opened", [("kind", kind.rawValue), ("reason", unknownKey ? "unknown_key" : "integrity")])
+            log.write(.error, "a sealed row did not open", [("kind", kind.rawValue), ("unknown_key", String(unknownKey))])
+        case .storeFailed(let operation, let detail):
+            count("store_failures", [("operation", operation.description)])
+            log.write(.error, "store failed", [("operation", operation.description), ("detail", detail)])
+        default: break
+        }
+    }
+
+    private func count(
+        _ name: String, _ provider: ProviderName, _ client: ClientName, _ further: [(String, String)] = []
+    ) {
+        count(name, [("provider", provider.text), ("client", client.text)] + further)
+    }
+
+    private func count(_ name: String, _ labels: [(String, String)]) {
+        metrics.counter("coatcheck_\(name)_total", labels).increment(by: 1)
+    }
+
+    private func write(
+        _ level: LogSettings.Level, _ message: String, _ provider: ProviderName?, _ client: ClientName?,
+        _ further: [(String, String)] = []
+    ) {
+        var members: [(String, String)] = []
+        if let provider { members.append(("provider", provider.text)) }
+        if let client { members.append(("client", client.text)) }
+        log.write(level, message, members + further)
+    }
+}

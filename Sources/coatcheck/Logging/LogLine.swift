@@ -1,0 +1,43 @@
+import Broker
+
+/// Is one line of the log in the making: a JSON object with time, level and message, then further members.
+struct LogLine {
+    private(set) var bytes: [UInt8]
+
+    /// Begins a line; the time is UTC with milliseconds.
+    init(_ time: WallTime, level: String, message: String) {
+        bytes = []
+        bytes.reserveCapacity(256)
+        bytes.append(contentsOf: "{\"time\":\"".utf8)
+        bytes.append(contentsOf: time.rfc3339.utf8.dropLast())
+        let fraction = UInt16(truncatingIfNeeded: time.milliseconds - time.seconds * 1000)
+        bytes.append(UInt8(ascii: "."))
+        for divisor: UInt16 in [100, 10, 1] { bytes.append(48 + UInt8(truncatingIfNeeded: fraction / divisor % 10)) }
+        bytes.append(contentsOf: "Z\",\"level\":\"".utf8)
+        bytes.append(contentsOf: level.utf8)
+        bytes.append(contentsOf: "\",\"message\":".utf8)
+        LogText.append(message, to: &bytes)
+    }
+
+    mutating func add(_ name: String, _ value: String) {
+        addName(name)
+        LogText.append(value, to: &bytes)
+    }
+
+    mutating func add(_ name: String, _ value: Int) {
+        addName(name)
+        bytes.append(contentsOf: String(value).utf8)
+    }
+
+    /// Closes the object and returns the line.
+    consuming func finished() -> [UInt8] {
+        bytes.append(UInt8(ascii: "}"))
+        return bytes
+    }
+
+    private mutating func addName(_ name: String) {
+        bytes.append(UInt8(ascii: ","))
+        LogText.append(name, to: &bytes)
+        bytes.append(UInt8(ascii: ":"))
+    }
+}

@@ -1,0 +1,31 @@
+import Broker
+
+/// Makes the background work of the broker: sweeping expired rows, and telling providers which tokens ended.
+enum Maintenance {
+    /// Sweeps in small batches: at once again while there is more, every 30 s when there is nothing.
+    static func sweeper(_ context: BrokerContext, owner: String) -> RepeatedWork {
+        let sweeper = Sweeper(context, owner: owner)
+        return RepeatedWork(clock: context.clock, delay: .seconds(5)) {
+            do throws(StoreFailure) {
+                guard let count = try await sweeper.sweep() else { return .seconds(60) }
+                return count >= 500 ? .milliseconds(100) : .seconds(30)
+            } catch {
+                context.events.emit(.storeFailed(operation: "sweep", detail: "\(error)"))
+                return .seconds(30)
+            }
+        }
+    }
+
+    /// Works the outbox: at once again while there is more, every second otherwise.
+    static func revocations(_ context: BrokerContext) -> RepeatedWork {
+        let revocations = Revocations(context)
+        return RepeatedWork(clock: context.clock, delay: .seconds(1)) {
+            do throws(StoreFailure) {
+                return try await revocations.work() > 0 ? .milliseconds(50) : .seconds(1)
+            } catch {
+                context.events.emit(.storeFailed(operation: "outbox", detail: "\(error)"))
+                return .seconds(5)
+            }
+        }
+    }
+}

@@ -1,0 +1,23 @@
+import Broker
+import Foundation
+
+/// Is the machine's time as the domain takes it.
+enum SystemClock {
+    /// The calendar time.
+    static func wallTime() -> WallTime {
+        var time = timespec()
+        clock_gettime(CLOCK_REALTIME, &time)
+        return WallTime(milliseconds: Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000)
+    }
+
+    /// Time since the machine started, sleep included, which never goes back (SEC-128).
+    static func monotonic() -> Duration {
+        var time = timespec()
+        clock_gettime(CLOCK_BOOTTIME, &time)
+        return .seconds(Int64(time.tv_sec)) + .nanoseconds(Int64(time.tv_nsec))
+    }
+
+    /// The clock of the production composition.
+    static let clock = BrokerClock(
+        now: wallTime, monotonic: monotonic, sleep: { try await Task.sleep(for: $0, clock: .continuous) })
+}

@@ -1,0 +1,93 @@
+import Broker
+import Foundation
+import Testing
+import Yams
+
+@testable import coatcheck
+
+@Suite("Configurations that are accepted")
+struct AcceptanceTests {
+    @Test("The smallest file is in order, and has the documented defaults")
+    func minimal() throws {
+        let configuration = try ConfigurationFixture.load(ConfigurationFixture.minimal)
+        #expect(configuration.warnings.isEmpty, "\(configuration.warnings)")
+        #expect(configuration.server.listen.description == "127.0.0.1:8080")
+        #expect(configuration.management.listen.description == "127.0.0.1:9090")
+        #expect(configuration.store.path == "coatcheck.db")
+        #expect(configuration.session.cookieName == "__Host-coatcheck")
+        #expect(configuration.session.sameSite == .strict)
+        #expect(configuration.session.cache == .seconds(5))
+        #expect(configuration.session.lifetimes.idle == .seconds(30 * 86_400))
+        #expect(configuration.session.lifetimes.absolute == .seconds(90 * 86_400))
+        #expect(configuration.limits.pendingLogins == 100_000)
+        #expect(configuration.limits.body == 65_536)
+        #expect(configuration.limits.relayBody == 1 << 30)
+        #expect(configuration.providers.first?.clients.first?.lifetimes == configuration.session.lifetimes)
+    }
+
+    @Test("Plain http on loopback leaves the prefix off, and says so")
+    func development() throws {
+        let text = ConfigurationFixture.minimal.replacingFirst("https://auth.example.com", with: "http://127.0.0.1:8080")
+        let configuration = try ConfigurationFixture.load(text)
+        #expect(configuration.session.cookieName == "coatcheck")
+        #expect(configuration.warnings.contains { $0.message.contains("development only") })
+    }
+
+    @Test("An inline secret is warned of, but not on loopback")
+    func inlineSecret() throws {
+        let inline = ConfigurationFixture.minimal.replacingFirst("auth: none", with: "client_secret: zQ8vN2kLr5TwX7yB3mHd")
+        #expect(try ConfigurationFixture.load(inline).warnings.contains { $0.message.contains("written into the file") })
+        let local = inline.replacingFirst("https://auth.example.com", with: "http://localhost:8080")
+        #expect(try !ConfigurationFixture.load(local).warnings.contains { $0.message.contains("written into the file") })
+    }
+
+    @Test("A client's own lifetimes stand before the session's")
+    func lifetimes() throws {
+        let text = ConfigurationFixture.minimal.replacingFirst("auth: none", with: "auth: none\n        session: {idle: 1h 30m}")
+        let client = try #require(try ConfigurationFixture.load(text).providers.first?.clients.first)
+        #expect(client.lifetimes.idle == .seconds(5400))
+        #expect(client.lifetimes.absolute == .seconds(90 * 86_400))
+    }
+
+    @Test("YAML's own words for booleans do not get in the way", arguments: ["off", "\"off\""])
+    func words(_ word: String) throws {
+        let text = ConfigurationFixture.minimal.replacingFirst("providers:\n", with: "session: {cache: \(word)}\nproviders:\n")
+        #expect(try ConfigurationFixture.load(text).session.cache == .zero)
+    }
+
+    static var reference: String {
+        get throws {
+            let path = #filePath.replacingOccurrence("Tests/EndToEndTests/Configuration/AcceptanceTests.swift", "deploy/coatcheck.reference.yaml")
+            return try String(contentsOfFile: path, encoding: .utf8)
+        }
+    }
+
+    @Test("The reference file loads")
+    func referenceLoads() throws {
+        let configuration = try ConfigurationFixture.load(Self.reference)
+        #expect(configuration.providers.count == 6)
+        #expect(configuration.upstreams.count == 1)
+    }
+
+    @Test("Every key that the decoder knows stands in the reference file")
+    func referenceIsComplete() throws {
+        let context = ConfigContext(sources: ConfigurationFixture.sources)
+        let root = try #require(context.compose(try Self.reference))
+        var found: Set<String> = []
+        func walk(_ section: ConfigSection) {
+            for key in section.keys {
+                let pattern = section.pattern.isEmpty ? key : "\(section.pattern).\(key)"
+                found.insert(pattern)
+                let isNamed = ["providers", "upstreams", "backends", "providers.*.clients"].contains(pattern)
+                if isNamed { for child in section.named(key) { walk(child.section) } }
+                guard !isNamed, let node = section.node(key)?.node else { continue }
+                if node.mapping != nil { walk(section.section(key)) }
+                if node.sequence?.first?.mapping != nil { for child in section.list(key) { walk(child) } }
+            }
+        }
+        walk(ConfigSection(root, path: "", pattern: "", line: 1, context: context))
+        let known = Configuration.knownKeys()
+        #expect(known.count > 100)
+        #expect(known.subtracting(found).sorted() == [])
+    }
+}

@@ -1,0 +1,60 @@
+@testable import coatcheck
+
+/// Loads configurations from text, with an environment and files of its own.
+enum ConfigurationFixture {
+    static let keyFile = "keys.json"
+
+    static let sources = ConfigSources(
+        environment: { name in
+            switch name {
+            case "EXAMPLE_CLIENT_SECRET", "CLEVER_CLIENT_SECRET": "zQ8vN2kLr5TwX7yB3mHd"
+            case "SHORT_SECRET": "abc"
+            case "SPACED_SECRET": "zQ8vN2kLr5 wX7yB3mHd"
+            case "PLACEHOLDER_SECRET": "your-client-secret-here"
+            default: nil
+            }
+        },
+        readFile: { path in
+            switch path {
+            case keyFile, "open-keys.json": Array("{}".utf8)
+            case "google-client-secret": Array("zQ8vN2kLr5TwX7yB3mHd\n".utf8)
+            case "apple-key.p8", "service-key.pem": Array("-----BEGIN PRIVATE KEY-----\n-----END PRIVATE KEY-----\n".utf8)
+            case "company-ca.pem": Array("-----BEGIN CERTIFICATE-----\n".utf8)
+            case "not-a-key.pem", "not-a-certificate.pem": Array("hello\n".utf8)
+            default: nil
+            }
+        },
+        isOpenToOthers: { $0.hasPrefix("open-") }, directory: "")
+
+    /// The smallest configuration that is in order; `{…}` marks what tests replace.
+    static let minimal = """
+        server:
+          public_url: https://auth.example.com
+        keys:
+          file: keys.json
+        providers:
+          example:
+            kind: oidc
+            issuer: https://id.example.com
+            clients:
+              ios:
+                client_id: mobile-app
+                auth: none
+                redirect_uris: ["com.example.app:/oauth2redirect"]
+        """
+
+    static func load(_ text: String) throws(ConfigurationFailure) -> Configuration {
+        try Configuration.load(text: text, sources: sources)
+    }
+
+    /// Returns the problems of a text; empty when it loads.
+    static func problems(_ text: String) -> [ConfigProblem] {
+        do throws(ConfigurationFailure) {
+            return try load(text).warnings
+        } catch {
+            return error.problems
+        }
+    }
+
+    static func errors(_ text: String) -> [ConfigProblem] { problems(text).filter { $0.weight == .error } }
+}

@@ -1,0 +1,62 @@
+/// Is a `Host` value or the authority of a URL: a host and perhaps a port.
+struct Authority: Hashable, Sendable {
+    /// In lower case; an IPv6 literal keeps its brackets.
+    let host: String
+    let port: Int?
+
+    /// Parses an authority without user information, or returns nil when it is not well formed (RFC 9112 section 3.2).
+    init?(_ text: some StringProtocol) {
+        guard Self.isWellFormed(text.utf8) else { return nil }
+        var host = Substring(text)
+        var port: Int?
+        if let colon = host.lastIndex(of: ":"), !host.hasSuffix("]") {
+            port = Int(host[host.index(after: colon)...])
+            host = host[..<colon]
+        }
+        self.host = host.lowercased()
+        self.port = port
+    }
+
+    /// Is whether the bytes are `host` or `host:port` with a port of 1–5 digits and a host that is not empty.
+    static func isWellFormed(_ bytes: some Sequence<UInt8>) -> Bool {
+        enum Part { case start, name, literal, literalEnd, port }
+        var part = Part.start
+        var count = 0
+        for byte in bytes {
+            switch part {
+            case .start where byte == UInt8(ascii: "["): part = .literal
+            case .start where isName(byte): part = .name
+            case .name where isName(byte): break
+            case .name where byte == UInt8(ascii: ":"), .literalEnd where byte == UInt8(ascii: ":"):
+                part = .port
+                count = 0
+            case .literal where byte == UInt8(ascii: "]") && count > 1: part = .literalEnd
+            case .literal where isHexadecimal(byte) || byte == UInt8(ascii: ":") || byte == UInt8(ascii: "."):
+                count += 1
+            case .port where (0x30...0x39).contains(byte) && count < 5: count += 1
+            default: return false
+            }
+        }
+        return part == .name || part == .literalEnd || (part == .port && count > 0)
+    }
+
+    private static func isHexadecimal(_ byte: UInt8) -> Bool {
+        (0x30...0x39).contains(byte) || (0x41...0x46).contains(byte) || (0x61...0x66).contains(byte)
+    }
+
+    private static func isName(_ byte: UInt8) -> Bool {
+        switch byte {
+        case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, UInt8(ascii: "."), UInt8(ascii: "-"), UInt8(ascii: "_"),
+            UInt8(ascii: "~"):
+            true
+        default: false
+        }
+    }
+
+    /// Is whether the host is a loopback name or address.
+    var isLoopback: Bool {
+        if host == "localhost" || host == "[::1]" { return true }
+        let parts = host.split(separator: ".", omittingEmptySubsequences: false)
+        return parts.count == 4 && parts.first == "127" && parts.allSatisfy { UInt8($0) != nil }
+    }
+}

@@ -1,0 +1,100 @@
+package import NIOCore
+import Synchronization
+
+/// Is the connection that a request came on: whose it is, and whether there is still somebody at the other end.
+///
+/// Made once a connection, so that what does not change is not worked out for every request. A request's task finds it
+/// in `current`; in-process tests have none.
+package final class ClientConnection: Sendable {
+    /// The connection that the running task serves.
+    @TaskLocal package static var current: ClientConnection?
+
+    /// The TCP peer's address without its port, for the log; `-` when there is none (a Unix socket).
+    package let peerText: String
+    /// The TCP peer's address.
+    package let peer: IPAddress?
+
+    private struct State {
+        var gone = false
+        var quiescing = false
+        var nextID = 0
+        var onGone: [Int: @Sendable () -> Void] = [:]
+        var onQuiesce: [Int: @Sendable () -> Void] = [:]
+    }
+
+    private let state = Mutex(State())
+
+    /// Creates it for a channel's remote address.
+    package init(remoteAddress: SocketAddress?) {
+        let text = remoteAddress?.ipAddress
+        peerText = text ?? "-"
+        peer = text.flatMap { IPAddress($0) }
+    }
+
+    /// Names what to do when the client hangs up; done at once when it has. Returns what takes it back.
+    package func whenGone(_ action: @escaping @Sendable () -> Void) -> @Sendable () -> Void {
+        let id: Int? = state.withLock { state in
+            guard !state.gone else { return nil }
+            state.nextID += 1
+            state.onGone[state.nextID] = action
+            return state.nextID
+        }
+        guard let id else {
+            action()
+            return {}
+        }
+        return { [self] in _ = state.withLock { $0.onGone.removeValue(forKey: id) } }
+    }
+
+    /// Names what to do when the server begins to shut down; done at once when it has. Returns what takes it back.
+    package func whenQuiescing(_ action: @escaping @Sendable () -> Void) -> @Sendable () -> Void {
+        let id: Int? = state.withLock { state in
+            guard !state.quiescing else { return nil }
+            state.nextID += 1
+            state.onQuiesce[state.nextID] = action
+            return state.nextID
+        }
+        guard let id else {
+            action()
+            return {}
+        }
+        return { [self] in _ = state.withLock { $0.onQuiesce.removeValue(forKey: id) } }
+    }
+
+    /// Runs work that is of no use once the client is gone: its task is cancelled then.
+    ///
+    /// A handler is never cancelled for its client's sake otherwise (engineering note 3): most work has to be finished.
+    package func cancellingWhenGone<Value: Sendable>(
+        _ work: @escaping @Sendable () async throws -> Value
+    ) async throws -> Value {
+        let task = Task { try await work() }
+        let forget = whenGone { task.cancel() }
+        defer { forget() }
+        return try await withTaskCancellationHandler {
+            try await task.value
+        } onCancel: {
+            task.cancel()
+        }
+    }
+
+    /// Is whether the client has hung up.
+    package var isGone: Bool { state.withLock { $0.gone } }
+
+    func clientGone() {
+        let actions = state.withLock { state in
+            defer { state.onGone = [:] }
+            state.gone = true
+            return Array(state.onGone.values)
+        }
+        for action in actions { action() }
+    }
+
+    func quiesce() {
+        let actions = state.withLock { state in
+            defer { state.onQuiesce = [:] }
+            state.quiescing = true
+            return Array(state.onQuiesce.values)
+        }
+        for action in actions { action() }
+    }
+}

@@ -1,0 +1,170 @@
+import NIOCore
+import NIOHTTP1
+
+/// Stands between the HTTP/1 decoder and everything else: lets well-formed requests through one after the other,
+/// answers the rest itself with a problem document, and closes after what cannot be followed by another request.
+///
+/// The default channel answers a header overflow without a body and lets ambiguous requests pass (engineering note 1).
+final class FramingDoor: ChannelDuplexHandler, RemovableChannelHandler {
+    typealias InboundIn = HTTPServerRequestPart
+    typealias InboundOut = HTTPServerRequestPart
+    typealias OutboundIn = HTTPServerResponsePart
+    typealias OutboundOut = HTTPServerResponsePart
+
+    private struct Waiting {
+        let version: HTTPVersion
+        var close: Bool
+    }
+
+    private let linger: TimeAmount
+    /// Makes the whole answer to a refused request.
+    private let refusal: (ProblemCodeAtDoor) -> DoorAnswer
+    /// Requests that were let in and whose answers have not ended, oldest first.
+    private var waiting: [Waiting] = []
+    /// Is whether the newest request's end has not come yet.
+    private var bodyOpen = false
+    /// Is whether nothing that comes in is read any more.
+    private var deaf = false
+    /// What to answer once everything let in before is answered.
+    private var refused: ProblemCodeAtDoor?
+    private var quiescing = false
+    private var closeOnFlush = false
+    private var closing = false
+    private var lingerTimer: Scheduled<Void>?
+
+    init(linger: TimeAmount, refusal: @escaping (ProblemCodeAtDoor) -> DoorAnswer) {
+        self.linger = linger
+        self.refusal = refusal
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        guard !deaf else { return }
+        switch unwrapInboundIn(data) {
+        case .head(var head):
+            switch FramingRules.check(&head) {
+            case .refuse: refuse(.malformed, context: context)
+            case .pass(let expectsContinue, let close):
+                if expectsContinue, waiting.isEmpty {
+                    let interim = HTTPResponseHead(version: .http1_1, status: .continue)
+                    context.writeAndFlush(wrapOutboundOut(.head(interim)), promise: nil)
+                }
+                waiting.append(Waiting(version: head.version, close: close))
+                bodyOpen = true
+                context.fireChannelRead(wrapInboundOut(.head(head)))
+            }
+        case .body: if bodyOpen { context.fireChannelRead(data) }
+        case .end:
+            guard bodyOpen else { return }
+            bodyOpen = false
+            context.fireChannelRead(data)
+            if waiting.last?.close == true { deaf = true }
+        }
+    }
+
+    func channelReadComplete(context: ChannelHandlerContext) {
+        context.fireChannelReadComplete()
+        // Whoever paused reading is gone: what is left is thrown away here.
+        if closing { context.read() }
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        guard let error = error as? HTTPParserError else { return context.fireErrorCaught(error) }
+        guard !deaf else { return }
+        if bodyOpen {
+            // A body that breaks off is its request's to answer, unless that is answered already.
+            deaf = true
+            guard !waiting.isEmpty else { return shut(context) }
+            waiting[waiting.count - 1].close = true
+            context.fireErrorCaught(error)
+        } else {
+            refuse(error == .headerOverflow ? .tooLarge : .malformed, context: context)
+        }
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        if event is ChannelShouldQuiesceEvent { quiescing = true }
+        if let event = event as? ChannelEvent, event == .inputClosed, closing { context.close(promise: nil) }
+        context.fireUserInboundEventTriggered(event)
+    }
+
+    func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+        guard !waiting.isEmpty, !closing else {
+            // An answer to nothing: a request whose answer has ended has no second one.
+            promise?.fail(ChannelError.outputClosed)
+            return
+        }
+        switch unwrapOutboundIn(data) {
+        case .head(var head) where head.status.code >= 200:
+            head.version = waiting[0].version
+            if quiescing, waiting.count == 1, refused == nil { waiting[0].close = true }
+            if head.headers.contains(where: { $0.name.isASCIIEqual(to: "connection") }) {
+                waiting[0].close = true
+            } else if waiting[0].close {
+                head.headers.add(name: "connection", value: "close")
+            }
+            context.write(wrapOutboundOut(.head(head)), promise: promise)
+        case .end:
+            context.write(data, promise: promise)
+            let done = waiting.removeFirst()
+            if done.close {
+                deaf = true
+                closeOnFlush = true
+            } else if waiting.isEmpty, let refused {
+                answer(refused, context: context)
+            }
+        default: context.write(data, promise: promise)
+        }
+    }
+
+    func flush(context: ChannelHandlerContext) {
+        context.flush()
+        if closeOnFlush { shut(context) }
+    }
+
+    func handlerRemoved(context: ChannelHandlerContext) {
+        lingerTimer?.cancel()
+        lingerTimer = nil
+    }
+
+    private func refuse(_ code: ProblemCodeAtDoor, context: ChannelHandlerContext) {
+        deaf = true
+        bodyOpen = false
+        refused = code
+        if waiting.isEmpty { answer(code, context: context) }
+    }
+
+    private func answer(_ code: ProblemCodeAtDoor, context: ChannelHandlerContext) {
+        refused = nil
+        let answer = refusal(code)
+        context.write(wrapOutboundOut(.head(answer.head)), promise: nil)
+        context.write(wrapOutboundOut(.body(.byteBuffer(answer.body))), promise: nil)
+        context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
+        shut(context)
+    }
+
+    /// Ends the sending side, and the rest when the client has done the same or `linger` is over. Closing at once with
+    /// input unread would reset the connection, and the answer could be lost with it (RFC 9112 section 9.6).
+    private func shut(_ context: ChannelHandlerContext) {
+        guard !closing else { return }
+        closing = true
+        deaf = true
+        context.close(mode: .output, promise: nil)
+        lingerTimer = context.eventLoop.assumeIsolated().scheduleTask(in: linger) { context.close(promise: nil) }
+        context.read()
+    }
+}
+
+/// Is why the door refused a request.
+enum ProblemCodeAtDoor: Sendable, Equatable {
+    case malformed
+    case tooLarge
+}
+
+/// Is a whole answer that the door writes by itself.
+struct DoorAnswer {
+    let head: HTTPResponseHead
+    let body: ByteBuffer
+}
+
+@available(*, unavailable)
+extension FramingDoor: Sendable {}

@@ -1,0 +1,43 @@
+import Broker
+
+/// Writes session objects (DESIGN section 3.1). Every member is always there, and none is a token (SEC-52).
+enum SessionBody {
+    /// Returns the object's bytes; bearer clients get their token with the 201.
+    static func bytes(_ session: SessionView, sessionToken: Secret? = nil) -> [UInt8] {
+        var writer = JSONWriter(capacity: 640)
+        writer.object { writer in
+            members(of: session, into: &writer)
+            if let sessionToken { writer.member("session_token", sessionToken.reveal()) }
+        }
+        return writer.bytes
+    }
+
+    /// Writes the members into an object that is open.
+    static func members(of session: SessionView, into writer: inout JSONWriter) {
+        writer.member("handle", session.handle.text)
+        writer.member("provider", session.provider.text)
+        writer.member("client", session.client.text)
+        writer.member("subject", session.subject)
+        writer.name("identity")
+        writer.object { writer in
+            for claim in session.identity where claim.name != "unverified" { writer.member(claim.name, claim.value) }
+            if !session.unverified.isEmpty {
+                writer.name("unverified")
+                writer.object { writer in
+                    for claim in session.unverified { writer.member(claim.name, claim.value) }
+                }
+            }
+        }
+        writer.name("scope")
+        writer.array { writer in for scope in session.scope { writer.string(scope) } }
+        writer.member("created_at", session.createdAt.rfc3339)
+        writer.member("last_used_at", session.lastUsedAt.rfc3339)
+        writer.member("idle_expires_at", session.idleExpiresAt.rfc3339)
+        writer.member("expires_at", session.expiresAt.rfc3339)
+        writer.name("tokens")
+        writer.object { writer in
+            writer.member("expires_at", session.tokensExpireAt?.rfc3339)
+            writer.member("refreshable", session.refreshable)
+        }
+    }
+}

@@ -1,0 +1,19 @@
+import Broker
+
+/// Writes started logins: the 201 of `POST /v1/logins` and the `login` of `login_required`.
+enum StartedLoginBody {
+    static func bytes(_ login: StartedLogin) -> [UInt8] {
+        var writer = JSONWriter(capacity: 512)
+        writer.object { members(of: login, into: &$0) }
+        return writer.bytes
+    }
+
+    /// Writes the members; the login token only for clients that keep no cookies.
+    static func members(of login: StartedLogin, into writer: inout JSONWriter) {
+        writer.member("login_id", login.loginID)
+        writer.member("authorization_url", login.authorizationURL.reveal())
+        writer.member("state", login.state.reveal())
+        writer.member("expires_at", login.expiresAt.rfc3339)
+        if login.transport == .bearer { writer.member("login_token", login.loginToken.reveal()) }
+    }
+}

@@ -1,0 +1,43 @@
+/// Works out whose request it is behind trusted proxies (SEC-104): the right-most hop that is not a trusted one.
+struct ClientAddress: Sendable, Equatable {
+    /// The address, when one is known.
+    let address: IPAddress?
+    /// What to write in the log.
+    let text: String
+
+    /// Walks `X-Forwarded-For` from the right as long as the hop before was trusted. A malformed entry stops the walk:
+    /// the last hop that could be read stays the client.
+    init(peer: IPAddress?, peerText: String, forwardedFor: [String], trusted: [IPNetwork]) {
+        var address = peer
+        var text = peerText
+        var hops = forwardedFor.flatMap { $0.split(separator: ",", omittingEmptySubsequences: false) }
+        while let current = address, trusted.contains(where: { $0.contains(current) }), let hop = hops.popLast() {
+            guard let next = Self.hop(hop) else { break }
+            address = next.address
+            text = next.text
+        }
+        self.address = address
+        self.text = text
+    }
+
+    private static func hop(_ entry: Substring) -> (address: IPAddress, text: String)? {
+        var text = entry
+        while let first = text.utf8.first, first == 0x20 || first == 0x09 { text = text.dropFirst() }
+        while let last = text.utf8.last, last == 0x20 || last == 0x09 { text = text.dropLast() }
+        if text.hasPrefix("["), let end = text.firstIndex(of: "]") {
+            let rest = text[text.index(after: end)...]
+            guard rest.isEmpty || Self.isPort(rest) else { return nil }
+            text = text[text.index(after: text.startIndex)..<end]
+        } else if let colon = text.lastIndex(of: ":"), text.contains(".") , !text[..<colon].contains(":") {
+            guard Self.isPort(text[colon...]) else { return nil }
+            text = text[..<colon]
+        }
+        guard let address = IPAddress(text) else { return nil }
+        return (address, String(text))
+    }
+
+    private static func isPort(_ text: Substring) -> Bool {
+        text.utf8.first == UInt8(ascii: ":") && (2...6).contains(text.utf8.count)
+            && text.utf8.dropFirst().allSatisfy { (0x30...0x39).contains($0) }
+    }
+}

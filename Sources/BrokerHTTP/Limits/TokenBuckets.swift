@@ -1,0 +1,72 @@
+import Broker
+import Synchronization
+
+/// Limits how often an address may do something: one token bucket each, refilled evenly, in bounded memory (SEC-119,
+/// SEC-121). In process: every replica counts by itself.
+package final class TokenBuckets: Sendable {
+    private struct Bucket {
+        var tokens: Double
+        var at: Duration
+    }
+
+    private struct State {
+        var buckets: [IPAddress: Bucket] = [:]
+        /// Shared by addresses that find the table full of others still waiting for theirs.
+        var overflow: Bucket
+        /// Not before then is a full table searched again for buckets that have refilled.
+        var nextSweep = Duration.zero
+    }
+
+    private let perMinute: Double
+    private let maximumAddresses: Int
+    private let monotonic: @Sendable () -> Duration
+    private let state: Mutex<State>
+
+    /// Creates buckets of `perMinute` tokens that refill in a minute, for at most `maximumAddresses` addresses.
+    package init(perMinute: Int, maximumAddresses: Int = 65_536, monotonic: @escaping @Sendable () -> Duration) {
+        self.perMinute = Double(max(perMinute, 1))
+        self.maximumAddresses = maximumAddresses
+        self.monotonic = monotonic
+        state = Mutex(State(overflow: Bucket(tokens: Double(max(perMinute, 1)), at: monotonic())))
+    }
+
+    /// Takes a token; returns nil when there was one, else how long until the next.
+    func take(_ address: IPAddress) -> Duration? {
+        let now = monotonic()
+        let key = address.limitKey
+        return state.withLock { state in
+            if var bucket = state.buckets[key] {
+                let wait = take(&bucket, now: now)
+                state.buckets[key] = bucket
+                return wait
+            }
+            if state.buckets.count >= maximumAddresses, now >= state.nextSweep {
+                state.nextSweep = now + .seconds(1)
+                state.buckets = state.buckets.filter { refilled($0.value, now: now) < perMinute }
+            }
+            guard state.buckets.count < maximumAddresses else { return take(&state.overflow, now: now) }
+            var bucket = Bucket(tokens: perMinute, at: now)
+            let wait = take(&bucket, now: now)
+            state.buckets[key] = bucket
+            return wait
+        }
+    }
+
+    /// How many addresses are remembered.
+    var count: Int { state.withLock { $0.buckets.count } }
+
+    private func refilled(_ bucket: Bucket, now: Duration) -> Double {
+        let elapsed = Double(max(now - bucket.at, .zero).wholeMilliseconds) / 1000
+        return min(perMinute, bucket.tokens + elapsed * perMinute / 60)
+    }
+
+    private func take(_ bucket: inout Bucket, now: Duration) -> Duration? {
+        bucket.tokens = refilled(bucket, now: now)
+        bucket.at = now
+        guard bucket.tokens < 1 else {
+            bucket.tokens -= 1
+            return nil
+        }
+        return .milliseconds(Int64(((1 - bucket.tokens) * 60_000 / perMinute).rounded(.up)))
+    }
+}

@@ -1,0 +1,55 @@
+package import Broker
+
+/// Is what the log may know of one request: never the raw path, the query, a cookie or a body (SEC-114, SEC-118).
+package struct RequestRecord: Sendable {
+    /// The method, `-` when the request could not be read.
+    package let method: String
+    /// The route's template (`/v1/sessions/{handle}`), `-` when no route was found.
+    package let route: String
+    package let status: Int
+    /// From the request's head to its answer's head; a stream's body goes on after.
+    package let duration: Duration
+    package let requestID: String
+    /// The client's address, worked out behind trusted proxies.
+    package let client: String
+    /// The client's own words, for `safeUserAgent`.
+    private let userAgent: String?
+    /// What was refused, if it was.
+    package let code: ProblemCode?
+    /// The private detail of what was refused; for the log only, made of our own words.
+    package let privateDetail: String?
+
+    init(
+        method: String, route: String, status: Int, duration: Duration, requestID: String, client: String,
+        userAgent: String?, code: ProblemCode?, privateDetail: String?
+    ) {
+        self.method = method
+        self.route = route
+        self.status = status
+        self.duration = duration
+        self.requestID = requestID
+        self.client = client
+        self.userAgent = userAgent
+        self.code = code
+        self.privateDetail = privateDetail
+    }
+
+    /// The user agent in printable ASCII, everything else as `?`, at most 200 characters (SEC-115).
+    package var safeUserAgent: String? {
+        userAgent.map { text in
+            String(
+                decoding: text.unicodeScalars.lazy.prefix(200).map { scalar in
+                    (0x20...0x7E).contains(scalar.value) ? UInt8(truncatingIfNeeded: scalar.value) : UInt8(ascii: "?")
+                }, as: UTF8.self)
+        }
+    }
+}
+
+/// Is where request records go: one for each request, from the task that served it.
+package struct RequestLog: Sendable {
+    /// Takes a record; must not block.
+    package let record: @Sendable (RequestRecord) -> Void
+
+    /// Creates a log from its closure.
+    package init(record: @escaping @Sendable (RequestRecord) -> Void) { self.record = record }
+}

@@ -1,0 +1,31 @@
+import HTTPTypes
+
+/// The header fields of every answer (SEC-108), made once: a field that is made is checked, and there are several in each.
+enum SecurityFields {
+    static let strictTransport = HTTPField(name: .strictTransportSecurity, value: "max-age=31536000")
+    static let contentSecurity = HTTPField(
+        name: .contentSecurityPolicy, value: "default-src 'none'; frame-ancestors 'none'")
+    static let contentType = HTTPField(name: .xContentTypeOptions, value: "nosniff")
+    static let referrer = HTTPField(name: .referrerPolicy, value: "no-referrer")
+
+    /// All of them.
+    static let all = [strictTransport, contentSecurity, contentType, referrer]
+}
+
+/// Further fields with constant values.
+enum ConstantFields {
+    static let noStore = HTTPField(name: .cacheControl, value: "no-store")
+    static let json = HTTPField(name: .contentType, value: "application/json")
+    static let problem = HTTPField(name: .contentType, value: "application/problem+json")
+    static let eventStream = HTTPField(name: .contentType, value: "text/event-stream")
+    static let varyOrigin = HTTPField(name: .vary, value: "Origin")
+    static let closeConnection = HTTPField(name: .connection, value: "close")
+    static let allowCredentials = HTTPField(name: .accessControlAllowCredentials, value: "true")
+    static let exposeHeaders = HTTPField(
+        name: .accessControlExposeHeaders, value: "X-Request-Id, Retry-After, Coatcheck-Source")
+    static let sourceBroker = HTTPField(name: .coatcheckSource, value: "broker")
+    static let sourceUpstream = HTTPField(name: .coatcheckSource, value: "upstream")
+    static let bearerChallenge = HTTPField(name: .wwwAuthenticate, value: "Bearer realm=\"coatcheck\"")
+    static let backendChallenge = HTTPField(name: .wwwAuthenticate, value: "Bearer realm=\"coatcheck-backend\"")
+    static let basicChallenge = HTTPField(name: .wwwAuthenticate, value: "Basic realm=\"coatcheck-backend\"")
+}

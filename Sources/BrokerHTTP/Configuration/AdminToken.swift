@@ -1,0 +1,18 @@
+package import Broker
+
+/// Is what an admin token is good for (`management.admin_tokens.may`).
+package enum AdminPermission: String, Sendable, CaseIterable { case read, end }
+
+/// Is an operator's credential for the management listener, known by its hash only (SEC-97).
+package struct AdminToken: Sendable {
+    /// Who stands in the audit.
+    package let name: String
+    package let digest: Digest
+    package let may: Set<AdminPermission>
+
+    package init(name: String, digest: Digest, may: Set<AdminPermission>) {
+        self.name = name
+        self.digest = digest
+        self.may = may
+    }
+}

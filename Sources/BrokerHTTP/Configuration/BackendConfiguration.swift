@@ -1,0 +1,52 @@
+package import Broker
+
+/// Is what a backend may ask (`backends.NAME.may`).
+package enum BackendPermission: String, Sendable, CaseIterable {
+    case introspect, token, forwardAuth = "forward-auth"
+}
+
+/// Is a service of the operator's that may ask about sessions. Its credential is known by its hash only (SEC-39).
+package struct BackendConfiguration: Sendable {
+    /// Is whose sessions a backend may ask about.
+    package struct Scope: Sendable {
+        package let provider: ProviderName
+        /// Nil means all of the provider's clients.
+        package let clients: Set<ClientName>?
+
+        package init(provider: ProviderName, clients: Set<ClientName>? = nil) {
+            self.provider = provider
+            self.clients = clients
+        }
+    }
+
+    package let name: BackendName
+    /// SHA-256 of its credential; nil for one that proves itself as a TCP peer only.
+    package let digest: Digest?
+    package let may: Set<BackendPermission>
+    /// TCP peers that are this backend.
+    package let peers: [IPNetwork]
+    /// Nil means every session.
+    package let allow: [Scope]?
+    /// Whether forward-auth gives it the provider's access token.
+    package let forwardAccessToken: Bool
+
+    package init(
+        name: BackendName, digest: Digest?, may: Set<BackendPermission>, peers: [IPNetwork] = [],
+        allow: [Scope]? = nil, forwardAccessToken: Bool = false
+    ) {
+        self.name = name
+        self.digest = digest
+        self.may = may
+        self.peers = peers
+        self.allow = allow
+        self.forwardAccessToken = forwardAccessToken
+    }
+
+    /// Is whether it may ask about this session (SEC-42).
+    func mayAsk(about session: SessionView) -> Bool {
+        guard let allow else { return true }
+        return allow.contains { scope in
+            scope.provider == session.provider && scope.clients?.contains(session.client) ?? true
+        }
+    }
+}

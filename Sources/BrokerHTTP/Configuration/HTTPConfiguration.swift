@@ -1,0 +1,29 @@
+package import Broker
+
+/// Is what the HTTP surface has to know, made by the executable from the configuration file.
+package struct HTTPConfiguration: Sendable {
+    /// The `SameSite` attribute of our cookies.
+    package enum SameSite: String, Sendable { case strict = "Strict", lax = "Lax", none = "None" }
+
+    /// Scheme, host and perhaps port, without a trailing slash: `https://auth.example.com`.
+    package let publicURL: String
+    /// Further names accepted in `Host`.
+    package var hosts: [String] = []
+    package var trustedProxies: [IPNetwork] = []
+    /// The session cookie's name; on an http `publicURL` its `__Host-` prefix is left off.
+    package var cookieName = "__Host-coatcheck"
+    package var sameSite: SameSite = .strict
+    /// Web origins whose pages may call us (`https://app.example.com`).
+    package var allowedOrigins: Set<String> = []
+    package var limits = HTTPLimits()
+    package var backends: [BackendConfiguration] = []
+    package var adminTokens: [AdminToken] = []
+    /// The two app association files; nil is 404.
+    package var appleAppSiteAssociation: [UInt8]?
+    package var assetLinks: [UInt8]?
+    /// The contract, as served at `/openapi.yaml`.
+    package var openAPI: [UInt8] = []
+
+    /// Creates a configuration with the defaults.
+    package init(publicURL: String) { self.publicURL = publicURL }
+}

@@ -1,0 +1,20 @@
+/// Is how much the public listener takes (`limits` of DESIGN section 5).
+package struct HTTPLimits: Sendable {
+    package var loginsPerMinute = 60
+    package var wrongTokensPerMinute = 60
+    /// Bytes of a JSON or form body.
+    package var body = 64 * 1024
+    /// Bytes of a relayed request body.
+    package var relayBody = 1024 * 1024 * 1024
+    /// Open connections of one address.
+    package var connectionsPerAddress = 512
+    /// How long a JSON or form body may take in all.
+    package var bodyDeadline: Duration = .seconds(30)
+    /// How long a relayed body may make no progress while it is waited for.
+    package var bodyProgress: Duration = .seconds(30)
+    /// Between two comments of an event stream.
+    package var eventHeartbeat: Duration = .seconds(25)
+    package var channel = ChannelLimits()
+
+    package init() {}
+}

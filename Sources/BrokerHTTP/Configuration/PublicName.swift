@@ -1,0 +1,44 @@
+import Broker
+
+/// Is who we are to the outside: the accepted names, our origin, and whether this is a development set-up.
+struct PublicName: Sendable {
+    /// Whether `public_url` is https: cookies have their prefix and `Secure`.
+    let isSecure: Bool
+    /// Whether `public_url` is at a loopback name: nobody else can reach us, so limits spare loopback peers.
+    let isLoopback: Bool
+    /// Our own origin, as browsers write it.
+    let origin: String
+    private let accepted: Set<String>
+
+    init(_ configuration: HTTPConfiguration) {
+        let url = configuration.publicURL
+        isSecure = url.hasPrefix("https://")
+        let rest = url.dropFirst(isSecure ? 8 : 7)
+        let text = String(rest.prefix { $0 != "/" })
+        let authority = Authority(text)
+        isLoopback = authority?.isLoopback ?? false
+        let standardPort = isSecure ? 443 : 80
+        let host = authority?.host ?? text
+        let port = authority?.port ?? standardPort
+        origin = (isSecure ? "https://" : "http://") + host + (port == standardPort ? "" : ":\(port)")
+        var accepted: Set<String> = []
+        for name in [text] + configuration.hosts {
+            guard let authority = Authority(name) else { continue }
+            if let port = authority.port {
+                accepted.insert("\(authority.host):\(port)")
+                if port == standardPort { accepted.insert(authority.host) }
+            } else {
+                accepted.formUnion([authority.host, "\(authority.host):\(port)", "\(authority.host):\(standardPort)"])
+            }
+        }
+        self.accepted = accepted
+    }
+
+    /// Is whether a `Host` names us: whole names, ports included (SEC-90, SEC-103).
+    func accepts(_ host: String) -> Bool {
+        if accepted.contains(host) { return true }
+        guard let authority = Authority(host) else { return false }
+        if isLoopback, authority.isLoopback { return true }
+        return accepted.contains(authority.port.map { "\(authority.host):\($0)" } ?? authority.host)
+    }
+}

@@ -1,0 +1,38 @@
+import Broker
+import HTTPTypes
+
+/// Writes our two cookies (DESIGN section 3.4), each as one literal so that no attribute is ever missing (SEC-37).
+struct CookieWriter: Sendable {
+    /// The session cookie's name as it goes over the wire.
+    let sessionName: String
+    /// The login cookie's name.
+    let loginName: String
+    private let attributes: String
+
+    init(_ configuration: HTTPConfiguration, isSecure: Bool) {
+        // On plain http a browser would throw a `__Host-` cookie away: development uses another name (SEC-37).
+        let prefix = "__Host-"
+        let name = configuration.cookieName
+        sessionName = isSecure || !name.hasPrefix(prefix) ? name : String(name.dropFirst(prefix.count))
+        loginName = sessionName + "-login"
+        attributes = "; Path=/" + (isSecure ? "; Secure" : "") + "; HttpOnly; SameSite=\(configuration.sameSite.rawValue)"
+    }
+
+    /// Returns the field that sets the session cookie for the seconds that remain, 400 days at most.
+    func session(_ token: Secret, lifetime: Duration) -> HTTPField {
+        set(sessionName, token.reveal(), seconds: lifetime.wholeSeconds)
+    }
+
+    /// Returns the field that sets the login cookie.
+    func login(_ token: Secret, lifetime: Duration) -> HTTPField {
+        set(loginName, token.reveal(), seconds: lifetime.wholeSeconds)
+    }
+
+    /// Returns the field that clears the session cookie.
+    var clearedSession: HTTPField { set(sessionName, "", seconds: 0) }
+
+    private func set(_ name: String, _ value: String, seconds: Int64) -> HTTPField {
+        let age = min(max(seconds, 0), 400 * 86_400)
+        return HTTPField(name: .setCookie, value: "\(name)=\(value)\(attributes); Max-Age=\(age)")
+    }
+}

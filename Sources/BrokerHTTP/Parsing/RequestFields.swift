@@ -1,0 +1,45 @@
+import HTTPTypes
+
+/// Is what we look at in a request's header fields, collected in one pass.
+struct RequestFields: Sendable {
+    var cookies: [String] = []
+    var authorization: [String] = []
+    var origins: [String] = []
+    var fetchSites: [String] = []
+    var contentTypes: [String] = []
+    var forwardedFor: [String] = []
+    var forwardedProto: [String] = []
+    var sessions: [String] = []
+    var backends: [String] = []
+    var userAgent: String?
+    var requestMethod: String?
+    var hasBody = false
+    var isEncoded = false
+    var isPrefetch = false
+
+    init(_ fields: HTTPFields) {
+        for field in fields {
+            let name = field.name
+            // The canonical name is lower case; a switch over it compares lengths first.
+            switch name.canonicalName {
+            case "cookie": cookies.append(field.value)
+            case "authorization": authorization.append(field.value)
+            case "origin": origins.append(field.value)
+            case "sec-fetch-site": fetchSites.append(field.value)
+            case "content-type": contentTypes.append(field.value)
+            case "content-length": hasBody = hasBody || field.value != "0"
+            case "transfer-encoding": hasBody = true
+            case "content-encoding": isEncoded = true
+            case "user-agent": userAgent = field.value
+            case "x-forwarded-for": forwardedFor.append(field.value)
+            case "x-forwarded-proto": forwardedProto.append(field.value)
+            case "x-coatcheck-session": sessions.append(field.value)
+            case "x-coatcheck-backend": backends.append(field.value)
+            case "access-control-request-method": requestMethod = field.value
+            case "sec-purpose", "purpose", "x-purpose", "x-moz":
+                isPrefetch = isPrefetch || field.value.lowercased().contains("pre")
+            default: break
+            }
+        }
+    }
+}

@@ -1,0 +1,49 @@
+import Broker
+
+/// Reads query parameters by name and collects every fault; unknown ones are faults too.
+struct RequestQuery {
+    private let pairs: FormPairs
+    private var faults: [FieldFault] = []
+    private var read: Set<String> = []
+
+    /// Parses what stands after the `?`, if anything does.
+    init(parsing query: Substring?) throws(BrokerProblem) {
+        do throws(FormPairs.Failure) { pairs = try FormPairs(parsing: query ?? "", maximumPairs: 16) } catch {
+            if case .duplicate(let name) = error {
+                throw BrokerProblem(.invalidRequest, errors: [FieldFault(String(name.prefix(64)), .duplicate)])
+            }
+            throw BrokerProblem(.invalidRequest, detail: "The query is not well formed.")
+        }
+    }
+
+    /// Returns a parameter that may be missing.
+    mutating func text(_ name: String, maximum: Int) -> String? {
+        read.insert(name)
+        guard let text = pairs[name] else { return nil }
+        guard (1...maximum).contains(text.utf8.count) else {
+            faults.append(FieldFault(name, text.isEmpty ? .tooShort : .tooLong))
+            return nil
+        }
+        return text
+    }
+
+    /// Adds a fault that the reader found by itself.
+    mutating func fault(_ name: String, _ code: FieldFault.Code) { faults.append(FieldFault(name, code)) }
+
+    /// Returns a whole number in a range.
+    mutating func integer(_ name: String, in range: ClosedRange<Int>) -> Int? {
+        guard let text = text(name, maximum: 9) else { return nil }
+        guard text.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let value = Int(text), range.contains(value) else {
+            fault(name, .malformed)
+            return nil
+        }
+        return value
+    }
+
+    /// Throws everything that was found wrong.
+    consuming func finish() throws(BrokerProblem) {
+        let unknown = pairs.pairs.map(\.name).filter { !read.contains($0) }
+        let all = faults + unknown.map { FieldFault(String($0.prefix(64)), .unknown) }
+        guard all.isEmpty else { throw BrokerProblem(.invalidRequest, errors: all) }
+    }
+}

@@ -1,0 +1,115 @@
+import Broker
+import Hummingbird
+
+extension BrokerAPI {
+    /// `POST /v1/sessions`: takes a code, or what stands for one, and makes a session of it.
+    @Sendable func forwardCode(_ call: Call) async throws(BrokerProblem) -> Response {
+        let input = try forwardCodeInput(call)
+        // Whoever started here has been counted; everybody else begins something new.
+        if input.provider != nil || input.loginToken == nil { try countLogin(call) }
+        let outcome = try await counting(call) { () async throws(BrokerProblem) in
+            try await useCases.forwardCode.forward(input)
+        }
+        switch outcome {
+        case .signedIn(let signedIn): return created(signedIn, call)
+        case .registrationRequired(let registration):
+            return Answers.json(.accepted, RegistrationBody.bytes(registration), call)
+        }
+    }
+
+    /// Returns the 201 of a new session, with its cookie or its token.
+    func created(_ signedIn: SignedIn, _ call: Call) -> Response {
+        switch signedIn.transport {
+        case .cookie:
+            let lifetime = signedIn.session.expiresAt.since(clock.now())
+            return Answers.json(
+                .created, SessionBody.bytes(signedIn.session), call,
+                adding: cookies.session(signedIn.token, lifetime: lifetime))
+        case .bearer:
+            return Answers.json(.created, SessionBody.bytes(signedIn.session, sessionToken: signedIn.token), call)
+        }
+    }
+
+    private func forwardCodeInput(_ call: Call) throws(BrokerProblem) -> ForwardCodeInput {
+        var body = try json(call)
+        var input = ForwardCodeInput()
+        input.callbackURL = body.text("callback_url", maximum: CallbackURL.maximumBytes)
+        input.handoff = body.token("handoff", length: 22...128)
+        input.provider = body.name("provider")
+        input.client = body.name("client")
+        input.code = body.secret("code", maximum: 4096)
+        input.redirectURI = body.text("redirect_uri", maximum: 2048)
+        input.codeVerifier = body.secret("code_verifier", maximum: 128)
+        input.state = body.secret("state", maximum: 2048)
+        input.nonce = body.secret("nonce", maximum: 512)
+        input.device = body.text("device", maximum: 256)
+        if let device = input.device, device.unicodeScalars.count > 64 { body.fault("device", .tooLong) }
+        input.tokens = importedTokens(&body)
+        let token = body.token("login_token", length: 43...128)
+        try body.finish()
+        input.loginToken = try loginToken(call, body: token)
+        input.presentedSession = try presentedSession(call)
+        return input
+    }
+
+    private func importedTokens(_ body: inout RequestObject) -> ImportedTokens? {
+        let allowed: Set<String> = ["access_token", "refresh_token", "merchant_id"]
+        let members = body.members("tokens", maximumMembers: 3) { value in
+            guard case .string(let text) = value else { return .wrongType }
+            return (1...4096).contains(text.utf8.count) ? nil : .tooLong
+        }
+        guard let members else { return nil }
+        for member in members where !allowed.contains(member.name) { body.fault("tokens", .malformed) }
+        let object = JSONObject(members)
+        guard let access = object["access_token"]?.string, let refresh = object["refresh_token"]?.string else {
+            body.fault("tokens", .malformed)
+            return nil
+        }
+        return ImportedTokens(
+            accessToken: Secret(access), refreshToken: Secret(refresh), merchantID: object["merchant_id"]?.string)
+    }
+
+    /// `GET /v1/session`: this session; it does not slide the idle time.
+    @Sendable func readSession(_ call: Call) async throws(BrokerProblem) -> Response {
+        Answers.json(.ok, SessionBody.bytes(try await session(call).view), call)
+    }
+
+    /// `DELETE /v1/session`: gone here at once; 204 whether or not there was one.
+    @Sendable func logOut(_ call: Call) async throws(BrokerProblem) -> Response {
+        if let token = try presentedSession(call) { try await useCases.endSession.logOut(token) }
+        return Answers.empty(.noContent, call, adding: cookies.clearedSession)
+    }
+
+    /// `GET /v1/sessions`: the user's own devices.
+    @Sendable func listSessions(_ call: Call) async throws(BrokerProblem) -> Response {
+        var query = try RequestQuery(parsing: call.query)
+        let cursor = query.text("cursor", maximum: 128)
+        let limit = query.integer("limit", in: 1...200)
+        try query.finish()
+        let owner = try await session(call)
+        let page = try await useCases.listSessions.list(for: owner, cursor: cursor, limit: limit ?? 50)
+        return Answers.json(
+            .ok, SessionListBody.bytes(page.items.map { ($0.session, $0.current) }, nextCursor: page.nextCursor), call)
+    }
+
+    /// `DELETE /v1/sessions/{handle}`: ends one of the user's own sessions.
+    @Sendable func endSession(_ call: Call) async throws(BrokerProblem) -> Response {
+        let owner = try await session(call)
+        guard let text = call.parameters.first, let handle = SessionHandle(String(text)) else {
+            throw BrokerProblem(.notFound)
+        }
+        try await useCases.endSession.end(handle: handle, ownedBy: owner)
+        return Answers.empty(.noContent, call, adding: handle == owner.view.handle ? cookies.clearedSession : nil)
+    }
+
+    /// `DELETE /v1/sessions?except=current`: ends all of the user's other sessions.
+    @Sendable func endOtherSessions(_ call: Call) async throws(BrokerProblem) -> Response {
+        var query = try RequestQuery(parsing: call.query)
+        let except = query.text("except", maximum: 16)
+        if except == nil { query.fault("except", .required) }
+        if let except, except != "current" { query.fault("except", .malformed) }
+        try query.finish()
+        try await useCases.endSession.endOthers(of: try await session(call))
+        return Answers.empty(.noContent, call)
+    }
+}

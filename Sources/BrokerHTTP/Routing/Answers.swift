@@ -1,0 +1,46 @@
+import Broker
+import HTTPTypes
+import Hummingbird
+import NIOCore
+
+/// Makes responses with their constant fields. The security fields and the request id are in every one (SEC-108).
+enum Answers {
+    /// Returns the fields that every answer begins with, with room for a few more.
+    static func fields(_ requestID: String, cache: HTTPField = ConstantFields.noStore) -> HTTPFields {
+        var fields = HTTPFields()
+        fields.reserveCapacity(14)
+        fields.append(SecurityFields.strictTransport)
+        fields.append(SecurityFields.contentSecurity)
+        fields.append(SecurityFields.contentType)
+        fields.append(SecurityFields.referrer)
+        fields.append(cache)
+        fields.append(HTTPField(name: .requestID, value: requestID))
+        return fields
+    }
+
+    /// Returns a JSON answer that nobody may store.
+    static func json(
+        _ status: HTTPResponse.Status, _ bytes: [UInt8], _ call: Call, adding extra: HTTPField? = nil
+    ) -> Response {
+        var fields = fields(call.requestID)
+        fields.append(ConstantFields.json)
+        if let extra { fields.append(extra) }
+        return Response(status: status, headers: fields, body: ResponseBody(byteBuffer: ByteBuffer(bytes: bytes)))
+    }
+
+    /// Returns an answer without a body.
+    static func empty(_ status: HTTPResponse.Status, _ call: Call, adding extra: HTTPField? = nil) -> Response {
+        var fields = fields(call.requestID)
+        if let extra { fields.append(extra) }
+        return Response(status: status, headers: fields)
+    }
+
+    /// Returns a file that does not depend on who asks.
+    static func file(_ bytes: [UInt8], type: HTTPField, _ call: Call) -> Response {
+        var fields = fields(call.requestID, cache: publicCache)
+        fields.append(type)
+        return Response(status: .ok, headers: fields, body: ResponseBody(byteBuffer: ByteBuffer(bytes: bytes)))
+    }
+
+    private static let publicCache = HTTPField(name: .cacheControl, value: "public, max-age=300")
+}

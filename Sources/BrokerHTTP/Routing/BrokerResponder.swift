@@ -1,0 +1,89 @@
+package import Broker
+import HTTPTypes
+package import Hummingbird
+package import NIOCore
+
+/// Serves one listener: finds the route, holds it to the rules that all routes share, and makes every answer whole.
+///
+/// One function instead of a stack of middlewares: the rules and their order stand in `serve`, and a request costs no
+/// allocation for them.
+package struct BrokerResponder: HTTPResponder {
+    /// Is what Hummingbird hands over with a request.
+    package struct Context: InitializableFromSource {
+        let channel: any Channel
+
+        package init(source: ApplicationRequestContextSource) { channel = source.channel }
+    }
+
+    /// The routes, for the test that compares them with the contract.
+    package let routes: [Route]
+    private let table: RouteTable
+    private let rules: ListenerRules
+    private let errors: ErrorDoor
+    private let limits: HTTPLimits
+    private let clock: BrokerClock
+    private let log: RequestLog
+
+    init(
+        routes: [Route], rules: ListenerRules, errors: ErrorDoor, limits: HTTPLimits, clock: BrokerClock,
+        log: RequestLog
+    ) {
+        self.routes = routes
+        table = RouteTable(routes)
+        self.rules = rules
+        self.errors = errors
+        self.limits = limits
+        self.clock = clock
+        self.log = log
+    }
+
+    package func respond(to request: Request, context: Context) async throws -> Response {
+        let start = clock.monotonic()
+        var call = Call(
+            request: request, requestID: RequestID.fresh(), connection: ClientConnection.current,
+            channel: context.channel)
+        var circumstances = ErrorDoor.Circumstances()
+        var template = "-"
+        var response: Response
+        var problem: BrokerProblem?
+        do throws(BrokerProblem) {
+            response = try await serve(&call, &circumstances, &template)
+        } catch {
+            problem = error
+            circumstances.hasSessionCookie = rules.hasSessionCookie(call.fields)
+            response = errors.response(error, requestID: call.requestID, circumstances)
+        }
+        rules.addOriginFields(to: &response.headers, call.fields)
+        if call.isHead { response = response.createHeadResponse() }
+        log.record(
+            RequestRecord(
+                method: request.method.rawValue, route: template, status: response.status.code,
+                duration: clock.monotonic() - start, requestID: call.requestID, client: rules.client(of: call).text,
+                userAgent: call.fields.userAgent, code: problem?.code, privateDetail: problem?.privateDetail))
+        return response
+    }
+
+    private func serve(
+        _ call: inout Call, _ circumstances: inout ErrorDoor.Circumstances, _ template: inout String
+    ) async throws(BrokerProblem) -> Response {
+        // Until the body is read to its end, no further request can follow on the connection.
+        circumstances.closes = call.fields.hasBody
+        try rules.checkName(call)
+        guard let found = table.find(call.path) else { throw BrokerProblem(.notFound) }
+        template = found.entry.template
+        call.parameters = found.parameters
+        if let preflight = rules.preflight(call, methods: found.entry.methods) { return preflight }
+        guard let route = found.entry.route(call.request.method) else {
+            circumstances.allow = found.entry.methods
+            throw BrokerProblem(.methodNotAllowed)
+        }
+        circumstances.isOAuth = route.traits.contains(.oauthErrors)
+        circumstances.usedBasic = call.fields.authorization.contains { $0.prefix(6).lowercased() == "basic " }
+        try rules.checkOrigin(call, route)
+        if call.fields.hasBody, !route.traits.contains(.relay) {
+            call.body = try await BodyReader.collect(call, upTo: limits.body, within: limits.bodyDeadline)
+            circumstances.closes = false
+        }
+        return try await route.handler(call)
+    }
+}

@@ -1,0 +1,49 @@
+package import Broker
+package import Hummingbird
+import HTTPTypes
+
+/// Is the public listener: every route on one screen.
+package enum BrokerRouter {
+    static func routes(_ api: BrokerAPI) -> [Route] {
+        [
+            Route(.post, "/v1/logins", handler: api.startLogin),
+            Route(.post, "/v1/sessions", handler: api.forwardCode),
+            Route(.get, "/v1/session", handler: api.readSession),
+            Route(.delete, "/v1/session", handler: api.logOut),
+            Route(.get, "/v1/sessions", handler: api.listSessions),
+            Route(.delete, "/v1/sessions", handler: api.endOtherSessions),
+            Route(.delete, "/v1/sessions/{handle}", handler: api.endSession),
+            Route(.get, "/v1/providers", handler: api.listProviders),
+
+            Route(.get, "/.well-known/apple-app-site-association", handler: api.readAppleAssociation),
+            Route(.get, "/.well-known/assetlinks.json", handler: api.readAssetLinks),
+            Route(.get, "/openapi.yaml", handler: api.readContract),
+        ]
+    }
+
+    /// Returns what serves the public listener.
+    ///
+    /// - Parameters:
+    ///   - digest: SHA-256, the vault's.
+    ///   - log: gets one record for each request.
+    package static func responder(
+        useCases: BrokerUseCases, configuration: HTTPConfiguration, clock: BrokerClock,
+        digest: @escaping @Sendable ([UInt8]) -> Digest, log: RequestLog
+    ) -> BrokerResponder {
+        let api = BrokerAPI(useCases: useCases, configuration: configuration, clock: clock, digest: digest)
+        return BrokerResponder(
+            routes: routes(api), rules: api.rules, errors: ErrorDoor(cookies: api.cookies, now: clock.now),
+            limits: configuration.limits, clock: clock, log: log)
+    }
+
+    /// Returns the server that the public listener's `Application` takes.
+    package static func server(configuration: HTTPConfiguration, log: RequestLog) -> HTTPServerBuilder {
+        let name = PublicName(configuration)
+        let trusted = configuration.trustedProxies
+        let counter = ConnectionCounter(maximum: configuration.limits.connectionsPerAddress) { address in
+            (name.isLoopback && address.isLoopback) || trusted.contains { $0.contains(address) }
+        }
+        return BrokerChannel.builder(
+            limits: configuration.limits.channel, counter: counter, door: DoorProblems(log: log))
+    }
+}

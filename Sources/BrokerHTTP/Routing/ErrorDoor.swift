@@ -1,0 +1,59 @@
+import Broker
+import HTTPTypes
+import Hummingbird
+import NIOCore
+
+/// Turns every refusal and failure into its answer: the one place that does (SEC-107).
+struct ErrorDoor: Sendable {
+    /// Is what a problem's answer depends on besides the problem.
+    struct Circumstances {
+        /// Whether the request brought our session cookie.
+        var hasSessionCookie = false
+        /// Whether the route's errors are OAuth's.
+        var isOAuth = false
+        /// Whether the caller tried HTTP Basic.
+        var usedBasic = false
+        /// The path's methods, when it does not have the request's.
+        var allow: String?
+        /// Whether the request's body was not read to its end.
+        var closes = false
+    }
+
+    let cookies: CookieWriter
+    let now: @Sendable () -> WallTime
+
+    func response(_ problem: BrokerProblem, requestID: String, _ circumstances: Circumstances) -> Response {
+        var fields = Answers.fields(requestID)
+        var status = problem.code.status
+        let body: [UInt8]
+        if circumstances.isOAuth {
+            let rendered = OAuthErrorBody.render(problem)
+            status = rendered.status
+            body = rendered.bytes
+            fields.append(ConstantFields.json)
+        } else {
+            body = ProblemBody.bytes(problem, requestID: requestID)
+            fields.append(ConstantFields.problem)
+        }
+        if status == 401 {
+            let isBackend = problem.code == .backendUnauthorized
+            fields.append(
+                !isBackend
+                    ? ConstantFields.bearerChallenge
+                    : circumstances.usedBasic ? ConstantFields.basicChallenge : ConstantFields.backendChallenge)
+        }
+        // The cookie goes when its session is known to have ended, and for no other reason (guarantee 3).
+        if problem.code == .sessionEnded, circumstances.hasSessionCookie { fields.append(cookies.clearedSession) }
+        if let login = problem.login, login.transport == .cookie {
+            fields.append(cookies.login(login.loginToken, lifetime: login.expiresAt.since(now())))
+        }
+        if status == 429 || status == 503 {
+            let wait = problem.retryAfter.map { max($0.wholeMilliseconds, 0) / 1000 + 1 } ?? 5
+            fields.append(HTTPField(name: .retryAfter, value: String(min(wait, 3600))))
+        }
+        if let allow = circumstances.allow { fields.append(HTTPField(name: .allow, value: allow)) }
+        if circumstances.closes { fields.append(ConstantFields.closeConnection) }
+        return Response(
+            status: .init(code: status), headers: fields, body: ResponseBody(byteBuffer: ByteBuffer(bytes: body)))
+    }
+}

@@ -1,0 +1,107 @@
+import Broker
+import HTTPTypes
+import Hummingbird
+
+/// Is what all routes of a listener share: our names, who the client is, and which web origins may call.
+struct ListenerRules: Sendable {
+    private let configuration: HTTPConfiguration
+    private let name: PublicName
+    private let cookies: CookieWriter
+    private let isPublic: Bool
+
+    init(_ configuration: HTTPConfiguration, name: PublicName, cookies: CookieWriter, isPublic: Bool) {
+        self.configuration = configuration
+        self.name = name
+        self.cookies = cookies
+        self.isPublic = isPublic
+    }
+
+    /// Throws `wrong_host` for a name that is not ours (SEC-103). The management listener is reached by address.
+    func checkName(_ call: Call) throws(BrokerProblem) {
+        guard isPublic else { return }
+        guard let authority = call.request.head.authority, name.accepts(authority) else {
+            throw BrokerProblem(.wrongHost)
+        }
+        // A client that reached a trusted proxy over plain http has leaked its cookie: it is told, not redirected.
+        if name.isSecure, !call.fields.forwardedProto.isEmpty, isTrusted(call.connection?.peer),
+            call.fields.forwardedProto.last?.isASCIIEqual(to: "https") != true
+        {
+            throw BrokerProblem(.invalidRequest, detail: "Use https.")
+        }
+    }
+
+    private func isTrusted(_ peer: IPAddress?) -> Bool {
+        guard let peer else { return false }
+        return configuration.trustedProxies.contains { $0.contains(peer) }
+    }
+
+    /// Works out whose request it is (SEC-104).
+    func client(of call: Call) -> ClientAddress {
+        ClientAddress(
+            peer: call.connection?.peer, peerText: call.connection?.peerText ?? "-",
+            forwardedFor: call.fields.forwardedFor, trusted: configuration.trustedProxies)
+    }
+
+    /// Is whether the request brought our session cookie, well formed or not.
+    func hasSessionCookie(_ fields: RequestFields) -> Bool {
+        isPublic && CookieReader.value(of: cookies.sessionName, in: fields.cookies) != .absent
+    }
+
+    /// Throws `cross_origin` where a page of a web origin that is not listed makes a browser act with our cookie, or
+    /// with nothing (DESIGN section 3.4, SEC-45).
+    func checkOrigin(_ call: Call, _ route: Route) throws(BrokerProblem) {
+        guard isPublic, !route.traits.contains(.anyOrigin) else { return }
+        guard !call.fields.origins.isEmpty || !call.fields.fetchSites.isEmpty else { return }
+        let method = call.request.method
+        let isSafe = method == .get || method == .head || method == .options
+        guard !isSafe || route.traits.contains(.sameOriginAlways) else { return }
+        let hasOurCookie = hasSessionCookie(call.fields)
+            || CookieReader.value(of: cookies.loginName, in: call.fields.cookies) != .absent
+        guard hasOurCookie || call.fields.authorization.isEmpty else { return }
+        guard isAllowed(call.fields) else { throw BrokerProblem(.crossOrigin) }
+    }
+
+    private func isAllowed(_ fields: RequestFields) -> Bool {
+        guard fields.origins.count <= 1, fields.fetchSites.count <= 1 else { return false }
+        if let origin = fields.origins.first, configuration.allowedOrigins.contains(origin) { return true }
+        if let site = fields.fetchSites.first { return site == "same-origin" || site == "none" }
+        return fields.origins.first == name.origin
+    }
+
+    /// Answers a CORS preflight of a listed origin; nil for anything else (SEC-46).
+    func preflight(_ call: Call, methods: String) -> Response? {
+        guard isPublic, call.request.method == .options, call.fields.requestMethod != nil,
+            listedOrigin(call.fields) != nil
+        else { return nil }
+        var fields = Answers.fields(call.requestID)
+        fields.append(
+            HTTPField(name: .accessControlAllowMethods, value: methods == "*" ? Self.relayMethods : methods))
+        fields.append(Self.allowHeaders)
+        fields.append(Self.maxAge)
+        return Response(status: .noContent, headers: fields)
+    }
+
+    /// Adds the CORS fields for listed origins, never a wildcard, and says that the answer varies.
+    func addOriginFields(to fields: inout HTTPFields, _ request: RequestFields) {
+        guard isPublic, !configuration.allowedOrigins.isEmpty else { return }
+        fields.append(ConstantFields.varyOrigin)
+        guard let origin = listedOrigin(request) else { return }
+        fields.append(HTTPField(name: .accessControlAllowOrigin, value: origin))
+        fields.append(ConstantFields.allowCredentials)
+        fields.append(ConstantFields.exposeHeaders)
+    }
+
+    private func listedOrigin(_ fields: RequestFields) -> String? {
+        guard fields.origins.count == 1, let origin = fields.origins.first,
+            configuration.allowedOrigins.contains(origin)
+        else { return nil }
+        return origin
+    }
+
+    private static let relayMethods = "GET, HEAD, POST, PUT, PATCH, DELETE"
+    private static let allowHeaders = HTTPField(
+        name: .accessControlAllowHeaders,
+        value: "Accept, Authorization, Content-Type, Content-Encoding, If-Match, If-None-Match, If-Modified-Since, "
+            + "If-Unmodified-Since, If-Range, Range, Idempotency-Key, traceparent, tracestate")
+    private static let maxAge = HTTPField(name: .accessControlMaxAge, value: "600")
+}

@@ -1,0 +1,39 @@
+package import HTTPTypes
+import Broker
+import Hummingbird
+
+/// Is one line of a route table: a method, a path, what is special about it, and what serves it.
+package struct Route: Sendable {
+    /// Is what a route wants of the responder, beyond the usual.
+    struct Traits: OptionSet, Sendable {
+        let rawValue: Int
+        /// Takes any method, and its body as a stream (the relay).
+        static let relay = Traits(rawValue: 1)
+        /// The cross-origin rule applies to safe methods too.
+        static let sameOriginAlways = Traits(rawValue: 2)
+        /// The cross-origin rule does not apply: something else protects it (DESIGN section 3.4).
+        static let anyOrigin = Traits(rawValue: 4)
+        /// Its errors are OAuth's.
+        static let oauthErrors = Traits(rawValue: 8)
+    }
+
+    typealias Handler = @Sendable (Call) async throws(BrokerProblem) -> Response
+
+    /// The method; for the relay, GET stands for any.
+    package let method: HTTPRequest.Method
+    /// The path with its parameters in braces, as in the contract.
+    package let template: String
+    /// Whether any method is taken.
+    package var takesAnyMethod: Bool { traits.contains(.relay) }
+    let traits: Traits
+    let handler: Handler
+
+    init(
+        _ method: HTTPRequest.Method, _ template: String, _ traits: Traits = [], handler: @escaping Handler
+    ) {
+        self.method = method
+        self.template = template
+        self.traits = traits
+        self.handler = handler
+    }
+}

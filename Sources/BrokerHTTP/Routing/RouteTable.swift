@@ -1,0 +1,80 @@
+import HTTPTypes
+
+/// Finds routes by exact path.
+///
+/// Hummingbird's router drops empty path segments, answers a wrong method with 404 and cannot say which methods a path
+/// has (engineering notes 1 and 2); a table of whole paths has none of these surprises, and costs one lookup.
+struct RouteTable: Sendable {
+    /// Is a path with its methods.
+    struct Entry: Sendable {
+        let template: String
+        fileprivate(set) var routes: [Route]
+
+        /// Returns the route of a method; HEAD is GET's.
+        func route(_ method: HTTPRequest.Method) -> Route? {
+            let wanted = method == .head ? .get : method
+            return routes.first { $0.method == wanted || $0.takesAnyMethod }
+        }
+
+        /// The methods, for `Allow`.
+        var methods: String {
+            var names = routes.map(\.method.rawValue)
+            if names.contains("GET") { names.append("HEAD") }
+            return names.joined(separator: ", ")
+        }
+    }
+
+    private struct Pattern: Sendable {
+        /// The template's segments; nil where a parameter stands.
+        let segments: [Substring?]
+        /// Whether the last parameter takes the rest of the path, slashes and all.
+        let takesRest: Bool
+        var entry: Entry
+
+        func match(_ path: Substring) -> [Substring]? {
+            let limit = takesRest ? segments.count - 1 : Int.max
+            let parts = path.dropFirst().split(separator: "/", maxSplits: limit, omittingEmptySubsequences: false)
+            guard parts.count == segments.count else { return nil }
+            var parameters: [Substring] = []
+            for (segment, part) in zip(segments, parts) {
+                if let segment {
+                    guard segment == part else { return nil }
+                } else {
+                    guard !part.isEmpty || takesRest else { return nil }
+                    parameters.append(part)
+                }
+            }
+            return parameters
+        }
+    }
+
+    private var exact: [Substring: Entry] = [:]
+    private var patterns: [Pattern] = []
+
+    init(_ routes: [Route]) {
+        for route in routes {
+            if !route.template.contains("{") {
+                exact[route.template[...], default: Entry(template: route.template, routes: [])].routes.append(route)
+                continue
+            }
+            if let index = patterns.firstIndex(where: { $0.entry.template == route.template }) {
+                patterns[index].entry.routes.append(route)
+                continue
+            }
+            let segments = route.template.dropFirst().split(separator: "/").map { $0.hasPrefix("{") ? nil : $0 }
+            patterns.append(
+                Pattern(
+                    segments: segments, takesRest: route.traits.contains(.relay),
+                    entry: Entry(template: route.template, routes: [route])))
+        }
+    }
+
+    /// Returns the path's entry and what stands where its template has braces, or nil when there is none.
+    func find(_ path: Substring) -> (entry: Entry, parameters: [Substring])? {
+        if let entry = exact[path] { return (entry, []) }
+        for pattern in patterns {
+            if let parameters = pattern.match(path) { return (pattern.entry, parameters) }
+        }
+        return nil
+    }
+}

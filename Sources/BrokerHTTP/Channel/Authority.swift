@@ -17,9 +17,10 @@ struct Authority: Hashable, Sendable {
         self.port = port
     }
 
+    private enum Part { case start, name, literal, literalEnd, port }
+
     /// Is whether the bytes are `host` or `host:port` with a port of 1–5 digits and a host that is not empty.
     static func isWellFormed(_ bytes: some Sequence<UInt8>) -> Bool {
-        enum Part { case start, name, literal, literalEnd, port }
         var part = Part.start
         var count = 0
         for byte in bytes {

@@ -2,7 +2,7 @@ package import HummingbirdCore
 package import Logging
 package import NIOCore
 import NIOHTTP1
-package import NIOHTTPTypes
+import NIOHTTPTypes
 import NIOHTTPTypesHTTP1
 
 /// Is the HTTP/1 channel of the broker (engineering note 1): a bounded decoder, the framing door, the deadlines, and

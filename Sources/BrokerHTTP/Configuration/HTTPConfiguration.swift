@@ -1,5 +1,3 @@
-package import Broker
-
 /// Is what the HTTP surface has to know, made by the executable from the configuration file.
 package struct HTTPConfiguration: Sendable {
     /// The `SameSite` attribute of our cookies.

@@ -30,7 +30,8 @@ extension BrokerAPI {
 
     /// Returns the login token that the request presents: the body's, else the cookie's.
     func loginToken(_ call: Call, body: Secret?) throws(BrokerProblem) -> Secret? {
-        try body ?? cookie(cookies.loginName, call)
+        if let body { return body }
+        return try cookie(cookies.loginName, call)
     }
 
     /// Runs a lookup by a secret; one that finds nothing takes from the address's bucket, so that a known token never

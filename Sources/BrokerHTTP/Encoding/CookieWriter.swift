@@ -20,18 +20,18 @@ struct CookieWriter: Sendable {
 
     /// Returns the field that sets the session cookie for the seconds that remain, 400 days at most.
     func session(_ token: Secret, lifetime: Duration) -> HTTPField {
-        set(sessionName, token.reveal(), seconds: lifetime.wholeSeconds)
+        make(sessionName, token.reveal(), seconds: lifetime.wholeSeconds)
     }
 
     /// Returns the field that sets the login cookie.
     func login(_ token: Secret, lifetime: Duration) -> HTTPField {
-        set(loginName, token.reveal(), seconds: lifetime.wholeSeconds)
+        make(loginName, token.reveal(), seconds: lifetime.wholeSeconds)
     }
 
     /// Returns the field that clears the session cookie.
-    var clearedSession: HTTPField { set(sessionName, "", seconds: 0) }
+    var clearedSession: HTTPField { make(sessionName, "", seconds: 0) }
 
-    private func set(_ name: String, _ value: String, seconds: Int64) -> HTTPField {
+    private func make(_ name: String, _ value: String, seconds: Int64) -> HTTPField {
         let age = min(max(seconds, 0), 400 * 86_400)
         return HTTPField(name: .setCookie, value: "\(name)=\(value)\(attributes); Max-Age=\(age)")
     }

@@ -21,11 +21,9 @@ enum SessionBody {
         writer.name("identity")
         writer.object { writer in
             for claim in session.identity where claim.name != "unverified" { writer.member(claim.name, claim.value) }
-            if !session.unverified.isEmpty {
-                writer.name("unverified")
-                writer.object { writer in
-                    for claim in session.unverified { writer.member(claim.name, claim.value) }
-                }
+            writer.name("unverified")
+            writer.object { writer in
+                for claim in session.unverified { writer.member(claim.name, claim.value) }
             }
         }
         writer.name("scope")

@@ -5,6 +5,8 @@ import Broker
 /// Read all members, then call `finish`: what was never read is unknown. Values are not repeated in faults (SEC-107).
 struct RequestObject {
     private let object: JSONObject
+    /// The names on the way to this object, for the pointers.
+    private let path: [String]
     private var faults: [FieldFault]
     private var read: Set<String> = []
 
@@ -24,76 +26,76 @@ struct RequestObject {
                 .invalidRequest, detail: "The body is not a JSON object.", errors: [FieldFault("", .wrongType)])
         }
         self.object = object
+        path = []
         faults = result.duplicates.map { FieldFault(Self.bounded($0), .duplicate) }
     }
 
-    /// Adds a fault that the reader found by itself.
+    private init(_ object: JSONObject, path: [String]) {
+        self.object = object
+        self.path = path
+        faults = []
+    }
+
+    /// Adds a fault of a member.
     mutating func fault(_ name: String, _ code: FieldFault.Code) {
-        faults.append(FieldFault(JSONPointer.make([name]), code))
+        faults.append(FieldFault(Self.bounded(JSONPointer.make(path + [name])), code))
     }
 
     /// Throws everything that was found wrong.
     consuming func finish() throws(BrokerProblem) {
-        let unknown = object.names.filter { !read.contains($0) }
-        let all = faults + unknown.map { FieldFault(Self.bounded(JSONPointer.make([$0])), .unknown) }
+        let all = allFaults
         guard all.isEmpty else {
             throw BrokerProblem(.invalidRequest, errors: Array(all.prefix(Self.maximumFaults)))
         }
     }
 
-    /// Returns a member that may be missing, whatever its type.
-    mutating func value(_ name: String) -> JSONValue? {
-        read.insert(name)
-        return object[name]
+    private var allFaults: [FieldFault] {
+        faults
+            + object.names.filter { !read.contains($0) }.map {
+                FieldFault(Self.bounded(JSONPointer.make(path + [$0])), .unknown)
+            }
     }
 
-    /// Returns a string of at most `maximum` bytes without control characters; nil when missing or faulty.
-    mutating func text(_ name: String, maximum: Int, minimum: Int = 1) -> String? {
-        guard let value = value(name) else { return nil }
+    /// Is whether the member stands there, whatever it is.
+    func contains(_ name: String) -> Bool { object[name] != nil }
+
+    private mutating func value(_ name: String, required: Bool) -> JSONValue? {
+        read.insert(name)
+        let value = object[name]
+        if required, value == nil { fault(name, .required) }
+        return value
+    }
+
+    /// Returns a string of so many characters, each of which `allows`; nil when it is missing or faulty.
+    mutating func text(
+        _ name: String, required: Bool = false, length: ClosedRange<Int>,
+        where allows: (Unicode.Scalar) -> Bool = RequestText.isPrintable
+    ) -> String? {
+        guard let value = value(name, required: required) else { return nil }
         guard case .string(let text) = value else {
             fault(name, .wrongType)
             return nil
         }
-        let count = text.utf8.count
-        guard count <= maximum else {
-            fault(name, .tooLong)
-            return nil
-        }
-        guard count >= minimum else {
-            fault(name, .tooShort)
-            return nil
-        }
-        guard text.unicodeScalars.allSatisfy({ $0.value >= 0x20 && !(0x7F...0x9F).contains($0.value) }) else {
-            fault(name, .malformed)
+        if let code = RequestText.fault(in: text, length: length, where: allows) {
+            fault(name, code)
             return nil
         }
         return text
     }
 
-    /// Returns a string that has to be there.
-    mutating func requiredText(_ name: String, maximum: Int, minimum: Int = 1) -> String? {
-        if object[name] == nil { fault(name, .required) }
-        return text(name, maximum: maximum, minimum: minimum)
+    /// Returns a secret of somebody else's: 1–4096 visible ASCII characters.
+    mutating func opaque(_ name: String, required: Bool = false) -> Secret? {
+        text(name, required: required, length: 1...4096, where: RequestText.isVisible).map { Secret($0) }
     }
 
-    /// Returns a secret.
-    mutating func secret(_ name: String, maximum: Int, minimum: Int = 1) -> Secret? {
-        text(name, maximum: maximum, minimum: minimum).map { Secret($0) }
-    }
-
-    /// Returns a secret of base64url characters only.
+    /// Returns a secret of base64url characters.
     mutating func token(_ name: String, length: ClosedRange<Int>) -> Secret? {
-        guard let text = text(name, maximum: length.upperBound, minimum: length.lowerBound) else { return nil }
-        guard Base64URL.isToken(text, length: length) else {
-            fault(name, .malformed)
-            return nil
-        }
-        return Secret(text)
+        text(name, length: length, where: RequestText.isBase64URL).map { Secret($0) }
     }
 
     /// Returns a configured name.
-    mutating func name<Name: ConfiguredName>(_ member: String, as type: Name.Type = Name.self) -> Name? {
-        guard let text = text(member, maximum: 63) else { return nil }
+    mutating func name<Name: ConfiguredName>(_ member: String, required: Bool = false) -> Name? {
+        guard let text = text(member, required: required, length: 1...63) else { return nil }
         guard let name = Name(text) else {
             fault(member, .malformed)
             return nil
@@ -101,65 +103,40 @@ struct RequestObject {
         return name
     }
 
-    /// Returns a configured name that has to be there.
-    mutating func requiredName<Name: ConfiguredName>(_ member: String, as type: Name.Type = Name.self) -> Name? {
-        if object[member] == nil { fault(member, .required) }
-        return name(member)
-    }
-
-    /// Returns an array of strings.
-    mutating func texts(_ name: String, maximumItems: Int, maximum: Int) -> [String]? {
-        guard let value = value(name) else { return nil }
-        guard case .array(let items) = value else {
-            fault(name, .wrongType)
-            return nil
-        }
-        guard items.count <= maximumItems else {
-            fault(name, .tooLong)
-            return nil
-        }
-        var texts: [String] = []
-        for (index, item) in items.enumerated() {
-            guard case .string(let text) = item else {
-                faults.append(FieldFault(JSONPointer.make([name, String(index)]), .wrongType))
-                continue
-            }
-            guard (1...maximum).contains(text.utf8.count) else {
-                faults.append(
-                    FieldFault(JSONPointer.make([name, String(index)]), text.isEmpty ? .tooShort : .tooLong))
-                continue
-            }
-            guard text.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else {
-                faults.append(FieldFault(JSONPointer.make([name, String(index)]), .malformed))
-                continue
-            }
-            texts.append(text)
-        }
-        return texts
-    }
-
-    /// Returns an object's members, each judged by `check`, which returns what is wrong with it.
+    /// Returns an object's members, each value judged by `check`, which returns what is wrong with it.
     mutating func members(
-        _ name: String, maximumMembers: Int, check: (JSONValue) -> FieldFault.Code?
+        _ name: String, required: Bool = false, maximum: Int, check: (JSONValue) -> FieldFault.Code?
     ) -> [(name: String, value: JSONValue)]? {
-        guard let value = value(name) else { return nil }
+        guard let value = value(name, required: required) else { return nil }
         guard case .object(let object) = value else {
             fault(name, .wrongType)
             return nil
         }
-        guard object.members.count <= maximumMembers else {
+        guard object.members.count <= maximum else {
             fault(name, .tooLong)
             return nil
         }
         for member in object.members {
-            let pointer = Self.bounded(JSONPointer.make([name, member.name]))
-            if member.name.isEmpty || member.name.utf8.count > 128 {
-                faults.append(FieldFault(pointer, .malformed))
-            } else if let code = check(member.value) {
-                faults.append(FieldFault(pointer, code))
+            let code = RequestText.fault(in: member.name, length: 1...64, where: RequestText.isNamePart)
+                ?? check(member.value)
+            if let code {
+                faults.append(FieldFault(Self.bounded(JSONPointer.make(path + [name, member.name])), code))
             }
         }
         return object.members
+    }
+
+    /// Reads an object member by `body`, which gets a reader of its own; its faults count here.
+    mutating func object<Value>(_ name: String, _ body: (inout RequestObject) -> Value?) -> Value? {
+        guard let value = value(name, required: false) else { return nil }
+        guard case .object(let object) = value else {
+            fault(name, .wrongType)
+            return nil
+        }
+        var inner = RequestObject(object, path: path + [name])
+        let result = body(&inner)
+        faults += inner.allFaults
+        return result
     }
 
     /// Names are the client's words: enough of one to find it, no more.

@@ -2,7 +2,7 @@ import HTTPTypes
 
 /// The header fields of every answer (SEC-108), made once: a field that is made is checked, and there are several in each.
 enum SecurityFields {
-    static let strictTransport = HTTPField(name: .strictTransportSecurity, value: "max-age=31536000")
+    static let strictTransport = HTTPField(name: .strictTransportSecurity, value: "max-age=31536000; includeSubDomains")
     static let contentSecurity = HTTPField(
         name: .contentSecurityPolicy, value: "default-src 'none'; frame-ancestors 'none'")
     static let contentType = HTTPField(name: .xContentTypeOptions, value: "nosniff")

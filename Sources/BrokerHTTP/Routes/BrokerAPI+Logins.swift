@@ -14,16 +14,18 @@ extension BrokerAPI {
 
     private func startLoginInput(_ call: Call) throws(BrokerProblem) -> StartLoginInput {
         var body = try json(call)
-        let provider: ProviderName? = body.requiredName("provider")
+        let provider: ProviderName? = body.name("provider", required: true)
         let client: ClientName? = body.name("client")
-        let redirectURI = body.text("redirect_uri", maximum: 2048)
-        let scope = body.texts("scope", maximumItems: 64, maximum: 256)
-        let challenge = body.text("code_challenge", maximum: 128)
-        let method = body.text("code_challenge_method", maximum: 16)
-        let social = body.text("social_provider", maximum: 63)
-        let parameters = body.members("parameters", maximumMembers: 32) { value in
+        let redirectURI = body.text("redirect_uri", length: 3...2048, where: RequestText.isVisible)
+        let scope = scopeList(&body)
+        let challenge = body.text("code_challenge", length: 43...43, where: RequestText.isBase64URL)
+        let method = body.text("code_challenge_method", length: 1...16)
+        if let method, method != "S256" { body.fault("code_challenge_method", .notAllowed) }
+        if method != nil, !body.contains("code_challenge") { body.fault("code_challenge", .required) }
+        let social = body.text("social_provider", length: 1...63, where: RequestText.isNamePart)
+        let parameters = body.members("parameters", maximum: 16) { value in
             guard case .string(let text) = value else { return .wrongType }
-            return text.utf8.count <= 1024 ? nil : .tooLong
+            return RequestText.fault(in: text, length: 0...1024, where: RequestText.isASCIIText)
         }
         let token = body.token("login_token", length: 43...128)
         try body.finish()
@@ -33,6 +35,13 @@ extension BrokerAPI {
             codeChallengeMethod: method, socialProvider: social,
             parameters: (parameters ?? []).map { ($0.name, $0.value.string ?? "") },
             loginToken: try loginToken(call, body: token))
+    }
+
+    private func scopeList(_ body: inout RequestObject) -> [String]? {
+        guard let text = body.text("scope", length: 1...2048, where: RequestText.isScopeList) else { return nil }
+        let parts = text.split(separator: " ", omittingEmptySubsequences: false)
+        if parts.contains("") { body.fault("scope", .malformed) }
+        return parts.map(String.init)
     }
 
     /// `GET /v1/providers`: what an app needs to draw its buttons.

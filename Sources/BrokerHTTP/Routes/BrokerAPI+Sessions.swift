@@ -33,18 +33,19 @@ extension BrokerAPI {
     private func forwardCodeInput(_ call: Call) throws(BrokerProblem) -> ForwardCodeInput {
         var body = try json(call)
         var input = ForwardCodeInput()
-        input.callbackURL = body.text("callback_url", maximum: CallbackURL.maximumBytes)
-        input.handoff = body.token("handoff", length: 22...128)
+        input.callbackURL = body.text(
+            "callback_url", length: 1...CallbackURL.maximumBytes, where: RequestText.isVisible)
+        input.handoff = body.token("handoff", length: 43...43)
         input.provider = body.name("provider")
         input.client = body.name("client")
-        input.code = body.secret("code", maximum: 4096)
-        input.redirectURI = body.text("redirect_uri", maximum: 2048)
-        input.codeVerifier = body.secret("code_verifier", maximum: 128)
-        input.state = body.secret("state", maximum: 2048)
-        input.nonce = body.secret("nonce", maximum: 512)
-        input.device = body.text("device", maximum: 256)
-        if let device = input.device, device.unicodeScalars.count > 64 { body.fault("device", .tooLong) }
-        input.tokens = importedTokens(&body)
+        input.code = body.opaque("code")
+        input.redirectURI = body.text("redirect_uri", length: 3...2048, where: RequestText.isVisible)
+        input.codeVerifier = body.text("code_verifier", length: 43...128, where: RequestText.isVerifier)
+            .map { Secret($0) }
+        input.state = body.opaque("state")
+        input.nonce = body.opaque("nonce")
+        input.device = body.text("device", length: 1...64)
+        input.tokens = body.object("tokens", importedTokens)
         let token = body.token("login_token", length: 43...128)
         try body.finish()
         input.loginToken = try loginToken(call, body: token)
@@ -53,20 +54,11 @@ extension BrokerAPI {
     }
 
     private func importedTokens(_ body: inout RequestObject) -> ImportedTokens? {
-        let allowed: Set<String> = ["access_token", "refresh_token", "merchant_id"]
-        let members = body.members("tokens", maximumMembers: 3) { value in
-            guard case .string(let text) = value else { return .wrongType }
-            return (1...4096).contains(text.utf8.count) ? nil : .tooLong
-        }
-        guard let members else { return nil }
-        for member in members where !allowed.contains(member.name) { body.fault("tokens", .malformed) }
-        let object = JSONObject(members)
-        guard let access = object["access_token"]?.string, let refresh = object["refresh_token"]?.string else {
-            body.fault("tokens", .malformed)
-            return nil
-        }
-        return ImportedTokens(
-            accessToken: Secret(access), refreshToken: Secret(refresh), merchantID: object["merchant_id"]?.string)
+        let access = body.opaque("access_token", required: true)
+        let refresh = body.opaque("refresh_token", required: true)
+        let merchant = body.text("merchant_id", length: 1...64, where: RequestText.isAlphanumeric)
+        guard let access, let refresh else { return nil }
+        return ImportedTokens(accessToken: access, refreshToken: refresh, merchantID: merchant)
     }
 
     /// `GET /v1/session`: this session; it does not slide the idle time.
@@ -83,11 +75,10 @@ extension BrokerAPI {
     /// `GET /v1/sessions`: the user's own devices.
     @Sendable func listSessions(_ call: Call) async throws(BrokerProblem) -> Response {
         var query = try RequestQuery(parsing: call.query)
-        let cursor = query.text("cursor", maximum: 128)
-        let limit = query.integer("limit", in: 1...200)
+        let cursor = query.text("cursor", maximum: 256)
         try query.finish()
         let owner = try await session(call)
-        let page = try await useCases.listSessions.list(for: owner, cursor: cursor, limit: limit ?? 50)
+        let page = try await useCases.listSessions.list(for: owner, cursor: cursor)
         return Answers.json(
             .ok, SessionListBody.bytes(page.items.map { ($0.session, $0.current) }, nextCursor: page.nextCursor), call)
     }

@@ -22,24 +22,28 @@ final class ManagementAPI: Sendable {
 
     /// `GET /livez`: the process serves requests.
     @Sendable func live(_ call: Call) async throws(BrokerProblem) -> Response {
-        Answers.json(.ok, Self.status("ok"), call)
+        Answers.json(.ok, Self.status("live"), call)
     }
 
     /// `GET /readyz`: the store is reachable and migrated; providers are shown and do not count.
     @Sendable func ready(_ call: Call) async throws(BrokerProblem) -> Response {
-        if health.isShuttingDown() { throw BrokerProblem(.shuttingDown) }
-        do throws(StoreFailure) { try await health.ping() } catch { throw BrokerProblem(error) }
+        var store = "ok"
+        do throws(StoreFailure) { try await health.ping() } catch { store = "unavailable" }
+        let status = health.isShuttingDown() ? "shutting_down" : store == "ok" ? "ready" : "store_unavailable"
         var writer = JSONWriter()
         writer.object { writer in
-            writer.member("status", "ok")
-            writer.member("store", "ok")
+            writer.member("status", status)
+            writer.member("store", store)
             writer.name("providers")
             writer.object { writer in
                 for provider in health.providers() { writer.member(provider.name.text, provider.state) }
             }
         }
-        return Answers.json(.ok, writer.bytes, call)
+        guard status != "ready" else { return Answers.json(.ok, writer.bytes, call) }
+        return Answers.json(.serviceUnavailable, writer.bytes, call, adding: Self.retryAfter)
     }
+
+    private static let retryAfter = HTTPField(name: .retryAfter, value: "5")
 
     /// `GET /metrics`: Prometheus text.
     @Sendable func metrics(_ call: Call) async throws(BrokerProblem) -> Response {

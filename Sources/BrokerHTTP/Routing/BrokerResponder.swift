@@ -1,7 +1,7 @@
-package import Broker
+import Broker
 import HTTPTypes
 package import Hummingbird
-package import NIOCore
+import NIOCore
 
 /// Serves one listener: finds the route, holds it to the rules that all routes share, and makes every answer whole.
 ///

@@ -1,6 +1,7 @@
 package import Broker
-package import Hummingbird
 import HTTPTypes
+import Hummingbird
+package import HummingbirdCore
 
 /// Is the public listener: every route on one screen.
 package enum BrokerRouter {

@@ -1,6 +1,6 @@
 package import Broker
 import HTTPTypes
-package import Hummingbird
+import Hummingbird
 import NIOCore
 
 /// Is the management listener: health, metrics and administration. It never looks at a session cookie (SEC-96).

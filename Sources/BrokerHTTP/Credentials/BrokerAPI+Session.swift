@@ -5,7 +5,7 @@ extension BrokerAPI {
     ///
     /// Two values for the cookie, or a cookie and a bearer token that differ, are 400: one of them was planted.
     func presentedSession(_ call: Call) throws(BrokerProblem) -> Secret? {
-        let cookie = try cookie(cookies.sessionName, call)
+        let cookie = try sessionCookie(call)
         guard !call.fields.authorization.isEmpty else { return cookie }
         guard call.fields.authorization.count == 1, let value = call.fields.authorization.first else {
             throw BrokerProblem(.invalidRequest, errors: [FieldFault("Authorization", .duplicate)])
@@ -19,6 +19,9 @@ extension BrokerAPI {
         }
         return cookie
     }
+
+    /// Returns the session cookie's value.
+    func sessionCookie(_ call: Call) throws(BrokerProblem) -> Secret? { try cookie(cookies.sessionName, call) }
 
     /// Returns the live session that the request presents, without sliding its idle time.
     func session(_ call: Call) async throws(BrokerProblem) -> LiveSession {

@@ -8,38 +8,47 @@ struct RequestForm {
 
     /// Parses a form; a field that stands twice is refused (RFC 6749 section 3.1).
     init(parsing bytes: [UInt8]) throws(BrokerProblem) {
-        guard let text = String(validating: bytes, as: UTF8.self) else { throw Self.malformed }
-        do throws(FormPairs.Failure) { pairs = try FormPairs(parsing: text) } catch {
-            if case .duplicate(let name) = error {
-                throw BrokerProblem(.invalidRequest, errors: [FieldFault(String(name.prefix(64)), .duplicate)])
-            }
-            throw Self.malformed
+        pairs = try Self.pairs(bytes)
+    }
+
+    /// Parses a form's pairs.
+    static func pairs(_ bytes: [UInt8]) throws(BrokerProblem) -> FormPairs {
+        guard let text = String(validating: bytes, as: UTF8.self) else { throw malformed }
+        do throws(FormPairs.Failure) { return try FormPairs(parsing: text) } catch {
+            guard case .duplicate(let name) = error else { throw malformed }
+            throw BrokerProblem(.invalidRequest, errors: [FieldFault(String(name.prefix(64)), .duplicate)])
         }
     }
 
     private static var malformed: BrokerProblem {
-        BrokerProblem(.invalidRequest, detail: "The body is not a well-formed form.", errors: [FieldFault("", .malformed)])
+        BrokerProblem(
+            .invalidRequest, detail: "The body is not a well-formed form.", errors: [FieldFault("", .malformed)])
     }
 
-    /// Returns a field that may be missing.
-    mutating func text(_ name: String, maximum: Int) -> String? {
+    /// Returns a field of visible ASCII.
+    mutating func visible(_ name: String, required: Bool, maximum: Int) -> String? {
         read.insert(name)
-        guard let text = pairs[name], !text.isEmpty else { return nil }
-        guard text.utf8.count <= maximum else {
-            faults.append(FieldFault(name, .tooLong))
+        guard let text = pairs[name] else {
+            if required { faults.append(FieldFault(name, .required)) }
+            return nil
+        }
+        if let code = RequestText.fault(in: text, length: 1...maximum, where: RequestText.isVisible) {
+            faults.append(FieldFault(name, code))
             return nil
         }
         return text
     }
 
-    /// Returns a field that has to be there.
-    mutating func requiredText(_ name: String, maximum: Int) -> String? {
-        if pairs[name]?.isEmpty ?? true { faults.append(FieldFault(name, .required)) }
-        return text(name, maximum: maximum)
+    /// Checks that a field, if it is there, has the only value it may have.
+    mutating func expect(_ name: String, _ value: String, required: Bool) {
+        guard let text = visible(name, required: required, maximum: 256), text != value else { return }
+        faults.append(FieldFault(name, .notAllowed))
     }
 
-    /// Throws everything that was found wrong. Unknown fields are ignored, as OAuth wants it.
-    consuming func finish() throws(BrokerProblem) {
-        guard faults.isEmpty else { throw BrokerProblem(.invalidRequest, errors: faults) }
+    /// Throws everything that was found wrong; unknown fields too, unless they are to be ignored.
+    consuming func finish(ignoringUnknown: Bool = false) throws(BrokerProblem) {
+        let unknown = ignoringUnknown ? [] : pairs.pairs.map(\.name).filter { !read.contains($0) }
+        let all = faults + unknown.prefix(16).map { FieldFault(String($0.prefix(64)), .unknown) }
+        guard all.isEmpty else { throw BrokerProblem(.invalidRequest, errors: all) }
     }
 }

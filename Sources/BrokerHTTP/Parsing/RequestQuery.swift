@@ -30,16 +30,6 @@ struct RequestQuery {
     /// Adds a fault that the reader found by itself.
     mutating func fault(_ name: String, _ code: FieldFault.Code) { faults.append(FieldFault(name, code)) }
 
-    /// Returns a whole number in a range.
-    mutating func integer(_ name: String, in range: ClosedRange<Int>) -> Int? {
-        guard let text = text(name, maximum: 9) else { return nil }
-        guard text.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let value = Int(text), range.contains(value) else {
-            fault(name, .malformed)
-            return nil
-        }
-        return value
-    }
-
     /// Throws everything that was found wrong.
     consuming func finish() throws(BrokerProblem) {
         let unknown = pairs.pairs.map(\.name).filter { !read.contains($0) }

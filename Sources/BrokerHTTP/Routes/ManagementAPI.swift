@@ -6,18 +6,23 @@ import NIOCore
 /// Is what the management handlers work with.
 final class ManagementAPI: Sendable {
     let health: ManagementHealth
+    let sessions: AdminSessions
     let configuration: HTTPConfiguration
     let clock: BrokerClock
+    /// SHA-256, for comparing admin tokens with what is stored of them.
     let digest: @Sendable ([UInt8]) -> Digest
+    let wrongTokens: TokenBuckets
 
     init(
-        health: ManagementHealth, configuration: HTTPConfiguration, clock: BrokerClock,
+        health: ManagementHealth, sessions: AdminSessions, configuration: HTTPConfiguration, clock: BrokerClock,
         digest: @escaping @Sendable ([UInt8]) -> Digest
     ) {
         self.health = health
+        self.sessions = sessions
         self.configuration = configuration
         self.clock = clock
         self.digest = digest
+        wrongTokens = TokenBuckets(perMinute: configuration.limits.wrongTokensPerMinute, monotonic: clock.monotonic)
     }
 
     /// `GET /livez`: the process serves requests.

@@ -2,20 +2,39 @@ package import Broker
 
 /// Is what the management listener tells of the process, as closures that the executable fills in.
 package struct ManagementHealth: Sendable {
+    /// Is one provider's state.
+    package struct Provider: Sendable {
+        package let name: ProviderName
+        package let kind: ProviderKind
+        /// In one word, for `/readyz`.
+        package let state: String
+        /// Discovery, breaker and keys, for `/admin/v1/providers`; names differ from `name` and `kind`.
+        package let details: [(name: String, value: JSONValue)]
+
+        package init(
+            name: ProviderName, kind: ProviderKind, state: String, details: [(name: String, value: JSONValue)] = []
+        ) {
+            self.name = name
+            self.kind = kind
+            self.state = state
+            self.details = details
+        }
+    }
+
     /// Throws when the store does not answer or is not migrated (`BrokerStore.ping`).
     package let ping: @Sendable () async throws(StoreFailure) -> Void
     /// Is whether the process is shutting down: readiness turns red first (SEC-123).
     package let isShuttingDown: @Sendable () -> Bool
     /// Returns the metrics as Prometheus text.
     package let metrics: @Sendable () -> String
-    /// Returns each provider's name and state (`closed`, `open`, …); shown, and counts for nothing.
-    package let providers: @Sendable () -> [(name: ProviderName, state: String)]
+    /// Returns the providers' states; shown, and counting for nothing.
+    package let providers: @Sendable () -> [Provider]
 
     package init(
         ping: @escaping @Sendable () async throws(StoreFailure) -> Void,
         isShuttingDown: @escaping @Sendable () -> Bool = { false },
         metrics: @escaping @Sendable () -> String = { "" },
-        providers: @escaping @Sendable () -> [(name: ProviderName, state: String)] = { [] }
+        providers: @escaping @Sendable () -> [Provider] = { [] }
     ) {
         self.ping = ping
         self.isShuttingDown = isShuttingDown

@@ -9,12 +9,23 @@ package enum BrokerRouter {
         [
             Route(.post, "/v1/logins", handler: api.startLogin),
             Route(.post, "/v1/sessions", handler: api.forwardCode),
+            Route(.post, "/v1/registrations", handler: api.finishRegistration),
             Route(.get, "/v1/session", handler: api.readSession),
             Route(.delete, "/v1/session", handler: api.logOut),
+            Route(.post, "/v1/session/refresh", handler: api.refreshSession),
+            Route(.get, "/v1/session/events", .sameOriginAlways, handler: api.sessionEvents),
             Route(.get, "/v1/sessions", handler: api.listSessions),
             Route(.delete, "/v1/sessions", handler: api.endOtherSessions),
             Route(.delete, "/v1/sessions/{handle}", handler: api.endSession),
             Route(.get, "/v1/providers", handler: api.listProviders),
+
+            Route(.get, "/v1/forward-auth", handler: api.forwardAuth),
+            Route(.post, "/v1/introspect", [.anyOrigin, .oauthErrors], handler: api.introspect),
+            Route(.post, "/v1/token", [.anyOrigin, .oauthErrors], handler: api.exchangeToken),
+
+            Route(.get, "/callback/{provider}", handler: api.hostedCallback),
+            Route(.post, "/callback/{provider}", .anyOrigin, handler: api.hostedFormCallback),
+            Route(.post, "/v1/backchannel-logout/{provider}", .anyOrigin, handler: api.backchannelLogout),
 
             Route(.get, "/.well-known/apple-app-site-association", handler: api.readAppleAssociation),
             Route(.get, "/.well-known/assetlinks.json", handler: api.readAssetLinks),

@@ -27,9 +27,7 @@ struct ErrorDoor: Sendable {
         var status = problem.code.status
         let body: [UInt8]
         if circumstances.isOAuth {
-            let rendered = OAuthErrorBody.render(problem)
-            status = rendered.status
-            body = rendered.bytes
+            (status, body) = OAuthErrorBody.render(problem)
             fields.append(ConstantFields.json)
         } else {
             body = ProblemBody.bytes(problem, requestID: requestID)

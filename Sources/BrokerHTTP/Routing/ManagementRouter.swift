@@ -10,17 +10,23 @@ package enum ManagementRouter {
             Route(.get, "/livez", handler: api.live),
             Route(.get, "/readyz", handler: api.ready),
             Route(.get, "/metrics", handler: api.metrics),
+
+            Route(.get, "/admin/v1/sessions", handler: api.listSessions),
+            Route(.delete, "/admin/v1/sessions/{handle}", handler: api.endSession),
+            Route(.delete, "/admin/v1/subjects/{provider}/{subject}/sessions", handler: api.endSubject),
+            Route(.get, "/admin/v1/providers", handler: api.listProviders),
         ]
     }
 
     /// Returns what serves the management listener.
     package static func responder(
-        health: ManagementHealth, configuration: HTTPConfiguration, clock: BrokerClock,
+        health: ManagementHealth, sessions: AdminSessions, configuration: HTTPConfiguration, clock: BrokerClock,
         digest: @escaping @Sendable ([UInt8]) -> Digest, log: RequestLog
     ) -> BrokerResponder {
         let name = PublicName(configuration)
         let cookies = CookieWriter(configuration, isSecure: name.isSecure)
-        let api = ManagementAPI(health: health, configuration: configuration, clock: clock, digest: digest)
+        let api = ManagementAPI(
+            health: health, sessions: sessions, configuration: configuration, clock: clock, digest: digest)
         return BrokerResponder(
             routes: routes(api),
             rules: ListenerRules(configuration, name: name, cookies: cookies, isPublic: false),

@@ -1,0 +1,24 @@
+import Broker
+
+/// Writes the sessions that operators list: session objects with `device`, `ended_at` and `reason`.
+enum AdminSessionListBody {
+    static func bytes(_ page: SessionPage) -> [UInt8] {
+        var writer = JSONWriter(capacity: 128 + 640 * page.items.count)
+        writer.object { writer in
+            writer.name("items")
+            writer.array { writer in
+                for item in page.items {
+                    writer.object { writer in
+                        SessionBody.members(of: item.session, into: &writer)
+                        writer.member("device", item.session.device)
+                        // Only live ones are listed.
+                        writer.member("ended_at", String?.none)
+                        writer.member("reason", String?.none)
+                    }
+                }
+            }
+            writer.member("next_cursor", page.nextCursor)
+        }
+        return writer.bytes
+    }
+}

@@ -1,0 +1,115 @@
+import Broker
+import HTTPTypes
+import Hummingbird
+
+extension BrokerAPI {
+    /// `GET /v1/forward-auth`: decides on the session alone. Headers that tell the original request are not looked at
+    /// (SEC-83 … SEC-85), so there is nothing in them to forge; any failure denies (SEC-87).
+    @Sendable func forwardAuth(_ call: Call) async throws(BrokerProblem) -> Response {
+        let backend = try backend(call, for: .forwardAuth)
+        guard let token = try forwardedSession(call, backend) else { throw BrokerProblem(.sessionRequired) }
+        let session = try await counting(call) { () async throws(BrokerProblem) in
+            try await useCases.resumeSession.use(token)
+        }
+        guard backend.configuration.mayAsk(about: session.view) else { throw BrokerProblem(.backendNotAllowed) }
+        var fields = Answers.fields(call.requestID)
+        try IdentityFields.append(session.view, to: &fields)
+        if backend.configuration.forwardAccessToken {
+            let access = try await useCases.refreshTokens.accessToken(for: session)
+            // A Zephr session is no access token: whoever holds it is the user at Zephr.
+            let value = access.credential == .bearer ? access.token.reveal() : ""
+            guard HTTPField.isValidValue(value) else { throw BrokerProblem(.providerError) }
+            fields.append(HTTPField(name: .authToken, value: value))
+        }
+        return Response(status: .ok, headers: fields)
+    }
+
+    private func forwardedSession(_ call: Call, _ backend: ProvenBackend) throws(BrokerProblem) -> Secret? {
+        if let cookie = try sessionCookie(call) { return cookie }
+        guard call.fields.sessions.count <= 1 else {
+            throw BrokerProblem(.invalidRequest, errors: [FieldFault("X-Coatcheck-Session", .duplicate)])
+        }
+        if let header = call.fields.sessions.first { return Secret(header) }
+        guard !backend.usedAuthorization, let value = call.fields.authorization.first,
+            case .bearer(let token) = Authorization(value)
+        else { return nil }
+        return token
+    }
+
+    /// `POST /v1/introspect` (RFC 7662); it does not slide the idle time.
+    @Sendable func introspect(_ call: Call) async throws(BrokerProblem) -> Response {
+        let backend = try backend(call, for: .introspect)
+        var form = try form(call)
+        let token = form.visible("token", required: true, maximum: 4096)
+        _ = form.visible("token_type_hint", required: false, maximum: 64)
+        try form.finish()
+        guard let token, let session = try await known(Secret(token)),
+            backend.configuration.mayAsk(about: session.view)
+        else { return Answers.json(.ok, Self.inactive, call) }
+        return Answers.json(.ok, introspection(of: session.view), call)
+    }
+
+    private func known(_ token: Secret) async throws(BrokerProblem) -> LiveSession? {
+        do throws(BrokerProblem) { return try await useCases.resumeSession.resume(token) } catch {
+            guard error.code == .sessionRequired || error.code == .sessionEnded else { throw error }
+            return nil
+        }
+    }
+
+    private static let inactive = Array(#"{"active":false}"#.utf8)
+
+    private func introspection(of session: SessionView) -> [UInt8] {
+        var writer = JSONWriter(capacity: 320)
+        writer.object { writer in
+            writer.member("active", true)
+            writer.member("sub", session.subject)
+            let issuer = useCases.profiles.first { $0.name == session.provider }?.issuer
+            writer.member("iss", issuer ?? session.provider.text)
+            writer.member("client_id", "\(session.provider.text)/\(session.client.text)")
+            writer.member("scope", session.scope.joined(separator: " "))
+            writer.member("exp", min(session.idleExpiresAt, session.expiresAt).seconds)
+            writer.member("iat", session.createdAt.seconds)
+            writer.member("sid", session.handle.text)
+        }
+        return writer.bytes
+    }
+
+    /// `POST /v1/token` (RFC 8693): the provider's access token for a session.
+    @Sendable func exchangeToken(_ call: Call) async throws(BrokerProblem) -> Response {
+        let backend = try backend(call, for: .token)
+        var form = try form(call)
+        let grant = form.visible("grant_type", required: true, maximum: 128)
+        if let grant, grant != Self.exchangeGrant {
+            return oauthRefusal("unsupported_grant_type", "Only token exchange is offered here.", call)
+        }
+        let subject = form.visible("subject_token", required: true, maximum: 4096)
+        form.expect("subject_token_type", Self.accessTokenType, required: true)
+        form.expect("requested_token_type", Self.accessTokenType, required: false)
+        try form.finish()
+        guard let subject else { throw BrokerProblem(.invalidRequest) }
+        let session = try await useCases.resumeSession.use(Secret(subject))
+        guard backend.configuration.mayAsk(about: session.view) else { throw BrokerProblem(.backendNotAllowed) }
+        let access = try await useCases.refreshTokens.accessToken(for: session)
+        guard access.credential == .bearer else {
+            return oauthRefusal("invalid_target", "The session has no access token.", call)
+        }
+        var writer = JSONWriter(capacity: 1024)
+        writer.object { writer in
+            writer.member("access_token", access.token.reveal())
+            writer.member("issued_token_type", Self.accessTokenType)
+            writer.member("token_type", "Bearer")
+            if let expiresAt = access.expiresAt {
+                writer.member("expires_in", max(expiresAt.since(clock.now()).wholeSeconds, 0))
+            }
+            if !access.scope.isEmpty { writer.member("scope", access.scope.joined(separator: " ")) }
+        }
+        return Answers.json(.ok, writer.bytes, call)
+    }
+
+    private static let exchangeGrant = "urn:ietf:params:oauth:grant-type:token-exchange"
+    private static let accessTokenType = "urn:ietf:params:oauth:token-type:access_token"
+
+    private func oauthRefusal(_ error: String, _ detail: String, _ call: Call) -> Response {
+        Answers.json(.badRequest, OAuthErrorBody.bytes(error, code: .invalidRequest, detail: detail), call)
+    }
+}

@@ -1,0 +1,50 @@
+import Broker
+import HTTPTypes
+import Hummingbird
+
+extension BrokerAPI {
+    /// `GET /callback/{provider}`: the hosted callback (flow C). The one state-consuming GET: HEAD, prefetch and link
+    /// previews leave the login as it is (SEC-44).
+    @Sendable func hostedCallback(_ call: Call) async throws(BrokerProblem) -> Response {
+        if call.isHead { return Answers.empty(.ok, call) }
+        guard !call.fields.isPrefetch else {
+            throw BrokerProblem(.invalidRequest, detail: "A callback is not fetched ahead of its time.")
+        }
+        let pairs: FormPairs
+        do throws(FormPairs.Failure) { pairs = try FormPairs(parsing: call.query ?? "") } catch {
+            throw BrokerProblem(.invalidCallback)
+        }
+        return try await toTheApp(pairs, call)
+    }
+
+    /// `POST /callback/{provider}`: the same by `response_mode=form_post` (Apple). No cookie is read or set.
+    @Sendable func hostedFormCallback(_ call: Call) async throws(BrokerProblem) -> Response {
+        guard call.fields.contentTypes.count == 1, !call.fields.isEncoded,
+            Self.isMedia("application/x-www-form-urlencoded", call.fields.contentTypes.first ?? "")
+        else { throw BrokerProblem(.unsupportedMediaType) }
+        return try await toTheApp(try RequestForm.pairs(call.body), call)
+    }
+
+    private func toTheApp(_ pairs: FormPairs, _ call: Call) async throws(BrokerProblem) -> Response {
+        let provider: ProviderName = try call.name(orElse: .providerNotFound)
+        let target = try await counting(call) { () async throws(BrokerProblem) in
+            try await useCases.hostedCallback.receive(provider: provider, parameters: pairs)
+        }
+        let location = target.reveal()
+        guard HTTPField.isValidValue(location) else { throw BrokerProblem(.internalError) }
+        // 303 and nothing else: the browser must not repeat a POST, nor keep the redirect (SEC-94).
+        return Answers.empty(.seeOther, call, adding: HTTPField(name: .location, value: location))
+    }
+
+    /// `POST /v1/backchannel-logout/{provider}`: the logout token's signature is its authentication.
+    @Sendable func backchannelLogout(_ call: Call) async throws(BrokerProblem) -> Response {
+        let provider: ProviderName = try call.name(orElse: .providerNotFound)
+        guard useCases.profiles.contains(where: { $0.name == provider }) else { throw BrokerProblem(.providerNotFound) }
+        var form = try form(call)
+        let token = form.visible("logout_token", required: true, maximum: 16_384)
+        try form.finish(ignoringUnknown: true)
+        guard let token else { throw BrokerProblem(.invalidRequest) }
+        try await useCases.backchannelLogout.receive(provider: provider, token: Secret(token))
+        return Answers.empty(.ok, call)
+    }
+}

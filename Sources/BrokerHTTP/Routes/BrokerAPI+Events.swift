@@ -1,0 +1,26 @@
+import Broker
+import Hummingbird
+import NIOCore
+
+extension BrokerAPI {
+    /// `POST /v1/session/refresh`: refreshes the provider's tokens now.
+    @Sendable func refreshSession(_ call: Call) async throws(BrokerProblem) -> Response {
+        let session = try await session(call)
+        return Answers.json(.ok, SessionBody.bytes(try await useCases.refreshTokens.refreshNow(session)), call)
+    }
+
+    /// `GET /v1/session/events`: what happens to the session, as server-sent events.
+    @Sendable func sessionEvents(_ call: Call) async throws(BrokerProblem) -> Response {
+        let session = try await session(call)
+        var fields = Answers.fields(call.requestID)
+        fields.append(ConstantFields.eventStream)
+        guard !call.isHead else { return Response(status: .ok, headers: fields) }
+        // Subscribed before the second look, so that an ending between the two is not missed.
+        let notices = useCases.notices.subscribe(session.token)
+        let view = try await useCases.resumeSession.resume(session.token).view
+        let stream = EventStream(
+            first: view, notices: notices, heartbeat: configuration.limits.eventHeartbeat, channel: call.channel,
+            connection: call.connection)
+        return Response(status: .ok, headers: fields, body: ResponseBody { writer in try await stream.write(to: &writer) })
+    }
+}

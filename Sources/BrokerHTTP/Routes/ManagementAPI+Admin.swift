@@ -1,0 +1,97 @@
+import Broker
+import HTTPTypes
+import Hummingbird
+
+extension ManagementAPI {
+    /// `GET /admin/v1/sessions`: live sessions by subject, provider or client.
+    @Sendable func listSessions(_ call: Call) async throws(BrokerProblem) -> Response {
+        _ = try admin(call, for: .read)
+        var query = try RequestQuery(parsing: call.query)
+        var filter = AdminSessions.Filter()
+        filter.subject = query.text("subject", maximum: 512)
+        filter.provider = name("provider", &query)
+        filter.client = name("client", &query)
+        let cursor = query.text("cursor", maximum: 256)
+        try query.finish()
+        let page = try await sessions.list(filter, cursor: cursor)
+        return Answers.json(.ok, AdminSessionListBody.bytes(page), call)
+    }
+
+    /// `DELETE /admin/v1/sessions/{handle}`.
+    @Sendable func endSession(_ call: Call) async throws(BrokerProblem) -> Response {
+        let token = try admin(call, for: .end)
+        guard let text = call.parameters.first, let handle = SessionHandle(String(text)) else {
+            throw BrokerProblem(.notFound)
+        }
+        try await sessions.end(handle: handle, actor: token.name)
+        return Answers.empty(.noContent, call)
+    }
+
+    /// `DELETE /admin/v1/subjects/{provider}/{subject}/sessions`; the subject is percent-encoded.
+    @Sendable func endSubject(_ call: Call) async throws(BrokerProblem) -> Response {
+        let token = try admin(call, for: .end)
+        let provider: ProviderName = try call.name(orElse: .providerNotFound)
+        guard let raw = call.parameters.dropFirst().first, raw.utf8.count <= 1536,
+            // In a path `+` is a plus; only `%` escapes.
+            let subject = FormPairs.decode(String(raw.map { $0 == "+" ? "%2B" : String($0) }.joined()).utf8),
+            (1...512).contains(subject.utf8.count)
+        else { throw BrokerProblem(.notFound) }
+        let ended = try await sessions.end(
+            AdminSessions.Filter(provider: provider, subject: subject), actor: token.name)
+        var writer = JSONWriter(capacity: 32)
+        writer.object { $0.member("ended", Int64(ended)) }
+        return Answers.json(.ok, writer.bytes, call)
+    }
+
+    /// `GET /admin/v1/providers`: discovery, breaker and key state.
+    @Sendable func listProviders(_ call: Call) async throws(BrokerProblem) -> Response {
+        _ = try admin(call, for: .read)
+        var writer = JSONWriter(capacity: 512)
+        writer.object { writer in
+            writer.name("items")
+            writer.array { writer in
+                for provider in health.providers() {
+                    writer.object { writer in
+                        writer.member("name", provider.name.text)
+                        writer.member("kind", provider.kind.rawValue)
+                        for detail in provider.details { writer.member(detail.name, detail.value) }
+                    }
+                }
+            }
+        }
+        return Answers.json(.ok, writer.bytes, call)
+    }
+
+    private func name<Name: ConfiguredName>(_ parameter: String, _ query: inout RequestQuery) -> Name? {
+        guard let text = query.text(parameter, maximum: 63) else { return nil }
+        guard let name = Name(text) else {
+            query.fault(parameter, .malformed)
+            return nil
+        }
+        return name
+    }
+
+    /// Returns the admin token that the request brings. With none configured there is no `/admin` (DESIGN section 3.3).
+    private func admin(_ call: Call, for permission: AdminPermission) throws(BrokerProblem) -> AdminToken {
+        guard !configuration.adminTokens.isEmpty else { throw BrokerProblem(.notFound) }
+        guard call.fields.authorization.count <= 1 else {
+            throw BrokerProblem(.invalidRequest, errors: [FieldFault("Authorization", .duplicate)])
+        }
+        guard let value = call.fields.authorization.first else { throw BrokerProblem(.backendUnauthorized) }
+        var found: AdminToken?
+        if case .bearer(let secret) = Authorization(value) {
+            let digest = digest(secret.bytes())
+            // All of them are compared, so that the time says nothing about which one came close.
+            for token in configuration.adminTokens where token.digest == digest { found = token }
+        }
+        guard let found else {
+            // Loopback is where operators sit, and where anybody who guesses would have to sit too.
+            if let address = call.connection?.peer, let wait = wrongTokens.take(address) {
+                throw BrokerProblem(.rateLimited, retryAfter: wait)
+            }
+            throw BrokerProblem(.backendUnauthorized)
+        }
+        guard found.may.contains(permission) else { throw BrokerProblem(.backendNotAllowed) }
+        return found
+    }
+}

@@ -1,0 +1,65 @@
+import Broker
+
+extension BrokerAPI {
+    /// Returns the session token that the request presents, from the cookie or the bearer field; nil when it has none.
+    ///
+    /// Two values for the cookie, or a cookie and a bearer token that differ, are 400: one of them was planted.
+    func presentedSession(_ call: Call) throws(BrokerProblem) -> Secret? {
+        let cookie = try sessionCookie(call)
+        guard !call.fields.authorization.isEmpty else { return cookie }
+        guard call.fields.authorization.count == 1, let value = call.fields.authorization.first else {
+            throw BrokerProblem(.invalidRequest, errors: [FieldFault("Authorization", .duplicate)])
+        }
+        guard case .bearer(let bearer) = Authorization(value) else { return cookie }
+        guard let cookie else { return bearer }
+        guard digest(cookie.bytes()) == digest(bearer.bytes()) else {
+            throw BrokerProblem(
+                .invalidRequest, detail: "The cookie and the bearer token name different sessions.",
+                errors: [FieldFault("Authorization", .conflict)])
+        }
+        return cookie
+    }
+
+    /// Returns the session cookie's value.
+    func sessionCookie(_ call: Call) throws(BrokerProblem) -> Secret? { try cookie(cookies.sessionName, call) }
+
+    /// Returns the live session that the request presents, without sliding its idle time.
+    func session(_ call: Call) async throws(BrokerProblem) -> LiveSession {
+        guard let token = try presentedSession(call) else { throw BrokerProblem(.sessionRequired) }
+        return try await counting(call) { () async throws(BrokerProblem) in
+            try await useCases.resumeSession.resume(token)
+        }
+    }
+
+    /// Returns the login token that the request presents: the body's, else the cookie's.
+    func loginToken(_ call: Call, body: Secret?) throws(BrokerProblem) -> Secret? {
+        if let body { return body }
+        return try cookie(cookies.loginName, call)
+    }
+
+    /// Runs a lookup by a secret; one that finds nothing takes from the address's bucket, so that a known token never
+    /// waits (SEC-121).
+    func counting<Value>(
+        _ call: Call, _ lookup: () async throws(BrokerProblem) -> Value
+    ) async throws(BrokerProblem) -> Value {
+        do throws(BrokerProblem) { return try await lookup() } catch {
+            switch error.code {
+            case .sessionRequired, .stateMismatch, .loginNotYours, .codeAlreadyUsed, .handoffExpired, .stateKeyExpired,
+                .backendUnauthorized:
+                try countWrongToken(call)
+            default: break
+            }
+            throw error
+        }
+    }
+
+    private func cookie(_ name: String, _ call: Call) throws(BrokerProblem) -> Secret? {
+        switch CookieReader.value(of: name, in: call.fields.cookies) {
+        case .absent: return nil
+        case .one(let value): return Secret(value)
+        case .several:
+            throw BrokerProblem(
+                .invalidRequest, detail: "The request has a cookie twice.", errors: [FieldFault("Cookie", .duplicate)])
+        }
+    }
+}

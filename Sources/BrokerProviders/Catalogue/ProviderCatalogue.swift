@@ -20,8 +20,9 @@ package enum ProviderCatalogue {
         switch settings.service {
         case .oidc: try OIDCClient(settings, environment: environment)
         case .oauth2: try OAuth2Client(settings, environment: environment)
-        case .clever, .clover, .zephr:
-            throw CatalogueFailure("providers.\(settings.name): this kind is not built yet")
+        case .clever(let own): try CleverClient(settings, own, environment: environment)
+        case .clover(let own): try CloverClient(settings, own, environment: environment)
+        case .zephr(let own): try ZephrClient(settings, own, environment: environment)
         }
     }
 }

@@ -4,6 +4,7 @@ import Broker
 struct MetadataFetcher: Sendable {
     let settings: ProviderSettings
     let caller: ProviderCaller
+    let clock: BrokerClock
     /// The `issuer` that the document has to hold, byte for byte: the configured one, or Microsoft's template.
     let expectedIssuer: String
 
@@ -38,7 +39,7 @@ struct MetadataFetcher: Sendable {
         at location: String, from issuer: EndpointURL
     ) async throws(ProviderFailure) -> (Metadata, Duration) {
         let answer = try await caller.send(.get(location))
-        try answer.requireUsable()
+        try answer.requireUsable(at: clock.now())
         guard answer.status == 200, let object = answer.object else {
             throw .unusable(detail: "metadata: \(answer.summary), no JSON object")
         }

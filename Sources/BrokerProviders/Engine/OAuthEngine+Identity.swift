@@ -36,7 +36,7 @@ extension OAuthEngine {
         if method != "GET" { request.body = [] }
         request.headers += [("Authorization", "Bearer " + token.reveal())] + client.wire.tokenRequest.headers
         let answer = try await caller.send(request)
-        try answer.requireUsable()
+        try answer.requireUsable(at: clock.now())
         guard answer.isSuccess else { throw .identityRejected(detail: "identity: \(answer.summary)") }
         return answer
     }

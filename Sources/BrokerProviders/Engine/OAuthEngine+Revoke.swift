@@ -6,7 +6,7 @@ extension OAuthEngine {
     func revoke(_ tokens: TokenSet, client name: ClientName) async throws(ProviderFailure) {
         let client = try client(name)
         let style = client.wire.revocation.style
-        guard style != .none, let endpoint = try await metadata().revocation else { return }
+        guard style != .none, let endpoint = try await revocationEndpoint(client) else { return }
         switch style {
         case .none: return
         case .rfc7009:
@@ -19,6 +19,13 @@ extension OAuthEngine {
         case .bearerPost:
             try checkRevoked(try await caller.send(bearerPost([], to: endpoint, token: tokens.accessToken)))
         }
+    }
+
+    private func revocationEndpoint(_ client: EngineClient) async throws(ProviderFailure) -> EndpointURL? {
+        let fixed = settings.endpoints.revocation?.replacing(
+            "{client_id}", with: FormPairs.encode(client.settings.clientID))
+        if let fixed { return EndpointURL(fixed) }
+        return try await metadata().revocation
     }
 
     private func revoke(
@@ -63,7 +70,7 @@ extension OAuthEngine {
 
     /// Any 2xx is done; so is a token that the server does not know or cannot revoke.
     private func checkRevoked(_ answer: ProviderAnswer) throws(ProviderFailure) {
-        try answer.requireUsable()
+        try answer.requireUsable(at: clock.now())
         let code = answer.object.flatMap { OAuthErrorParser.code(in: $0, isFailure: !answer.isSuccess) }
         if let code, ["invalid_token", "unsupported_token_type", "token_revoked", "invalid_auth"].contains(code) { return }
         if answer.isSuccess, code == nil { return }

@@ -26,8 +26,7 @@ extension OAuthEngine {
 
     /// What the callback's `iss` has to be; a multi-tenant issuer has no one value.
     func expectation(_ metadata: Metadata) -> IssuerExpectation {
-        let hasTemplate = settings.clients.contains { $0.wire.idToken.issuerTemplate != nil }
-        guard !hasTemplate else { return IssuerExpectation(issuer: nil, demanded: false) }
+        guard IssuerTemplate.issuer(of: settings) == settings.issuer ?? "" else { return IssuerExpectation(issuer: nil, demanded: false) }
         return IssuerExpectation(
             issuer: settings.issuer, demanded: settings.issuer != nil && metadata.promisesIssuer)
     }
@@ -38,7 +37,7 @@ extension OAuthEngine {
         guard let endpoint = metadata.pushedAuthorization else { throw .unusable(detail: "no PAR endpoint is known") }
         let plain = TokenRequestSettings(headers: client.wire.tokenRequest.headers)
         let answer = try await post(pairs, to: endpoint, client: client, settings: plain)
-        try answer.requireUsable()
+        try answer.requireUsable(at: clock.now())
         guard answer.isSuccess, let reference = answer.object?["request_uri"]?.string,
             (1...1024).contains(reference.utf8.count), reference.utf8.allSatisfy({ (0x21...0x7E).contains($0) })
         else {

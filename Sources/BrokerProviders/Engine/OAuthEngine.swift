@@ -28,8 +28,8 @@ struct OAuthEngine: Sendable {
                     authenticator: try ClientAuthenticator(client, clock: environment.clock, random: environment.random)))
             }, uniquingKeysWith: { first, _ in first })
         let fetcher = MetadataFetcher(
-            settings: settings, caller: caller,
-            expectedIssuer: settings.clients.lazy.compactMap(\.wire.idToken.issuerTemplate).first ?? settings.issuer ?? "")
+            settings: settings, caller: caller, clock: environment.clock,
+            expectedIssuer: IssuerTemplate.issuer(of: settings))
         let cache = CachedFetch<Metadata>(clock: environment.clock) { await fetcher.fetch() }
         metadataCache = cache
         let fixed = settings.discovery ? nil : Metadata(issuer: settings.issuer, endpoints: settings.endpoints)

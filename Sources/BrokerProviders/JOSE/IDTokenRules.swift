@@ -37,7 +37,7 @@ struct IDTokenRules: Sendable {
 
     private func checkIssuer(_ claims: JSONObject) throws(ProviderFailure) {
         var expected = issuer
-        if let template = settings.issuerTemplate {
+        if let template = settings.issuerTemplate, IssuerTemplate.covers(issuer, template) {
             guard let tenant = claims["tid"]?.string, !tenant.isEmpty, tenant.utf8.count <= 64,
                 tenant.utf8.allSatisfy({ (0x30...0x39).contains($0) || (0x61...0x7A).contains($0) || $0 == 0x2D }),
                 settings.tenants.isEmpty || settings.tenants.contains(tenant)

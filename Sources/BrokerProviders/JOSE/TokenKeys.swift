@@ -13,7 +13,7 @@ struct TokenKeys: Sendable {
             do throws(ProviderFailure) {
                 guard let url = try await location() else { throw .notSent(detail: "no jwks_uri is known") }
                 let answer = try await caller.send(.get(url.text, accept: "application/jwk-set+json, application/json"))
-                try answer.requireUsable()
+                try answer.requireUsable(at: clock.now())
                 guard answer.status == 200, let object = answer.object, let set = KeySet(object) else {
                     throw .unusable(detail: "JWKS: \(answer.summary), no key set")
                 }

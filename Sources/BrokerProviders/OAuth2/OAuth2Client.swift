@@ -48,7 +48,7 @@ package struct OAuth2Client: CodeExchanging, TokenRefreshing, TokenRevoking {
             if !primary.isEmpty { claims = claims.filter { $0.name != "email" && $0.name != "email_verified" } + primary }
         }
         return ProviderIdentity(
-            subject: try IdentityMapper.subject(object, at: settings.subject), claims: claims,
+            subject: try IdentityMapper.subject(object, at: settings.subject ?? "/sub"), claims: claims,
             unverified: IdentityMapper.unverified(context, keeping: client.profile.callbackParameters))
     }
 

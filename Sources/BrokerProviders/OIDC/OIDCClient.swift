@@ -40,7 +40,7 @@ package struct OIDCClient: CodeExchanging, TokenRefreshing, TokenRevoking, Logou
         do throws(ProviderFailure) {
             let claims = try await engine.verifiedIDToken(idToken, client: client, IDTokenRules.Expectation(
                 nonce: .none, accessToken: tokens.accessToken, maximumAge: nil, isFresh: false))
-            return .subject(try IdentityMapper.subject(claims, at: client.wire.identity.subject))
+            return .subject(try IdentityMapper.subject(claims, at: client.wire.identity.subject ?? "/sub"))
         } catch {
             guard case .identityRejected = error else { throw error }
             return .unverifiable

@@ -24,7 +24,7 @@ enum OIDCIdentity {
         let known = Set(mapped.map(\.name))
         mapped += IdentityMapper.claims(claims, wanted.filter { !known.contains($0.name) })
         return ProviderIdentity(
-            subject: try IdentityMapper.subject(claims, at: settings.subject), claims: mapped,
+            subject: try IdentityMapper.subject(claims, at: settings.subject ?? "/sub"), claims: mapped,
             unverified: IdentityMapper.unverified(context, keeping: client.profile.callbackParameters),
             sid: claims["sid"]?.string.flatMap { (1...255).contains($0.utf8.count) ? $0 : nil },
             authenticatedAt: claims["auth_time"]?.double.flatMap { Int64(exactly: $0.rounded(.down)) })

@@ -10,7 +10,7 @@ package struct EndpointSettings: Sendable, Equatable {
     package var userinfo: String?
     /// `jwks`
     package var jwks: String?
-    /// `revocation`
+    /// `revocation`; `{client_id}` in it is filled in (GitHub).
     package var revocation: String?
     /// `introspection`
     package var introspection: String?

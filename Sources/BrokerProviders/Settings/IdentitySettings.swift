@@ -9,8 +9,8 @@ package struct IdentitySettings: Sendable {
     package var url: String?
     /// `method`: GET, or POST where a provider wants that (Dropbox).
     package var method: String
-    /// `subject`: pointer to the immutable id (a string or a number).
-    package var subject: String
+    /// `subject`: pointer to the immutable id (a string or a number); nil is `/sub`, and for Zephr the e-mail address.
+    package var subject: String?
     /// The other members of `identity` (`name: /profile/name`): claim name to pointer, in order; nil for the standard
     /// OpenID claims.
     package var claims: [(name: String, pointer: String)]?
@@ -18,7 +18,7 @@ package struct IdentitySettings: Sendable {
     package var emailsURL: String?
 
     package init(
-        source: Source? = nil, url: String? = nil, method: String = "GET", subject: String = "/sub",
+        source: Source? = nil, url: String? = nil, method: String = "GET", subject: String? = nil,
         claims: [(name: String, pointer: String)]? = nil, emailsURL: String? = nil
     ) {
         self.source = source

@@ -4,7 +4,7 @@ package struct RevocationSettings: Sendable, Equatable {
     package enum Style: String, Sendable {
         /// RFC 7009: a form with `token` and `token_type_hint`.
         case rfc7009
-        /// GitHub: `DELETE` with Basic and the access token as JSON; `{client_id}` in the endpoint is filled in.
+        /// GitHub: `DELETE` with Basic and the access token as JSON.
         case basicDelete = "basic_delete"
         /// Slack: `POST` with the access token as Bearer.
         case bearerPost = "bearer_post"

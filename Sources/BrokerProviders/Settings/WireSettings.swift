@@ -17,6 +17,8 @@ package struct WireSettings: Sendable {
     package var pushedAuthorization: PushedAuthorization
     /// `scope_separator`: one space, by the standard.
     package var scopeSeparator: String
+    /// `scope_parameter`: the name that the scope goes under in the authorization request (Slack: `user_scope`).
+    package var scopeParameter: String
     /// `required_scope`: what the token answer has to grant when it names its scope (SEC-20).
     package var requiredScope: [String]
     /// `token_request`
@@ -35,7 +37,7 @@ package struct WireSettings: Sendable {
     package init(
         basicEncoding: BasicEncoding = .form, authorizationParameters: [(name: String, value: String)] = [],
         responseMode: ResponseMode? = nil, pushedAuthorization: PushedAuthorization = .off,
-        scopeSeparator: String = " ", requiredScope: [String] = [],
+        scopeSeparator: String = " ", scopeParameter: String = "scope", requiredScope: [String] = [],
         tokenRequest: TokenRequestSettings = TokenRequestSettings(),
         tokenResponse: TokenResponseSettings = TokenResponseSettings(), refresh: RefreshMode = .rotate,
         revocation: RevocationSettings = RevocationSettings(), identity: IdentitySettings = IdentitySettings(),
@@ -46,6 +48,7 @@ package struct WireSettings: Sendable {
         self.responseMode = responseMode
         self.pushedAuthorization = pushedAuthorization
         self.scopeSeparator = scopeSeparator
+        self.scopeParameter = scopeParameter
         self.requiredScope = requiredScope
         self.tokenRequest = tokenRequest
         self.tokenResponse = tokenResponse

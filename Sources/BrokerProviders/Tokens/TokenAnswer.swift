@@ -13,13 +13,13 @@ struct TokenAnswer: Sendable {
 
     /// Parses an answer. An error member beats the status; only a whole object with a usable access token is success.
     func parse(_ answer: ProviderAnswer, now: WallTime) throws(ProviderFailure) -> TokenSet {
-        try answer.requireUsable()
-        if let error = dialect?(answer) { throw .rejected(error) }
+        try answer.requireUsable(at: now)
+        if !answer.isSuccess, let error = dialect?(answer) { throw .rejected(error) }
         guard let object = AnswerBody.object(answer) else {
             throw .unusable(detail: "token answer: \(answer.summary), no object")
         }
         if let code = OAuthErrorParser.code(in: object, isFailure: !answer.isSuccess) {
-            throw failure(code, answer)
+            throw failure(code, answer, now)
         }
         guard answer.isSuccess else { throw .unusable(detail: "token answer: \(answer.summary), no OAuth error") }
         guard let tokens = settings.path.map({ object.value(at: $0)?.object }) ?? object else {
@@ -28,9 +28,9 @@ struct TokenAnswer: Sendable {
         return try tokenSet(tokens, now: now)
     }
 
-    private func failure(_ code: String, _ answer: ProviderAnswer) -> ProviderFailure {
+    private func failure(_ code: String, _ answer: ProviderAnswer, _ now: WallTime) -> ProviderFailure {
         if OAuthErrorParser.isTransient(code) {
-            return .retryable(status: answer.status, retryAfter: answer.retryAfter, detail: code)
+            return .retryable(status: answer.status, retryAfter: answer.retryAfter(at: now), detail: code)
         }
         let known = settings.invalidGrantCodes.contains(code) ? "invalid_grant" : code
         return .rejected(OAuthError(status: answer.status, code: known))

@@ -18,6 +18,9 @@ struct ProviderAnswer: Sendable {
         case undecodable = "the body's compression is broken"
     }
 
+    /// The first value of a field, or nil.
+    func header(_ name: String) -> String? { headers.first(name: name) }
+
     var isSuccess: Bool { (200..<300).contains(status) }
 
     /// The media type in lower case, without parameters.
@@ -26,11 +29,13 @@ struct ProviderAnswer: Sendable {
         return String(type.filter { $0 != " " && $0 != "\t" }).lowercased()
     }
 
-    /// `Retry-After` in whole seconds, at most an hour; a date is not believed.
-    var retryAfter: Duration? {
-        guard let text = headers.first(name: "Retry-After"), let seconds = Int64(text), (0...3600).contains(seconds)
-        else { return nil }
-        return .seconds(seconds)
+    /// How long to wait: `Retry-After` in whole seconds, else `X-RateLimit-Reset` as Unix time (Clever, GitHub); an hour
+    /// at most, and a date is not believed.
+    func retryAfter(at now: WallTime) -> Duration? {
+        let relative = headers.first(name: "Retry-After").flatMap { Int64($0) }
+        let absolute = headers.first(name: "X-RateLimit-Reset").flatMap { Int64($0) }
+        let seconds = relative ?? absolute.map { $0.subtractingReportingOverflow(now.seconds).partialValue }
+        return seconds.flatMap { (0...3600).contains($0) ? .seconds($0) : nil }
     }
 
     /// What the log may know of the answer: nothing that the provider wrote.
@@ -42,8 +47,8 @@ struct ProviderAnswer: Sendable {
     }
 
     /// Throws what a status means that says nothing about the request itself: 429, 5xx, a redirect.
-    func requireUsable() throws(ProviderFailure) {
-        if status == 429 || status >= 500 { throw .retryable(status: status, retryAfter: retryAfter, detail: summary) }
+    func requireUsable(at now: WallTime) throws(ProviderFailure) {
+        if status == 429 || status >= 500 { throw .retryable(status: status, retryAfter: retryAfter(at: now), detail: summary) }
         if (300..<400).contains(status) { throw .unusable(detail: "redirect refused, " + summary) }
         if fault != nil { throw .unusable(detail: summary) }
     }

@@ -1,0 +1,98 @@
+import Broker
+
+/// The table of presets. Sources: providers/generic-oauth.md and the providers' own pages named there.
+package enum Presets {
+    /// Returns the preset of a name, or nil.
+    package static func named(_ name: String) -> Preset? { all.first { $0.name == name } }
+
+    /// All presets.
+    package static let all: [Preset] = [google, apple, microsoft, github, slack, facebook, linkedin, cloudentity]
+
+    // A refresh token comes only with offline access, and only while consent is asked for.
+    private static let google = Preset(
+        name: "google", displayName: "Google", service: .oidc, issuer: "https://accounts.google.com",
+        wire: WireSettings(
+            authorizationParameters: [("access_type", "offline"), ("prompt", "consent")], refresh: .keep),
+        nonce: true, scope: ["openid", "email", "profile"], nativeRedirect: .empty)
+
+    // The name comes once, in the form post; identity is in the id_token alone.
+    private static let apple = Preset(
+        name: "apple", displayName: "Apple", service: .oidc, issuer: "https://appleid.apple.com",
+        endpoints: EndpointSettings(revocation: "https://appleid.apple.com/auth/revoke"),
+        wire: WireSettings(
+            responseMode: .formPost, refresh: .keep, identity: IdentitySettings(source: .idToken),
+            idToken: IDTokenSettings(algorithms: [.rs256, .es256])),
+        nonce: true, scope: ["openid", "name", "email"], callbackParameters: ["user"])
+
+    // `common` lets every tenant in: its issuer is a template. There is no revocation per token.
+    private static let microsoft = Preset(
+        name: "microsoft", displayName: "Microsoft", service: .oidc,
+        issuer: "https://login.microsoftonline.com/common/v2.0",
+        wire: WireSettings(
+            revocation: RevocationSettings(style: .none),
+            idToken: IDTokenSettings(
+                algorithms: [.rs256], issuerTemplate: "https://login.microsoftonline.com/{tenantid}/v2.0")),
+        nonce: true, scope: ["openid", "email", "profile", "offline_access"])
+
+    // Errors come with status 200, answers as forms unless asked otherwise, ids as numbers, the e-mail by a second call.
+    private static let github = Preset(
+        name: "github", displayName: "GitHub", service: .oauth2,
+        endpoints: EndpointSettings(
+            authorization: "https://github.com/login/oauth/authorize",
+            token: "https://github.com/login/oauth/access_token", userinfo: "https://api.github.com/user",
+            revocation: "https://api.github.com/applications/{client_id}/token"),
+        wire: WireSettings(
+            tokenResponse: TokenResponseSettings(
+                refreshExpiresField: "refresh_token_expires_in", invalidGrantCodes: ["bad_refresh_token"]),
+            revocation: RevocationSettings(style: .basicDelete),
+            identity: IdentitySettings(
+                source: .api, url: "https://api.github.com/user", subject: "/id",
+                claims: [
+                    ("login", "/login"), ("name", "/name"), ("email", "/email"), ("picture", "/avatar_url"),
+                ], emailsURL: "https://api.github.com/user/emails")),
+        scope: ["read:user", "user:email"])
+
+    // The user's token stands under `authed_user`, its type is `user`, and its scope is asked for as `user_scope`.
+    private static let slack = Preset(
+        name: "slack", displayName: "Slack", service: .oauth2,
+        endpoints: EndpointSettings(
+            authorization: "https://slack.com/oauth/v2/authorize", token: "https://slack.com/api/oauth.v2.access",
+            userinfo: "https://slack.com/api/users.identity", revocation: "https://slack.com/api/auth.revoke"),
+        wire: WireSettings(
+            scopeSeparator: ",", scopeParameter: "user_scope",
+            tokenResponse: TokenResponseSettings(
+                path: "/authed_user", tokenTypes: ["user"],
+                invalidGrantCodes: ["invalid_refresh_token", "token_revoked", "token_expired"]),
+            revocation: RevocationSettings(style: .bearerPost),
+            identity: IdentitySettings(
+                source: .api, url: "https://slack.com/api/users.identity", subject: "/user/id",
+                claims: [("name", "/user/name"), ("email", "/user/email"), ("team", "/team/id")])),
+        pkce: .unsupported, scope: ["identity.basic", "identity.email"])
+
+    // No refresh token exists; the access token lives long and cannot be revoked by RFC 7009.
+    private static let facebook = Preset(
+        name: "facebook", displayName: "Facebook", service: .oauth2,
+        endpoints: EndpointSettings(
+            authorization: "https://www.facebook.com/v19.0/dialog/oauth",
+            token: "https://graph.facebook.com/v19.0/oauth/access_token"),
+        wire: WireSettings(
+            scopeSeparator: ",", refresh: .none, revocation: RevocationSettings(style: .none),
+            identity: IdentitySettings(
+                source: .api, url: "https://graph.facebook.com/v19.0/me?fields=id,name,email", subject: "/id",
+                claims: [("name", "/name"), ("email", "/email")])),
+        scope: ["public_profile", "email"])
+
+    private static let linkedin = Preset(
+        name: "linkedin", displayName: "LinkedIn", service: .oidc, issuer: "https://www.linkedin.com/oauth",
+        wire: WireSettings(revocation: RevocationSettings(style: .none)),
+        pkce: .unsupported, scope: ["openid", "profile", "email"])
+
+    // A repeated call with the same key gets the first answer again; a public client may have to revoke by its token.
+    private static let cloudentity = Preset(
+        name: "cloudentity", displayName: "Cloudentity", service: .oidc,
+        wire: WireSettings(
+            tokenRequest: TokenRequestSettings(idempotencyKey: true),
+            tokenResponse: TokenResponseSettings(defaultLifetime: .seconds(3600)),
+            revocation: RevocationSettings(hint: false, bearerFallback: true)),
+        nonce: true, scope: ["openid", "email", "profile", "offline_access"])
+}

@@ -1,0 +1,34 @@
+import Broker
+
+/// Is Clever on the wire (providers/clever.md).
+enum CleverWire {
+    /// Clever's own addresses and ways, under whatever the configuration overrides.
+    static func settings(_ settings: ProviderSettings, _ own: CleverSettings) -> ProviderSettings {
+        var result = settings
+        let endpoints = settings.endpoints
+        result.issuer = settings.issuer ?? "https://clever.com"
+        result.endpoints.authorization = endpoints.authorization ?? "https://clever.com/oauth/authorize"
+        result.endpoints.token = endpoints.token ?? "https://clever.com/oauth/tokens"
+        result.endpoints.api = endpoints.api ?? "https://api.clever.com"
+        // The endpoints are fixed; metadata is only asked for the keys, and only where id_tokens are issued.
+        result.discovery = own.openID && endpoints.jwks == nil
+        result.clients = settings.clients.map { client in
+            var client = client
+            client.wire.tokenRequest.encoding = .json
+            client.wire.refresh = .none
+            client.wire.revocation.style = .none
+            client.wire.tokenResponse.defaultLifetime =
+                client.wire.tokenResponse.defaultLifetime ?? own.defaultLifetime
+            return client
+        }
+        return result
+    }
+
+    /// Clever's errors are JSON, text or HTML; 400 is a code that is no longer good, 401 a bad client credential.
+    static let dialect: @Sendable (ProviderAnswer) -> OAuthError? = { answer in
+        guard (400..<500).contains(answer.status), answer.object == nil else { return nil }
+        let text = String(decoding: answer.body.prefix(4096), as: UTF8.self).lowercased()
+        let code = answer.status == 401 ? "invalid_client" : text.contains("invalid grant") ? "invalid_grant" : "invalid_request"
+        return OAuthError(status: answer.status, code: code)
+    }
+}

@@ -1,0 +1,94 @@
+package import Broker
+
+/// Is a provider of kind `clover`. The subject is the merchant, confirmed with the token; nothing is revoked there.
+package struct CloverClient: CodeExchanging, TokenRefreshing, TokenImporting {
+    let engine: OAuthEngine
+    private let wired: ProviderSettings
+    package var profile: ProviderProfile { engine.profile }
+
+    init(_ settings: ProviderSettings, _ own: CloverSettings, environment: ProviderEnvironment) throws {
+        wired = try CloverWire.settings(settings, own)
+        var engine = try OAuthEngine(wired, environment: environment)
+        engine.dialect = CloverWire.dialect
+        self.engine = engine
+    }
+
+    package func startAuthorization(_ request: AuthorizationRequest) async throws(ProviderFailure) -> AuthorizationStart {
+        var request = request
+        // Permissions are set on the app, and a client with a secret is not known to take PKCE beside it.
+        request.scope = []
+        if try engine.client(request.client).authenticator.isConfidential { request.codeChallenge = nil }
+        return try await engine.start(request, openID: false)
+    }
+
+    package func issuerExpectation() async throws(ProviderFailure) -> IssuerExpectation {
+        engine.expectation(try await engine.metadata())
+    }
+
+    package func redeem(_ grant: CodeGrant) async throws(ProviderFailure) -> TokenSet {
+        var grant = grant
+        if try engine.client(grant.client).authenticator.isConfidential { grant.verifier = nil }
+        return try await engine.redeem(grant, verifiesIDToken: false)
+    }
+
+    package func identify(_ tokens: TokenSet, _ context: IdentityContext) async throws(ProviderFailure) -> ProviderIdentity {
+        let client = try engine.client(context.client)
+        func hint(_ name: String) -> String? { context.callback.first { $0.name == name }?.value }
+        if let app = hint("client_id"), app != client.settings.clientID {
+            throw .identityRejected(detail: "Clover: the callback is another app's")
+        }
+        guard let merchant = hint("merchant_id"), Self.isIdentifier(merchant),
+            let url = EndpointURL((wired.endpoints.api ?? "") + "/v3/merchants/" + merchant)
+        else { throw .identityRejected(detail: "Clover: no usable merchant_id") }
+        // The parameter is a hint; that the token may read this merchant is the proof (SEC-16).
+        let object = try await engine.resource(url, token: tokens.accessToken, client: client)
+        guard object["id"]?.string == merchant else { throw .identityRejected(detail: "Clover: another merchant") }
+        return ProviderIdentity(
+            subject: merchant, claims: IdentityMapper.claims(object, [("name", "/name")]),
+            unverified: IdentityMapper.unverified(
+                context, keeping: client.profile.callbackParameters.filter { $0 != "merchant_id" }))
+    }
+
+    /// Refreshes by client id and refresh token alone; where the answer offers recovery and the client has a secret, the
+    /// lost pair is traded for a new one.
+    package func refresh(_ request: RefreshRequest) async throws(ProviderFailure) -> TokenSet {
+        let client = try engine.client(request.client)
+        do throws(ProviderFailure) {
+            return try await call(
+                wired.endpoints.refresh, client,
+                [("client_id", client.settings.clientID), ("refresh_token", request.refreshToken.reveal())])
+        } catch {
+            guard case .rejected(let refusal) = error, refusal.recoveryOffered,
+                case .clientSecretPost(let secret) = client.settings.authentication
+            else { throw error }
+            return try await call(
+                wired.endpoints.recovery, client,
+                [
+                    ("client_id", client.settings.clientID), ("client_secret", secret.reveal()),
+                    ("recovery_token", request.refreshToken.reveal()),
+                ])
+        }
+    }
+
+    package func subjectOfRefreshed(_ tokens: TokenSet, client: ClientName) async throws(ProviderFailure) -> RefreshedSubject {
+        .absent
+    }
+
+    private func call(
+        _ url: String?, _ client: EngineClient, _ members: [(name: String, value: String)]
+    ) async throws(ProviderFailure) -> TokenSet {
+        guard let url else { throw .notSent(detail: "Clover: no address") }
+        let body = ParameterBody.make(members, TokenRequestSettings(encoding: .json))
+        let answer = try await engine.caller.send(ProviderRequest(
+            method: "POST", url: url, lane: .single,
+            headers: [("Content-Type", body.type), ("Accept", "application/json")]
+                + client.wire.tokenRequest.headers,
+            body: body.bytes))
+        return try engine.answers(client).parse(answer, now: engine.clock.now())
+    }
+
+    private static func isIdentifier(_ text: String) -> Bool {
+        (1...32).contains(text.utf8.count)
+            && text.utf8.allSatisfy { (0x30...0x39).contains($0) || (0x41...0x5A).contains($0) || (0x61...0x7A).contains($0) }
+    }
+}

@@ -1,0 +1,75 @@
+import Broker
+
+/// Is Clover on the wire (providers/clover.md): two hosts, JSON without `grant_type`, absolute expiries.
+enum CloverWire {
+    /// The pair of hosts of an environment: where people go and where calls go.
+    private static func hosts(_ environment: CloverSettings.Environment) -> (web: String, api: String) {
+        switch environment {
+        case .sandbox: ("https://sandbox.dev.clover.com", "https://apisandbox.dev.clover.com")
+        case .us: ("https://www.clover.com", "https://api.clover.com")
+        case .eu: ("https://www.eu.clover.com", "https://api.eu.clover.com")
+        case .la: ("https://www.la.clover.com", "https://api.la.clover.com")
+        }
+    }
+
+    /// Clover's own addresses and ways, under whatever the configuration overrides; throws for a redirect URI that Clover
+    /// would refuse.
+    static func settings(_ settings: ProviderSettings, _ own: CloverSettings) throws(CatalogueFailure) -> ProviderSettings {
+        var result = settings
+        let hosts = hosts(own.environment)
+        let endpoints = settings.endpoints
+        let api = endpoints.api ?? hosts.api
+        result.discovery = false
+        result.endpoints.api = api
+        result.endpoints.authorization = endpoints.authorization ?? hosts.web + "/oauth/v2/authorize"
+        result.endpoints.token = endpoints.token ?? api + "/oauth/v2/token"
+        result.endpoints.refresh = endpoints.refresh ?? api + "/oauth/v2/refresh"
+        result.endpoints.recovery = endpoints.recovery ?? api + "/oauth/v2/recovery"
+        var clients: [ClientSettings] = []
+        for var client in settings.clients {
+            // Credentials go in the body, never in Basic.
+            if case .clientSecretBasic(let secret) = client.authentication {
+                client.authentication = .clientSecretPost(secret)
+            }
+            switch client.authentication {
+            case .none, .clientSecretPost: break
+            default: throw CatalogueFailure("providers.\(settings.name): clover takes auth none or a client_secret")
+            }
+            if client.profile.callbackParameters.isEmpty { client.profile.callbackParameters = ["employee_id"] }
+            client.wire.tokenRequest.encoding = .json
+            client.wire.tokenRequest.omit = ["grant_type", "redirect_uri"]
+            client.wire.tokenResponse.expiresField = "access_token_expiration"
+            client.wire.tokenResponse.refreshExpiresField = "refresh_token_expiration"
+            client.wire.tokenResponse.expiresUnit = .epochSeconds
+            client.wire.refresh = .singleUse
+            client.wire.revocation.style = .none
+            if let site = own.siteURL {
+                for uri in client.profile.redirectURIs where !lies(uri, under: site) {
+                    throw CatalogueFailure(
+                        "providers.\(settings.name): redirect URI \(uri.text) is not under site_url \(site)")
+                }
+            }
+            clients.append(client)
+        }
+        result.clients = clients
+        return result
+    }
+
+    /// Returns whether a redirect URI lies under the Site URL: same scheme, host and port, and its path or below it.
+    static func lies(_ uri: RedirectURI, under site: String) -> Bool {
+        guard let site = RedirectURI(site), uri.scheme == site.scheme, uri.host == site.host, uri.port == site.port
+        else { return false }
+        let base = site.path.hasSuffix("/") ? site.path : site.path + "/"
+        return uri.path == site.path || uri.path.hasPrefix(base)
+    }
+
+    /// Clover answers `{status, message}`; a 401 is a dead code or refresh token. A page of some proxy is neither.
+    static let dialect: @Sendable (ProviderAnswer) -> OAuthError? = { answer in
+        guard (400..<500).contains(answer.status), let object = answer.object,
+            object["message"]?.string != nil || object["status"]?.string != nil
+        else { return nil }
+        return OAuthError(
+            status: answer.status, code: answer.status == 401 ? "invalid_grant" : "invalid_request",
+            recoveryOffered: answer.header("X-Clover-Recovery-Available")?.lowercased() == "true")
+    }
+}

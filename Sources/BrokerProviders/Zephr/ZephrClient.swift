@@ -1,0 +1,123 @@
+package import Broker
+
+/// Is a Zephr site (flow E). It redeems the social provider's code itself; we verify its session and make our own.
+package struct ZephrClient: PartialRegistering {
+    package let profile: ProviderProfile
+    private let own: ZephrSettings
+    private let base: String
+    private let subjectPointer: String
+    private let caller: ProviderCaller
+    private let clock: BrokerClock
+    private let schema: CachedFetch<[RegistrationField]>
+
+    init(_ settings: ProviderSettings, _ own: ZephrSettings, environment: ProviderEnvironment) throws {
+        try SettingsCheck.run(settings)
+        let base = own.baseURL.hasSuffix("/") ? String(own.baseURL.dropLast()) : own.baseURL
+        guard let url = EndpointURL(base), url.query == nil else {
+            throw CatalogueFailure("providers.\(settings.name): base_url is not an https URL (http is for loopback)")
+        }
+        guard !own.socialProviders.isEmpty else {
+            throw CatalogueFailure("providers.\(settings.name): social_providers is empty")
+        }
+        guard !own.statusMap.keys.contains(where: { !(400..<500).contains($0) }) else {
+            throw CatalogueFailure("providers.\(settings.name): status_map is for 400 to 499")
+        }
+        profile = settings.profile
+        self.own = own
+        self.base = base
+        subjectPointer = settings.clients.lazy.compactMap(\.wire.identity.subject).first ?? "/identifiers/email_address"
+        let caller = ProviderCaller(http: environment.http, settings: settings, clock: environment.clock)
+        self.caller = caller
+        clock = environment.clock
+        let source = ZephrSchema(own: own, base: base, caller: caller, clock: environment.clock)
+        schema = CachedFetch(clock: environment.clock) { await source.fetch() }
+    }
+
+    package func startAuthorization(_ request: AuthorizationRequest) async throws(ProviderFailure) -> AuthorizationStart {
+        let platform = profile.client(request.client)?.platform ?? "web"
+        guard let url = ZephrWire.startURL(own, base: base, platform: platform, request) else {
+            throw .unusable(detail: "Zephr: not a configured social provider")
+        }
+        let target = own.start == .redirect ? url : try await location(of: url)
+        return AuthorizationStart(url: Secret(target), issuer: IssuerExpectation(issuer: nil, demanded: false))
+    }
+
+    /// `start: fetch`: where the start URL leads, by its `Location` or by the `location` of a JSON answer.
+    private func location(of url: String) async throws(ProviderFailure) -> String {
+        let answer = try await caller.send(.get(url))
+        let isRedirect = (300..<400).contains(answer.status)
+        if !isRedirect { try answer.requireUsable(at: clock.now()) }
+        let target = isRedirect ? answer.header("Location") : answer.object?["location"]?.string
+        guard isRedirect || answer.isSuccess, let target, EndpointURL(target) != nil else {
+            throw .unusable(detail: "Zephr start: \(answer.summary), no location")
+        }
+        return target
+    }
+
+    package func account(of session: Secret) async throws(ProviderFailure) -> ProviderIdentity {
+        guard ZephrCookie.isValue(session.reveal()) else {
+            throw .rejected(OAuthError(status: 400, code: "invalid_session"))
+        }
+        var request = ProviderRequest.get(base + own.paths.account)
+        request.headers.append(("Cookie", own.cookieName + "=" + session.reveal()))
+        let answer = try await caller.send(request)
+        try answer.requireUsable(at: clock.now())
+        if [401, 403, 404].contains(answer.status) {
+            throw .rejected(OAuthError(status: answer.status, code: "invalid_session"))
+        }
+        guard answer.isSuccess, let object = answer.object else {
+            throw .unusable(detail: "Zephr account: \(answer.summary), no object")
+        }
+        // An anonymous session has no address: it is nobody's.
+        guard let email = object.value(at: "/identifiers/email_address")?.string, !email.isEmpty else {
+            throw .rejected(OAuthError(status: answer.status, code: "anonymous_session"))
+        }
+        let wanted = [
+            ("email", "/identifiers/email_address"), ("email_verified", "/email_verified"),
+            ("tracking_id", "/tracking_id"),
+        ]
+        return ProviderIdentity(
+            subject: try IdentityMapper.subject(object, at: subjectPointer),
+            claims: IdentityMapper.claims(object, wanted))
+    }
+
+    package func register(_ request: RegistrationRequest) async throws(ProviderFailure) -> RegistrationOutcome {
+        let answer = try await caller.send(ProviderRequest(
+            method: "POST", url: base + own.paths.register, lane: .single,
+            headers: [("Content-Type", "application/json"), ("Accept", "application/json")],
+            body: ZephrWire.registration(request, own)))
+        let now = clock.now()
+        let meaning = own.statusMap[answer.status] ?? ZephrRegisterStatus.documented[answer.status]
+        switch meaning {
+        case .badAttributes: return .badAttributes
+        case .userExists: return .userExists
+        case .emailDomainDenied: return .emailDomainDenied
+        case .stateInvalid: return .stateInvalid
+        case .rateLimited: return .rateLimited(retryAfter: answer.retryAfter(at: now))
+        case .providerError, nil: break
+        }
+        try answer.requireUsable(at: now)
+        guard answer.status == 200, let cookie = ZephrWire.session(answer, name: own.cookieName, now: now) else {
+            throw .unusable(detail: "Zephr register: \(answer.summary), no session")
+        }
+        return .registered(
+            session: cookie.session, expiresAt: cookie.expiresAt ?? now.advanced(by: own.sessionLifetime))
+    }
+
+    package func registrationFields() async throws(ProviderFailure) -> [RegistrationField] {
+        guard own.fields == .schema else { return own.requiredAttributes }
+        return try await schema.current().value
+    }
+
+    package func logOut(_ session: Secret) async throws(ProviderFailure) {
+        guard ZephrCookie.isValue(session.reveal()) else { return }
+        let answer = try await caller.send(ProviderRequest(
+            method: "POST", url: base + own.paths.logout, lane: .single,
+            headers: [("Accept", "application/json"), ("Cookie", own.cookieName + "=" + session.reveal())], body: []))
+        try answer.requireUsable(at: clock.now())
+        // A dead session's logout is answered in various ways; all of them mean that it is dead.
+        guard answer.isSuccess || [400, 401, 404].contains(answer.status) else {
+            throw .unusable(detail: "Zephr logout: \(answer.summary)")
+        }
+    }
+}

@@ -1,6 +1,6 @@
 /// Is a path in the one form that policy and upstream share (SEC-73): what the allow-list matched is what is sent.
 ///
-/// It begins with `/`; letters, digits and `-._~` are never percent-encoded, other encodings are in upper case. Whatever
+/// It begins with `/`; letters, digits and `-._~` are never percent-encoded, other encodings are in upper case. What
 /// two servers could read differently is refused, in any encoding: dot segments, `/`, `\`, `;`, `#`, control bytes,
 /// encodings of encodings, empty segments, bytes that are no UTF-8.
 package struct CanonicalPath: Sendable, Equatable, CustomStringConvertible {

@@ -14,13 +14,13 @@ import NIOHTTP1
 ///         session: RelaySession(provider: view.provider, client: view.client),
 ///         token: { force in … })       // RelayToken; force: the upstream refused the one given before
 ///
-/// and writes `answer.status`, `answer.headers`, `answer.contentLength` and `answer.body`. `token` is called once, after
-/// everything about the request was found to be allowed, and a second time, with `force`, at most (SEC-60).
+/// and writes `answer.status`, `answer.headers`, `answer.contentLength` and `answer.body`. `token` is called once,
+/// after everything about the request was found to be allowed, and a second time, with `force`, at most (SEC-60).
 ///
 /// A body of announced length up to 64 KiB is read whole by the relay, so that it can be sent again: give it as
 /// `.stream` with its length, whatever its size. A request body that the app sends too slowly is for the body's own
-/// deadlines to end, by throwing a `BrokerProblem`, which comes out of `call`. Cancelling the calling task, in `call` or
-/// while the answer's body is iterated, closes the upstream connection (SEC-81).
+/// deadlines to end, by throwing a `BrokerProblem`, which comes out of `call`. Cancelling the calling task, in `call`
+/// or while the answer's body is iterated, closes the upstream connection (SEC-81).
 package struct Relay: Sendable {
     /// Bodies up to this size are held, to be sent again or answered in one write.
     package static let heldBody = 65_536

@@ -1,8 +1,8 @@
 import AsyncHTTPClient
 package import NIOCore
 
-/// Is an upstream's response body, streamed with back-pressure: the next chunk is read when it is asked for. Throws when
-/// the upstream breaks off or says nothing for the read timeout; the app's connection must then be cut, not ended.
+/// Is an upstream's response body, streamed with back-pressure: the next chunk is read when it is asked for. Throws
+/// when the upstream breaks off or says nothing for the read timeout; the app's connection must then be cut, not ended.
 package struct RelayBody: AsyncSequence, Sendable {
     package typealias Element = ByteBuffer
 

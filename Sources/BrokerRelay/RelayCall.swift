@@ -63,7 +63,7 @@ struct RelayCall {
     }
 
     /// Says whether the request may be sent again after this 401 (SEC-60): its body is at hand, and the method is
-    /// idempotent or the upstream certainly did nothing, which it says by a challenge or was told by a key to tell apart.
+    /// idempotent or the upstream certainly did nothing, which it says by a challenge or was told by an idempotency key.
     func canBeRepeated(after response: HTTPClientResponse) -> Bool {
         if case .stream = body { return false }
         return isIdempotent || response.headers.contains(name: "WWW-Authenticate")

@@ -3,7 +3,8 @@ package import HTTPTypes
 package import NIOHTTP1
 
 /// Is which of an app's request fields go to the upstream (DESIGN section 3.2): an allow-list, the app's hop-by-hop
-/// fields taken out first, ours put in last, so that nothing the app sends can add to, shadow or erase them (SEC-75, 76).
+/// fields taken out first, ours put in last, so that nothing the app sends can add to, shadow or erase them (SEC-75,
+/// SEC-76).
 package enum RequestHeaderRules {
     private static let passed: Set<String> = [
         "accept", "accept-language", "accept-encoding", "content-type", "content-encoding", "range", "user-agent",

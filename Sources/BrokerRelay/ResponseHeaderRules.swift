@@ -1,8 +1,8 @@
 package import HTTPTypes
 package import NIOHTTP1
 
-/// Is which of an upstream's response fields go to the app (DESIGN section 3.2): everything but what belongs to one hop,
-/// what would act for our origin, and what only the broker says (SEC-77).
+/// Is which of an upstream's response fields go to the app (DESIGN section 3.2): everything but what belongs to one
+/// hop, what would act for our origin, and what only the broker says (SEC-77).
 package enum ResponseHeaderRules {
     private static let dropped: Set<String> = [
         "connection", "keep-alive", "proxy-connection", "proxy-authenticate", "proxy-authorization",

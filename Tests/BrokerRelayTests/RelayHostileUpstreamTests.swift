@@ -9,7 +9,7 @@ struct RelayHostileUpstreamTests {
     @Test(
         "An answer that two readers could see differently is 502, and its connection is not used again",
         arguments: [
-            "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nHTTP/1.1 200 OK\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nHTTP/1.1 200\r\n\r\n",
             "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nabc",
             "HTTP/1.1 200 OK\r\nContent-Length: +2\r\n\r\nab",
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
@@ -82,9 +82,9 @@ struct RelayHostileUpstreamTests {
     @Test("An upload that makes progress is not cut by the head's deadline")
     func slowUpload() async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in
-            try await RelayFixture.run(at: upstream.url, timeout: .milliseconds(400)) { (fixture) async throws in
+            try await RelayFixture.run(at: upstream.url, timeout: .seconds(1)) { (fixture) async throws in
                 let slow = AsyncStream<ByteBuffer>(unfolding: {
-                    try? await Task.sleep(for: .milliseconds(150))
+                    try? await Task.sleep(for: .milliseconds(250))
                     return slowChunks.next()
                 })
                 let response = try await fixture.call(
@@ -117,7 +117,7 @@ struct RelayHostileUpstreamTests {
             try await connection.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n")
             try await connection.waitForClose()
         }) { upstream in
-            try await RelayFixture.run(at: upstream.url, readTimeout: .milliseconds(300)) { (fixture) async throws in
+            try await RelayFixture.run(at: upstream.url, readTimeout: .milliseconds(1500)) { (fixture) async throws in
                 let response = try await fixture.call(.get, "/x")
                 await #expect(throws: (any Error).self) { try await response.body.text() }
             }

@@ -168,7 +168,8 @@ struct RelayWireTests {
         try await ScriptedUpstream.run({ connection in
             while try await connection.request() != nil {
                 try await connection.write(
-                    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Auth-Subject\r\n\r\n2\r\nab\r\n1\r\nc\r\n"
+                    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Auth-Subject\r\n\r\n"
+                        + "2\r\nab\r\n1\r\nc\r\n"
                         + "0\r\nX-Auth-Subject: root\r\n\r\n")
             }
         }) { upstream in

@@ -2,7 +2,7 @@ import NIOCore
 import NIOPosix
 import Synchronization
 
-/// Is a server of raw bytes: it records what reaches it and writes what a script says, so that tests assert on the wire.
+/// Is a server of raw bytes: it records what reaches it and writes what a script says, so tests assert on the wire.
 final class ScriptedUpstream: Sendable {
     /// Is one request as its bytes came.
     struct Received: Sendable {
@@ -33,12 +33,12 @@ final class ScriptedUpstream: Sendable {
         }
     }
 
-    let port: Int
+    private let boundPort = Mutex(0)
+    private let tasks = Mutex<[Task<Void, Never>]>([])
     private let log = Mutex<[Received]>([])
     private let closings = Mutex<(closed: Int, opened: Int)>((0, 0))
 
-    private init(port: Int) { self.port = port }
-
+    var port: Int { boundPort.withLock { $0 } }
     /// What came so far.
     var received: [Received] { log.withLock { $0 } }
     var opened: Int { closings.withLock(\.opened) }
@@ -50,33 +50,25 @@ final class ScriptedUpstream: Sendable {
         _ script: @escaping @Sendable (ScriptedConnection) async throws -> Void,
         _ body: (ScriptedUpstream) async throws -> Void
     ) async throws {
+        let upstream = ScriptedUpstream()
         let server = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
-            .bind(host: "127.0.0.1", port: 0) { channel in
+            .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
-                    try NIOAsyncChannel<ByteBuffer, ByteBuffer>(wrappingChannelSynchronously: channel)
+                    // Served from the moment it exists: one that nobody serves traps when it is dropped.
+                    let connection = try NIOAsyncChannel<ByteBuffer, ByteBuffer>(wrappingChannelSynchronously: channel)
+                    upstream.tasks.withLock { $0.append(Task { await upstream.serve(connection, script) }) }
                 }
             }
-        let upstream = ScriptedUpstream(port: server.channel.localAddress?.port ?? 0)
-        try await withThrowingTaskGroup(of: Void.self) { group in
-            group.addTask {
-                try await server.executeThenClose { connections in
-                    await withDiscardingTaskGroup { group in
-                        do {
-                            for try await connection in connections {
-                                group.addTask { await upstream.serve(connection, script) }
-                            }
-                        } catch {}
-                        group.cancelAll()
-                    }
-                }
-            }
-            do { try await body(upstream) } catch {
-                group.cancelAll()
-                throw error
-            }
-            group.cancelAll()
-        }
+            .bind(host: "127.0.0.1", port: 0).get()
+        upstream.boundPort.withLock { $0 = server.localAddress?.port ?? 0 }
+        let result: Result<Void, any Error>
+        do { result = .success(try await body(upstream)) } catch { result = .failure(error) }
+        try await server.close()
+        let tasks = upstream.tasks.withLock { $0 }
+        for task in tasks { task.cancel() }
+        for task in tasks { await task.value }
+        try result.get()
     }
 
     private func serve(
@@ -85,7 +77,8 @@ final class ScriptedUpstream: Sendable {
     ) async {
         closings.withLock { $0.opened += 1 }
         try? await channel.executeThenClose { inbound, outbound in
-            let connection = ScriptedConnection(self, inbound.makeAsyncIterator(), outbound)
+            let connection = ScriptedConnection(
+                self, inbound.makeAsyncIterator(), outbound, channel.channel)
             do { try await script(connection) } catch {}
         }
         closings.withLock { $0.closed += 1 }
@@ -99,12 +92,14 @@ final class ScriptedConnection {
     private let upstream: ScriptedUpstream
     private var inbound: NIOAsyncChannelInboundStream<ByteBuffer>.AsyncIterator
     private let outbound: NIOAsyncChannelOutboundWriter<ByteBuffer>
+    private let channel: any Channel
     private var pending = ByteBuffer()
 
     init(
         _ upstream: ScriptedUpstream, _ inbound: NIOAsyncChannelInboundStream<ByteBuffer>.AsyncIterator,
-        _ outbound: NIOAsyncChannelOutboundWriter<ByteBuffer>
+        _ outbound: NIOAsyncChannelOutboundWriter<ByteBuffer>, _ channel: any Channel
     ) {
+        self.channel = channel
         self.upstream = upstream
         self.inbound = inbound
         self.outbound = outbound
@@ -149,6 +144,9 @@ final class ScriptedConnection {
 
     func write(_ text: String) async throws { try await outbound.write(ByteBuffer(string: text)) }
     func write(_ buffer: ByteBuffer) async throws { try await outbound.write(buffer) }
+
+    /// Writes and waits until the kernel has it; the writer above runs ahead of the event loop.
+    func send(_ buffer: ByteBuffer) async throws { try await channel.writeAndFlush(buffer).get() }
 
     /// Answers with a body of known length.
     func answer(_ status: String = "200 OK", fields: [String] = [], body: String = "ok") async throws {

@@ -49,7 +49,10 @@ import Testing
             $0.callbackURL = "\(TestBroker.redirect)?code=c"
         }
         #expect(await problem { try await broker.forward(both) }?.code == .invalidRequest)
-        #expect(await problem { try await broker.forward(ForwardCodeInput()) }?.errors == [FieldFault("/callback_url", .required)])
+        #expect(
+            await problem { try await broker.forward(ForwardCodeInput()) }?.errors == [
+                FieldFault("/callback_url", .required)
+            ])
     }
 
     @Test("Without PKCE the app must send its callback URL and its state")
@@ -102,13 +105,17 @@ import Testing
     @Test("A login token that the app chose has 43 to 128 base64url characters")
     func loginTokens() async throws {
         let broker = try TestBroker()
-        for bad in ["", "short", String(repeating: "a", count: 129), String(repeating: "ä", count: 43), String(repeating: "=", count: 43)] {
+        for bad in [
+            "", "short", String(repeating: "a", count: 129), String(repeating: "ä", count: 43),
+            String(repeating: "=", count: 43),
+        ] {
             let input = input("ios") {
                 $0.code = Secret("c")
                 $0.codeVerifier = verifier
                 $0.loginToken = Secret(bad)
             }
-            #expect(await problem { try await broker.forward(input) }?.errors == [FieldFault("/login_token", .malformed)])
+            #expect(
+                await problem { try await broker.forward(input) }?.errors == [FieldFault("/login_token", .malformed)])
         }
         #expect(broker.provider.grants == 0)
     }
@@ -146,7 +153,9 @@ import Testing
         }
     }
 
-    @Test("An arrival that the provider started gets a fresh login; its code is never redeemed; two in a row do not loop (SEC-15)")
+    @Test(
+        "An arrival that the provider started gets a fresh login; its code is never redeemed; two in a row do not loop (SEC-15)"
+    )
     func providerStarted() async throws {
         let broker = try TestBroker()
         for query in ["?code=portal&iss=https%3A%2F%2Fas.example", "?code=portal", ""] {

@@ -13,8 +13,12 @@ import Testing
         let broker = try TestBroker()
         let login = try await broker.start()
         let other = try await broker.start()
-        #expect(await problem { try await broker.forward(broker.callback(login), other.loginToken) }?.code == .loginNotYours)
-        #expect(await problem { try await broker.forward(broker.callback(login), login.loginToken) }?.code == .stateMismatch)
+        #expect(
+            await problem { try await broker.forward(broker.callback(login), other.loginToken) }?.code == .loginNotYours
+        )
+        #expect(
+            await problem { try await broker.forward(broker.callback(login), login.loginToken) }?.code == .stateMismatch
+        )
         let third = try await broker.start()
         #expect(await problem { try await broker.forward(broker.callback(third), nil) }?.code == .loginNotYours)
         #expect(broker.provider.grants == 0)
@@ -25,7 +29,9 @@ import Testing
         let broker = try TestBroker()
         let login = try await broker.start()
         #expect(await problem { try await broker.useCases.resumeSession.resume(login.state) }?.code == .sessionRequired)
-        #expect(await problem { try await broker.useCases.resumeSession.resume(login.loginToken) }?.code == .sessionRequired)
+        #expect(
+            await problem { try await broker.useCases.resumeSession.resume(login.loginToken) }?.code == .sessionRequired
+        )
         #expect(await problem { try await broker.forward(broker.callback(login), login.state) }?.code == .loginNotYours)
     }
 
@@ -52,9 +58,12 @@ import Testing
         let late = try await broker.start()
         let used = try await broker.start()
         _ = try await broker.forward(broker.callback(used, code: "c1"), used.loginToken)
-        #expect(await problem { try await broker.forward(broker.callback(used, code: "c2"), used.loginToken) }?.code == .stateMismatch)
+        #expect(
+            await problem { try await broker.forward(broker.callback(used, code: "c2"), used.loginToken) }?.code
+                == .stateMismatch)
         broker.clock.advance(.seconds(601))
-        #expect(await problem { try await broker.forward(broker.callback(late), late.loginToken) }?.code == .loginExpired)
+        #expect(
+            await problem { try await broker.forward(broker.callback(late), late.loginToken) }?.code == .loginExpired)
         #expect(broker.provider.grants == 1)
     }
 
@@ -64,7 +73,9 @@ import Testing
     func issuers(_ extra: String) async throws {
         let broker = try TestBroker()
         let login = try await broker.start()
-        #expect(await problem { try await broker.forward(broker.callback(login, extra: extra), login.loginToken) }?.code == .issuerMismatch)
+        #expect(
+            await problem { try await broker.forward(broker.callback(login, extra: extra), login.loginToken) }?.code
+                == .issuerMismatch)
         #expect(broker.provider.grants == 0)
     }
 
@@ -73,12 +84,14 @@ import Testing
         arguments: [
             "com.example.strict:/cb?code=c&state=STATE", "com.example.app:/other?code=c&state=STATE",
             "com.example.app:/cb?code=c&code=d&state=STATE", "com.example.app:/cb?code=c&state=STATE&state=x",
-            "com.example.app:/cb?code=c&state=STATE#x", "com.example.app:/cb?access_token=t&state=STATE", "com.example.app:/cb?state=STATE&iss=https%3A%2F%2Fas.example",
+            "com.example.app:/cb?code=c&state=STATE#x", "com.example.app:/cb?access_token=t&state=STATE",
+            "com.example.app:/cb?state=STATE&iss=https%3A%2F%2Fas.example",
         ])
     func callbacks(_ template: String) async throws {
         let broker = try TestBroker()
         let login = try await broker.start()
-        let url = template.split(separator: "STATE", omittingEmptySubsequences: false).joined(separator: login.state.reveal())
+        let url = template.split(separator: "STATE", omittingEmptySubsequences: false).joined(
+            separator: login.state.reveal())
         #expect(await problem { try await broker.forward(url, login.loginToken) }?.code == .invalidCallback)
         #expect(broker.provider.grants == 0)
     }
@@ -89,7 +102,9 @@ import Testing
         let login = try await broker.start()
         let denied = "\(TestBroker.redirect)?error=access_denied&code=c&state=\(login.state.reveal())"
         #expect(await problem { try await broker.forward(denied, login.loginToken) }?.code == .accessDenied)
-        #expect(await problem { try await broker.forward(broker.callback(login), login.loginToken) }?.code == .stateMismatch)
+        #expect(
+            await problem { try await broker.forward(broker.callback(login), login.loginToken) }?.code == .stateMismatch
+        )
         let markup = try await broker.start()
         let url = "\(TestBroker.redirect)?error=%3Cscript%3E&state=\(markup.state.reveal())"
         let problem = await problem { try await broker.forward(url, markup.loginToken) }
@@ -116,16 +131,24 @@ import Testing
         }
         let login = try await start()
         #expect(await problem { try await forward(login, nil) }?.errors == [FieldFault("/code_verifier", .required)])
-        #expect(await problem { try await forward(login, Secret(String(repeating: "a", count: 43))) }?.code == .verifierMismatch)
-        for bad in [String(repeating: "a", count: 42), String(repeating: "a", count: 129), String(repeating: "ä", count: 43)] {
-            #expect(await problem { try await forward(login, Secret(bad)) }?.errors == [FieldFault("/code_verifier", .malformed)])
+        #expect(
+            await problem { try await forward(login, Secret(String(repeating: "a", count: 43))) }?.code
+                == .verifierMismatch)
+        for bad in [
+            String(repeating: "a", count: 42), String(repeating: "a", count: 129), String(repeating: "ä", count: 43),
+        ] {
+            #expect(
+                await problem { try await forward(login, Secret(bad)) }?.errors == [
+                    FieldFault("/code_verifier", .malformed)
+                ])
         }
         #expect(broker.provider.grants == 0)
         _ = try await forward(login, verifier)
         #expect(broker.provider.script.withLock { $0.grants.first?.verifier?.reveal() } == verifier.reveal())
 
         let ours = try await broker.start()
-        #expect(await problem { try await forward(ours, verifier) }?.errors == [FieldFault("/code_verifier", .notAllowed)])
+        #expect(
+            await problem { try await forward(ours, verifier) }?.errors == [FieldFault("/code_verifier", .notAllowed)])
     }
 
     @Test("What a start may not ask for is named, all of it together (SEC-07, SEC-08)")
@@ -159,11 +182,14 @@ import Testing
         _ = try await broker.forward(broker.callback(first), first.loginToken)
     }
 
-    @Test("A provider that is down at the start is a 503, one that refuses a 502", arguments: [
-        (ProviderFailure.notSent(detail: ""), ProblemCode.providerUnavailable),
-        (.lost(detail: ""), .providerUnavailable), (.retryable(status: 503, retryAfter: nil, detail: ""), .providerUnavailable),
-        (.unusable(detail: ""), .providerError), (.rejected(OAuthError(status: 400, code: "x")), .providerError),
-    ])
+    @Test(
+        "A provider that is down at the start is a 503, one that refuses a 502",
+        arguments: [
+            (ProviderFailure.notSent(detail: ""), ProblemCode.providerUnavailable),
+            (.lost(detail: ""), .providerUnavailable),
+            (.retryable(status: 503, retryAfter: nil, detail: ""), .providerUnavailable),
+            (.unusable(detail: ""), .providerError), (.rejected(OAuthError(status: 400, code: "x")), .providerError),
+        ])
     func startFailures(_ failure: ProviderFailure, _ code: ProblemCode) async throws {
         let broker = try TestBroker(script: .init(start: failure))
         #expect(await problem { try await broker.start() }?.code == code)

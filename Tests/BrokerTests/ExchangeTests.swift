@@ -42,10 +42,14 @@ import Testing
         let login = try await broker.start()
         let signedIn = try await broker.forward(broker.callback(login), login.loginToken)
         let other = try await broker.start()
-        #expect(await problem { try await broker.forward(broker.callback(login), other.loginToken) }?.code == .codeAlreadyUsed)
+        #expect(
+            await problem { try await broker.forward(broker.callback(login), other.loginToken) }?.code
+                == .codeAlreadyUsed)
         #expect(await problem { try await broker.forward(broker.callback(login), nil) }?.code == .codeAlreadyUsed)
         #expect(broker.provider.grants == 1)
-        #expect(try await broker.forward(broker.callback(login), login.loginToken).token.reveal() == signedIn.token.reveal())
+        #expect(
+            try await broker.forward(broker.callback(login), login.loginToken).token.reveal() == signedIn.token.reveal()
+        )
     }
 
     @Test("A replay is answered for ten minutes, and only while its session lives")
@@ -72,7 +76,9 @@ import Testing
         let broker = try TestBroker(script: .init(redeem: Array(repeating: .notSent(detail: ""), count: 5)))
         let login = try await broker.start()
         for _ in 0..<5 {
-            #expect(await problem { try await broker.forward(broker.callback(login), login.loginToken) }?.code == .providerUnavailable)
+            #expect(
+                await problem { try await broker.forward(broker.callback(login), login.loginToken) }?.code
+                    == .providerUnavailable)
         }
         _ = try await broker.forward(broker.callback(login), login.loginToken)
         #expect(broker.provider.grants == 6)
@@ -80,7 +86,8 @@ import Testing
 
     @Test("429 and 5xx: released, two more calls at most")
     func retryable() async throws {
-        let failures = Array(repeating: ProviderFailure.retryable(status: 500, retryAfter: .seconds(7), detail: ""), count: 9)
+        let failures = Array(
+            repeating: ProviderFailure.retryable(status: 500, retryAfter: .seconds(7), detail: ""), count: 9)
         let broker = try TestBroker(script: .init(redeem: failures))
         let login = try await broker.start()
         for round in 1...6 {
@@ -97,7 +104,9 @@ import Testing
         let broker = try TestBroker(script: .init(redeem: [.rejected(OAuthError(status: 400, code: "invalid_grant"))]))
         let login = try await broker.start()
         for _ in 0..<3 {
-            #expect(await problem { try await broker.forward(broker.callback(login), login.loginToken) }?.code == .codeRejected)
+            #expect(
+                await problem { try await broker.forward(broker.callback(login), login.loginToken) }?.code
+                    == .codeRejected)
         }
         #expect(broker.provider.grants == 1)
     }
@@ -107,7 +116,9 @@ import Testing
         let broker = try TestBroker(script: .init(redeem: [.unusable(detail: "")]))
         let login = try await broker.start()
         for _ in 0..<3 {
-            #expect(await problem { try await broker.forward(broker.callback(login), login.loginToken) }?.code == .providerError)
+            #expect(
+                await problem { try await broker.forward(broker.callback(login), login.loginToken) }?.code
+                    == .providerError)
         }
         #expect(broker.provider.grants == 1)
     }
@@ -117,7 +128,9 @@ import Testing
         let broker = try TestBroker(script: .init(identify: [.identityRejected(detail: "")]))
         let login = try await broker.start()
         for _ in 0..<2 {
-            #expect(await problem { try await broker.forward(broker.callback(login), login.loginToken) }?.code == .identityRejected)
+            #expect(
+                await problem { try await broker.forward(broker.callback(login), login.loginToken) }?.code
+                    == .identityRejected)
         }
         #expect(broker.provider.grants == 1)
         #expect(try await broker.store.outboxCount() == 1)
@@ -150,7 +163,9 @@ import Testing
             createdAt: broker.clock.now, gate: .login(broker.vault.digest(login.state)))
         _ = try await broker.store.claimExchange(dead, maximumAttempts: 3)
         broker.clock.advance(.seconds(26))
-        #expect(await problem { try await broker.forward(broker.callback(login), login.loginToken) }?.code == .loginRequired)
+        #expect(
+            await problem { try await broker.forward(broker.callback(login), login.loginToken) }?.code == .loginRequired
+        )
         #expect(broker.provider.grants == 0)
     }
 

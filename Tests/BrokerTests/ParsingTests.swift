@@ -6,8 +6,10 @@ import Testing
     @Test(
         "What is not JSON is refused",
         arguments: [
-            "", "{", "}", "{}x", "[1,]", "{\"a\":1,}", "{'a':1}", "{\"a\" 1}", "01", "1.", ".5", "+1", "1e", "--1", "nul", "tru",
-            "\"\\x\"", "\"\\u12\"", "\"\\ud800\"", "\"\\ud800\\u0041\"", "\"a\nb\"", "\"\u{1}\"", "NaN", "Infinity", "[1 2]", "\u{FEFF}{}",
+            "", "{", "}", "{}x", "[1,]", "{\"a\":1,}", "{'a':1}", "{\"a\" 1}", "01", "1.", ".5", "+1", "1e", "--1",
+            "nul", "tru",
+            "\"\\x\"", "\"\\u12\"", "\"\\ud800\"", "\"\\ud800\\u0041\"", "\"a\nb\"", "\"\u{1}\"", "NaN", "Infinity",
+            "[1 2]", "\u{FEFF}{}",
             "\"unterminated", "{\"a\":}", "[,1]", "{,}",
         ])
     func notJSON(_ text: String) {
@@ -90,9 +92,12 @@ import Testing
     @Test(
         "What is not a callback URL is refused (SEC-12)",
         arguments: [
-            "", "x", "https:", "https://", "https://good@evil/cb?code=1", "https://good:0000000443/cb", "https://good/cb/../x?code=1",
-            "https://good/cb?code=1#f", "https://good\\evil/cb", "https://good/c b", "https://good/cb?code=1&code=2", "https://good:99999/cb",
-            "https://goo\u{0000}d/cb", "https://góod/cb", "1https://good/cb", "https://[::1/cb", "https://good:/cb", "//good/cb", "/cb?code=1",
+            "", "x", "https:", "https://", "https://good@evil/cb?code=1", "https://good:0000000443/cb",
+            "https://good/cb/../x?code=1",
+            "https://good/cb?code=1#f", "https://good\\evil/cb", "https://good/c b", "https://good/cb?code=1&code=2",
+            "https://good:99999/cb",
+            "https://goo\u{0000}d/cb", "https://góod/cb", "1https://good/cb", "https://[::1/cb", "https://good:/cb",
+            "//good/cb", "/cb?code=1",
             "https://good/cb?code=%zz",
         ])
     func badCallbacks(_ text: String) {
@@ -103,7 +108,9 @@ import Testing
     func callbacks() throws {
         let https = try CallbackURL(parsing: "https://app.example.com/oauth?code=c&state=s&iss=https%3A%2F%2Fas")
         #expect(https.target == "https://app.example.com/oauth" && https.parameters["iss"] == "https://as")
-        #expect(try CallbackURL(parsing: "com.example.app:/oauth2redirect?code=c").target == "com.example.app:/oauth2redirect")
+        #expect(
+            try CallbackURL(parsing: "com.example.app:/oauth2redirect?code=c").target
+                == "com.example.app:/oauth2redirect")
         #expect(try CallbackURL(parsing: "clever-ios-0001://oauth?code=c").target == "clever-ios-0001://oauth")
         let long = "https://good/cb?code=" + String(repeating: "a", count: 9000)
         #expect(throws: CallbackURL.Failure.tooLong) { try CallbackURL(parsing: long) }
@@ -115,7 +122,9 @@ import Testing
             let bytes = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 37 &+ count) }
             #expect(Base64URL.decode(Base64URL.encode(bytes)) == bytes)
         }
-        for text in ["A", "AB=", "AB==", "A+", "A/", "é", "AAAAA", "AB"] { #expect(Base64URL.decode(text) == nil, "\(text)") }
+        for text in ["A", "AB=", "AB==", "A+", "A/", "é", "AAAAA", "AB"] {
+            #expect(Base64URL.decode(text) == nil, "\(text)")
+        }
         #expect(Base64URL.encode(Array("foobar".utf8)) == "Zm9vYmFy")
     }
 

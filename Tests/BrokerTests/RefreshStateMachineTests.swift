@@ -20,7 +20,9 @@ import Testing
 
     @Test("A fresh token is served without a call")
     func fresh() {
-        run(.expiring, [(.read(version: 1, live: true, fresh: true, usable: true, refreshable: true), .finish(.useStored))])
+        run(
+            .expiring,
+            [(.read(version: 1, live: true, fresh: true, usable: true, refreshable: true), .finish(.useStored))])
     }
 
     @Test("The good way: claim, call, commit, check, use")

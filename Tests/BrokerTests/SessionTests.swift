@@ -6,10 +6,13 @@ import Testing
 
 /// Lifetimes, endings, refreshes: the session's life.
 @Suite struct SessionTests {
-    @Test("A token that the broker never issued is session_required (SEC-35)", arguments: ["", "short", String(repeating: "a", count: 43), "ses_x"])
+    @Test(
+        "A token that the broker never issued is session_required (SEC-35)",
+        arguments: ["", "short", String(repeating: "a", count: 43), "ses_x"])
     func unknown(_ token: String) async throws {
         let broker = try TestBroker()
-        #expect(await problem { try await broker.useCases.resumeSession.resume(Secret(token)) }?.code == .sessionRequired)
+        #expect(
+            await problem { try await broker.useCases.resumeSession.resume(Secret(token)) }?.code == .sessionRequired)
     }
 
     @Test("The idle limit ends a session that nobody uses, the absolute one a busy one (SEC-40)")
@@ -25,7 +28,9 @@ import Testing
             broker.clock.advance(.seconds(86_400))
             let used = try await broker.useCases.resumeSession.use(busy.token)
             // The slide is written beside the request.
-            while try await broker.store.session(token: used.token)?.lastUsedAt != broker.clock.now { await Task.yield() }
+            while try await broker.store.session(token: used.token)?.lastUsedAt != broker.clock.now {
+                await Task.yield()
+            }
         }
         broker.clock.advance(.seconds(86_400))
         let problem2 = await problem { try await broker.useCases.resumeSession.use(busy.token) }
@@ -37,7 +42,9 @@ import Testing
         let broker = try TestBroker(script: .init(tokenLifetime: nil))
         let session = try await broker.signIn()
         broker.clock.advance(.seconds(86_400))
-        #expect(try await broker.useCases.resumeSession.resume(session.token).view.idleExpiresAt == session.session.idleExpiresAt)
+        #expect(
+            try await broker.useCases.resumeSession.resume(session.token).view.idleExpiresAt
+                == session.session.idleExpiresAt)
         _ = try await broker.useCases.resumeSession.use(session.token)
         let slid = try await broker.useCases.resumeSession.resume(session.token).view
         #expect(slid.idleExpiresAt.since(session.session.idleExpiresAt) == .seconds(86_400))
@@ -50,7 +57,8 @@ import Testing
         let session = try await broker.signIn()
         #expect(!session.session.refreshable && session.session.expiresAt == session.session.tokensExpireAt)
         broker.clock.advance(.seconds(3600))
-        #expect(await problem { try await broker.useCases.resumeSession.resume(session.token) }?.reason == .tokenExpired)
+        #expect(
+            await problem { try await broker.useCases.resumeSession.resume(session.token) }?.reason == .tokenExpired)
     }
 
     @Test("Logged out is logged out at once, twice is once, and the tokens go to the outbox (SEC-62)")
@@ -77,12 +85,16 @@ import Testing
         let live = try await broker.useCases.resumeSession.resume(one.token)
         #expect(try await broker.useCases.listSessions.list(for: live, cursor: nil).items.count == 3)
         #expect(
-            await problem { try await broker.useCases.endSession.end(handle: foreign.session.handle, ownedBy: live) }?.code
+            await problem { try await broker.useCases.endSession.end(handle: foreign.session.handle, ownedBy: live) }?
+                .code
                 == .notFound)
         try await broker.useCases.endSession.end(handle: two.session.handle, ownedBy: live)
-        #expect(await problem { try await broker.useCases.resumeSession.resume(two.token) }?.reason == .loggedOutElsewhere)
+        #expect(
+            await problem { try await broker.useCases.resumeSession.resume(two.token) }?.reason == .loggedOutElsewhere)
         try await broker.useCases.endSession.endOthers(of: live)
-        #expect(await problem { try await broker.useCases.resumeSession.resume(three.token) }?.reason == .loggedOutElsewhere)
+        #expect(
+            await problem { try await broker.useCases.resumeSession.resume(three.token) }?.reason == .loggedOutElsewhere
+        )
         _ = try await broker.useCases.resumeSession.resume(one.token)
         _ = try await broker.useCases.resumeSession.resume(foreign.token)
     }
@@ -93,13 +105,20 @@ import Testing
         let one = try await broker.signIn(code: "c1")
         let two = try await broker.signIn(code: "c2")
         let name = ProviderName(unchecked: "as")
-        #expect(await problem { try await broker.useCases.backchannelLogout.receive(provider: name, token: Secret("bad")) }?.code == .invalidRequest)
+        #expect(
+            await problem { try await broker.useCases.backchannelLogout.receive(provider: name, token: Secret("bad")) }?
+                .code == .invalidRequest)
         _ = try await broker.useCases.resumeSession.resume(one.token)
         try await broker.useCases.backchannelLogout.receive(provider: name, token: Secret("jti-1"))
         for session in [one, two] {
-            #expect(await problem { try await broker.useCases.resumeSession.resume(session.token) }?.reason == .providerLogout)
+            #expect(
+                await problem { try await broker.useCases.resumeSession.resume(session.token) }?.reason
+                    == .providerLogout)
         }
-        #expect(await problem { try await broker.useCases.backchannelLogout.receive(provider: name, token: Secret("jti-1")) }?.code == .invalidRequest)
+        #expect(
+            await problem {
+                try await broker.useCases.backchannelLogout.receive(provider: name, token: Secret("jti-1"))
+            }?.code == .invalidRequest)
     }
 
     @Test("Two hundred callers at the moment of expiry make one refresh, and all get the new token (SEC-54)")
@@ -109,7 +128,9 @@ import Testing
         broker.clock.advance(.seconds(3601))
         let live = try await broker.useCases.resumeSession.resume(session.token)
         let tokens = try await withThrowingTaskGroup(of: String.self) { group in
-            for _ in 0..<200 { group.addTask { try await broker.useCases.refreshTokens.accessToken(for: live).token.reveal() } }
+            for _ in 0..<200 {
+                group.addTask { try await broker.useCases.refreshTokens.accessToken(for: live).token.reveal() }
+            }
             return try await group.reduce(into: Set()) { $0.insert($1) }
         }
         #expect(broker.provider.refreshes == 1)
@@ -153,17 +174,21 @@ import Testing
         let session = try await broker.signIn()
         broker.clock.advance(.seconds(3601))
         let live = try await broker.useCases.resumeSession.resume(session.token)
-        #expect(await problem { try await broker.useCases.refreshTokens.accessToken(for: live) }?.reason == .grantRevoked)
-        #expect(await problem { try await broker.useCases.resumeSession.resume(session.token) }?.reason == .grantRevoked)
+        #expect(
+            await problem { try await broker.useCases.refreshTokens.accessToken(for: live) }?.reason == .grantRevoked)
+        #expect(
+            await problem { try await broker.useCases.resumeSession.resume(session.token) }?.reason == .grantRevoked)
     }
 
     @Test("A lost answer is tried once more with the same idempotency key; a refusal then is refresh_lost (SEC-56)")
     func lost() async throws {
-        let broker = try TestBroker(script: .init(refresh: [.lost(detail: ""), .rejected(OAuthError(status: 400, code: "invalid_grant"))]))
+        let broker = try TestBroker(
+            script: .init(refresh: [.lost(detail: ""), .rejected(OAuthError(status: 400, code: "invalid_grant"))]))
         let session = try await broker.signIn()
         broker.clock.advance(.seconds(3601))
         let live = try await broker.useCases.resumeSession.resume(session.token)
-        #expect(await problem { try await broker.useCases.refreshTokens.accessToken(for: live) }?.reason == .refreshLost)
+        #expect(
+            await problem { try await broker.useCases.refreshTokens.accessToken(for: live) }?.reason == .refreshLost)
         let keys = broker.provider.script.withLock { $0.refreshes.map(\.idempotencyKey) }
         #expect(keys.count == 2 && Set(keys).count == 1)
     }
@@ -174,8 +199,10 @@ import Testing
         let session = try await broker.signIn()
         broker.clock.advance(.seconds(3601))
         let live = try await broker.useCases.resumeSession.resume(session.token)
-        #expect(await problem { try await broker.useCases.refreshTokens.accessToken(for: live) }?.reason == .subjectChanged)
-        #expect(await problem { try await broker.useCases.resumeSession.resume(session.token) }?.reason == .subjectChanged)
+        #expect(
+            await problem { try await broker.useCases.refreshTokens.accessToken(for: live) }?.reason == .subjectChanged)
+        #expect(
+            await problem { try await broker.useCases.resumeSession.resume(session.token) }?.reason == .subjectChanged)
     }
 
     @Test("A refresh that finishes after a logout cannot bring the session back; its pair is revoked (SEC-64)")

@@ -30,11 +30,15 @@ struct BrokerLoginForward: Sendable {
             throw BrokerProblem(.loginExpired)
         }
         try Self.checkIssuer(parameters, secrets.issuer, succeeded: code != nil && parameters["error"] == nil)
-        if let error = parameters["error"] ?? parameters["error_code"] ?? parameters["denied"].map({ _ in "access_denied" }) {
+        if let error = parameters["error"] ?? parameters["error_code"]
+            ?? parameters["denied"].map({ _ in "access_denied" })
+        {
             _ = await burn(row, secrets)
             throw BrokerProblem(callbackError: error)
         }
-        guard let code, let key else { throw BrokerProblem(.invalidCallback, privateDetail: "a callback without a code") }
+        guard let code, let key else {
+            throw BrokerProblem(.invalidCallback, privateDetail: "a callback without a code")
+        }
         let verifier = try checkVerifier(secrets, input)
         if let state = input.state, context.vault.digest(state) != row.state {
             throw BrokerProblem(.stateMismatch)
@@ -54,7 +58,9 @@ struct BrokerLoginForward: Sendable {
 
     /// Returns a callback's parameters without those that the protocol itself uses.
     static func extras(_ parameters: FormPairs) -> [(name: String, value: String)] {
-        let protocolNames: Set<String> = ["code", "state", "iss", "error", "error_description", "error_uri", "scope", "session_state"]
+        let protocolNames: Set<String> = [
+            "code", "state", "iss", "error", "error_description", "error_uri", "scope", "session_state",
+        ]
         return parameters.pairs.filter { !protocolNames.contains($0.name) }
     }
 

@@ -150,7 +150,9 @@ struct ExchangeCaller: Sendable {
             live = try SessionMaker(context: context).make(
                 token: context.vault.digest(token), tokens: tokens, identity: identity, profile: profile,
                 client: plan.client, requestedScope: requestedScope, device: plan.device, now: now)
-        } catch { throw await settle(.providerError, because: .unusable(detail: "sealing: \(error)"), revoking: tokens) }
+        } catch {
+            throw await settle(.providerError, because: .unusable(detail: "sealing: \(error)"), revoking: tokens)
+        }
         let replacing = plan.presentedSession.map(context.vault.digest)
         let ended: EndedSessions
         switch await store(live, replacing: replacing) {

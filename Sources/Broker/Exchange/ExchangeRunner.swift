@@ -28,7 +28,9 @@ struct ExchangeRunner: Sendable {
             case .gateClosed: throw try await closedGate(plan)
             case .existing(let existing):
                 guard isSameStarter(plan, existing) else { throw BrokerProblem(.codeAlreadyUsed) }
-                if existing.outcome != .calling { return try await ExchangeReplay(context: context).answer(plan, existing) }
+                if existing.outcome != .calling {
+                    return try await ExchangeReplay(context: context).answer(plan, existing)
+                }
             }
             guard context.clock.monotonic() < patience else {
                 throw BrokerProblem(
@@ -36,7 +38,9 @@ struct ExchangeRunner: Sendable {
                     retryAfter: .seconds(2))
             }
             // Cancelled: nobody waits for the answer any more, and the owner's call goes on.
-            do { try await context.clock.sleep(pause) } catch { throw BrokerProblem(.providerUnavailable, retryAfter: .seconds(1)) }
+            do { try await context.clock.sleep(pause) } catch {
+                throw BrokerProblem(.providerUnavailable, retryAfter: .seconds(1))
+            }
             pause = min(pause * 2, .milliseconds(400))
         }
     }

@@ -26,21 +26,25 @@ package struct HostedCallback: Sendable {
                 [("error", "login_required"), ("provider", name.text), ("client", fallback.name.text)])
         }
         let login: LoginRow?
-        do throws(StoreFailure) { login = try await context.store.login(state: context.vault.digest(Secret(state))) }
-        catch { throw BrokerProblem(error) }
+        do throws(StoreFailure) {
+            login = try await context.store.login(state: context.vault.digest(Secret(state)))
+        } catch { throw BrokerProblem(error) }
         guard let login else { return Self.link(fallbackTo, [("error", "state_mismatch")]) }
         let secrets = try BrokerLoginForward(context: context).open(login)
         guard secrets.provider == name, secrets.redirectURI == target,
             let to = provider.profile.client(secrets.client)?.hostedCallbackTo
         else { return Self.link(fallbackTo, [("error", "state_mismatch")]) }
         do throws(BrokerProblem) {
-            return Self.link(to, [("handoff", try await keep(login, target, parameters).reveal()), ("login_id", login.loginID)])
+            return Self.link(
+                to, [("handoff", try await keep(login, target, parameters).reveal()), ("login_id", login.loginID)])
         } catch {
             return Self.link(to, [("error", error.code.rawValue), ("login_id", login.loginID)])
         }
     }
 
-    private func keep(_ login: LoginRow, _ target: String, _ parameters: FormPairs) async throws(BrokerProblem) -> Secret {
+    private func keep(_ login: LoginRow, _ target: String, _ parameters: FormPairs) async throws(BrokerProblem)
+        -> Secret
+    {
         let now = context.clock.now()
         guard login.status == .pending else { throw BrokerProblem(.stateMismatch) }
         guard now < login.expiresAt else { throw BrokerProblem(.loginExpired) }

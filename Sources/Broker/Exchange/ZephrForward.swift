@@ -44,7 +44,8 @@ struct ZephrForward: Sendable {
         let client: ClientProfile
     }
 
-    private func pendingLogin(_ callback: CallbackURL, _ input: ForwardCodeInput) async throws(BrokerProblem) -> Found? {
+    private func pendingLogin(_ callback: CallbackURL, _ input: ForwardCodeInput) async throws(BrokerProblem) -> Found?
+    {
         guard let loginToken = input.loginToken else { return nil }
         let forward = BrokerLoginForward(context: context)
         let rows: [LoginRow]

@@ -60,7 +60,9 @@ struct LoginOrder: Sendable {
         appChallenge = input.codeChallenge
         if kind == .zephr {
             if let wanted = input.socialProvider {
-                if !client.socialProviders.contains(wanted) { faults.append(FieldFault("/social_provider", .notAllowed)) }
+                if !client.socialProviders.contains(wanted) {
+                    faults.append(FieldFault("/social_provider", .notAllowed))
+                }
             } else if client.socialProviders.count != 1 {
                 faults.append(FieldFault("/social_provider", .required))
             }

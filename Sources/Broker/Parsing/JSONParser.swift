@@ -21,7 +21,8 @@ package struct JSONParser {
     }
 
     /// Parses a whole text; throws what is wrong and at which byte.
-    package static func parse(_ bytes: [UInt8], maximumBytes: Int, maximumDepth: Int = 8) throws(JSONFailure) -> Result {
+    package static func parse(_ bytes: [UInt8], maximumBytes: Int, maximumDepth: Int = 8) throws(JSONFailure) -> Result
+    {
         guard bytes.count <= maximumBytes else { throw JSONFailure(.tooLarge, at: maximumBytes) }
         var parser = JSONParser(bytes, maximumDepth: maximumDepth)
         parser.skipSpace()

@@ -28,7 +28,9 @@ package struct RedirectURI: Sendable, Hashable {
         else { return nil }
         let scheme = text[..<colon].lowercased()
         guard let first = scheme.utf8.first, (0x61...0x7A).contains(first),
-            scheme.utf8.allSatisfy({ (0x61...0x7A).contains($0) || (0x30...0x39).contains($0) || "+-.".utf8.contains($0) })
+            scheme.utf8.allSatisfy({
+                (0x61...0x7A).contains($0) || (0x30...0x39).contains($0) || "+-.".utf8.contains($0)
+            })
         else { return nil }
         let rest = text[text.index(after: colon)...]
         guard !rest.isEmpty else { return nil }
@@ -64,10 +66,15 @@ package struct RedirectURI: Sendable, Hashable {
             host = text[..<colon]
         }
         if host.hasPrefix("[") {
-            guard host.hasSuffix("]"), host.dropFirst().dropLast().utf8.allSatisfy({ isHexadecimal($0) || $0 == 0x3A || $0 == 0x2E })
+            guard host.hasSuffix("]"),
+                host.dropFirst().dropLast().utf8.allSatisfy({ isHexadecimal($0) || $0 == 0x3A || $0 == 0x2E })
             else { return nil }
         } else {
-            guard host.utf8.allSatisfy({ isHexadecimal($0) || (0x67...0x7A).contains($0) || (0x47...0x5A).contains($0) || $0 == 0x2D || $0 == 0x2E || $0 == 0x5F })
+            guard
+                host.utf8.allSatisfy({
+                    isHexadecimal($0) || (0x67...0x7A).contains($0) || (0x47...0x5A).contains($0) || $0 == 0x2D
+                        || $0 == 0x2E || $0 == 0x5F
+                })
             else { return nil }
         }
         return (host.lowercased(), port)

@@ -37,7 +37,8 @@ package struct ClientProfile: Sendable {
 
     package init(
         name: ClientName, login: LoginMode = .broker, transport: Transport = .cookie, pkce: PKCE = .required,
-        redirectURIs: [RedirectURI], scope: [String] = [], nonce: Bool = false, nativeCode: Bool = false, nativeRedirect: CodeGrant.RedirectParameter = .omitted,
+        redirectURIs: [RedirectURI], scope: [String] = [], nonce: Bool = false, nativeCode: Bool = false,
+        nativeRedirect: CodeGrant.RedirectParameter = .omitted,
         importTokens: Bool = false, hostedCallbackTo: String? = nil, allowedParameters: Set<String> = [],
         callbackParameters: [String] = [], socialProviders: [String] = [], platform: String? = nil,
         lifetimes: SessionLifetimes = SessionLifetimes()

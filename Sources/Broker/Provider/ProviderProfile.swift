@@ -9,7 +9,8 @@ package struct ProviderProfile: Sendable {
     /// The clients, in the configuration's order; at least one.
     package let clients: [ClientProfile]
 
-    package init(name: ProviderName, kind: ProviderKind, displayName: String, issuer: String, clients: [ClientProfile]) {
+    package init(name: ProviderName, kind: ProviderKind, displayName: String, issuer: String, clients: [ClientProfile])
+    {
         self.name = name
         self.kind = kind
         self.displayName = displayName

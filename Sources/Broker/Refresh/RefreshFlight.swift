@@ -129,9 +129,10 @@ struct RefreshFlight: Sendable {
             case .notSent: return .notSent
             case .retryable: return .retryable
             case .rejected(let oauth):
-                let settled = work.takenOverSince.map {
-                    context.clock.monotonic() - $0 >= Self.takeOverGrace
-                } ?? true
+                let settled =
+                    work.takenOverSince.map {
+                        context.clock.monotonic() - $0 >= Self.takeOverGrace
+                    } ?? true
                 return .rejected(invalidGrant: oauth.isInvalidGrant, takenOverSettled: settled)
             case .unusable, .identityRejected: return .unusable
             case .lost: return .lost
@@ -233,7 +234,9 @@ struct RefreshFlight: Sendable {
     }
 
     private func backOff(_ work: Work) -> Duration {
-        if case .retryable(_, let retryAfter?, _) = work.failure { return min(max(retryAfter, .seconds(1)), .seconds(300)) }
+        if case .retryable(_, let retryAfter?, _) = work.failure {
+            return min(max(retryAfter, .seconds(1)), .seconds(300))
+        }
         return .seconds(2)
     }
 

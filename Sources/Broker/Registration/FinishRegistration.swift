@@ -60,7 +60,9 @@ package struct FinishRegistration: Sendable {
     private static func canonical(_ attributes: [(name: String, value: JSONValue)]) -> String {
         var writer = JSONWriter()
         writer.object { writer in
-            for attribute in attributes.sorted(by: { $0.name < $1.name }) { writer.member(attribute.name, attribute.value) }
+            for attribute in attributes.sorted(by: { $0.name < $1.name }) {
+                writer.member(attribute.name, attribute.value)
+            }
         }
         return String(decoding: writer.bytes, as: UTF8.self)
     }

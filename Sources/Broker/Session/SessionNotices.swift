@@ -20,7 +20,8 @@ package final class SessionNotices: Sendable {
 
     /// Returns the notices of a session from now on; it ends after `.ended`.
     package func subscribe(_ token: Digest) -> AsyncStream<SessionNotice> {
-        let (stream, continuation) = AsyncStream.makeStream(of: SessionNotice.self, bufferingPolicy: .bufferingNewest(8))
+        let (stream, continuation) = AsyncStream.makeStream(
+            of: SessionNotice.self, bufferingPolicy: .bufferingNewest(8))
         let id = state.withLock { state in
             state.next &+= 1
             state.listeners[token, default: [:]][state.next] = continuation

@@ -22,7 +22,9 @@ package protocol ExchangeStore: Sendable {
     /// registration → closed), inserts `registration` when given (a Zephr partial), and adds the outbox rows. False when
     /// it was not this fence's (the outbox rows are added all the same: tokens exist). One exception: the outcome
     /// `.spent(.registrationRejected)` reopens a registration whose `attempts` is 0, and counts it: one resubmission.
-    func settleExchange(_ key: Digest, fence: Int64, outcome: ExchangeRow.Outcome, outbox: [OutboxRow], registration: RegistrationRow?)
+    func settleExchange(
+        _ key: Digest, fence: Int64, outcome: ExchangeRow.Outcome, outbox: [OutboxRow], registration: RegistrationRow?
+    )
         async throws(StoreFailure) -> Bool
 
     /// Settles an exchange with its session, all in one transaction: `.calling` with this fence → `.session`, inserts the

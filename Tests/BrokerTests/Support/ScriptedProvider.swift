@@ -3,7 +3,9 @@ import Synchronization
 @testable import Broker
 
 /// A provider that answers as a test tells it to, and counts the calls.
-final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, LogoutTokenVerifying, TokenImporting, Sendable {
+final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, LogoutTokenVerifying, TokenImporting,
+    Sendable
+{
     struct Script: Sendable {
         var redeem: [ProviderFailure] = []
         var identify: [ProviderFailure] = []

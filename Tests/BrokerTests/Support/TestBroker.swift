@@ -17,7 +17,8 @@ struct TestBroker: Sendable {
     static let redirect = "com.example.app:/cb"
 
     init(
-        store: (any BrokerStore)? = nil, vault sharedVault: OpenSSLVault? = nil, provider shared: ScriptedProvider? = nil,
+        store: (any BrokerStore)? = nil, vault sharedVault: OpenSSLVault? = nil,
+        provider shared: ScriptedProvider? = nil,
         clients: [ClientProfile]? = nil, script: ScriptedProvider.Script = .init(), settings: BrokerSettings = .init()
     ) throws {
         let redirect = RedirectURI(Self.redirect).map { [$0] } ?? []
@@ -26,12 +27,14 @@ struct TestBroker: Sendable {
             ClientProfile(
                 name: named("ios"), login: .both, redirectURIs: redirect, scope: ["openid", "email"], nonce: true,
                 allowedParameters: ["login_hint", "max_age"]),
-            ClientProfile(name: named("strict"), redirectURIs: [RedirectURI("com.example.strict:/cb")].compactMap { $0 }),
+            ClientProfile(
+                name: named("strict"), redirectURIs: [RedirectURI("com.example.strict:/cb")].compactMap { $0 }),
             ClientProfile(
                 name: named("nopkce"), login: .both, pkce: .unsupported,
                 redirectURIs: [RedirectURI("clever-x://oauth")].compactMap { $0 }),
             ClientProfile(
-                name: named("native"), login: .app, redirectURIs: [RedirectURI("com.example.native:/cb")].compactMap { $0 },
+                name: named("native"), login: .app,
+                redirectURIs: [RedirectURI("com.example.native:/cb")].compactMap { $0 },
                 nonce: true, nativeCode: true),
         ]
         let profile = ProviderProfile(
@@ -57,7 +60,9 @@ struct TestBroker: Sendable {
                 provider: ProviderName(unchecked: "as"), client: ClientName(unchecked: client), loginToken: loginToken))
     }
 
-    func callback(_ login: StartedLogin, code: String = "code-1", extra: String = "&iss=https%3A%2F%2Fas.example") -> String {
+    func callback(_ login: StartedLogin, code: String = "code-1", extra: String = "&iss=https%3A%2F%2Fas.example")
+        -> String
+    {
         "\(Self.redirect)?code=\(code)&state=\(login.state.reveal())\(extra)"
     }
 

@@ -7,7 +7,6 @@ enum StoreEngine: String, CaseIterable, CustomTestStringConvertible {
     case inMemory = "in memory"
     case sqlite = "SQLite"
 
-    static let allCases: [StoreEngine] = [.inMemory]
     var testDescription: String { rawValue }
 
     /// Runs `body` with an empty store, and closes it.
@@ -18,7 +17,7 @@ enum StoreEngine: String, CaseIterable, CustomTestStringConvertible {
             try await body(store)
             await store.close()
         case .sqlite:
-            Issue.record("not yet")
+            try await TemporaryStore.with { store, _ in try await body(store) }
         }
     }
 }

@@ -1,0 +1,121 @@
+#if canImport(Darwin)
+import Darwin
+#else
+import Glibc
+#endif
+
+/// Is the database's place on disk: a 0700 directory, 0600 files whatever the umask, and a lock file held for life
+/// (SEC-51, SEC-127). Freed with the last reference, which gives the lock up.
+final class DatabaseFiles: Sendable {
+    /// The database file.
+    let path: String
+    private let lock: Int32
+
+    /// Prepares the directory and the files, and takes the lock. Blocks.
+    init(path: String) throws(StoreOpenFailure) {
+        self.path = path
+        try Self.prepareDirectory(Self.directory(of: path), databaseName: Self.name(of: path))
+        lock = try Self.takeLock(path)
+        do throws(StoreOpenFailure) {
+            // SQLite gives -wal and -shm the mode of the database file, so that one is made first.
+            close(try Self.openFile(path))
+            for suffix in ["-wal", "-shm", "-journal"] { try Self.tighten(path + suffix) }
+        } catch {
+            close(lock)
+            throw error
+        }
+    }
+
+    deinit { close(lock) }
+
+    /// Makes a new file of mode 0600 for a backup; one that stands is refused.
+    static func createFile(_ path: String) throws(StoreOpenFailure) {
+        let descriptor = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else { throw .file(path, reason: reason()) }
+        defer { close(descriptor) }
+        guard fchmod(descriptor, 0o600) == 0 else { throw .file(path, reason: reason()) }
+    }
+
+    private static func directory(of path: String) -> String {
+        guard let slash = path.lastIndex(of: "/") else { return "." }
+        return slash == path.startIndex ? "/" : String(path[..<slash])
+    }
+
+    private static func name(of path: String) -> String {
+        guard let slash = path.lastIndex(of: "/") else { return path }
+        return String(path[path.index(after: slash)...])
+    }
+
+    private static func reason() -> String { String(cString: strerror(errno)) }
+
+    private static func prepareDirectory(_ directory: String, databaseName: String) throws(StoreOpenFailure) {
+        if mkdir(directory, 0o700) == 0 {
+            // The umask may have taken bits away, never added any.
+            guard chmod(directory, 0o700) == 0 else { throw .directory(directory, reason: reason()) }
+            return
+        }
+        guard errno == EEXIST else { throw .directory(directory, reason: reason()) }
+        var status = stat()
+        guard stat(directory, &status) == 0 else { throw .directory(directory, reason: reason()) }
+        guard status.st_mode & S_IFMT == S_IFDIR else { throw .directory(directory, reason: "it is not a directory") }
+        guard status.st_mode & 0o077 != 0 else { return }
+        if status.st_uid == geteuid(), holdsOnly(directory, databaseName) {
+            guard chmod(directory, 0o700) == 0 else { throw .directory(directory, reason: reason()) }
+            return
+        }
+        // A directory shared with other things keeps its mode; the files are closed to others anyway. But nobody else
+        // may be able to replace them (the sticky bit of /tmp prevents that).
+        guard status.st_mode & 0o022 == 0 || status.st_mode & S_ISVTX != 0 else { throw .looseDirectory(directory) }
+    }
+
+    /// Is whether the directory has nothing in it but this database: then it is ours to close.
+    private static func holdsOnly(_ directory: String, _ databaseName: String) -> Bool {
+        guard let stream = opendir(directory) else { return false }
+        defer { closedir(stream) }
+        while let entry = readdir(stream) {
+            let name = withUnsafePointer(to: &entry.pointee.d_name) { pointer in
+                pointer.withMemoryRebound(to: CChar.self, capacity: MemoryLayout.size(ofValue: pointer.pointee)) {
+                    String(cString: $0)
+                }
+            }
+            guard name == "." || name == ".." || name.hasPrefix(databaseName) else { return false }
+        }
+        return true
+    }
+
+    private static func openFile(_ path: String) throws(StoreOpenFailure) -> Int32 {
+        let descriptor = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else {
+            throw errno == ELOOP || errno == EISDIR ? .foreignFile(path) : .file(path, reason: reason())
+        }
+        var status = stat()
+        guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG, status.st_uid == geteuid() else {
+            close(descriptor)
+            throw .foreignFile(path)
+        }
+        guard status.st_mode & 0o777 == 0o600 || fchmod(descriptor, 0o600) == 0 else {
+            close(descriptor)
+            throw .file(path, reason: reason())
+        }
+        return descriptor
+    }
+
+    private static func tighten(_ path: String) throws(StoreOpenFailure) {
+        var status = stat()
+        guard lstat(path, &status) == 0 else { return }
+        guard status.st_mode & S_IFMT == S_IFREG, status.st_uid == geteuid(), chmod(path, 0o600) == 0 else {
+            throw .foreignFile(path)
+        }
+    }
+
+    private static func takeLock(_ path: String) throws(StoreOpenFailure) -> Int32 {
+        let descriptor = try openFile(path + ".lock")
+        guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
+            let busy = errno == EWOULDBLOCK
+            let reason = reason()
+            close(descriptor)
+            throw busy ? .locked(path) : .file(path + ".lock", reason: reason)
+        }
+        return descriptor
+    }
+}

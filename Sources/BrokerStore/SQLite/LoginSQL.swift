@@ -1,0 +1,105 @@
+import Broker
+import GRDB
+
+/// The statements of logins and registrations. Column lists and the decoders below go together.
+enum LoginSQL {
+    static let columns =
+        "format, state, login_token, login_id, created_at, expires_at, status, exchange, sealed_key, sealed"
+    static let insert = """
+        INSERT INTO logins (state, login_token, login_id, created_at, expires_at, status, exchange, sealed_key, sealed)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+        """
+    static let byState = "SELECT \(columns) FROM logins WHERE state = ?"
+    static let pending = """
+        SELECT \(columns) FROM logins WHERE login_token = ? AND status = 0 AND expires_at > ?
+        ORDER BY created_at DESC LIMIT ?
+        """
+    static let countPending = "SELECT count(*), min(expires_at) FROM logins WHERE expires_at > ? AND status = 0"
+    static let countPendingOfToken = """
+        SELECT count(*) FROM logins WHERE login_token = ? AND status = 0 AND expires_at > ?
+        """
+    static let burn = "UPDATE logins SET status = 2 WHERE state = ? AND status = 0 AND format = 1 RETURNING expires_at"
+    static let take = """
+        UPDATE logins SET status = 1, exchange = ? WHERE state = ? AND status = 0 AND expires_at > ? AND format = 1
+        RETURNING expires_at
+        """
+    static let giveBack = """
+        UPDATE logins SET status = 0, exchange = NULL WHERE state = ? AND status = 1 AND exchange = ? AND format = 1
+        RETURNING expires_at
+        """
+    static let close = "UPDATE logins SET status = 2 WHERE state = ? AND format = 1"
+    static let sweep = """
+        DELETE FROM logins WHERE id IN (SELECT id FROM logins WHERE expires_at <= ? AND format = 1 LIMIT ?)
+        """
+}
+
+/// The statements of registrations.
+enum RegistrationSQL {
+    static let columns = "format, key, login_token, created_at, expires_at, status, attempts, sealed_key, sealed"
+    static let insert = """
+        INSERT INTO registrations (key, login_token, created_at, expires_at, status, attempts, sealed_key, sealed)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO NOTHING
+        """
+    static let byKey = "SELECT \(columns) FROM registrations WHERE key = ?"
+    static let take = """
+        UPDATE registrations SET status = 1 WHERE key = ? AND status = 0 AND expires_at > ? AND format = 1
+        """
+    static let giveBack = "UPDATE registrations SET status = 0 WHERE key = ? AND status = 1 AND format = 1"
+    static let close = "UPDATE registrations SET status = 2 WHERE key = ? AND format = 1"
+    static let resubmit = """
+        UPDATE registrations SET status = 0, attempts = 1 WHERE key = ? AND status = 1 AND attempts = 0 AND format = 1
+        """
+    static let sweep = """
+        DELETE FROM registrations
+        WHERE id IN (SELECT id FROM registrations WHERE expires_at <= ? AND format = 1 LIMIT ?)
+        """
+}
+
+extension LoginRow {
+    /// Reads the columns of `LoginSQL.columns`.
+    init(_ columns: inout Columns) throws {
+        try columns.requireFormat()
+        let state = try columns.digest()
+        let loginToken = try columns.digest()
+        let loginID = try columns.text()
+        let createdAt = try columns.time()
+        let expiresAt = try columns.time()
+        guard let status = Status(rawValue: try columns.small()) else { throw StoreFailure.newerFormat }
+        let exchange = try columns.optionalDigest()
+        self.init(
+            state: state, loginToken: loginToken, loginID: loginID, createdAt: createdAt, expiresAt: expiresAt,
+            status: status, exchange: exchange, sealed: try columns.sealed())
+    }
+
+    /// The values of `LoginSQL.insert`.
+    var values: [DatabaseValue] {
+        [
+            state.sql, loginToken.sql, loginID.databaseValue, createdAt.sql, expiresAt.sql,
+            status.rawValue.databaseValue, exchange.sql, sealed.keyID.databaseValue, sealed.envelope.sql,
+        ]
+    }
+}
+
+extension RegistrationRow {
+    /// Reads the columns of `RegistrationSQL.columns`.
+    init(_ columns: inout Columns) throws {
+        try columns.requireFormat()
+        let key = try columns.digest()
+        let loginToken = try columns.optionalDigest()
+        let createdAt = try columns.time()
+        let expiresAt = try columns.time()
+        guard let status = Status(rawValue: try columns.small()) else { throw StoreFailure.newerFormat }
+        let attempts = try columns.small()
+        self.init(
+            key: key, loginToken: loginToken, createdAt: createdAt, expiresAt: expiresAt, status: status,
+            attempts: attempts, sealed: try columns.sealed())
+    }
+
+    /// The values of `RegistrationSQL.insert`.
+    var values: [DatabaseValue] {
+        [
+            key.sql, loginToken.sql, createdAt.sql, expiresAt.sql, status.rawValue.databaseValue,
+            attempts.databaseValue, sealed.keyID.databaseValue, sealed.envelope.sql,
+        ]
+    }
+}

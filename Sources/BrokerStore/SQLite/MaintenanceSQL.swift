@@ -1,0 +1,57 @@
+import Broker
+import GRDB
+
+/// The statements of the outbox, logout tokens, leases and the audit.
+enum MaintenanceSQL {
+    static let outboxColumns = "format, key, bound_to, tokens_key, tokens, created_at, next_attempt_at, attempts"
+    static let addOutbox = """
+        INSERT INTO outbox (key, bound_to, tokens_key, tokens, created_at, next_attempt_at, attempts)
+        VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO NOTHING
+        """
+    static let takeOutbox = """
+        UPDATE outbox SET next_attempt_at = ?2, attempts = attempts + 1
+        WHERE id IN (
+            SELECT id FROM outbox WHERE next_attempt_at <= ?1 AND format = 1 ORDER BY next_attempt_at LIMIT ?3)
+        RETURNING \(outboxColumns)
+        """
+    static let nothingDue = "SELECT 1 FROM outbox WHERE next_attempt_at <= ? AND format = 1 LIMIT 1"
+    static let removeOutbox = "DELETE FROM outbox WHERE key = ? AND format = 1"
+    static let countOutbox = "SELECT count(*) FROM outbox"
+    static let rememberLogoutToken = """
+        INSERT INTO logout_tokens (id, until) VALUES (?1, ?2)
+        ON CONFLICT (id) DO UPDATE SET until = excluded.until WHERE until <= ?3 AND format = 1
+        """
+    static let sweepLogoutTokens = """
+        DELETE FROM logout_tokens WHERE id IN (SELECT id FROM logout_tokens WHERE until <= ? AND format = 1 LIMIT ?)
+        """
+    static let acquireLease = """
+        INSERT INTO leases (name, owner, until) VALUES (?1, ?2, ?3)
+        ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, until = excluded.until
+            WHERE (owner = excluded.owner OR until <= ?4) AND format = 1
+        """
+    static let appendAudit = "INSERT INTO audit (at, actor, action, target, outcome) VALUES (?, ?, ?, ?, ?)"
+    static let version = "SELECT max(version) FROM schema_version"
+}
+
+extension OutboxRow {
+    /// Reads the columns of `MaintenanceSQL.outboxColumns`.
+    init(_ columns: inout Columns) throws {
+        try columns.requireFormat()
+        let id = try columns.digest()
+        let boundTo = try columns.digest()
+        let tokens = try columns.sealed()
+        let createdAt = try columns.time()
+        let nextAttemptAt = try columns.time()
+        self.init(
+            id: id, boundTo: boundTo, tokens: tokens, createdAt: createdAt, nextAttemptAt: nextAttemptAt,
+            attempts: try columns.small())
+    }
+
+    /// The values of `MaintenanceSQL.addOutbox`.
+    var values: [DatabaseValue] {
+        [
+            id.sql, boundTo.sql, tokens.keyID.databaseValue, tokens.envelope.sql, createdAt.sql, nextAttemptAt.sql,
+            attempts.databaseValue,
+        ]
+    }
+}

@@ -1,0 +1,56 @@
+import Broker
+import Synchronization
+
+/// Is the endings that could not be written, because the disk is full or fails: the sessions are refused all the same
+/// until their tombstones are on disk (engineering note 20, SEC-123). Bounded by the sessions that live.
+final class PendingEndings: Sendable {
+    struct Ending: Sendable, Equatable {
+        let reason: EndReason
+        let at: WallTime
+    }
+
+    /// How many go into one transaction.
+    private static let batch = 200
+
+    /// Guards the endings by token digest.
+    private let endings = Mutex<[Digest: Ending]>([:])
+    /// Spares the lock while there is nothing, which is always but when the disk is in trouble.
+    private let any = Atomic<Bool>(false)
+
+    var count: Int { any.load(ordering: .acquiring) ? endings.withLock { $0.count } : 0 }
+
+    /// Keeps the endings; one that is kept already keeps its reason.
+    func add(_ tokens: [Digest], _ ending: Ending) {
+        guard !tokens.isEmpty else { return }
+        endings.withLock { endings in
+            for token in tokens where endings[token] == nil { endings[token] = ending }
+            any.store(true, ordering: .releasing)
+        }
+    }
+
+    /// Forgets endings that were written.
+    func remove(_ tokens: [Digest]) {
+        endings.withLock { endings in
+            for token in tokens { endings[token] = nil }
+            any.store(!endings.isEmpty, ordering: .releasing)
+        }
+    }
+
+    /// Returns the ending of a session, when one waits to be written.
+    func ending(_ token: Digest) -> Ending? {
+        guard any.load(ordering: .acquiring) else { return nil }
+        return endings.withLock { $0[token] }
+    }
+
+    /// Returns the row as it would be had its ending been written.
+    func applied(to row: SessionRow) -> SessionRow {
+        guard row.endedAt == nil, let ending = ending(row.token) else { return row }
+        return row.ended(ending.reason, at: ending.at)
+    }
+
+    /// Returns some that wait.
+    func next() -> [(token: Digest, ending: Ending)] {
+        guard any.load(ordering: .acquiring) else { return [] }
+        return endings.withLock { endings in endings.prefix(Self.batch).map { ($0.key, $0.value) } }
+    }
+}

@@ -1,0 +1,140 @@
+package import Broker
+import GRDB
+
+extension SQLiteStore {
+    package func claimExchange(
+        _ row: ExchangeRow, maximumAttempts: Int
+    ) async throws(StoreFailure) -> ExchangeClaimResult {
+        let pending = pendingLogins
+        return try await writer.write { database in
+            let gates = Gates(database: database, pending: pending)
+            // The insertion decides; a gate that is closed withdraws it in the same transaction.
+            if try database.change(ExchangeSQL.insert, row.values) == 1 {
+                if try gates.take(row.gate, for: row.key, now: row.createdAt) { return .claimed(row) }
+                try database.change(ExchangeSQL.withdraw, [row.key.sql, row.fence.databaseValue])
+                return .gateClosed
+            }
+            if let spent = try database.first(
+                ExchangeSQL.lapse, [row.key.sql, row.createdAt.sql], { try ExchangeRow(&$0) })
+            {
+                try gates.close(spent.gate)
+                return .existing(spent)
+            }
+            guard let standing = try database.first(ExchangeSQL.byKey, [row.key.sql], { try ExchangeRow(&$0) }) else {
+                throw StoreFailure.unavailable("an exchange vanished")
+            }
+            guard standing.outcome == .released, standing.proof == row.proof, standing.attempts < maximumAttempts else {
+                return .existing(standing)
+            }
+            guard try gates.take(row.gate, for: row.key, now: row.createdAt) else { return .gateClosed }
+            let values =
+                [row.claimUntil.sql] + row.gate.values
+                + [row.key.sql, standing.fence.databaseValue, maximumAttempts.databaseValue]
+            guard let claimed = try database.first(ExchangeSQL.claimAgain, values, { try ExchangeRow(&$0) }) else {
+                throw StoreFailure.unavailable("an exchange changed")
+            }
+            return .claimed(claimed)
+        }
+    }
+
+    package func exchange(_ key: Digest) async throws(StoreFailure) -> ExchangeRow? {
+        try await readers.read { database in
+            try database.first(ExchangeSQL.byKey, [key.sql]) { try ExchangeRow(&$0) }
+        }
+    }
+
+    package func releaseExchange(
+        _ key: Digest, fence: Int64, countingAttempt: Bool
+    ) async throws(StoreFailure) -> Bool {
+        let pending = pendingLogins
+        return try await writer.write { database in
+            let values = [(countingAttempt ? 0 : 1).databaseValue, key.sql, fence.databaseValue]
+            guard let gate = try database.first(ExchangeSQL.release, values, { try ExchangeGate(&$0) }) else {
+                return false
+            }
+            try Gates(database: database, pending: pending).giveBack(gate, of: key)
+            return true
+        }
+    }
+
+    package func settleExchange(
+        _ key: Digest, fence: Int64, outcome: ExchangeRow.Outcome, outbox: [OutboxRow], registration: RegistrationRow?
+    ) async throws(StoreFailure) -> Bool {
+        let pending = pendingLogins
+        return try await writer.write { database in
+            for row in outbox { try database.change(MaintenanceSQL.addOutbox, row.values) }
+            let values = outcome.values + [key.sql, fence.databaseValue]
+            guard let gate = try database.first(ExchangeSQL.settle, values, { try ExchangeGate(&$0) }) else {
+                return false
+            }
+            var reopened = false
+            if outcome == .spent(.registrationRejected), case .registration(let registration) = gate {
+                reopened = try database.change(RegistrationSQL.resubmit, [registration.sql]) == 1
+            }
+            if !reopened { try Gates(database: database, pending: pending).close(gate) }
+            if let registration { try database.change(RegistrationSQL.insert, registration.values) }
+            return true
+        }
+    }
+
+    package func completeExchange(
+        _ key: Digest, fence: Int64, session: SessionRow, replacing: Digest?, sessionLimit: Int
+    ) async throws(StoreFailure) -> EndedSessions? {
+        let pending = pendingLogins
+        return try await writer.write { database in
+            let values = ExchangeRow.Outcome.session(session.token).values + [key.sql, fence.databaseValue]
+            guard let gate = try database.first(ExchangeSQL.settle, values, { try ExchangeGate(&$0) }) else {
+                return nil
+            }
+            if case .registration = gate { try Gates(database: database, pending: pending).close(gate) }
+            let now = session.createdAt
+            var ended = EndedSessions()
+            if let replacing { ended.replaced = try database.endSessions(.token(replacing), .replaced, now, limit: 1) }
+            let excess = try database.rows(
+                SessionSQL.beyondLimit,
+                [session.subjectAndClient.sql, now.sql, max(sessionLimit - 1, 0).databaseValue],
+                NamedSession.init)
+            for name in excess where try database.end(name, .sessionLimit, now) {
+                ended.beyondLimit.append(name.token)
+            }
+            try database.change(SessionSQL.insert, session.values)
+            return ended
+        }
+    }
+}
+
+/// Takes, gives back and closes what an exchange takes along, inside the exchange's transaction.
+private struct Gates {
+    let database: Database
+    let pending: PendingLoginCount
+
+    func take(_ gate: ExchangeGate, for key: Digest, now: WallTime) throws -> Bool {
+        switch gate {
+        case .none: return true
+        case .login(let state):
+            let expiresAt = try database.first(LoginSQL.take, [key.sql, state.sql, now.sql]) { try $0.time() }
+            guard let expiresAt else { return false }
+            pending.removed(expiresAt: expiresAt)
+            return true
+        case .registration(let key): return try database.change(RegistrationSQL.take, [key.sql, now.sql]) == 1
+        }
+    }
+
+    func giveBack(_ gate: ExchangeGate, of key: Digest) throws {
+        switch gate {
+        case .none: break
+        case .login(let state):
+            let expiresAt = try database.first(LoginSQL.giveBack, [state.sql, key.sql]) { try $0.time() }
+            if let expiresAt { pending.added(expiresAt: expiresAt) }
+        case .registration(let key): try database.change(RegistrationSQL.giveBack, [key.sql])
+        }
+    }
+
+    func close(_ gate: ExchangeGate) throws {
+        switch gate {
+        case .none: break
+        case .login(let state): try database.change(LoginSQL.close, [state.sql])
+        case .registration(let key): try database.change(RegistrationSQL.close, [key.sql])
+        }
+    }
+}

@@ -1,0 +1,55 @@
+package import Broker
+import GRDB
+
+extension SQLiteStore {
+    package func insertLogin(_ row: LoginRow, limits: LoginLimits) async throws(StoreFailure) -> LoginInsertion {
+        let pending = pendingLogins
+        return try await writer.write { database in
+            let ofToken = try database.first(
+                LoginSQL.countPendingOfToken, [row.loginToken.sql, row.createdAt.sql]
+            ) { try $0.small() } ?? 0
+            if ofToken >= limits.pendingPerToken { return .tooManyForToken }
+            guard try pending.hasRoom(limits.pending, at: row.createdAt, database) else { return .tooManyPending }
+            try database.change(LoginSQL.insert, row.values)
+            if row.status == .pending { pending.added(expiresAt: row.expiresAt) }
+            return .inserted
+        }
+    }
+
+    package func login(state: Digest) async throws(StoreFailure) -> LoginRow? {
+        try await readers.read { database in
+            try database.first(LoginSQL.byState, [state.sql]) { try LoginRow(&$0) }
+        }
+    }
+
+    package func pendingLogins(loginToken: Digest, now: WallTime) async throws(StoreFailure) -> [LoginRow] {
+        try await readers.read { database in
+            try database.rows(
+                LoginSQL.pending, [loginToken.sql, now.sql, KeepingTimes.pendingLogins.databaseValue]
+            ) { try LoginRow(&$0) }
+        }
+    }
+
+    package func burnLogin(state: Digest) async throws(StoreFailure) -> Bool {
+        let pending = pendingLogins
+        return try await writer.write { database in
+            guard let expiresAt = try database.first(LoginSQL.burn, [state.sql], { try $0.time() }) else {
+                // Nothing burned: it is gone, taken, or a newer version's, which is said.
+                _ = try database.first(LoginSQL.byState, [state.sql]) { try LoginRow(&$0) }
+                return false
+            }
+            pending.removed(expiresAt: expiresAt)
+            return true
+        }
+    }
+
+    package func registration(_ key: Digest) async throws(StoreFailure) -> RegistrationRow? {
+        try await readers.read { database in
+            try database.first(RegistrationSQL.byKey, [key.sql]) { try RegistrationRow(&$0) }
+        }
+    }
+
+    package func insertRegistration(_ row: RegistrationRow) async throws(StoreFailure) {
+        try await writer.write { database in _ = try database.change(RegistrationSQL.insert, row.values) }
+    }
+}

@@ -1,0 +1,122 @@
+import Broker
+import Dispatch
+import GRDB
+
+extension SQLiteStore {
+    /// Opens the database at `path`, making directory and file when they are missing, and migrates it unless told not to.
+    /// The lock is held until the store is let go. Every fault is a sentence for the operator.
+    package static func open(path: String, migrating: Bool = true) async throws(StoreOpenFailure) -> SQLiteStore {
+        let result: Result<SQLiteStore, StoreOpenFailure> = await withUnsafeContinuation { continuation in
+            DispatchQueue.global().async {
+                do throws(StoreOpenFailure) {
+                    continuation.resume(returning: .success(try openBlocking(path, migrating: migrating)))
+                } catch { continuation.resume(returning: .failure(error)) }
+            }
+        }
+        return try result.get()
+    }
+
+    /// Migrates the database and returns the schema's versions before and after.
+    package static func migrate(path: String) async throws(StoreOpenFailure) -> (from: Int, to: Int) {
+        let before: Int
+        do throws(StoreOpenFailure) {
+            let store = try await open(path: path, migrating: false)
+            await store.close()
+            return (Schema.newest, Schema.newest)
+        } catch {
+            guard case .needsMigration(let found, _) = error else { throw error }
+            before = found
+        }
+        let store = try await open(path: path)
+        await store.close()
+        return (before, Schema.newest)
+    }
+
+    private static func openBlocking(_ path: String, migrating: Bool) throws(StoreOpenFailure) -> SQLiteStore {
+        let files = try DatabaseFiles(path: path)
+        do {
+            let pool = try DatabasePool(path: path, configuration: configuration)
+            do {
+                try pool.writeWithoutTransaction { database in
+                    try requireOurs(database, path)
+                    try setDurability(database)
+                    try migrate(database, allowed: migrating)
+                }
+                return SQLiteStore(pool: pool, files: files)
+            } catch {
+                try? pool.close()
+                throw error
+            }
+        } catch let failure as StoreOpenFailure {
+            throw failure
+        } catch let error as DatabaseError {
+            throw error.resultCode == .SQLITE_NOTADB ? .notOurs(path) : .database(error.message ?? "\(error.resultCode)")
+        } catch {
+            throw .database("the database cannot be opened")
+        }
+    }
+
+    private static var configuration: Configuration {
+        var configuration = Configuration()
+        configuration.label = "coatcheck"
+        configuration.busyMode = .timeout(5)
+        configuration.maximumReaderCount = ReaderLanes.count
+        configuration.persistentReadOnlyConnections = true
+        configuration.foreignKeysEnabled = false
+        configuration.prepareDatabase { database in
+            // Freed cells and pages are overwritten (SEC-51); temporary files would have another mode and another place.
+            try database.execute(
+                sql: """
+                    PRAGMA secure_delete = ON;
+                    PRAGMA temp_store = MEMORY;
+                    PRAGMA trusted_schema = OFF;
+                    PRAGMA cell_size_check = ON;
+                    PRAGMA cache_size = -4096;
+                    """)
+        }
+        return configuration
+    }
+
+    private static func requireOurs(_ database: Database, _ path: String) throws {
+        let id = try Int32.fetchOne(database, sql: "PRAGMA application_id") ?? 0
+        if id == Schema.applicationID { return }
+        let tables = try Int.fetchOne(
+            database, sql: "SELECT count(*) FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'") ?? 0
+        guard id == 0, tables == 0 else { throw StoreOpenFailure.notOurs(path) }
+        try database.execute(sql: "PRAGMA application_id = \(Schema.applicationID)")
+    }
+
+    /// GRDB has set NORMAL by itself, which loses commits at a power cut; a kill test would not notice (note 16).
+    private static func setDurability(_ database: Database) throws {
+        try database.execute(sql: "PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 4000")
+        let required: [(pragma: String, value: String)] = [
+            ("journal_mode", "wal"), ("synchronous", "2"), ("secure_delete", "1"),
+        ]
+        for (pragma, value) in required {
+            let actual = try Row.fetchOne(database, sql: "PRAGMA \(pragma)")?.databaseValues.first
+            let text = actual.flatMap { String.fromDatabaseValue($0) } ?? actual.flatMap { Int.fromDatabaseValue($0) }.map(String.init)
+            guard text == value else { throw StoreOpenFailure.setting("\(pragma) = \(value)") }
+        }
+    }
+
+    private static func migrate(_ database: Database, allowed: Bool) throws {
+        try database.inTransaction(.immediate) {
+            if allowed { try database.execute(sql: Schema.versionTable) }
+            let exists = try database.tableExists("schema_version")
+            let found = exists ? try Int.fetchOne(database, sql: "SELECT max(version) FROM schema_version") ?? 0 : 0
+            let readableFrom =
+                exists ? try Int.fetchOne(database, sql: "SELECT max(readable_from) FROM schema_version") ?? 0 : 0
+            guard readableFrom <= Schema.newest else {
+                throw StoreOpenFailure.tooNew(found: found, known: Schema.newest)
+            }
+            for migration in Schema.migrations where migration.version > found {
+                guard allowed else { throw StoreOpenFailure.needsMigration(found: found, known: Schema.newest) }
+                try database.execute(sql: migration.sql)
+                try database.execute(
+                    sql: "INSERT INTO schema_version (version, readable_from) VALUES (?, ?)",
+                    arguments: [migration.version, migration.readableFrom])
+            }
+            return .commit
+        }
+    }
+}

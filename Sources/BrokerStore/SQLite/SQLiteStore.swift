@@ -1,0 +1,103 @@
+package import Broker
+import Dispatch
+import GRDB
+
+/// Is the embedded store: SQLite in WAL mode, durable at every commit, one process (DESIGN section 6).
+///
+/// Reads run on threads of their own, writes on one, and callers only wait: no blocking call reaches the cooperative
+/// pool, and a caller that hangs up rolls nothing back.
+package final class SQLiteStore: BrokerStore {
+    let writer: GroupCommitWriter
+    let readers: ReaderLanes
+    let endings: PendingEndings
+    let pendingLogins: PendingLoginCount
+    private let pool: DatabasePool
+    /// Holds the lock as long as the store lives.
+    private let files: DatabaseFiles
+
+    init(pool: DatabasePool, files: DatabaseFiles) {
+        let endings = PendingEndings()
+        let pendingLogins = PendingLoginCount()
+        self.endings = endings
+        self.pendingLogins = pendingLogins
+        self.pool = pool
+        self.files = files
+        readers = ReaderLanes(pool)
+        writer = GroupCommitWriter(
+            pool, additions: { EndingsJob.next(of: endings) }, rolledBack: { pendingLogins.invalidate() })
+    }
+
+    /// How many endings wait to be written because the disk would not take them; for metrics.
+    package var pendingEndings: Int { endings.count }
+
+    /// Committed transactions and the writes in them since the store was opened; for metrics.
+    package var writeStatistics: (transactions: Int, writes: Int) {
+        let statistics = writer.statistics
+        return (statistics.transactions, statistics.members)
+    }
+
+    package func ping() async throws(StoreFailure) {
+        let version = try await readers.read { database in
+            try database.first(MaintenanceSQL.version, []) { try $0.small() }
+        }
+        guard let version, version >= Schema.newest else { throw .unavailable("not migrated") }
+    }
+
+    package func close() async {
+        await writer.close()
+        await readers.close()
+        let pool = pool
+        await withUnsafeContinuation { continuation in
+            DispatchQueue.global().async {
+                // What fails here fails again, and is repaired, at the next opening.
+                try? pool.close()
+                continuation.resume()
+            }
+        }
+    }
+
+    /// Writes a consistent copy to a new file of mode 0600. The copy is as inert as the database (guarantee 5).
+    package func backUp(to path: String) async throws(StoreOpenFailure) {
+        try DatabaseFiles.createFile(path)
+        do throws(StoreFailure) {
+            try await readers.read { database in try database.execute(sql: "VACUUM INTO ?", arguments: [path]) }
+        } catch {
+            throw .database("\(error)")
+        }
+    }
+
+    /// Runs SQL on the writer outside any transaction. For tests and maintenance.
+    package func maintain(_ sql: String) async throws(StoreFailure) {
+        try await writer.exclusively { database in try database.execute(sql: sql) }
+    }
+}
+
+/// Writes endings that could not be written before, along with whatever is written next.
+private final class EndingsJob: LaneJob {
+    private let pending: PendingEndings
+    private let batch: [(token: Digest, ending: PendingEndings.Ending)]
+
+    private init(_ pending: PendingEndings, _ batch: [(token: Digest, ending: PendingEndings.Ending)]) {
+        self.pending = pending
+        self.batch = batch
+    }
+
+    static func next(of pending: PendingEndings) -> [any LaneJob] {
+        let batch = pending.next()
+        return batch.isEmpty ? [] : [EndingsJob(pending, batch)]
+    }
+
+    /// Set by `run`, read by `finish`, both on the writer's thread.
+    private nonisolated(unsafe) var written = false
+
+    func run(_ database: Database) throws {
+        for (token, ending) in batch {
+            _ = try database.endSessions(.token(token), ending.reason, ending.at, limit: 1)
+        }
+        written = true
+    }
+
+    func finish(_ failure: StoreFailure?) {
+        if failure == nil, written { pending.remove(batch.map(\.token)) }
+    }
+}

@@ -1,0 +1,164 @@
+/// Is the schema's history. Append only: a migration that has been released is never changed.
+///
+/// `readableFrom` is the oldest program version (a migration's number) that still works with the database afterwards:
+/// additive migrations keep the one before going (SEC-130).
+enum Schema {
+    struct Migration: Sendable {
+        let version: Int
+        let readableFrom: Int
+        let sql: String
+    }
+
+    /// `Coat`: tells our files from other programs'.
+    static let applicationID: Int32 = 0x436F_6174
+    /// The newest row format that this program writes and reads.
+    static let rowFormat: Int64 = 1
+
+    static let versionTable = """
+        CREATE TABLE IF NOT EXISTS schema_version (
+            version INTEGER NOT NULL PRIMARY KEY CHECK (version > 0),
+            readable_from INTEGER NOT NULL CHECK (readable_from BETWEEN 1 AND version)
+        ) STRICT, WITHOUT ROWID
+        """
+
+    static let migrations: [Migration] = [Migration(version: 1, readableFrom: 1, sql: first)]
+
+    static var newest: Int { migrations.last?.version ?? 0 }
+
+    // Keys are random digests. Small rows live in their key's tree (WITHOUT ROWID); rows with sealed values are appended
+    // to a table and found by a small index, so that big rows do not thin out the tree that every lookup walks.
+    private static let first = """
+        CREATE TABLE logins (
+            id INTEGER PRIMARY KEY,
+            state BLOB NOT NULL UNIQUE CHECK (length(state) = 32),
+            login_token BLOB NOT NULL CHECK (length(login_token) = 32),
+            login_id TEXT NOT NULL,
+            created_at INTEGER NOT NULL,
+            expires_at INTEGER NOT NULL,
+            status INTEGER NOT NULL CHECK (status BETWEEN 0 AND 2),
+            exchange BLOB CHECK (length(exchange) = 32),
+            sealed_key TEXT NOT NULL,
+            sealed BLOB NOT NULL,
+            format INTEGER NOT NULL DEFAULT 1 CHECK (format > 0)
+        ) STRICT;
+        CREATE INDEX logins_by_token ON logins (login_token, created_at) WHERE status = 0;
+        CREATE INDEX logins_by_expiry ON logins (expires_at, status);
+
+        CREATE TABLE exchanges (
+            key BLOB NOT NULL PRIMARY KEY CHECK (length(key) = 32),
+            proof BLOB CHECK (length(proof) = 32),
+            salt BLOB NOT NULL,
+            key_id TEXT NOT NULL,
+            fence INTEGER NOT NULL CHECK (fence > 0),
+            claim_until INTEGER NOT NULL,
+            attempts INTEGER NOT NULL CHECK (attempts >= 0),
+            created_at INTEGER NOT NULL,
+            outcome INTEGER NOT NULL CHECK (outcome BETWEEN 0 AND 4),
+            outcome_digest BLOB CHECK (length(outcome_digest) = 32),
+            spent_reason INTEGER,
+            gate_kind INTEGER NOT NULL CHECK (gate_kind BETWEEN 0 AND 2),
+            gate BLOB CHECK (length(gate) = 32),
+            format INTEGER NOT NULL DEFAULT 1 CHECK (format > 0),
+            CHECK ((outcome IN (2, 3)) = (outcome_digest IS NOT NULL)),
+            CHECK ((outcome = 4) = (spent_reason IS NOT NULL)),
+            CHECK ((gate_kind = 0) = (gate IS NULL))
+        ) STRICT, WITHOUT ROWID;
+        CREATE INDEX exchanges_by_creation ON exchanges (created_at);
+
+        CREATE TABLE sessions (
+            id INTEGER PRIMARY KEY,
+            token BLOB NOT NULL UNIQUE CHECK (length(token) = 32),
+            handle TEXT NOT NULL UNIQUE,
+            subject BLOB NOT NULL CHECK (length(subject) = 32),
+            subject_and_client BLOB NOT NULL CHECK (length(subject_and_client) = 32),
+            sid BLOB CHECK (length(sid) = 32),
+            provider BLOB NOT NULL CHECK (length(provider) = 32),
+            client BLOB NOT NULL CHECK (length(client) = 32),
+            created_at INTEGER NOT NULL,
+            last_used_at INTEGER NOT NULL,
+            idle_expires_at INTEGER NOT NULL,
+            expires_at INTEGER NOT NULL,
+            token_expires_at INTEGER,
+            refreshable INTEGER NOT NULL CHECK (refreshable IN (0, 1)),
+            token_version INTEGER NOT NULL CHECK (token_version > 0),
+            fence INTEGER NOT NULL CHECK (fence >= 0),
+            claim_until INTEGER,
+            ended_at INTEGER,
+            end_reason TEXT,
+            facts_key TEXT NOT NULL,
+            facts BLOB NOT NULL,
+            tokens_key TEXT,
+            tokens BLOB,
+            format INTEGER NOT NULL DEFAULT 1 CHECK (format > 0),
+            CHECK ((ended_at IS NULL) = (end_reason IS NULL)),
+            CHECK ((tokens IS NULL) = (tokens_key IS NULL)),
+            CHECK (ended_at IS NULL OR tokens IS NULL)
+        ) STRICT;
+        CREATE INDEX sessions_by_subject ON sessions (subject, created_at, handle) WHERE ended_at IS NULL;
+        CREATE INDEX sessions_by_subject_and_client ON sessions (subject_and_client, created_at, handle)
+            WHERE ended_at IS NULL;
+        CREATE INDEX sessions_by_sid ON sessions (sid, created_at, handle) WHERE ended_at IS NULL AND sid IS NOT NULL;
+        CREATE INDEX sessions_by_provider ON sessions (provider, created_at, handle) WHERE ended_at IS NULL;
+        CREATE INDEX sessions_by_client ON sessions (client, created_at, handle) WHERE ended_at IS NULL;
+        CREATE INDEX sessions_by_creation ON sessions (created_at, handle) WHERE ended_at IS NULL;
+        CREATE INDEX sessions_by_lapse ON sessions (min(idle_expires_at, expires_at)) WHERE ended_at IS NULL;
+        CREATE INDEX sessions_by_end ON sessions (ended_at) WHERE ended_at IS NOT NULL;
+
+        CREATE TABLE registrations (
+            id INTEGER PRIMARY KEY,
+            key BLOB NOT NULL UNIQUE CHECK (length(key) = 32),
+            login_token BLOB CHECK (length(login_token) = 32),
+            created_at INTEGER NOT NULL,
+            expires_at INTEGER NOT NULL,
+            status INTEGER NOT NULL CHECK (status BETWEEN 0 AND 2),
+            attempts INTEGER NOT NULL CHECK (attempts >= 0),
+            sealed_key TEXT NOT NULL,
+            sealed BLOB NOT NULL,
+            format INTEGER NOT NULL DEFAULT 1 CHECK (format > 0)
+        ) STRICT;
+        CREATE INDEX registrations_by_expiry ON registrations (expires_at);
+
+        CREATE TABLE outbox (
+            id INTEGER PRIMARY KEY,
+            key BLOB NOT NULL UNIQUE CHECK (length(key) = 32),
+            bound_to BLOB NOT NULL CHECK (length(bound_to) = 32),
+            tokens_key TEXT NOT NULL,
+            tokens BLOB NOT NULL,
+            created_at INTEGER NOT NULL,
+            next_attempt_at INTEGER NOT NULL,
+            attempts INTEGER NOT NULL CHECK (attempts >= 0),
+            format INTEGER NOT NULL DEFAULT 1 CHECK (format > 0)
+        ) STRICT;
+        CREATE INDEX outbox_by_attempt ON outbox (next_attempt_at);
+
+        CREATE TABLE logout_tokens (
+            id BLOB NOT NULL PRIMARY KEY CHECK (length(id) = 32),
+            until INTEGER NOT NULL,
+            format INTEGER NOT NULL DEFAULT 1 CHECK (format > 0)
+        ) STRICT, WITHOUT ROWID;
+        CREATE INDEX logout_tokens_by_end ON logout_tokens (until);
+
+        CREATE TABLE leases (
+            name TEXT NOT NULL PRIMARY KEY,
+            owner TEXT NOT NULL,
+            until INTEGER NOT NULL,
+            format INTEGER NOT NULL DEFAULT 1 CHECK (format > 0)
+        ) STRICT, WITHOUT ROWID;
+
+        CREATE TABLE audit (
+            id INTEGER PRIMARY KEY,
+            at INTEGER NOT NULL,
+            actor TEXT NOT NULL,
+            action TEXT NOT NULL,
+            target TEXT NOT NULL,
+            outcome TEXT NOT NULL,
+            format INTEGER NOT NULL DEFAULT 1 CHECK (format > 0)
+        ) STRICT;
+        CREATE TRIGGER audit_is_not_changed BEFORE UPDATE ON audit BEGIN
+            SELECT RAISE(ABORT, 'audit records are append-only');
+        END;
+        CREATE TRIGGER audit_is_not_removed BEFORE DELETE ON audit BEGIN
+            SELECT RAISE(ABORT, 'audit records are append-only');
+        END;
+        """
+}

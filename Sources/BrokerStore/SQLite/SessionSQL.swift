@@ -1,0 +1,166 @@
+import Broker
+import GRDB
+
+/// The statements of sessions. The column list and the decoder below go together.
+enum SessionSQL {
+    static let columns = """
+        format, token, handle, subject, subject_and_client, sid, provider, client, created_at, last_used_at, \
+        idle_expires_at, expires_at, token_expires_at, refreshable, token_version, fence, claim_until, ended_at, \
+        end_reason, facts_key, facts, tokens_key, tokens
+        """
+    static let insert = """
+        INSERT INTO sessions (token, handle, subject, subject_and_client, sid, provider, client, created_at,
+            last_used_at, idle_expires_at, expires_at, token_expires_at, refreshable, token_version, fence, claim_until,
+            ended_at, end_reason, facts_key, facts, tokens_key, tokens)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        """
+    static let byToken = "SELECT \(columns) FROM sessions WHERE token = ?"
+    static let byHandle = "SELECT \(columns) FROM sessions WHERE handle = ?"
+    static let exists = "SELECT format FROM sessions WHERE token = ?"
+
+    static let slide = """
+        UPDATE sessions SET last_used_at = ?1, idle_expires_at = ?2
+        WHERE token = ?3 AND ended_at IS NULL AND last_used_at < ?1 AND idle_expires_at > ?1 AND expires_at > ?1
+            AND format = 1
+        """
+    /// A claim where none stands.
+    static let claimFree = """
+        UPDATE sessions SET fence = fence + 1, claim_until = ?1
+        WHERE token = ?2 AND token_version = ?3 AND ended_at IS NULL AND idle_expires_at > ?4 AND expires_at > ?4
+            AND claim_until IS NULL AND format = 1
+        RETURNING fence
+        """
+    /// A claim taken over from a lapsed one.
+    static let claimLapsed = """
+        UPDATE sessions SET fence = fence + 1, claim_until = ?1
+        WHERE token = ?2 AND token_version = ?3 AND ended_at IS NULL AND idle_expires_at > ?4 AND expires_at > ?4
+            AND claim_until <= ?4 AND format = 1
+        RETURNING fence
+        """
+    static let commit = """
+        UPDATE sessions SET token_version = token_version + 1, claim_until = NULL, tokens_key = ?, tokens = ?,
+            facts_key = coalesce(?, facts_key), facts = coalesce(?, facts), token_expires_at = ?, refreshable = ?,
+            expires_at = coalesce(?, expires_at)
+        WHERE token = ? AND token_version = ? AND ended_at IS NULL AND format = 1
+        """
+    static let releaseClaim = """
+        UPDATE sessions SET claim_until = NULL
+        WHERE token = ? AND token_version = ? AND fence = ? AND ended_at IS NULL AND format = 1
+        """
+
+    /// The three steps of ending one session: is it in our format, its tokens to the outbox, its tombstone.
+    static let toOutbox = """
+        INSERT INTO outbox (key, bound_to, tokens_key, tokens, created_at, next_attempt_at, attempts)
+        SELECT token, token, tokens_key, tokens, ?2, ?2, 0 FROM sessions
+        WHERE id = ?1 AND ended_at IS NULL AND tokens IS NOT NULL
+        ON CONFLICT (key) DO NOTHING
+        """
+    static let bury = """
+        UPDATE sessions SET ended_at = ?, end_reason = ?, tokens_key = NULL, tokens = NULL, claim_until = NULL
+        WHERE id = ? AND ended_at IS NULL AND format = 1
+        """
+    static let condemnable = """
+        SELECT format, id, token FROM sessions
+        WHERE token = ? AND token_version = ? AND fence = ? AND ended_at IS NULL
+        """
+    static let beyondLimit = """
+        SELECT format, id, token FROM sessions
+        WHERE subject_and_client = ?1 AND ended_at IS NULL AND idle_expires_at > ?2 AND expires_at > ?2 AND format = 1
+        ORDER BY created_at DESC, handle DESC LIMIT -1 OFFSET ?3
+        """
+    static let lapsed = """
+        SELECT format, id, token, idle_expires_at, expires_at FROM sessions
+        WHERE min(idle_expires_at, expires_at) <= ? AND ended_at IS NULL AND format = 1 LIMIT ?
+        """
+    static let sweep = """
+        DELETE FROM sessions WHERE id IN
+            (SELECT id FROM sessions WHERE ended_at <= ? AND ended_at IS NOT NULL AND format = 1 LIMIT ?)
+        """
+
+    /// Names of a selector's live sessions, for ending them.
+    static func named(_ selector: SessionSelector) -> String {
+        "SELECT format, id, token FROM sessions WHERE \(condition(selector))ended_at IS NULL LIMIT ?"
+    }
+
+    /// A page of a selector's live sessions.
+    static func page(_ selector: SessionSelector, after: Bool) -> String {
+        """
+        SELECT \(columns) FROM sessions WHERE \(condition(selector))ended_at IS NULL
+            \(after ? "AND (created_at, handle) < (?, ?)" : "")
+            AND idle_expires_at > ? AND expires_at > ? AND format = 1
+        ORDER BY created_at DESC, handle DESC LIMIT ?
+        """
+    }
+
+    private static func condition(_ selector: SessionSelector) -> String {
+        switch selector {
+        case .token: "token = ? AND "
+        case .handle: "handle = ? AND "
+        case .subject: "subject = ? AND "
+        case .subjectExcept: "subject = ? AND token <> ? AND "
+        case .sid: "sid = ? AND "
+        case .provider: "provider = ? AND "
+        case .client: "client = ? AND "
+        case .all: ""
+        }
+    }
+}
+
+extension SessionSelector {
+    /// The values of the selector's condition.
+    var values: [DatabaseValue] {
+        switch self {
+        case .token(let digest), .subject(let digest), .sid(let digest), .provider(let digest), .client(let digest):
+            [digest.sql]
+        case .handle(let handle): [handle.text.databaseValue]
+        case .subjectExcept(let subject, let current): [subject.sql, current.sql]
+        case .all: []
+        }
+    }
+}
+
+extension SessionRow {
+    /// Reads the columns of `SessionSQL.columns`.
+    init(_ columns: inout Columns) throws {
+        try columns.requireFormat()
+        let token = try columns.digest()
+        guard let handle = SessionHandle(try columns.text()) else { throw StoreFailure.unavailable("a row is damaged") }
+        let subject = try columns.digest()
+        let subjectAndClient = try columns.digest()
+        let sid = try columns.optionalDigest()
+        let provider = try columns.digest()
+        let client = try columns.digest()
+        let createdAt = try columns.time()
+        let lastUsedAt = try columns.time()
+        let idleExpiresAt = try columns.time()
+        let expiresAt = try columns.time()
+        let tokenExpiresAt = columns.optionalTime()
+        let refreshable = try columns.integer() != 0
+        let tokenVersion = try columns.integer()
+        let fence = try columns.integer()
+        let claimUntil = columns.optionalTime()
+        let endedAt = columns.optionalTime()
+        let reason = columns.optionalText()
+        // A reason that this version does not know was written by a newer one.
+        if let reason, EndReason(rawValue: reason) == nil { throw StoreFailure.newerFormat }
+        let facts = try columns.sealed()
+        self.init(
+            token: token, handle: handle, subject: subject, subjectAndClient: subjectAndClient, sid: sid,
+            provider: provider, client: client, createdAt: createdAt, lastUsedAt: lastUsedAt,
+            idleExpiresAt: idleExpiresAt, expiresAt: expiresAt, tokenExpiresAt: tokenExpiresAt,
+            refreshable: refreshable, tokenVersion: tokenVersion, fence: fence, claimUntil: claimUntil,
+            endedAt: endedAt, endReason: reason.flatMap { EndReason(rawValue: $0) }, facts: facts,
+            tokens: try columns.optionalSealed())
+    }
+
+    /// The values of `SessionSQL.insert`.
+    var values: [DatabaseValue] {
+        [
+            token.sql, handle.text.databaseValue, subject.sql, subjectAndClient.sql, sid.sql, provider.sql, client.sql,
+            createdAt.sql, lastUsedAt.sql, idleExpiresAt.sql, expiresAt.sql, tokenExpiresAt.sql,
+            refreshable.databaseValue, tokenVersion.databaseValue, fence.databaseValue, claimUntil.sql, endedAt.sql,
+            endReason?.rawValue.databaseValue ?? .null, facts.keyID.databaseValue, facts.envelope.sql,
+            tokens?.keyID.databaseValue ?? .null, tokens?.envelope.sql ?? .null,
+        ]
+    }
+}

@@ -1,0 +1,59 @@
+import Broker
+import FoundationEssentials
+import GRDB
+
+extension Database {
+    /// Runs a statement, prepared once per connection, and returns how many rows it changed.
+    @discardableResult
+    func change(_ sql: String, _ values: [DatabaseValue]) throws -> Int {
+        let statement = try cachedStatement(sql: sql)
+        statement.setUncheckedArguments(StatementArguments(values))
+        try statement.execute()
+        return changesCount
+    }
+
+    /// Runs a query, prepared once per connection, and returns its rows, decoded.
+    func rows<Value>(
+        _ sql: String, _ values: [DatabaseValue], _ decode: (inout Columns) throws -> Value
+    ) throws -> [Value] {
+        let statement = try cachedStatement(sql: sql)
+        statement.setUncheckedArguments(StatementArguments(values))
+        let cursor = try Row.fetchCursor(statement)
+        var decoded: [Value] = []
+        while let row = try cursor.next() {
+            var columns = Columns(row)
+            decoded.append(try decode(&columns))
+        }
+        return decoded
+    }
+
+    /// Runs a query whose rows are at most one.
+    func first<Value>(
+        _ sql: String, _ values: [DatabaseValue], _ decode: (inout Columns) throws -> Value
+    ) throws -> Value? {
+        try rows(sql, values, decode).first
+    }
+
+    /// Runs a statement without values (BEGIN, COMMIT, savepoints), prepared once.
+    func run(_ sql: String) throws { try cachedStatement(sql: sql).execute() }
+}
+
+extension Digest {
+    var sql: DatabaseValue { Data(bytes).databaseValue }
+}
+
+extension Optional<Digest> {
+    var sql: DatabaseValue { map(\.sql) ?? .null }
+}
+
+extension WallTime {
+    var sql: DatabaseValue { milliseconds.databaseValue }
+}
+
+extension Optional<WallTime> {
+    var sql: DatabaseValue { map(\.sql) ?? .null }
+}
+
+extension [UInt8] {
+    var sql: DatabaseValue { Data(self).databaseValue }
+}

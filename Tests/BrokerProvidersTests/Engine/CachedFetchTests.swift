@@ -1,0 +1,83 @@
+import Broker
+import Synchronization
+import Testing
+
+@testable import BrokerProviders
+
+@Suite("Documents kept and fetched once")
+struct CachedFetchTests {
+    private final class Source: Sendable {
+        let calls = Mutex(0)
+        let fails = Mutex(false)
+
+        func fetch() async -> Result<(value: Int, lifetime: Duration), ProviderFailure> {
+            let number = calls.withLock { count in
+                count += 1
+                return count
+            }
+            for _ in 0..<20 { await Task.yield() }
+            return fails.withLock { $0 } ? .failure(.lost(detail: "test")) : .success((number, .seconds(600)))
+        }
+    }
+
+    private func cache(_ source: Source, _ clock: ManualClock) -> CachedFetch<Int> {
+        CachedFetch(clock: clock.clock) { await source.fetch() }
+    }
+
+    @Test("Whoever asks at one time shares one fetch")
+    func shared() async throws {
+        let source = Source()
+        let cache = cache(source, ManualClock())
+        await withTaskGroup(of: Int?.self) { group in
+            for _ in 0..<50 { group.addTask { try? await cache.current().value } }
+            for await value in group { #expect(value == 1) }
+        }
+        #expect(source.calls.withLock { $0 } == 1)
+    }
+
+    @Test("Forced fetches come from a small bucket: unknown kids cannot flood a provider (SEC-27)")
+    func bucket() async throws {
+        let source = Source()
+        let clock = ManualClock()
+        let cache = cache(source, clock)
+        var generation = try await cache.current().generation
+        var granted = 0
+        for _ in 0..<100 {
+            guard let newer = await cache.newer(than: generation) else { continue }
+            generation = newer.generation
+            granted += 1
+        }
+        #expect(granted == 3)
+        clock.advance(.seconds(61))
+        #expect(await cache.newer(than: generation) != nil)
+        #expect(await cache.newer(than: generation + 1) == nil)
+    }
+
+    @Test("Who saw an older document gets the newer one without a fetch")
+    func older() async throws {
+        let source = Source()
+        let cache = cache(source, ManualClock())
+        let first = try await cache.current()
+        _ = await cache.newer(than: first.generation)
+        #expect(await cache.newer(than: first.generation)?.value == 2)
+        #expect(source.calls.withLock { $0 } == 2)
+    }
+
+    @Test("A document that cannot be fetched again stays usable for a day, and is asked for every half minute")
+    func stale() async throws {
+        let source = Source()
+        let clock = ManualClock()
+        let cache = cache(source, clock)
+        _ = try await cache.current()
+        source.fails.withLock { $0 = true }
+        clock.advance(.seconds(601))
+        #expect(try await cache.current().value == 1)
+        #expect(try await cache.current().value == 1)
+        #expect(source.calls.withLock { $0 } == 2)
+        clock.advance(.seconds(31))
+        _ = try await cache.current()
+        #expect(source.calls.withLock { $0 } == 3)
+        clock.advance(.seconds(86_401))
+        await #expect(throws: ProviderFailure.self) { try await cache.current() }
+    }
+}

@@ -1,0 +1,183 @@
+import Broker
+import Sandbox
+import Testing
+
+@testable import BrokerProviders
+
+/// The relying-party list of the OpenID conformance suite and more, each as a misbehaviour of the sandbox.
+@Suite("OpenID Connect against a misbehaving provider")
+struct OIDCConformanceTests {
+    /// What a login does with a misbehaviour.
+    private func login(
+        _ faults: [Fault], issuer path: String = "/oidc", wire: WireSettings = WireSettings(),
+        userSettings: JSON? = nil, prepare: (RunningSandbox) -> Void = { _ in }
+    ) async throws -> Result<ProviderIdentity, ProviderFailure> {
+        try await withSandbox { sandbox in
+            for fault in faults { try sandbox.control.place(fault) }
+            if let userSettings { sandbox.control.set(settings: userSettings, of: "oidc") }
+            prepare(sandbox)
+            let settings = ProviderSettings(
+                name: ProviderName(unchecked: "oidc"), service: .oidc, issuer: sandbox.baseURL + path,
+                clients: [ClientSettings(profile: Support.profile(), clientID: "mobile-app", wire: wire)])
+            return try await Support.with(settings) { client in
+                let provider = try #require(client as? any CodeExchanging)
+                let flow = Flow(provider: provider)
+                do { return .success(try await flow.run().identity) } catch let failure as ProviderFailure {
+                    return .failure(failure)
+                }
+            }
+        }
+    }
+
+    private func isIdentityRejected(_ result: Result<ProviderIdentity, ProviderFailure>) -> Bool {
+        if case .failure(.identityRejected) = result { true } else { false }
+    }
+
+    static let refusedClaims = [
+        "invalid-iss", "missing-iss", "missing-aud", "invalid-aud", "invalid-secondary-aud", "wrong-azp",
+        "missing-iat", "future-iat", "old-iat", "nbf-future", "missing-sub", "empty-sub", "number-sub", "long-sub",
+        "expired", "missing-exp", "exp-string", "nonce-invalid", "nonce-missing", "invalid-athash", "no-id-token",
+    ]
+
+    @Test("An id_token with a wrong claim is identity_rejected (SEC-28 … SEC-31)", arguments: refusedClaims)
+    func claims(_ fault: String) async throws {
+        let result = try await login([Fault(provider: "oidc", fault)])
+        #expect(isIdentityRejected(result), "\(fault): \(result)")
+    }
+
+    static let refusedSignatures = [
+        "invalid-sig-rs256", "invalid-sig-es256", "invalid-sig-ps256", "invalid-sig-eddsa", "idtoken-sig-none",
+        "hs256-with-public-key", "unknown-kid", "kid-absent-multiple-jwks", "embedded-jwk", "foreign-key",
+        "jku-header", "crit-header",
+    ]
+
+    @Test("An id_token that does not verify is identity_rejected (SEC-25 … SEC-27)", arguments: refusedSignatures)
+    func signatures(_ fault: String) async throws {
+        let result = try await login([Fault(provider: "oidc", fault)])
+        #expect(isIdentityRejected(result), "\(fault): \(result)")
+    }
+
+    static let accepted = [
+        "aud-array", "missing-athash", "kid-absent-single-jwks", "fractional-exp", "jwks-no-alg",
+        "jwks-strange-keys", "no-token-type", "token-type-lower", "no-expires-in",
+    ]
+
+    @Test("What the suite accepts is accepted", arguments: accepted)
+    func accepts(_ fault: String) async throws {
+        let result = try await login([Fault(provider: "oidc", fault)])
+        #expect(throws: Never.self) { try result.get() }
+    }
+
+    @Test("Every configured algorithm verifies", arguments: ["RS256", "PS256", "ES256", "EdDSA"])
+    func algorithms(_ algorithm: String) async throws {
+        let result = try await login([], userSettings: ["alg": .string(algorithm)])
+        #expect(throws: Never.self) { try result.get() }
+    }
+
+    @Test("An algorithm that is not configured is refused although key and signature fit (SEC-25)")
+    func algorithmNotConfigured() async throws {
+        let wire = WireSettings(idToken: IDTokenSettings(algorithms: [.rs256]))
+        #expect(isIdentityRejected(try await login([], wire: wire, userSettings: ["alg": "ES256"])))
+    }
+
+    @Test("A second audience passes when it is trusted and azp names us")
+    func trustedAudience() async throws {
+        #expect(isIdentityRejected(try await login([Fault(provider: "oidc", "secondary-aud-azp")])))
+    }
+
+    static let badMetadata = ["discovery-issuer-mismatch", "discovery-issuer-slash", "discovery-no-issuer", "discovery-not-object"]
+
+    @Test("Metadata of another issuer, or none, starts no login (SEC-23)", arguments: badMetadata)
+    func metadata(_ fault: String) async throws {
+        let result = try await login([Fault(provider: "oidc", fault)])
+        guard case .failure(.unusable) = result else { return #expect(Bool(false), "\(fault): \(result)") }
+    }
+
+    @Test("Without keys a code is not even sent: nothing is lost", arguments: ["discovery-no-jwks-uri"])
+    func noKeys(_ fault: String) async throws {
+        let result = try await login([Fault(provider: "oidc", fault)])
+        guard case .failure(.notSent) = result else { return #expect(Bool(false), "\(result)") }
+    }
+
+    static let userinfoFaults = ["userinfo-invalid-sub", "userinfo-missing-sub", "userinfo-sub-number", "userinfo-not-object"]
+
+    @Test("Userinfo of another subject, or of none, is identity_rejected (SEC-32)", arguments: userinfoFaults)
+    func userinfo(_ fault: String) async throws {
+        let wire = WireSettings(identity: IdentitySettings(source: .userinfo))
+        let result = try await login([Fault(provider: "oidc", fault)], wire: wire)
+        #expect(isIdentityRejected(result), "\(fault): \(result)")
+    }
+
+    @Test("Signed userinfo is verified and taken (SEC-32)")
+    func signedUserinfo() async throws {
+        let wire = WireSettings(identity: IdentitySettings(source: .userinfo))
+        let identity = try await login([Fault(provider: "oidc", "userinfo-signed")], wire: wire).get()
+        #expect(identity.subject == "user-ana")
+    }
+
+    @Test("A login gives subject and the standard claims")
+    func success() async throws {
+        let identity = try await login([]).get()
+        #expect(identity.subject == "user-ana")
+        #expect(identity.claims.first { $0.name == "email" }?.value == .string("ana@example.org"))
+        #expect(identity.sid != nil)
+        #expect(identity.unverified.isEmpty)
+    }
+
+    @Test("Keys that rotated between two logins are found by one fetch more (SEC-27)", arguments: [false, true])
+    func rotation(_ keepOld: Bool) async throws {
+        try await withSandbox { sandbox in
+            let settings = ProviderSettings(
+                name: ProviderName(unchecked: "oidc"), service: .oidc, issuer: sandbox.baseURL + "/oidc",
+                clients: [ClientSettings(profile: Support.profile(), clientID: "mobile-app")])
+            try await Support.with(settings) { client in
+                let flow = Flow(provider: try #require(client as? any CodeExchanging))
+                _ = try await flow.run()
+                let before = sandbox.control.count("oidc", "jwks")
+                sandbox.control.rotateKeys("oidc", keepOld: keepOld)
+                _ = try await flow.run()
+                _ = try await flow.run()
+                #expect(sandbox.control.count("oidc", "jwks") == before + 1)
+            }
+        }
+    }
+
+    @Test("A flood of unknown kids fetches the keys a handful of times (SEC-27)")
+    func flood() async throws {
+        try await withSandbox { sandbox in
+            try sandbox.control.place(Fault(provider: "oidc", "unknown-kid"))
+            let settings = ProviderSettings(
+                name: ProviderName(unchecked: "oidc"), service: .oidc, issuer: sandbox.baseURL + "/oidc",
+                clients: [ClientSettings(profile: Support.profile(), clientID: "mobile-app")])
+            try await Support.with(settings) { client in
+                let flow = Flow(provider: try #require(client as? any CodeExchanging))
+                for _ in 0..<12 { _ = await Support.failure { try await flow.run() } }
+                #expect(sandbox.control.count("oidc", "jwks") == 4)
+            }
+        }
+    }
+
+    @Test("A forged alg poisons nothing: the next good token verifies (note 14)")
+    func poisoning() async throws {
+        try await withSandbox { sandbox in
+            let settings = ProviderSettings(
+                name: ProviderName(unchecked: "oidc"), service: .oidc, issuer: sandbox.baseURL + "/oidc",
+                clients: [ClientSettings(profile: Support.profile(), clientID: "mobile-app")])
+            try sandbox.control.place(Fault(provider: "oidc", "alg-header", times: 1, value: "PS256"))
+            try await Support.with(settings) { client in
+                let flow = Flow(provider: try #require(client as? any CodeExchanging))
+                let failure = await Support.failure { try await flow.run() }
+                guard case .identityRejected = failure else { return #expect(Bool(false), "\(String(describing: failure))") }
+                _ = try await flow.run()
+            }
+        }
+    }
+
+    @Test("The number of conformance cases is printed")
+    func count() {
+        let all = Self.refusedClaims.count + Self.refusedSignatures.count + Self.accepted.count + Self.badMetadata.count
+            + Self.userinfoFaults.count + 4 + 8
+        print("OpenID relying-party cases: \(all)")
+        #expect(all >= 50)
+    }
+}

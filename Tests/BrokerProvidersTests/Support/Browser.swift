@@ -1,0 +1,32 @@
+import AsyncHTTPClient
+import Broker
+import NIOCore
+import NIOHTTP1
+import Testing
+
+/// Plays the system browser: opens an authorization URL, consents, and reads where it is sent.
+enum Browser {
+    // Lives as long as the test process.
+    private static let client = HTTPClient(
+        eventLoopGroup: HTTPClient.defaultEventLoopGroup, configuration: .init(redirectConfiguration: .disallow))
+
+    /// Returns the callback URL's parameters after `user` consented.
+    static func callback(_ url: Secret, user: String = "ana") async throws -> FormPairs {
+        let location = try await open(url, user: user)
+        let query = location.firstIndex(of: "?").map { String(location[location.index(after: $0)...]) } ?? ""
+        return try FormPairs(parsing: query)
+    }
+
+    /// Returns where the browser is sent.
+    static func open(_ url: Secret, user: String = "ana") async throws -> String {
+        let text = url.reveal() + (url.reveal().contains("?") ? "&" : "?") + "sandbox_user=" + user
+        var request = HTTPClientRequest(url: text)
+        request.headers.add(name: "Accept", value: "application/json")
+        let response = try await client.execute(request, timeout: .seconds(10))
+        if let location = response.headers.first(name: "Location") { return location }
+        let body = try await response.body.collect(upTo: 1 << 20)
+        let object = try JSONParser.parseObject(Array(body.readableBytesView), maximumBytes: 1 << 20)
+        // A form post shows its fields to whoever asks for JSON.
+        return (object["action"]?.string ?? "") + "?" + (object["body"]?.string ?? "")
+    }
+}

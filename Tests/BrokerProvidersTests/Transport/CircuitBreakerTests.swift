@@ -1,0 +1,80 @@
+import Testing
+
+@testable import BrokerProviders
+
+@Suite("The circuit breaker")
+struct CircuitBreakerTests {
+    private func breaker() -> CircuitBreaker { CircuitBreaker(failuresToOpen: 3, pause: .seconds(5)) }
+
+    private func opened() -> CircuitBreaker {
+        var breaker = breaker()
+        for _ in 0..<3 { breaker.fail(at: .zero) }
+        return breaker
+    }
+
+    @Test("Failures in a row open it, and then nothing goes out (SEC-120)")
+    func opens() {
+        var breaker = opened()
+        #expect(breaker.state == .open(until: .seconds(5), pause: .seconds(5)))
+        let admitted = breaker.admit(at: .seconds(4.9))
+        #expect(!admitted)
+    }
+
+    @Test("One answer between the failures keeps it closed")
+    func answersReset() {
+        var breaker = breaker()
+        for _ in 0..<10 {
+            breaker.fail(at: .zero)
+            breaker.fail(at: .zero)
+            breaker.succeed()
+        }
+        #expect(breaker.state == .closed(failures: 0))
+    }
+
+    @Test("After the pause one probe goes out and no second one")
+    func probes() {
+        var breaker = opened()
+        let first = breaker.admit(at: .seconds(5))
+        let second = breaker.admit(at: .seconds(5))
+        #expect(first && !second)
+    }
+
+    @Test("A failed probe doubles the pause, a minute at most")
+    func doubles() {
+        var breaker = opened()
+        var now = Duration.seconds(5)
+        var pauses: [Duration] = []
+        for _ in 0..<6 {
+            _ = breaker.admit(at: now)
+            breaker.fail(at: now)
+            guard case .open(let until, let pause) = breaker.state else { return #expect(Bool(false)) }
+            pauses.append(pause)
+            now = until
+        }
+        #expect(pauses == [10, 20, 40, 60, 60, 60].map { .seconds($0) })
+    }
+
+    @Test("A probe that was answered closes it")
+    func closes() {
+        var breaker = opened()
+        _ = breaker.admit(at: .seconds(5))
+        breaker.succeed()
+        #expect(breaker.state == .closed(failures: 0))
+    }
+
+    @Test("A probe that was given up here leaves room for the next")
+    func forgets() {
+        var breaker = opened()
+        _ = breaker.admit(at: .seconds(5))
+        breaker.forget(at: .seconds(5))
+        let next = breaker.admit(at: .seconds(5))
+        #expect(next)
+    }
+
+    @Test("A late failure of a call from before does not lengthen an open pause")
+    func lateFailures() {
+        var breaker = opened()
+        breaker.fail(at: .seconds(4))
+        #expect(breaker.state == .open(until: .seconds(5), pause: .seconds(5)))
+    }
+}

@@ -1,0 +1,283 @@
+import Broker
+import Foundation
+import Synchronization
+import Testing
+
+@testable import BrokerProviders
+
+@Suite("What became of a call")
+struct TransportTests {
+    private struct Fixture: Sendable {
+        let http = ProviderHTTP()
+        var gate = CallGate(limits: CallLimits(), clock: Support.clock)
+
+        func post(
+            _ url: String, total: Duration = .seconds(5), internalAddresses: Bool = false
+        ) async throws(ProviderFailure) -> ProviderAnswer {
+            try await http.send(
+                ProviderRequest(method: "POST", url: url, lane: .single, body: Array("code=secret".utf8)), gate: gate,
+                internalAddresses: internalAddresses, total: total)
+        }
+
+        func get(_ url: String, total: Duration = .seconds(5)) async throws(ProviderFailure) -> ProviderAnswer {
+            try await http.send(.get(url), gate: gate, internalAddresses: false, total: total)
+        }
+    }
+
+    private func with<Result>(_ body: (Fixture) async throws -> Result) async throws -> Result {
+        let fixture = Fixture()
+        do {
+            let result = try await body(fixture)
+            await fixture.http.shutdown()
+            return result
+        } catch {
+            await fixture.http.shutdown()
+            throw error
+        }
+    }
+
+    private func isNotSent(_ failure: ProviderFailure?) -> Bool { if case .notSent = failure { true } else { false } }
+    private func isLost(_ failure: ProviderFailure?) -> Bool { if case .lost = failure { true } else { false } }
+
+    @Test("A refused connection is surely not sent, and known at once")
+    func refused() async throws {
+        let server = try RawServer { _ in .close }
+        let url = server.base + "/token"
+        server.stop()
+        try await with { fixture in
+            let started = ContinuousClock.now
+            let failure = await Support.failure { try await fixture.post(url) }
+            #expect(isNotSent(failure))
+            #expect(ContinuousClock.now - started < .seconds(3))
+        }
+    }
+
+    @Test("A TLS handshake that fails is surely not sent")
+    func tls() async throws {
+        let server = try RawServer { _ in .json("{}") }
+        try await with { fixture in
+            let failure = await Support.failure {
+                try await fixture.post("https://127.0.0.1:\(server.port)/token", total: .seconds(3))
+            }
+            #expect(isNotSent(failure))
+            #expect(server.received.isEmpty)
+        }
+    }
+
+    @Test("A name that does not resolve is surely not sent")
+    func dns() async throws {
+        try await with { fixture in
+            let failure = await Support.failure { try await fixture.post("https://nowhere.invalid/token") }
+            #expect(isNotSent(failure))
+        }
+    }
+
+    @Test("A public name that leads to a private address is refused before anything is sent (SEC-74)")
+    func privateAddress() async throws {
+        let server = try RawServer { _ in .json("{}") }
+        // 0x7f000001 and friends: what is loopback only once it is connected to.
+        try await with { fixture in
+            let failure = await Support.failure { try await fixture.post("https://2130706433:\(server.port)/token") }
+            #expect(isNotSent(failure))
+            #expect(server.received.isEmpty)
+        }
+        #expect(!AddressPolicy.publicOnly.allows(nil))
+        #expect(AddressPolicy.any.allows(nil))
+    }
+
+    @Test("A connection that is dropped after the request is lost, not unsent")
+    func dropped() async throws {
+        let server = try RawServer { _ in .close }
+        try await with { fixture in
+            let failure = await Support.failure { try await fixture.post(server.base + "/token") }
+            #expect(isLost(failure))
+            #expect(server.received.map(\.body) == ["code=secret"])
+        }
+    }
+
+    @Test("A provider that hangs is lost after the total time")
+    func hangs() async throws {
+        let server = try RawServer { _ in .hang }
+        try await with { fixture in
+            let failure = await Support.failure { try await fixture.post(server.base, total: .milliseconds(300)) }
+            #expect(isLost(failure))
+        }
+    }
+
+    @Test("The total time covers the body, not the head alone (note 9)")
+    func slowBody() async throws {
+        let server = try RawServer { _ in .raw(Array("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{\"a".utf8)) }
+        let dripping = try RawServer { _ in
+            Thread.sleep(forTimeInterval: 0.05)
+            return .hang
+        }
+        try await with { fixture in
+            let truncated = await Support.failure { try await fixture.post(server.base) }
+            #expect(isLost(truncated))
+            let hung = await Support.failure { try await fixture.post(dripping.base, total: .milliseconds(300)) }
+            #expect(isLost(hung))
+        }
+    }
+
+    @Test("An answer that is no HTTP is lost")
+    func garbage() async throws {
+        let server = try RawServer { _ in .raw(Array("SSH-2.0-OpenSSH_9.6\r\n".utf8)) }
+        try await with { fixture in
+            let failure = await Support.failure { try await fixture.post(server.base) }
+            #expect(isLost(failure))
+        }
+    }
+
+    @Test("A redirect is an answer and is not followed: the body goes nowhere else (SEC-17)", arguments: [301, 302, 303, 307, 308])
+    func redirects(_ status: Int) async throws {
+        let target = try RawServer { _ in .json("{}") }
+        let server = try RawServer { [base = target.base] _ in .http(status, [("Location", base + "/steal")], []) }
+        try await with { fixture in
+            let answer = try await fixture.post(server.base)
+            #expect(answer.status == status)
+            #expect(target.received.isEmpty)
+            #expect(throws: ProviderFailure.self) { try answer.requireUsable(at: WallTime(seconds: 0)) }
+        }
+    }
+
+    @Test("A body over 1 MiB is an answer without a body (SEC-122)")
+    func huge() async throws {
+        let server = try RawServer { _ in .http(200, [], [UInt8](repeating: 0x20, count: 5 << 20)) }
+        try await with { fixture in
+            let answer = try await fixture.post(server.base)
+            #expect(answer.fault == .tooLarge)
+            #expect(answer.body.isEmpty)
+        }
+    }
+
+    @Test("A compressed body that expands over 1 MiB is cut off (SEC-122)")
+    func bomb() async throws {
+        let bytes = try #require(Data(base64Encoded: Bombs.gzipOf5MiB))
+        let server = try RawServer { _ in .http(200, [("Content-Encoding", "gzip")], Array(bytes)) }
+        try await with { fixture in
+            let answer = try await fixture.post(server.base)
+            #expect(answer.fault == .tooLarge)
+        }
+    }
+
+    @Test("A body whose compression is broken is an answer without a body")
+    func brokenCompression() async throws {
+        let server = try RawServer { _ in .http(200, [("Content-Encoding", "gzip")], Array("not gzip at all".utf8)) }
+        try await with { fixture in
+            let answer = try await fixture.post(server.base)
+            #expect(answer.fault == .undecodable)
+        }
+    }
+
+    @Test("Token calls never reuse a connection; reads do (note 10)")
+    func connections() async throws {
+        let server = try RawServer { _ in .json("{}") }
+        try await with { fixture in
+            for _ in 0..<3 { _ = try await fixture.post(server.base) }
+            #expect(server.connections == 3)
+            for _ in 0..<3 { _ = try await fixture.get(server.base) }
+            #expect(server.connections == 4)
+        }
+    }
+
+    @Test("A read on a kept connection that was just closed is made once more; a token call is not")
+    func staleConnection() async throws {
+        let count = Mutex(0)
+        let server = try RawServer { _ in
+            let number = count.withLock { count in
+                count += 1
+                return count
+            }
+            return number == 2 ? .close : .json("{}")
+        }
+        try await with { fixture in
+            _ = try await fixture.get(server.base)
+            _ = try await fixture.get(server.base)
+            #expect(server.received.count == 3)
+        }
+    }
+
+    @Test("Compression is asked for by our own field, and the body is sent as given")
+    func wire() async throws {
+        let server = try RawServer { _ in .json("{}") }
+        try await with { fixture in
+            _ = try await fixture.post(server.base + "/token?x=1")
+            let request = try #require(server.received.first)
+            #expect(request.method == "POST" && request.target == "/token?x=1")
+            #expect(request.header("Accept-Encoding") == "gzip, deflate")
+            #expect(request.header("Content-Length") == "11")
+            #expect(request.header("Transfer-Encoding") == nil)
+        }
+    }
+
+    @Test("A field value with a line break never leaves (SEC-78)")
+    func headerInjection() async throws {
+        let server = try RawServer { _ in .json("{}") }
+        try await with { fixture in
+            let failure = await Support.failure { () async throws(ProviderFailure) in
+                try await fixture.http.send(
+                    ProviderRequest(
+                        method: "POST", url: server.base, lane: .single,
+                        headers: [("Authorization", "Bearer x\r\nX-Evil: 1")], body: []), gate: fixture.gate,
+                    internalAddresses: false, total: .seconds(2))
+            }
+            #expect(failure != nil)
+            #expect(server.received.isEmpty)
+        }
+    }
+
+    @Test("One call more than the limit is refused unsent (SEC-120)")
+    func limit() async throws {
+        let server = try RawServer { _ in .hang }
+        try await with { original in
+            var fixture = original
+            fixture.gate = CallGate(limits: CallLimits(concurrent: 1), clock: Support.clock)
+            let calls = fixture
+            async let first = Support.failure { try await calls.post(server.base, total: .seconds(1)) }
+            while server.received.isEmpty { await Task.yield() }
+            let second = await Support.failure { try await calls.post(server.base) }
+            #expect(isNotSent(second))
+            #expect(isLost(await first))
+        }
+    }
+
+    @Test("A dead provider opens its breaker, and calls fail at once without being sent (SEC-120)")
+    func breaker() async throws {
+        let server = try RawServer { _ in .http(503, [], []) }
+        try await with { original in
+            var fixture = original
+            fixture.gate = CallGate(limits: CallLimits(failuresToOpen: 3), clock: Support.clock)
+            for _ in 0..<3 { _ = try await fixture.post(server.base) }
+            let calls = fixture
+            let failure = await Support.failure { try await calls.post(server.base) }
+            #expect(isNotSent(failure))
+            #expect(server.received.count == 3)
+        }
+    }
+
+    @Test("Status 500 and 400 do not open the breaker: they are about one request")
+    func answersKeepTheBreakerClosed() async throws {
+        let server = try RawServer { _ in .http(500, [], []) }
+        try await with { original in
+            var fixture = original
+            fixture.gate = CallGate(limits: CallLimits(failuresToOpen: 2), clock: Support.clock)
+            for _ in 0..<5 { _ = try await fixture.post(server.base) }
+            #expect(server.received.count == 5)
+        }
+    }
+
+    @Test("A cancelled caller does not count against the provider")
+    func cancelled() async throws {
+        let server = try RawServer { _ in .hang }
+        try await with { original in
+            var fixture = original
+            fixture.gate = CallGate(limits: CallLimits(failuresToOpen: 1), clock: Support.clock)
+            let calls = fixture
+            let task = Task { await Support.failure { try await calls.post(server.base) } }
+            while server.received.isEmpty { await Task.yield() }
+            task.cancel()
+            #expect(isLost(await task.value))
+            #expect(calls.gate.breaker == .closed(failures: 0))
+        }
+    }
+}

@@ -61,9 +61,9 @@ for path, spec in GOOD.items():
     line(path, "a member nobody knows", "/colour", base | {"colour": "red"})
 line("/v1/sessions", "nothing to forward", "-", {"provider": "oidc", "client": "ios"})
 line("/v1/sessions", "two things to forward", "-", {"callback_url": "com.example.app:/cb?code=c", "handoff": TOKEN})
-line("/v1/sessions", "tokens without a refresh token", "/tokens",
+line("/v1/sessions", "tokens without a refresh token", "/tokens/refresh_token",
      {"provider": "clover", "client": "ios", "tokens": {"access_token": "at"}})
-line("/v1/sessions", "tokens with a member nobody knows", "/tokens",
+line("/v1/sessions", "tokens with a member nobody knows", "/tokens/colour",
      {"provider": "clover", "client": "ios", "tokens": {"access_token": "at", "refresh_token": "rt", "colour": 1}})
 for value in (None, [], {}):
     line("/v1/registrations", f"an attribute that is {json.dumps(value)}", "/attributes/first-name",

@@ -118,7 +118,8 @@ let package = Package(
             name: "BrokerHTTPTests",
             dependencies: [
                 "Broker", "BrokerHTTP", "BrokerStore", "BrokerVault", hummingbird, hummingbirdCore,
-                .product(name: "HummingbirdTesting", package: "hummingbird"), httpTypes, nioCore, nioPosix, logging,
+                .product(name: "HummingbirdTesting", package: "hummingbird"), httpTypes, nioCore, nioHTTP1, nioPosix,
+                logging,
             ],
             swiftSettings: strict),
         .testTarget(

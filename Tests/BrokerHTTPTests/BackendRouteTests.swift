@@ -1,0 +1,255 @@
+import Broker
+import HTTPTypes
+import Testing
+
+@testable import BrokerHTTP
+
+@Suite("Backends over HTTP")
+struct BackendRouteTests {
+    private static let grant = "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Atoken-exchange"
+    private static let type = "subject_token_type=urn%3Aietf%3Aparams%3Aoauth%3Atoken-type%3Aaccess_token"
+
+    private func harness(
+        may: Set<BackendPermission> = Set(BackendPermission.allCases), peers: [String] = [],
+        allow: [BackendConfiguration.Scope]? = nil, token: Bool = false
+    ) throws -> HTTPHarness {
+        try HTTPHarness { configuration, vault in
+            configuration.backends = [Backends.orders(vault, may: may, peers: peers, allow: allow, token: token)]
+        }
+    }
+
+    @Test("Forward-auth denies whatever is not a live session asked for by a proven backend (SEC-83, SEC-85, SEC-87)")
+    func denials() async throws {
+        let harness = try harness()
+        let signedIn = try await harness.signIn()
+        let token = signedIn.token.reveal()
+        let forged = HTTPField.Name("X-Auth-Subject") ?? .server
+        let uri = HTTPField.Name("X-Forwarded-Uri") ?? .server
+        for (headers, status, code) in [
+            (harness.cookie(signedIn), 401, "backend_unauthorized"),
+            ([.cookie: "__Host-coatcheck=\(token)", Backends.header: "wrong"], 401, "backend_unauthorized"),
+            ([.cookie: "__Host-coatcheck=\(token)", .authorization: "Bearer wrong"], 401, "backend_unauthorized"),
+            ([.authorization: "Bearer \(token)"], 401, "backend_unauthorized"),
+            (Backends.proof, 401, "session_required"),
+            ([Backends.header: Backends.credential, uri: "/healthz", .userAgent: "GoogleHC/1.0"], 401, "session_required"),
+            ([Backends.header: Backends.credential, forged: "root"], 401, "session_required"),
+            ([Backends.header: Backends.credential, .cookie: "__Host-coatcheck=junk"], 401, "session_required"),
+            ([Backends.header: Backends.credential, .authorization: "Bearer \(Backends.credential)"], 401, "session_required"),
+            ([.authorization: "Bearer \(Backends.credential)"], 401, "session_required"),
+        ] as [(HTTPFields, Int, String)] {
+            let reply = try await harness.send(.get, "/v1/forward-auth", headers)
+            #expect(reply.status == status, "\(headers)")
+            #expect(reply.code == code)
+            #expect(reply.header("Location") == nil)
+            #expect(reply.header("X-Auth-Subject") == nil)
+        }
+        for method in [HTTPRequest.Method.options, .post, .put] {
+            let reply = try await harness.send(method, "/v1/forward-auth", Backends.proof)
+            #expect(reply.status == 405)
+        }
+    }
+
+    @Test("Forward-auth gives every identity field, ours over a forged one (SEC-86)")
+    func identity() async throws {
+        let harness = try harness()
+        let signedIn = try await harness.signIn()
+        let token = signedIn.token.reveal()
+        for headers: HTTPFields in [
+            [Backends.header: Backends.credential, .cookie: "__Host-coatcheck=\(token)"],
+            [Backends.header: Backends.credential, Backends.session: token],
+            [Backends.header: Backends.credential, .authorization: "Bearer \(token)"],
+            [.authorization: "Bearer \(Backends.credential)", .cookie: "__Host-coatcheck=\(token)"],
+            [.authorization: "Bearer \(Backends.credential)", Backends.session: token],
+        ] {
+            let reply = try await harness.send(.get, "/v1/forward-auth", headers)
+            #expect(reply.status == 200, "\(headers) \(reply.body)")
+            #expect(reply.header("X-Auth-Subject") == "user-1")
+            #expect(reply.header("X-Auth-Provider") == "as")
+            #expect(reply.header("X-Auth-Client") == "ios")
+            #expect(reply.header("X-Auth-Session") == signedIn.session.handle.text)
+            #expect(reply.header("X-Auth-Name") == "Ana")
+            #expect(reply.header("X-Auth-Email") == "ana@example.org")
+            #expect(reply.header("X-Auth-Scope") == "openid%20email")
+            #expect(reply.header("X-Auth-Token") == nil)
+            #expect(reply.header("Cache-Control") == "no-store")
+            #expect(reply.body.isEmpty)
+        }
+    }
+
+    @Test("Claims cannot break out of their fields, nor grow them (SEC-86)")
+    func hostileClaims() async throws {
+        let harness = try harness()
+        harness.provider.script.withLock { script in
+            script.subject = "a\r\nX-Admin: 1 %\u{E9}"
+            script.claims = [
+                ("name", .string(String(repeating: "n", count: 20_000))), ("email", .string("x@evil.example")),
+                ("email_verified", .bool(false)),
+            ]
+        }
+        let signedIn = try await harness.signIn()
+        var headers = Backends.proof
+        headers[Backends.session] = signedIn.token.reveal()
+        let reply = try await harness.send(.get, "/v1/forward-auth", headers)
+        #expect(reply.status == 200)
+        #expect(reply.header("X-Auth-Subject") == "a%0D%0AX-Admin:%201%20%25%C3%A9")
+        #expect(reply.header("X-Auth-Name") == "")
+        #expect(reply.header("X-Auth-Email") == "")
+        #expect(reply.header("X-Admin") == nil)
+        harness.provider.script.withLock { $0.subject = String(repeating: "s", count: 257) }
+        var long = Backends.proof
+        long[Backends.session] = try await harness.signIn(code: "two").token.reveal()
+        #expect(try await harness.send(.get, "/v1/forward-auth", long).status == 403)
+    }
+
+    @Test("A backend asks only what it may, and only about the sessions it may know of (SEC-42)")
+    func permissions() async throws {
+        let nothing = try harness(may: [])
+        let session = try await nothing.signIn().token.reveal()
+        var headers = Backends.proof
+        headers[Backends.session] = session
+        #expect(try await nothing.send(.get, "/v1/forward-auth", headers).code == "backend_not_allowed")
+        let introspection = try await nothing.form("/v1/introspect", "token=\(session)", Backends.proof)
+        #expect(introspection.status == 403)
+        #expect(introspection.json?["error"]?.string == "unauthorized_client")
+
+        let scope = BackendConfiguration.Scope(
+            provider: ProviderName(unchecked: "as"), clients: [ClientName(unchecked: "desk")])
+        let scoped = try harness(allow: [scope])
+        let foreign = try await scoped.signIn().token.reveal()
+        let own = try await scoped.signIn(client: "desk", code: "two").token.reveal()
+        headers[Backends.session] = foreign
+        #expect(try await scoped.send(.get, "/v1/forward-auth", headers).code == "backend_not_allowed")
+        headers[Backends.session] = own
+        #expect(try await scoped.send(.get, "/v1/forward-auth", headers).status == 200)
+        #expect(try await scoped.form("/v1/introspect", "token=\(foreign)", Backends.proof).body == #"{"active":false}"#)
+        let exchange = try await scoped.form(
+            "/v1/token", "\(Self.grant)&subject_token=\(foreign)&\(Self.type)", Backends.proof)
+        #expect(exchange.json?["error"]?.string == "unauthorized_client")
+        #expect(!exchange.body.contains("canary"))
+    }
+
+    @Test("The access token goes out only where the configuration says so")
+    func forwardedToken() async throws {
+        let harness = try harness(token: true)
+        var headers = Backends.proof
+        headers[Backends.session] = try await harness.signIn().token.reveal()
+        #expect(try await harness.send(.get, "/v1/forward-auth", headers).header("X-Auth-Token") == "canary-access")
+    }
+
+    @Test("Introspection tells of a live session, and of nothing else (RFC 7662)")
+    func introspection() async throws {
+        let harness = try harness()
+        let signedIn = try await harness.signIn()
+        let token = signedIn.token.reveal()
+        let live = try await harness.form("/v1/introspect", "token=\(token)&token_type_hint=access_token", Backends.proof)
+        #expect(live.status == 200)
+        #expect(live.json?.names == ["active", "sub", "iss", "client_id", "scope", "exp", "iat", "sid"])
+        #expect(live.json?["iss"]?.string == "https://as.example")
+        #expect(live.json?["client_id"]?.string == "as/ios")
+        #expect(live.json?["scope"]?.string == "openid email")
+        let basic = try await harness.form(
+            "/v1/introspect", "token=\(token)",
+            [.authorization: "Basic b3JkZXJzOmNhbmFyeS1iYWNrZW5kLWNyZWRlbnRpYWw="])
+        #expect(basic.json?["active"]?.bool == true)
+        let other = try await harness.form(
+            "/v1/introspect", "token=\(token)",
+            [.authorization: "Basic b3RoZXJzOmNhbmFyeS1iYWNrZW5kLWNyZWRlbnRpYWw="])
+        #expect(other.status == 401)
+        #expect(other.headers[.wwwAuthenticate]?.hasPrefix("Basic") == true)
+        try await harness.useCases.endSession.logOut(signedIn.token)
+        for dead in [token, "junk", String(repeating: "A", count: 43)] {
+            #expect(try await harness.form("/v1/introspect", "token=\(dead)", Backends.proof).body == #"{"active":false}"#)
+        }
+        #expect(try await harness.form("/v1/introspect", "token=\(token)").json?["error"]?.string == "invalid_client")
+        #expect(try await harness.form("/v1/introspect", "", Backends.proof).json?["error"]?.string == "invalid_request")
+        #expect(try await harness.post("/v1/introspect", "{}", Backends.proof).status == 415)
+    }
+
+    @Test("Token exchange gives the provider's access token for a live session (RFC 8693)")
+    func tokenExchange() async throws {
+        let harness = try harness()
+        let signedIn = try await harness.signIn()
+        let token = signedIn.token.reveal()
+        let good = "\(Self.grant)&subject_token=\(token)&\(Self.type)"
+        let reply = try await harness.form("/v1/token", good, Backends.proof)
+        #expect(reply.status == 200)
+        #expect(reply.json?["access_token"]?.string == "canary-access")
+        #expect(reply.json?["expires_in"]?.integer == 3600)
+        #expect(reply.headers[.cacheControl] == "no-store")
+        for (form, error) in [
+            ("grant_type=authorization_code&code=x", "unsupported_grant_type"),
+            ("\(Self.grant)&\(Self.type)", "invalid_request"),
+            ("\(Self.grant)&subject_token=\(token)", "invalid_request"),
+            ("\(Self.grant)&subject_token=\(token)&subject_token_type=x", "invalid_request"),
+            (good + "&audience=https%3A%2F%2Felsewhere.example", "invalid_request"),
+            (good + "&requested_token_type=x", "invalid_request"),
+            ("\(Self.grant)&subject_token=junk&\(Self.type)", "invalid_grant"),
+        ] {
+            let refused = try await harness.form("/v1/token", form, Backends.proof)
+            #expect(refused.status == 400)
+            #expect(refused.json?["error"]?.string == error, "\(form)")
+            #expect(!refused.body.contains("canary"))
+        }
+        try await harness.useCases.endSession.logOut(signedIn.token)
+        let dead = try await harness.form("/v1/token", good, Backends.proof)
+        #expect(dead.status == 400)
+        #expect(dead.json?["error"]?.string == "invalid_grant")
+        #expect(dead.json?["code"]?.string == "session_ended")
+    }
+
+    @Test("A Zephr session is no target of a token exchange")
+    func zephr() async throws {
+        let harness = try harness(token: true)
+        harness.provider.script.withLock { $0.credential = .zephrCookie }
+        let token = try await harness.signIn().token.reveal()
+        let reply = try await harness.form(
+            "/v1/token", "\(Self.grant)&subject_token=\(token)&\(Self.type)", Backends.proof)
+        #expect(reply.status == 400)
+        #expect(reply.json?["error"]?.string == "invalid_target")
+        #expect(!reply.body.contains("canary"))
+        var headers = Backends.proof
+        headers[Backends.session] = token
+        #expect(try await harness.send(.get, "/v1/forward-auth", headers).header("X-Auth-Token") == "")
+    }
+
+    @Test("A logout token that does not verify is 400, a good one 200 once, and cookies do not matter (SEC-66)")
+    func backchannel() async throws {
+        let harness = try harness()
+        let signedIn = try await harness.signIn()
+        let path = "/v1/backchannel-logout/as"
+        #expect(try await harness.form(path, "logout_token=bad", harness.cookie(signedIn)).status == 400)
+        #expect(try await harness.form(path, "x=y").status == 400)
+        #expect(try await harness.form("/v1/backchannel-logout/none", "logout_token=good").code == "provider_not_found")
+        #expect(try await harness.send(.get, "/v1/session", harness.cookie(signedIn)).status == 200)
+        #expect(try await harness.form(path, "logout_token=good-1&extra=1").status == 200)
+        #expect(try await harness.form(path, "logout_token=good-1").status == 400)
+        let after = try await harness.send(.get, "/v1/session", harness.cookie(signedIn))
+        #expect(after.json?["reason"]?.string == "provider_logout")
+    }
+
+    @Test("A hosted callback hands over by 303; HEAD and prefetch leave the login as it is (SEC-44, SEC-91, SEC-94)")
+    func hosted() async throws {
+        let harness = try harness()
+        let login = try await harness.useCases.startLogin.start(
+            StartLoginInput(provider: ProviderName(unchecked: "as"), client: ClientName(unchecked: "web")))
+        let uri = "/callback/as?code=canary-code&state=\(login.state.reveal())"
+        #expect(try await harness.send(.head, uri).status == 200)
+        let prefetch = HTTPField.Name("Sec-Purpose") ?? .server
+        #expect(try await harness.send(.get, uri, [prefetch: "prefetch;prerender"]).status == 400)
+        let reply = try await harness.send(.get, uri)
+        #expect(reply.status == 303)
+        let location = try #require(reply.headers[.location])
+        #expect(location.hasPrefix("https://app.example.com/oauth?handoff="))
+        #expect(location.contains("&login_id=\(login.loginID)"))
+        #expect(!location.contains("canary"))
+        #expect(reply.headers[.setCookie] == nil)
+        #expect(reply.body.isEmpty)
+        let handoff = try #require(location.split(separator: "=").dropFirst().first?.split(separator: "&").first)
+        let session = try await harness.post(
+            "/v1/sessions", #"{"handoff":"\#(handoff)","login_token":"\#(login.loginToken.reveal())"}"#)
+        #expect(session.status == 201)
+        #expect(try await harness.send(.get, "/callback/none?code=x&state=y").code == "provider_not_found")
+        #expect(try await harness.send(.get, "/callback/as?state=a&state=b").code == "invalid_callback")
+        #expect(try await harness.send(.get, "/callback/as").headers[.location]?.contains("error=login_required") == true)
+    }
+}

@@ -1,0 +1,110 @@
+import Broker
+import HTTPTypes
+import Testing
+
+@testable import BrokerHTTP
+
+@Suite("Cross-origin requests")
+struct CrossOriginTests {
+    private static let origin = HTTPField.Name.origin
+    private static let site = HTTPField.Name("Sec-Fetch-Site") ?? .server
+    private static let method = HTTPField.Name("Access-Control-Request-Method") ?? .server
+
+    private func harness() throws -> HTTPHarness {
+        try HTTPHarness { configuration, _ in configuration.allowedOrigins = ["https://app.example.com"] }
+    }
+
+    /// What a browser or app sends, and whether it may act.
+    private static let matrix: [(HTTPFields, Bool)] = [
+        ([:], true),
+        ([site: "same-origin"], true),
+        ([site: "none"], true),
+        ([site: "cross-site"], false),
+        ([site: "same-site"], false),
+        ([site: "Same-Origin"], false),
+        ([site: ""], false),
+        ([origin: "https://auth.example.com"], true),
+        ([origin: "https://auth.example.com:443"], false),
+        ([origin: "http://auth.example.com"], false),
+        ([origin: "null"], false),
+        ([origin: "https://sub.auth.example.com"], false),
+        ([origin: "https://auth.example.com.evil"], false),
+        ([origin: "https://app.example.com"], true),
+        ([origin: "https://app.example.com", site: "cross-site"], true),
+        ([origin: "https://evil.example", site: "same-origin"], true),
+        ([origin: "https://auth.example.com", site: "cross-site"], false),
+        ([origin: "HTTPS://APP.EXAMPLE.COM"], false),
+    ]
+
+    @Test("The cross-origin rule decides for unsafe methods, with our cookie or with nothing (SEC-45)", arguments: matrix)
+    func unsafe(headers: HTTPFields, passes: Bool) async throws {
+        let harness = try harness()
+        let signedIn = try await harness.signIn()
+        var withCookie = headers
+        withCookie[.cookie] = "__Host-coatcheck=\(signedIn.token.reveal())"
+        var withLogin = headers
+        withLogin[.cookie] = "__Host-coatcheck-login=x"
+        withLogin[.authorization] = "Bearer x"
+        for fields in [headers, withLogin, withCookie] {
+            let reply = try await harness.send(.delete, "/v1/session", fields)
+            #expect((reply.code == "cross_origin") == !passes)
+            if !passes { #expect(reply.status == 403) }
+        }
+        let started = try await harness.post("/v1/logins", #"{"provider":"as","client":"ios"}"#, headers)
+        #expect(started.status == (passes ? 201 : 403))
+    }
+
+    @Test("Safe methods pass but for the event stream and the relay", arguments: matrix)
+    func safe(headers: HTTPFields, passes: Bool) async throws {
+        let harness = try harness()
+        #expect(try await harness.send(.get, "/v1/session", headers).code == "session_required")
+        let events = try await harness.send(.get, "/v1/session/events", headers)
+        #expect(events.code == (passes ? "session_required" : "cross_origin"))
+    }
+
+    @Test("A bearer request without a cookie, and what has its own protection, are exempt")
+    func exempt() async throws {
+        let harness = try harness()
+        let evil: HTTPFields = [Self.origin: "https://evil.example", Self.site: "cross-site"]
+        var bearer = evil
+        bearer[.authorization] = "Bearer x"
+        #expect(try await harness.send(.post, "/v1/session/refresh", bearer).code == "session_required")
+        #expect(try await harness.form("/callback/as", "state=x", evil).status == 303)
+        #expect(try await harness.form("/v1/backchannel-logout/as", "logout_token=bad", evil).code == "invalid_request")
+        #expect(try await harness.form("/v1/introspect", "token=x", evil).json?["error"]?.string == "invalid_client")
+        #expect(try await harness.form("/v1/token", "a=x", evil).json?["error"]?.string == "invalid_client")
+    }
+
+    @Test("Two Origins are refused")
+    func twice() async throws {
+        var headers = HTTPFields()
+        headers.append(HTTPField(name: Self.origin, value: "https://app.example.com"))
+        headers.append(HTTPField(name: Self.origin, value: "https://evil.example"))
+        #expect(try await harness().send(.delete, "/v1/session", headers).code == "cross_origin")
+    }
+
+    @Test("CORS is answered for listed origins only, never with a wildcard (SEC-46)")
+    func cors() async throws {
+        let harness = try harness()
+        let listed: HTTPFields = [Self.origin: "https://app.example.com", Self.method: "POST"]
+        let preflight = try await harness.send(.options, "/v1/sessions", listed)
+        #expect(preflight.status == 204)
+        #expect(preflight.header("Access-Control-Allow-Origin") == "https://app.example.com")
+        #expect(preflight.header("Access-Control-Allow-Credentials") == "true")
+        #expect(preflight.header("Access-Control-Allow-Methods") == "POST, GET, DELETE, HEAD")
+        #expect(preflight.header("Vary") == "Origin")
+        let plain = try await harness.send(.get, "/v1/providers", [Self.origin: "https://app.example.com"])
+        #expect(plain.header("Access-Control-Allow-Origin") == "https://app.example.com")
+        for origin in ["https://evil.example", "null", "*", "https://app.example.com.evil", "https://auth.example.com"] {
+            let reply = try await harness.send(.options, "/v1/sessions", [Self.origin: origin, Self.method: "POST"])
+            #expect(reply.status == 405)
+            #expect(reply.header("Access-Control-Allow-Origin") == nil)
+            #expect(reply.header("Access-Control-Allow-Credentials") == nil)
+            #expect(reply.header("Vary") == "Origin")
+        }
+        let off = try await HTTPHarness().send(.options, "/v1/sessions", listed)
+        #expect(off.status == 405)
+        #expect(off.header("Access-Control-Allow-Origin") == nil)
+        #expect(off.header("Vary") == nil)
+    }
+}

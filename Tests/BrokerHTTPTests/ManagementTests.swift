@@ -1,0 +1,141 @@
+import Broker
+import HTTPTypes
+import Hummingbird
+import HummingbirdTesting
+import NIOCore
+import Testing
+
+@testable import BrokerHTTP
+
+@Suite("Management listener")
+struct ManagementTests {
+    private static let reader = "canary-admin-reader"
+    private static let ender = "canary-admin-ender"
+
+    private func harness(tokens: Bool = true) throws -> HTTPHarness {
+        try HTTPHarness { configuration, vault in
+            guard tokens else { return }
+            configuration.adminTokens = [
+                AdminToken(name: "reader", digest: vault.digest(Array(Self.reader.utf8)), may: [.read]),
+                AdminToken(name: "ender", digest: vault.digest(Array(Self.ender.utf8)), may: [.read, .end]),
+            ]
+        }
+    }
+
+    private func send(
+        _ harness: HTTPHarness, _ method: HTTPRequest.Method, _ uri: String, _ token: String? = nil,
+        _ headers: HTTPFields = [:]
+    ) async throws -> Reply {
+        try await harness.management.test(.router) { client in
+            var headers = headers
+            if let token { headers[.authorization] = "Bearer \(token)" }
+            return Reply(try await client.execute(uri: uri, method: method, headers: headers))
+        }
+    }
+
+    @Test("Health and metrics need no token")
+    func health() async throws {
+        let harness = try harness()
+        #expect(try await send(harness, .get, "/livez").body == #"{"status":"live"}"#)
+        let ready = try await send(harness, .get, "/readyz")
+        #expect(ready.status == 200)
+        #expect(ready.body == #"{"status":"ready","store":"ok","providers":{}}"#)
+        let metrics = try await send(harness, .get, "/metrics")
+        #expect(metrics.body == "coatcheck_up 1\n")
+        #expect(metrics.headers[.contentType]?.hasPrefix("text/plain") == true)
+    }
+
+    @Test("Readiness turns red when the store is gone or the process shuts down (SEC-123)", arguments: [true, false])
+    func notReady(shuttingDown: Bool) async throws {
+        let harness = try harness()
+        let health = ManagementHealth(
+            ping: { () async throws(StoreFailure) in if !shuttingDown { throw .unavailable("canary") } },
+            isShuttingDown: { shuttingDown })
+        let responder = ManagementRouter.responder(
+            health: health, sessions: harness.useCases.adminSessions, configuration: harness.configuration,
+            clock: harness.clock, digest: { harness.vault.digest($0) }, log: harness.log)
+        let reply = try await Application(responder: responder).test(.router) { client in
+            Reply(try await client.execute(uri: "/readyz", method: .get))
+        }
+        #expect(reply.status == 503)
+        #expect(reply.headers[.retryAfter] != nil)
+        #expect(reply.json?["status"]?.string == (shuttingDown ? "shutting_down" : "store_unavailable"))
+        #expect(!reply.body.contains("canary"))
+    }
+
+    @Test("Without an admin token, with a wrong one, or with a user's cookie there is no administration (SEC-96, SEC-97)")
+    func unauthorized() async throws {
+        let harness = try harness()
+        let signedIn = try await harness.signIn()
+        for (token, headers) in [
+            (nil, [:]), ("wrong", [:]), ("", [:]), (signedIn.token.reveal(), [:]), (nil, harness.cookie(signedIn)),
+        ] as [(String?, HTTPFields)] {
+            for (method, uri) in [
+                (HTTPRequest.Method.get, "/admin/v1/sessions"), (.get, "/admin/v1/providers"),
+                (.delete, "/admin/v1/sessions/\(signedIn.session.handle.text)"),
+                (.delete, "/admin/v1/subjects/as/user-1/sessions"),
+            ] {
+                let reply = try await send(harness, method, uri, token, headers)
+                #expect(reply.status == 401)
+                #expect(reply.code == "backend_unauthorized")
+            }
+        }
+        #expect(try await harness.send(.get, "/v1/session", harness.cookie(signedIn)).status == 200)
+    }
+
+    @Test("With no token configured there is no /admin at all")
+    func noAdmin() async throws {
+        let harness = try harness(tokens: false)
+        #expect(try await send(harness, .get, "/admin/v1/sessions", "anything").status == 404)
+    }
+
+    @Test("A reader lists and does not end (SEC-97)")
+    func permissions() async throws {
+        let harness = try harness()
+        let signedIn = try await harness.signIn()
+        let list = try await send(harness, .get, "/admin/v1/sessions?provider=as&subject=user-1", Self.reader)
+        #expect(list.status == 200)
+        #expect(list.json?.value(at: "/items/0/handle")?.string == signedIn.session.handle.text)
+        #expect(list.json?.value(at: "/items/0/reason")?.isNull == true)
+        #expect(!list.body.contains("canary") && !list.body.contains(signedIn.token.reveal()))
+        let refused = try await send(
+            harness, .delete, "/admin/v1/sessions/\(signedIn.session.handle.text)", Self.reader)
+        #expect(refused.status == 403)
+        #expect(try await harness.send(.get, "/v1/session", harness.cookie(signedIn)).status == 200)
+    }
+
+    @Test("Ending by handle and by subject takes effect at once (SEC-100)")
+    func ending() async throws {
+        let harness = try harness()
+        let one = try await harness.signIn(code: "one")
+        let two = try await harness.signIn(code: "two")
+        #expect(
+            try await send(harness, .delete, "/admin/v1/sessions/\(one.session.handle.text)", Self.ender).status == 204)
+        #expect(
+            try await harness.send(.get, "/v1/session", harness.cookie(one)).json?["reason"]?.string == "admin")
+        let ended = try await send(harness, .delete, "/admin/v1/subjects/as/user%2D1/sessions", Self.ender)
+        #expect(ended.body == #"{"ended":1}"#)
+        #expect(try await harness.send(.get, "/v1/session", harness.cookie(two)).code == "session_ended")
+        #expect(try await send(harness, .delete, "/admin/v1/sessions/ses_AAAAAAAAAAAAAAAAAAAAAA", Self.ender).status == 404)
+        #expect(try await send(harness, .delete, "/admin/v1/subjects/none/x/sessions", Self.ender).status == 404)
+    }
+
+    @Test(
+        "A tampered cursor, an unknown filter and SQL are 400 (SEC-98)",
+        arguments: [
+            "?cursor=';DROP", "?cursor=AAAA", "?subject=x", "?client=ios", "?provider=as&subject=x&client=ios",
+            "?provider=';DROP%20TABLE", "?colour=red", "?provider=as&provider=as",
+        ])
+    func badFilters(query: String) async throws {
+        let reply = try await send(try harness(), .get, "/admin/v1/sessions" + query, Self.reader)
+        #expect(reply.status == 400)
+        #expect(reply.code == "invalid_request")
+    }
+
+    @Test("The public paths are not on the management listener")
+    func separate() async throws {
+        for path in ["/v1/session", "/v1/providers", "/openapi.yaml", "/callback/as"] {
+            #expect(try await send(try harness(), .get, path).status == 404)
+        }
+    }
+}

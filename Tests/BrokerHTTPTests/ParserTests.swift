@@ -1,0 +1,269 @@
+import Broker
+import HTTPTypes
+import NIOHTTP1
+import Testing
+
+@testable import BrokerHTTP
+
+@Suite("Cookies, credentials and media types")
+struct ParserTests {
+    @Test(
+        "A cookie header that tries to plant a session gives the broker's own cookie or none (SEC-38)",
+        arguments: [
+            ("\u{2000}__Host-coatcheck=EVIL; __Host-coatcheck=GOOD", "GOOD"),
+            ("__host-coatcheck=EVIL", nil),
+            ("$Version=1; __Host-coatcheck=\"GOOD\"", "\"GOOD\""),
+            ("__Host-coatcheck-login=EVIL", nil),
+            ("x__Host-coatcheck=EVIL", nil),
+            ("=__Host-coatcheck=EVIL", nil),
+            ("__Host-coatcheck", nil),
+            ("__Host-coatcheck =EVIL", nil),
+            ("\u{A0}__Host-coatcheck=EVIL", nil),
+            ("\u{B}__Host-coatcheck=EVIL", nil),
+            ("a=b,__Host-coatcheck=EVIL", nil),
+            (" \t__Host-coatcheck=GOOD\t ;other=1", "GOOD"),
+            ("other=1;__Host-coatcheck=GOOD=x", "GOOD=x"),
+            ("__Host-coatcheck=", ""),
+        ] as [(String, String?)])
+    func cookies(header: String, expected: String?) {
+        #expect(CookieReader.value(of: "__Host-coatcheck", in: [header]) == (expected.map { .one($0) } ?? .absent))
+    }
+
+    @Test("Two values for one cookie are refused, in one field or in two (SEC-38)")
+    func twice() {
+        #expect(CookieReader.value(of: "a", in: ["a=1; a=2"]) == .several)
+        #expect(CookieReader.value(of: "a", in: ["a=1", "a=1"]) == .several)
+    }
+
+    @Test(
+        "An Authorization field that is no credential proves nothing (SEC-43)",
+        arguments: [
+            "", "Bearer", "Bearer ", "Bearer a b", "Bearer \u{E9}", "Digest x", "Basic", "Basic !!!!", "Basic YQ==",
+            "Basic YTpi=", "Basic YTp", "Basic " + String(repeating: "A", count: 4000),
+            "Bearer " + String(repeating: "a", count: 600),
+        ])
+    func junkAuthorization(value: String) {
+        guard case .other = Authorization(value) else {
+            Issue.record("\(value) was taken")
+            return
+        }
+    }
+
+    @Test("Bearer and Basic are read, whatever the case of their names")
+    func authorization() {
+        guard case .bearer(let token) = Authorization("bEARER abc") else {
+            Issue.record("no bearer")
+            return
+        }
+        #expect(token.reveal() == "abc")
+        guard case .basic(let name, let secret) = Authorization("basic b3JkZXJzOnAlM0F3") else {
+            Issue.record("no basic")
+            return
+        }
+        #expect(name == "orders")
+        #expect(secret.reveal() == "p:w")
+    }
+
+    @Test(
+        "Only the media type itself, alone or in UTF-8, is taken",
+        arguments: [
+            ("application/json", true), ("Application/JSON ; charset=UTF-8", true),
+            ("application/json;charset=\"utf-8\"", true), ("application/json; charset=latin1", false),
+            ("text/plain", false), ("application/json,text/plain", false), ("", false), (";", false),
+            ("application/json;charset=utf-8;x=y", false), ("application/jsonx", false),
+        ])
+    func mediaTypes(value: String, taken: Bool) {
+        #expect(BrokerAPI.isMedia("application/json", value) == taken)
+    }
+
+    @Test("Every prefix and single-byte change of a hostile header leaves the process alive (SEC-106)")
+    func noTraps() {
+        let seeds = [
+            "Basic b3JkZXJzOnAlM0F3", "__Host-coatcheck=a; b=\"c\"; ;;=", "[::ffff:1.2.3.4]:80, 10.0.0.1:x, ,",
+            "application/json; charset=utf-8", "http://[::1]:99999/x?y#z",
+        ]
+        for seed in seeds {
+            for length in 0...seed.utf8.count {
+                for byte: UInt8 in [0, 0x20, 0x25, 0x3A, 0x5B, 0x5D, 0x7F, 0xC3, 0xFF] {
+                    var bytes = Array(seed.utf8.prefix(length))
+                    bytes.append(byte)
+                    bytes += seed.utf8.dropFirst(length + 1)
+                    let text = String(decoding: bytes, as: UTF8.self)
+                    _ = Authorization(text)
+                    _ = CookieReader.value(of: "__Host-coatcheck", in: [text])
+                    _ = BrokerAPI.isMedia("application/json", text)
+                    _ = Authority(text)
+                    _ = IPAddress(text)
+                    _ = IPNetwork(text)
+                    _ = ClientAddress(
+                        peer: IPAddress("127.0.0.1"), peerText: "127.0.0.1", forwardedFor: [text],
+                        trusted: [IPNetwork("127.0.0.1")].compactMap { $0 })
+                }
+            }
+        }
+    }
+}
+
+@Suite("Framing rules")
+struct FramingRulesTests {
+    private func verdict(
+        _ uri: String = "/", _ headers: [(String, String)] = [("Host", "a.example")], version: HTTPVersion = .http1_1
+    ) -> FramingRules.Verdict {
+        var head = HTTPRequestHead(version: version, method: .GET, uri: uri, headers: HTTPHeaders(headers))
+        return FramingRules.check(&head)
+    }
+
+    @Test(
+        "A target that is neither a path nor our absolute form is refused (SEC-101, SEC-103)",
+        arguments: [
+            "*", "a.example:443", "v1/session", "ftp://a.example/", "http://b.example/", "http://a.example:81/",
+            "http://u@a.example/", "http:///x", "http://", "/a#b", "/a b", "/\u{E9}", "\\x", "http:/a.example/", "",
+        ])
+    func targets(uri: String) { #expect(verdict(uri) == .refuse) }
+
+    @Test("An absolute-form target whose authority is the Host is brought to its path")
+    func absoluteForm() {
+        for (uri, path) in [
+            ("http://a.example/x?y", "/x?y"), ("HTTP://A.example", "/"), ("https://a.example?q", "/?q"),
+        ] {
+            var head = HTTPRequestHead(version: .http1_1, method: .GET, uri: uri, headers: ["Host": "a.example"])
+            #expect(FramingRules.check(&head) == .pass(expectsContinue: false, close: false))
+            #expect(head.uri == path)
+        }
+    }
+
+    @Test(
+        "A Host that is missing, doubled or malformed is refused (SEC-103)",
+        arguments: [
+            [], [("Host", "a.example"), ("host", "a.example")], [("Host", "")], [("Host", "a b")], [("Host", "a,b")],
+            [("Host", "u@a")], [("Host", "a:")], [("Host", "a:123456")], [("Host", "a:1x")], [("Host", "[::1")],
+            [("Host", "[]")], [("Host", "[::1]x")], [("Host", "a/b")], [("Host", "a%2e")], [("Host", ":80")],
+        ] as [[(String, String)]])
+    func hosts(headers: [(String, String)]) { #expect(verdict("/", headers) == .refuse) }
+
+    @Test("Well-formed names and addresses are Hosts", arguments: ["a", "A.b-c_d~:65535", "127.0.0.1:1", "[::1]", "[::1]:8080"])
+    func goodHosts(host: String) {
+        #expect(verdict("/", [("Host", host)]) == .pass(expectsContinue: false, close: false))
+    }
+
+    @Test(
+        "Framing fields that two readers could read differently are refused (SEC-101)",
+        arguments: [
+            [("Transfer-Encoding", "gzip, chunked")], [("Transfer-Encoding", "chunked, chunked")],
+            [("Transfer-Encoding", "chunked "), ("Transfer-Encoding", "chunked")], [("Transfer-Encoding", "identity")],
+            [("Transfer-Encoding", "chunked"), ("Content-Length", "3")], [("Content-Length", "+3")],
+            [("Content-Length", "0x3")], [("Content-Length", "3"), ("Content-Length", "3")], [("Content-Length", "")],
+            [("Content-Length", "3,3")], [("X_Auth_User", "root")], [("Content_Length", "3")],
+        ] as [[(String, String)]])
+    func framing(headers: [(String, String)]) {
+        #expect(verdict("/", [("Host", "a.example")] + headers) == .refuse)
+    }
+
+    @Test("Transfer-Encoding on HTTP/1.0 is refused; HTTP/1.0, Upgrade and close end the connection")
+    func oldVersion() {
+        let host = ("Host", "a.example")
+        #expect(verdict("/", [host, ("Transfer-Encoding", "chunked")], version: .http1_0) == .refuse)
+        #expect(verdict("/", [host], version: .http1_0) == .pass(expectsContinue: false, close: true))
+        #expect(verdict("/", [host, ("Upgrade", "h2c")]) == .pass(expectsContinue: false, close: true))
+        #expect(verdict("/", [host, ("Connection", "x, Close")]) == .pass(expectsContinue: false, close: true))
+        #expect(verdict("/", [host, ("Expect", "100-Continue")]) == .pass(expectsContinue: true, close: false))
+    }
+}
+
+@Suite("Addresses and limits")
+struct AddressTests {
+    @Test(
+        "What is no address is none",
+        arguments: [
+            "", "1.2.3", "1.2.3.4.5", "01.2.3.4", "1.2.3.256", "1.2.3.-4", "+1.2.3.4", "::1::", ":::", "1:2:3:4:5:6:7",
+            "1:2:3:4:5:6:7:8:9", "g::", "12345::", "::1.2.3", "fe80::1%eth0", "[::1]", "localhost", "1.2.3.4 ",
+        ])
+    func malformed(text: String) { #expect(IPAddress(text) == nil) }
+
+    @Test("Addresses of both families are read, and mapped ones are the same")
+    func wellFormed() throws {
+        #expect(IPAddress("::ffff:10.1.2.3") == IPAddress("10.1.2.3"))
+        #expect(IPAddress("2001:db8::1") == IPAddress("2001:0DB8:0:0:0:0:0:1"))
+        #expect(IPAddress("::")?.low == 0)
+        #expect(IPAddress("127.9.9.9")?.isLoopback == true)
+        #expect(IPAddress("::1")?.isLoopback == true)
+        #expect(IPAddress("128.0.0.1")?.isLoopback == false)
+        let network = try #require(IPNetwork("10.0.0.0/8"))
+        #expect(network.contains(try #require(IPAddress("10.255.0.1"))))
+        #expect(!network.contains(try #require(IPAddress("11.0.0.1"))))
+        let all = try #require(IPNetwork("::/0"))
+        #expect(all.contains(try #require(IPAddress("2001:db8::1"))))
+        let six = try #require(IPNetwork("2001:db8::/33"))
+        #expect(six.contains(try #require(IPAddress("2001:db8:7fff::1"))))
+        #expect(!six.contains(try #require(IPAddress("2001:db8:8000::1"))))
+        for text in ["10.0.0.0/33", "10.0.0.0/", "10.0.0.0/-1", "x/8", "::/129", "10.0.0.0/8/8"] {
+            #expect(IPNetwork(text) == nil)
+        }
+    }
+
+    @Test(
+        "The client is the right-most hop that is not a trusted proxy (SEC-104)",
+        arguments: [
+            ("203.0.113.9", ["127.0.0.1"], "203.0.113.9"),
+            ("10.0.0.1", ["127.0.0.1"], "127.0.0.1"),
+            ("10.0.0.1", ["198.51.100.7, 10.0.0.2"], "198.51.100.7"),
+            ("10.0.0.1", ["6.6.6.6", "198.51.100.7"], "198.51.100.7"),
+            ("10.0.0.1", ["198.51.100.7, nonsense, 10.0.0.2"], "10.0.0.2"),
+            ("10.0.0.1", [""], "10.0.0.1"),
+            ("10.0.0.1", [], "10.0.0.1"),
+            ("10.0.0.1", ["198.51.100.7:4711"], "198.51.100.7"),
+            ("10.0.0.1", ["[2001:db8::7]:4711"], "2001:db8::7"),
+            ("10.0.0.1", ["198.51.100.7:x"], "10.0.0.1"),
+            ("10.0.0.1", ["10.0.0.3, 10.0.0.2"], "10.0.0.3"),
+        ])
+    func clientAddress(peer: String, forwardedFor: [String], client: String) {
+        let address = ClientAddress(
+            peer: IPAddress(peer), peerText: peer, forwardedFor: forwardedFor,
+            trusted: [IPNetwork("10.0.0.0/8")].compactMap { $0 })
+        #expect(address.text == client)
+        #expect(address.address == IPAddress(client))
+    }
+
+    @Test("A bucket refuses when it is empty, refills, and counts every address by itself (SEC-119)")
+    func buckets() throws {
+        let now = Moment()
+        let buckets = TokenBuckets(perMinute: 3) { now.value }
+        let one = try #require(IPAddress("1.1.1.1"))
+        for _ in 0..<3 { #expect(buckets.take(one) == nil) }
+        #expect(buckets.take(one) == .seconds(20))
+        #expect(buckets.take(try #require(IPAddress("2.2.2.2"))) == nil)
+        now.advance(.seconds(20))
+        #expect(buckets.take(one) == nil)
+        #expect(buckets.take(one) != nil)
+        // An IPv6 client owns its /64.
+        for _ in 0..<3 { _ = buckets.take(try #require(IPAddress("2001:db8::1"))) }
+        #expect(buckets.take(try #require(IPAddress("2001:db8::ffff"))) != nil)
+    }
+
+    @Test("A flood of addresses does not grow the buckets, and does not spend a known one's tokens (SEC-119)")
+    func boundedBuckets() throws {
+        let now = Moment()
+        let buckets = TokenBuckets(perMinute: 2, maximumAddresses: 100) { now.value }
+        let known = try #require(IPAddress("9.9.9.9"))
+        _ = buckets.take(known)
+        for index in 0..<5000 { _ = buckets.take(IPAddress(high: 0, low: 0xFFFF_0A00_0000 + UInt64(index))) }
+        #expect(buckets.count <= 100)
+        #expect(buckets.take(known) == nil)
+        now.advance(.seconds(120))
+        #expect(buckets.take(IPAddress(high: 1, low: 1)) == nil)
+        #expect(buckets.count <= 100)
+    }
+
+    @Test("One address has only so many connections, exempt ones as many as they want (SEC-105)")
+    func connections() throws {
+        let exempt = try #require(IPAddress("127.0.0.1"))
+        let counter = ConnectionCounter(maximum: 2) { $0 == exempt }
+        let one = try #require(IPAddress("1.1.1.1"))
+        #expect(counter.opened(one))
+        #expect(counter.opened(one))
+        #expect(!counter.opened(one))
+        counter.closed(one)
+        #expect(counter.opened(one))
+        for _ in 0..<10 { #expect(counter.opened(exempt)) }
+    }
+}

@@ -1,0 +1,83 @@
+import Broker
+import HTTPTypes
+import Testing
+
+@testable import BrokerHTTP
+
+@Suite("Problems")
+struct ProblemTests {
+    private static let canary = "canary-private-detail"
+
+    private func door() -> ErrorDoor {
+        let configuration = HTTPConfiguration(publicURL: "https://auth.example.com")
+        return ErrorDoor(cookies: CookieWriter(configuration, isSecure: true), now: { TestMoment.now })
+    }
+
+    private func problem(_ code: ProblemCode) -> BrokerProblem {
+        BrokerProblem(
+            code, privateDetail: Self.canary, errors: [FieldFault("/a", .unknown)],
+            reason: code == .sessionEnded ? .grantRevoked : nil, retryAfter: .milliseconds(1500))
+    }
+
+    @Test("Every code has a title, a sentence, its status and a whole document without a canary (SEC-107)", arguments: ProblemCode.allCases)
+    func documents(code: ProblemCode) throws {
+        let body = String(decoding: ProblemBody.bytes(problem(code), requestID: "req_1"), as: UTF8.self)
+        let json = try JSONParser.parseObject(Array(body.utf8), maximumBytes: 10_000)
+        #expect(json["type"]?.string == "urn:coatcheck:problem:" + code.rawValue)
+        #expect(json["title"]?.string?.isEmpty == false)
+        #expect(json["detail"]?.string?.hasSuffix(".") == true)
+        #expect(json["status"]?.integer == Int64(code.status))
+        #expect(json["request_id"]?.string == "req_1")
+        #expect((400...599).contains(code.status))
+        #expect(!body.contains(Self.canary))
+    }
+
+    @Test("401 carries a challenge, 429 and 503 a Retry-After, and only an ended session clears the cookie (SEC-107)", arguments: ProblemCode.allCases)
+    func fields(code: ProblemCode) {
+        var circumstances = ErrorDoor.Circumstances()
+        circumstances.hasSessionCookie = true
+        let response = door().response(problem(code), requestID: "req_1", circumstances)
+        #expect(response.headers.contains(.wwwAuthenticate) == (code.status == 401))
+        #expect(response.headers.contains(.retryAfter) == (code.status == 429 || code.status == 503))
+        #expect(response.headers.contains(.setCookie) == (code == .sessionEnded))
+        #expect(response.headers[.cacheControl] == "no-store")
+        #expect(response.headers[.contentType] == "application/problem+json")
+    }
+
+    @Test("Every code has an OAuth error that OAuth knows, without a canary", arguments: ProblemCode.allCases)
+    func oauth(code: ProblemCode) throws {
+        let known: Set<String> = [
+            "invalid_request", "invalid_client", "invalid_grant", "unauthorized_client", "server_error",
+            "temporarily_unavailable",
+        ]
+        let (status, bytes) = OAuthErrorBody.render(problem(code))
+        let json = try JSONParser.parseObject(bytes, maximumBytes: 10_000)
+        #expect(known.contains(json["error"]?.string ?? ""))
+        #expect(json["code"]?.string == code.rawValue)
+        #expect((400...599).contains(status))
+        #expect(!String(decoding: bytes, as: UTF8.self).contains(Self.canary))
+        if code.status == 503 { #expect(json["error"]?.string == "temporarily_unavailable") }
+    }
+
+    @Test("Retry-After is rounded up, and never zero")
+    func retryAfter() {
+        let response = door().response(
+            BrokerProblem(.rateLimited, retryAfter: .milliseconds(1)), requestID: "r", ErrorDoor.Circumstances())
+        #expect(response.headers[.retryAfter] == "1")
+        let without = door().response(BrokerProblem(.storeUnavailable), requestID: "r", ErrorDoor.Circumstances())
+        #expect(without.headers[.retryAfter] == "5")
+    }
+
+    @Test("A fresh login goes out whole: cookie clients get a cookie, bearer clients a member", arguments: [ClientProfile.Transport.cookie, .bearer])
+    func login(transport: ClientProfile.Transport) throws {
+        let login = StartedLogin(
+            loginID: "lgn_1", authorizationURL: Secret("https://as.example/a"), state: Secret("s"),
+            expiresAt: TestMoment.now.advanced(by: .seconds(600)), loginToken: Secret("t"), transport: transport)
+        let response = door().response(
+            BrokerProblem(.loginRequired, login: login), requestID: "r", ErrorDoor.Circumstances())
+        let cookie = "__Host-coatcheck-login=t; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=600"
+        #expect(response.headers[.setCookie] == (transport == .cookie ? cookie : nil))
+        let body = String(decoding: ProblemBody.bytes(BrokerProblem(.loginRequired, login: login), requestID: "r"), as: UTF8.self)
+        #expect(body.contains("login_token") == (transport == .bearer))
+    }
+}

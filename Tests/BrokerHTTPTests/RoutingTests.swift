@@ -1,0 +1,127 @@
+import Broker
+import HTTPTypes
+import Testing
+
+@testable import BrokerHTTP
+
+@Suite("Routing")
+struct RoutingTests {
+    @Test(
+        "A path that is not exactly a route is 404 (SEC-96)",
+        arguments: [
+            "/", "/v1", "/v1/session/", "//v1/session", "/v1//session", "/v1/sessio%6e", "/V1/session", "/v1/session%2f",
+            "/v1/session/../session", "/v1/sessions/", "/callback/", "/callback/as/", "/admin/v1/sessions", "/metrics",
+            "/livez", "/readyz", "/v1/session;x=1", "/v1/nothing", "/.well-known/assetlinks.json",
+            "/.well-known/apple-app-site-association", "/v1/\u{212A}", "/v1/session\u{0}",
+        ])
+    func notFound(path: String) async throws {
+        let reply = try await HTTPHarness().send(.get, path)
+        #expect(reply.status == 404)
+        #expect(reply.code == "not_found")
+    }
+
+    @Test(
+        "A method that a path does not have is 405 and names those it has (SEC-44)",
+        arguments: [
+            ("/v1/logins", HTTPRequest.Method.get, "POST"), ("/v1/session/refresh", .get, "POST"),
+            ("/v1/registrations", .get, "POST"), ("/v1/session", .post, "GET, DELETE, HEAD"),
+            ("/v1/session", .put, "GET, DELETE, HEAD"), ("/v1/session", .options, "GET, DELETE, HEAD"),
+            ("/v1/introspect", .get, "POST"), ("/v1/token", .get, "POST"),
+            ("/v1/backchannel-logout/as", .get, "POST"), ("/openapi.yaml", .delete, "GET, HEAD"),
+            ("/v1/sessions/ses_AAAAAAAAAAAAAAAAAAAAAA", .get, "DELETE"), ("/v1/logins", .trace, "POST"),
+        ])
+    func methodNotAllowed(path: String, method: HTTPRequest.Method, allow: String) async throws {
+        let reply = try await HTTPHarness().send(method, path)
+        #expect(reply.status == 405)
+        #expect(reply.code == "method_not_allowed")
+        #expect(reply.headers[.allow] == allow)
+    }
+
+    @Test("HEAD is GET without its body, for every GET route", arguments: ["/openapi.yaml", "/v1/providers", "/v1/session"])
+    func head(path: String) async throws {
+        let harness = try HTTPHarness()
+        let get = try await harness.send(.get, path)
+        let head = try await harness.send(.head, path)
+        #expect(head.status == get.status)
+        #expect(head.body.isEmpty)
+        #expect(head.headers[.contentLength] == String(get.body.utf8.count))
+        #expect(head.headers[.contentType] == get.headers[.contentType])
+    }
+
+    @Test(
+        "Every answer has the security fields, a fresh request id, no Server and no cookie of its own accord (SEC-108)",
+        arguments: [
+            ("/openapi.yaml", 200), ("/v1/providers", 200), ("/v1/session", 401), ("/nothing", 404), ("/v1/logins", 405),
+        ])
+    func securityFields(path: String, status: Int) async throws {
+        let harness = try HTTPHarness()
+        let reply = try await harness.send(.get, path, [.init("X-Request-Id")!: "mine"])
+        #expect(reply.status == status)
+        #expect(reply.header("Strict-Transport-Security") == "max-age=31536000; includeSubDomains")
+        #expect(reply.header("Content-Security-Policy") == "default-src 'none'; frame-ancestors 'none'")
+        #expect(reply.header("X-Content-Type-Options") == "nosniff")
+        #expect(reply.header("Referrer-Policy") == "no-referrer")
+        #expect(reply.header("Server") == nil)
+        #expect(reply.header("Set-Cookie") == nil)
+        let id = try #require(reply.header("X-Request-Id"))
+        #expect(id != "mine")
+        #expect(id.hasPrefix("req_") && id.utf8.count == 15)
+        let next = try await harness.send(.get, path).header("X-Request-Id")
+        #expect(next != id)
+        if status != 200 { #expect(reply.json?["request_id"]?.string == id) }
+    }
+
+    @Test("A name that is not ours is 421 (SEC-103)")
+    func wrongHost() async throws {
+        let harness = try HTTPHarness { configuration, _ in configuration.hosts = [] }
+        let reply = try await harness.send(.get, "/v1/providers")
+        #expect(reply.status == 421)
+        #expect(reply.code == "wrong_host")
+    }
+
+    @Test(
+        "Names are compared whole, with their ports (SEC-90)",
+        arguments: [
+            ("auth.example.com", true), ("AUTH.example.COM", true), ("auth.example.com:443", true),
+            ("auth.example.com:444", false), ("auth.example.com.evil", false), ("evil-auth.example.com", false),
+            ("auth.example.com.", false), ("localhost", false), ("extra.example", true), ("", false),
+        ])
+    func names(host: String, accepted: Bool) {
+        var configuration = HTTPConfiguration(publicURL: "https://auth.example.com")
+        configuration.hosts = ["extra.example"]
+        #expect(PublicName(configuration).accepts(host) == accepted)
+    }
+
+    @Test("In development every loopback name is ours, and nobody else's")
+    func loopbackNames() {
+        let name = PublicName(HTTPConfiguration(publicURL: "http://127.0.0.1:8080"))
+        for host in ["127.0.0.1:8080", "localhost:9999", "[::1]:1", "127.0.0.1"] { #expect(name.accepts(host)) }
+        for host in ["example.com", "localhost.example.com", "127.0.0.1.example.com"] { #expect(!name.accepts(host)) }
+        #expect(name.origin == "http://127.0.0.1:8080")
+    }
+
+    @Test("A route table's routes are the ones that are served, each once")
+    func routes() throws {
+        let routes = try HTTPHarness().responder.routes
+        let names = routes.map { "\($0.method.rawValue) \($0.template)" }
+        #expect(Set(names).count == names.count)
+        #expect(names.contains("GET /v1/session"))
+    }
+
+    @Test("The association files are public, the same for everybody, and set no cookie (SEC-93)")
+    func associationFiles() async throws {
+        let harness = try HTTPHarness { configuration, _ in
+            configuration.appleAppSiteAssociation = Array("{\"applinks\":{}}".utf8)
+            configuration.assetLinks = Array("[]".utf8)
+        }
+        let signedIn = try await harness.signIn()
+        for path in ["/.well-known/apple-app-site-association", "/.well-known/assetlinks.json"] {
+            let without = try await harness.send(.get, path)
+            let with = try await harness.send(.get, path, harness.cookie(signedIn))
+            #expect(without.status == 200)
+            #expect(without.body == with.body)
+            #expect(with.headers[.contentType] == "application/json")
+            #expect(with.headers[.setCookie] == nil)
+        }
+    }
+}

@@ -1,0 +1,217 @@
+import Broker
+import HTTPTypes
+import Testing
+
+@testable import BrokerHTTP
+
+@Suite("Sessions over HTTP")
+struct SessionRouteTests {
+    private func cookiePair(_ reply: Reply) -> String? {
+        reply.headers[.setCookie]?.split(separator: ";").first.map(String.init)
+    }
+
+    @Test("A login and its callback make a session whose cookie is written to the byte (SEC-37)")
+    func wholeLogin() async throws {
+        let harness = try HTTPHarness()
+        let started = try await harness.post("/v1/logins", #"{"provider":"as","client":"ios"}"#)
+        #expect(started.status == 201)
+        let login = try #require(started.json)
+        #expect(login["login_token"] == nil)
+        let state = try #require(login["state"]?.string)
+        let loginCookie = try #require(started.headers[.setCookie])
+        #expect(loginCookie.hasSuffix("; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=600"))
+        let made = try await harness.post(
+            "/v1/sessions", #"{"callback_url":"com.example.app:/cb?code=c1&state=\#(state)","device":"Ana's phone"}"#,
+            [.cookie: try #require(cookiePair(started))])
+        #expect(made.status == 201)
+        #expect(made.headers[.cacheControl] == "no-store")
+        let cookie = try #require(made.headers[.setCookie])
+        #expect(cookie.hasPrefix("__Host-coatcheck="))
+        #expect(cookie.hasSuffix("; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=7776000"))
+        #expect(cookie.utf8.count < 512)
+        let session = try #require(made.json)
+        #expect(
+            session.names == [
+                "handle", "provider", "client", "subject", "identity", "scope", "created_at", "last_used_at",
+                "idle_expires_at", "expires_at", "tokens",
+            ])
+        #expect(session.value(at: "/identity/unverified")?.object?.members.isEmpty == true)
+        #expect(!made.body.contains("canary"))
+        let read = try await harness.send(.get, "/v1/session", [.cookie: try #require(cookiePair(made))])
+        #expect(read.status == 200)
+        #expect(read.json?["handle"] == session["handle"])
+        let gone = try await harness.send(.delete, "/v1/session", [.cookie: try #require(cookiePair(made))])
+        #expect(gone.status == 204)
+        #expect(gone.headers[.setCookie] == "__Host-coatcheck=; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=0")
+        let after = try await harness.send(.get, "/v1/session", [.cookie: try #require(cookiePair(made))])
+        #expect(after.status == 401)
+        #expect(after.code == "session_ended")
+        #expect(after.json?["reason"]?.string == "logged_out")
+        #expect(after.headers[.setCookie]?.hasSuffix("Max-Age=0") == true)
+    }
+
+    @Test("On plain http the cookies have other names and no Secure (SEC-37)")
+    func development() async throws {
+        let harness = try HTTPHarness(publicURL: "http://localhost:8080")
+        let started = try await harness.post("/v1/logins", #"{"provider":"as","client":"ios"}"#)
+        let cookie = try #require(started.headers[.setCookie])
+        #expect(cookie.hasPrefix("coatcheck-login="))
+        #expect(!cookie.contains("Secure"))
+    }
+
+    @Test("A bearer client gets its tokens in the bodies and no cookie")
+    func bearer() async throws {
+        let harness = try HTTPHarness()
+        let started = try await harness.post("/v1/logins", #"{"provider":"as","client":"desk"}"#)
+        #expect(started.headers[.setCookie] == nil)
+        let token = try #require(started.json?["login_token"]?.string)
+        let state = try #require(started.json?["state"]?.string)
+        let made = try await harness.post(
+            "/v1/sessions",
+            #"{"callback_url":"com.example.desk:/cb?code=c1&state=\#(state)","login_token":"\#(token)"}"#)
+        #expect(made.status == 201)
+        #expect(made.headers[.setCookie] == nil)
+        let session = try #require(made.json?["session_token"]?.string)
+        let read = try await harness.send(.get, "/v1/session", [.authorization: "Bearer \(session)"])
+        #expect(read.status == 200)
+        #expect(!read.body.contains(session))
+    }
+
+    @Test(
+        "What is no session the broker issued is 401, wherever it is put (SEC-35, SEC-43)",
+        arguments: [
+            ("/v1/session", HTTPFields()),
+            ("/v1/session?session=TOKEN", [:]),
+            ("/v1/session", [.authorization: "Bearer junk"]),
+            ("/v1/session", [.authorization: "Basic TOKEN"]),
+            ("/v1/session", [.authorization: "TOKEN"]),
+            ("/v1/session", [.cookie: "__Host-coatcheck=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"]),
+            ("/v1/session", [.cookie: "__Host-coatcheck=\"TOKEN\""]),
+            ("/v1/session", [.cookie: "__host-coatcheck=TOKEN"]),
+            ("/v1/session", [.cookie: "__Host-coatcheck=%"]),
+            ("/v1/session", [.cookie: "coatcheck=TOKEN"]),
+            ("/v1/session", [HTTPField.Name("X-Coatcheck-Session")!: "TOKEN"]),
+        ] as [(String, HTTPFields)])
+    func notASession(uri: String, headers: HTTPFields) async throws {
+        let harness = try HTTPHarness()
+        let token = try await harness.signIn().token.reveal()
+        var fields = HTTPFields()
+        for field in headers {
+            fields.append(HTTPField(name: field.name, value: field.value.replacing("TOKEN", with: token)))
+        }
+        let reply = try await harness.send(.get, uri.replacing("TOKEN", with: token), fields)
+        #expect(reply.status == 401)
+        #expect(reply.code == "session_required")
+        #expect(reply.headers[.wwwAuthenticate] != nil)
+        #expect(reply.headers[.setCookie] == nil)
+    }
+
+    @Test("Two cookies of our name, or a cookie and another bearer token, are 400 (SEC-38)")
+    func conflicting() async throws {
+        let harness = try HTTPHarness()
+        let one = try await harness.signIn(code: "one").token.reveal()
+        let two = try await harness.signIn(client: "desk", code: "two").token.reveal()
+        for headers: HTTPFields in [
+            [.cookie: "__Host-coatcheck=\(one); __Host-coatcheck=\(two)"],
+            [.cookie: "__Host-coatcheck=\(one); __Host-coatcheck=\(one)"],
+            [.cookie: "__Host-coatcheck=\(one)", .authorization: "Bearer \(two)"],
+        ] {
+            let reply = try await harness.send(.get, "/v1/session", headers)
+            #expect(reply.status == 400)
+            #expect(reply.code == "invalid_request")
+            #expect(!reply.body.contains(one) && !reply.body.contains(two))
+        }
+        let same = try await harness.send(
+            .get, "/v1/session", [.cookie: "__Host-coatcheck=\(one)", .authorization: "Bearer \(one)"])
+        #expect(same.status == 200)
+    }
+
+    @Test("A store that fails is 503 with Retry-After, and the cookie stays (guarantee 3)")
+    func storeDown() async throws {
+        let harness = try HTTPHarness()
+        let signedIn = try await harness.signIn()
+        harness.provider.script.withLock { $0.refreshFailure = .notSent(detail: "canary") }
+        let reply = try await harness.send(.post, "/v1/session/refresh", harness.cookie(signedIn))
+        #expect(reply.status == 503)
+        #expect(reply.headers[.retryAfter] != nil)
+        #expect(reply.headers[.setCookie] == nil)
+        #expect(!reply.body.contains("canary"))
+    }
+
+    @Test("Logging out without a session is 204 all the same")
+    func logOutTwice() async throws {
+        let harness = try HTTPHarness()
+        #expect(try await harness.send(.delete, "/v1/session").status == 204)
+        #expect(
+            try await harness.send(.delete, "/v1/session", [.cookie: "__Host-coatcheck=junk"]).status == 204)
+    }
+
+    @Test("A user sees and ends the own sessions, and nobody else's (SEC-100)")
+    func devices() async throws {
+        let harness = try HTTPHarness()
+        let first = try await harness.signIn(code: "one")
+        let second = try await harness.signIn(code: "two")
+        harness.provider.script.withLock { $0.subject = "somebody-else" }
+        let stranger = try await harness.signIn(code: "three")
+        let list = try await harness.send(.get, "/v1/sessions", harness.cookie(first))
+        let items = try #require(list.json?["items"]?.array)
+        #expect(items.count == 2)
+        #expect(items.filter { $0.object?["current"]?.bool == true }.count == 1)
+        #expect(list.json?["next_cursor"]?.isNull == true)
+        let foreign = try await harness.send(
+            .delete, "/v1/sessions/\(stranger.session.handle.text)", harness.cookie(first))
+        #expect(foreign.status == 404)
+        #expect(
+            try await harness.send(.delete, "/v1/sessions/ses_short", harness.cookie(first)).status == 404)
+        #expect(
+            try await harness.send(.delete, "/v1/sessions", harness.cookie(first)).faults == ["except required"])
+        let others = try await harness.send(.delete, "/v1/sessions?except=current", harness.cookie(first))
+        #expect(others.status == 204)
+        #expect(try await harness.send(.get, "/v1/session", harness.cookie(second)).code == "session_ended")
+        #expect(try await harness.send(.get, "/v1/session", harness.cookie(first)).status == 200)
+        #expect(try await harness.send(.get, "/v1/session", harness.cookie(stranger)).status == 200)
+        let own = try await harness.send(.delete, "/v1/sessions/\(first.session.handle.text)", harness.cookie(first))
+        #expect(own.status == 204)
+        #expect(own.headers[.setCookie]?.hasSuffix("Max-Age=0") == true)
+    }
+
+    @Test("The providers are listed with what an app needs, and nothing secret")
+    func providers() async throws {
+        let reply = try await HTTPHarness().send(.get, "/v1/providers")
+        #expect(reply.status == 200)
+        #expect(reply.json?.names == ["items"])
+        #expect(reply.json?.value(at: "/items/0/clients/0/redirect_uris/0")?.string == "com.example.app:/cb")
+        #expect(reply.json?.value(at: "/items/0/clients/1/transport")?.string == "bearer")
+    }
+
+    @Test("No code, state, token or cookie is in a log record or in an error (SEC-114)")
+    func canaries() async throws {
+        let harness = try HTTPHarness()
+        let signedIn = try await harness.signIn()
+        let token = signedIn.token.reveal()
+        for (method, uri, headers, body) in [
+            (.post, "/v1/sessions", [.contentType: "application/json"], #"{"callback_url":"com.example.app:/cb?code=canary-code&state=canary-state"}"#),
+            (.get, "/callback/as?code=canary-code&state=canary-state", [:], nil),
+            (.get, "/v1/session?token=\(token)", [.cookie: "__Host-coatcheck=canary-cookie"], nil),
+            (.get, "/canary-path", [.authorization: "Bearer canary-bearer"], nil),
+            (.post, "/v1/logins", [.contentType: "application/json"], #"{"provider":"canary-provider","login_token":"canary"}"#),
+        ] as [(HTTPRequest.Method, String, HTTPFields, String?)] {
+            let reply = try await harness.send(method, uri, headers, body: body)
+            #expect(!reply.body.contains("canary") && !reply.body.contains(token), "\(reply.body)")
+        }
+        #expect(harness.records.all.count == 5)
+        for record in harness.records.all {
+            let text = "\(record)"
+            #expect(!text.contains("canary") && !text.contains(token), "\(text)")
+        }
+    }
+
+    @Test("A user agent with control characters is one inert, bounded line in the log (SEC-115)")
+    func userAgents() {
+        let record = RequestRecord(
+            method: "GET", route: "/", status: 200, duration: .zero, requestID: "r", client: "-",
+            userAgent: "a\u{1B}[31m\r\nb\u{2028}" + String(repeating: "x", count: 500), code: nil, privateDetail: nil)
+        #expect(record.safeUserAgent?.utf8.count == 200)
+        #expect(record.safeUserAgent?.hasPrefix("a?[31m??b?xxx") == true)
+    }
+}

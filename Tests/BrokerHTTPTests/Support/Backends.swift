@@ -1,0 +1,21 @@
+import Broker
+import BrokerHTTP
+import BrokerVault
+import HTTPTypes
+
+/// The backends that tests ask by.
+enum Backends {
+    static let credential = "canary-backend-credential"
+    static let header = HTTPField.Name("X-Coatcheck-Backend") ?? .server
+    static let session = HTTPField.Name("X-Coatcheck-Session") ?? .server
+    static var proof: HTTPFields { [header: credential] }
+
+    static func orders(
+        _ vault: OpenSSLVault, may: Set<BackendPermission> = Set(BackendPermission.allCases),
+        peers: [String] = [], allow: [BackendConfiguration.Scope]? = nil, token: Bool = false
+    ) -> BackendConfiguration {
+        BackendConfiguration(
+            name: BackendName(unchecked: "orders"), digest: vault.digest(Array(credential.utf8)), may: may,
+            peers: peers.compactMap { IPNetwork($0) }, allow: allow, forwardAccessToken: token)
+    }
+}

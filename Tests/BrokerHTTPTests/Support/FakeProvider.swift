@@ -1,0 +1,77 @@
+import Broker
+import Synchronization
+
+/// A provider that says yes, unless a test tells it otherwise.
+final class FakeProvider: CodeExchanging, TokenRefreshing, LogoutTokenVerifying, Sendable {
+    struct Script: Sendable {
+        var startFailure: ProviderFailure?
+        var redeemFailure: ProviderFailure?
+        var refreshFailure: ProviderFailure?
+        var subject = "user-1"
+        var claims: [(name: String, value: JSONValue)] = [
+            ("name", .string("Ana")), ("email", .string("ana@example.org")),
+        ]
+        var credential = TokenSet.Credential.bearer
+        var grants = 0
+        var refreshes = 0
+    }
+
+    let profile: ProviderProfile
+    let script = Mutex(Script())
+
+    init(profile: ProviderProfile) { self.profile = profile }
+
+    func startAuthorization(_ request: AuthorizationRequest) async throws(ProviderFailure) -> AuthorizationStart {
+        if let failure = script.withLock({ $0.startFailure }) { throw failure }
+        return AuthorizationStart(
+            url: Secret("https://as.example/authorize?state=\(request.state.reveal())"),
+            issuer: IssuerExpectation(issuer: profile.issuer, demanded: false))
+    }
+
+    func issuerExpectation() async throws(ProviderFailure) -> IssuerExpectation {
+        IssuerExpectation(issuer: profile.issuer, demanded: false)
+    }
+
+    func redeem(_ grant: CodeGrant) async throws(ProviderFailure) -> TokenSet {
+        let script = script.withLock { script in
+            script.grants += 1
+            return script
+        }
+        if let failure = script.redeemFailure { throw failure }
+        return TokenSet(
+            credential: script.credential, accessToken: Secret("canary-access"), refreshToken: Secret("canary-refresh"),
+            scope: ["openid", "email"], expiresAt: TestMoment.now.advanced(by: .seconds(3600)))
+    }
+
+    func identify(_ tokens: TokenSet, _ context: IdentityContext) async throws(ProviderFailure) -> ProviderIdentity {
+        let script = script.withLock { $0 }
+        return ProviderIdentity(subject: script.subject, claims: script.claims)
+    }
+
+    func refresh(_ request: RefreshRequest) async throws(ProviderFailure) -> TokenSet {
+        let script = script.withLock { script in
+            script.refreshes += 1
+            return script
+        }
+        if let failure = script.refreshFailure { throw failure }
+        return TokenSet(
+            accessToken: Secret("canary-access-2"), refreshToken: Secret("canary-refresh-2"),
+            expiresAt: TestMoment.now.advanced(by: .seconds(7200)))
+    }
+
+    func subjectOfRefreshed(_ tokens: TokenSet, client: ClientName) async throws(ProviderFailure) -> RefreshedSubject {
+        .absent
+    }
+
+    func verifyLogoutToken(_ token: Secret) async throws(ProviderFailure) -> LogoutNotice {
+        guard token.reveal().hasPrefix("good") else { throw .identityRejected(detail: "bad") }
+        return LogoutNotice(
+            subject: "user-1", sid: nil, tokenID: token.reveal(),
+            rememberUntil: TestMoment.now.advanced(by: .seconds(600)))
+    }
+}
+
+/// The tests' one moment: 2026-11-20T21:20:00Z.
+enum TestMoment {
+    static let now = WallTime(seconds: 1_795_209_600)
+}

@@ -1,0 +1,176 @@
+import Broker
+import BrokerHTTP
+import BrokerStore
+import BrokerVault
+import HTTPTypes
+import Hummingbird
+import HummingbirdTesting
+import Logging
+import NIOCore
+import Synchronization
+
+/// The whole HTTP surface over an in-memory store, a real vault and a fake provider.
+struct HTTPHarness: Sendable {
+    let provider: FakeProvider
+    let vault: OpenSSLVault
+    let store: InMemoryStore
+    let useCases: BrokerUseCases
+    let context: BrokerContext
+    let configuration: HTTPConfiguration
+    let records: Records
+    let clock: BrokerClock
+
+    /// The records that the log got.
+    final class Records: Sendable {
+        private let list = Mutex<[RequestRecord]>([])
+        func add(_ record: RequestRecord) { list.withLock { $0.append(record) } }
+        var all: [RequestRecord] { list.withLock { $0 } }
+    }
+
+    init(
+        publicURL: String = "https://auth.example.com",
+        _ configure: (inout HTTPConfiguration, OpenSSLVault) -> Void = { _, _ in }
+    ) throws {
+        let redirect = [RedirectURI("com.example.app:/cb")].compactMap { $0 }
+        let hosted = [RedirectURI("https://auth.example.com/callback/as")].compactMap { $0 }
+        let clients = [
+            ClientProfile(
+                name: ClientName(unchecked: "ios"), login: .both, redirectURIs: redirect, scope: ["openid", "email"],
+                allowedParameters: ["login_hint"]),
+            ClientProfile(
+                name: ClientName(unchecked: "desk"), login: .both, transport: .bearer,
+                redirectURIs: [RedirectURI("com.example.desk:/cb")].compactMap { $0 }, scope: ["openid"]),
+            ClientProfile(
+                name: ClientName(unchecked: "web"), redirectURIs: hosted, scope: ["openid"],
+                hostedCallbackTo: "https://app.example.com/oauth"),
+        ]
+        provider = FakeProvider(
+            profile: ProviderProfile(
+                name: ProviderName(unchecked: "as"), kind: .oidc, displayName: "AS", issuer: "https://as.example",
+                clients: clients))
+        vault = try OpenSSLVault(ring: KeyRing.generate(now: TestMoment.now, random: SystemRandom.bytes))
+        store = InMemoryStore()
+        clock = BrokerClock(
+            now: { TestMoment.now }, monotonic: { .seconds(1000) },
+            sleep: { _ in try await Task.sleep(for: .milliseconds(1)) })
+        context = BrokerContext(
+            clock: clock, spawner: Spawner { _, work in Task { await work() } }, events: EventSink { _ in },
+            vault: vault, store: store, providers: ProviderDirectory([provider]), cache: SessionCache(),
+            notices: SessionNotices(), settings: BrokerSettings())
+        useCases = BrokerUseCases(context, publicURL: publicURL)
+        var configuration = HTTPConfiguration(publicURL: publicURL)
+        configuration.hosts = ["localhost", "127.0.0.1"]
+        configuration.openAPI = Array("openapi: 3.1.0\n".utf8)
+        configure(&configuration, vault)
+        self.configuration = configuration
+        records = Records()
+    }
+
+    var log: RequestLog { RequestLog { [records] in records.add($0) } }
+
+    var responder: BrokerResponder {
+        BrokerRouter.responder(
+            useCases: useCases, configuration: configuration, clock: clock, digest: { [vault] in vault.digest($0) },
+            log: log)
+    }
+
+    var application: Application<BrokerResponder> {
+        var logger = Logger(label: "test")
+        logger.logLevel = .critical
+        return Application(
+            responder: responder, server: BrokerRouter.server(configuration: configuration, log: log),
+            configuration: ApplicationConfiguration(address: .hostname("127.0.0.1", port: 0)), logger: logger)
+    }
+
+    var management: Application<BrokerResponder> {
+        var logger = Logger(label: "test")
+        logger.logLevel = .critical
+        let responder = ManagementRouter.responder(
+            health: ManagementHealth(
+                ping: { [store] () async throws(StoreFailure) in try await store.ping() },
+                metrics: { "coatcheck_up 1\n" }),
+            sessions: useCases.adminSessions, configuration: configuration, clock: clock,
+            digest: { [vault] in vault.digest($0) }, log: log)
+        return Application(responder: responder, logger: logger)
+    }
+
+    /// Sends one request in-process.
+    func send(
+        _ method: HTTPRequest.Method, _ uri: String, _ headers: HTTPFields = [:], body: String? = nil
+    ) async throws -> Reply {
+        try await application.test(.router) { client in
+            Reply(
+                try await client.execute(
+                    uri: uri, method: method, headers: headers, body: body.map { ByteBuffer(string: $0) }))
+        }
+    }
+
+    /// Posts JSON.
+    func post(_ uri: String, _ json: String, _ headers: HTTPFields = [:]) async throws -> Reply {
+        var headers = headers
+        headers[.contentType] = "application/json"
+        return try await send(.post, uri, headers, body: json)
+    }
+
+    /// Posts a form.
+    func form(_ uri: String, _ form: String, _ headers: HTTPFields = [:]) async throws -> Reply {
+        var headers = headers
+        headers[.contentType] = "application/x-www-form-urlencoded"
+        return try await send(.post, uri, headers, body: form)
+    }
+
+    /// Signs in through the use cases and returns the session and its token.
+    func signIn(client: String = "ios", code: String = "canary-code") async throws -> SignedIn {
+        let login = try await useCases.startLogin.start(
+            StartLoginInput(provider: ProviderName(unchecked: "as"), client: ClientName(unchecked: client)))
+        let redirect = client == "desk" ? "com.example.desk:/cb" : "com.example.app:/cb"
+        var input = ForwardCodeInput()
+        input.callbackURL = "\(redirect)?code=\(code)&state=\(login.state.reveal())"
+        input.loginToken = login.loginToken
+        guard case .signedIn(let signedIn) = try await useCases.forwardCode.forward(input) else {
+            throw BrokerProblem(.internalError)
+        }
+        return signedIn
+    }
+
+    /// The header of a session cookie.
+    func cookie(_ signedIn: SignedIn) -> HTTPFields { [.cookie: "__Host-coatcheck=\(signedIn.token.reveal())"] }
+
+    /// Runs a real server and gives its port.
+    func live<Value: Sendable>(_ body: @Sendable @escaping (Int) async throws -> Value) async throws -> Value {
+        try await application.test(.live) { client in
+            guard let port = client.port else { throw BrokerProblem(.internalError) }
+            return try await body(port)
+        }
+    }
+}
+
+/// A response, read for asserting.
+struct Reply: Sendable {
+    let status: Int
+    let headers: HTTPFields
+    let body: String
+
+    init(_ response: TestResponse) {
+        status = response.status.code
+        headers = response.headers
+        body = String(buffer: response.body)
+    }
+
+    func header(_ name: String) -> String? { HTTPField.Name(name).flatMap { headers[$0] } }
+
+    var json: JSONObject? {
+        try? JSONParser.parseObject(Array(body.utf8), maximumBytes: 1 << 20, maximumDepth: 16)
+    }
+
+    /// The problem's code.
+    var code: String? { json?["code"]?.string }
+
+    /// The faults as `pointer code`.
+    var faults: [String] {
+        (json?["errors"]?.array ?? []).compactMap { item in
+            guard let object = item.object else { return nil }
+            return "\(object["pointer"]?.string ?? "") \(object["code"]?.string ?? "")"
+        }
+    }
+}

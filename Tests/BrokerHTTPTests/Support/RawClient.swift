@@ -1,0 +1,81 @@
+import NIOCore
+import NIOPosix
+
+/// Speaks bytes, well formed or not.
+struct RawClient: Sendable {
+    let port: Int
+
+    struct Timeout: Error {}
+
+    /// Sends the bytes and returns what comes back until the server closes; throws `Timeout` when it does not.
+    func exchange(_ text: String, within limit: Duration = .seconds(10)) async throws -> String {
+        try await exchange(pieces: [text], within: limit)
+    }
+
+    /// Sends pieces one after the other and returns what comes back until the server closes.
+    func exchange(pieces: [String], within limit: Duration = .seconds(10)) async throws -> String {
+        try await withThrowingTaskGroup(of: String.self) { group in
+            group.addTask { try await converse(pieces) }
+            group.addTask {
+                try await Task.sleep(for: limit)
+                throw Timeout()
+            }
+            defer { group.cancelAll() }
+            return try await group.next() ?? ""
+        }
+    }
+
+    /// Sends the bytes and returns the answer as soon as `isEnough` says so; the connection is closed then.
+    func answer(
+        to text: String, within limit: Duration = .seconds(10), isEnough: @escaping @Sendable (String) -> Bool
+    ) async throws -> String {
+        try await withThrowingTaskGroup(of: String.self) { group in
+            group.addTask { try await converse([text], isEnough: isEnough) }
+            group.addTask {
+                try await Task.sleep(for: limit)
+                throw Timeout()
+            }
+            defer { group.cancelAll() }
+            return try await group.next() ?? ""
+        }
+    }
+
+    private func converse(
+        _ pieces: [String], isEnough: @escaping @Sendable (String) -> Bool = { _ in false }
+    ) async throws -> String {
+        let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .connect(host: "127.0.0.1", port: port) { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try NIOAsyncChannel<ByteBuffer, ByteBuffer>(wrappingChannelSynchronously: channel)
+                }
+            }
+        return try await channel.executeThenClose { inbound, outbound in
+            for piece in pieces { try? await outbound.write(ByteBuffer(string: piece)) }
+            var answer = ""
+            do {
+                for try await buffer in inbound {
+                    answer += String(buffer: buffer)
+                    if isEnough(answer) { break }
+                }
+            } catch is IOError {
+                // A reset after the answer: the server was sent more than it read.
+            }
+            return answer
+        }
+    }
+}
+
+/// How many responses stand in a text.
+func responses(in text: String) -> Int { text.components(separated: "HTTP/1.1 ") + text.components(separated: "HTTP/1.0 ") }
+
+extension String {
+    fileprivate func components(separated mark: String) -> Int {
+        var count = 0
+        var rest = self[...]
+        while let range = rest.firstRange(of: mark) {
+            count += 1
+            rest = rest[range.upperBound...]
+        }
+        return count
+    }
+}

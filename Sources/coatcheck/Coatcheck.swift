@@ -7,5 +7,5 @@ struct Coatcheck: AsyncParsableCommand {
         commandName: "coatcheck",
         abstract: "An HTTP session broker: OAuth codes in, session cookies out.",
         version: Version.text,
-        subcommands: [Check.self])
+        subcommands: [Serve.self, Check.self, Keys.self, Migrate.self, HashSecret.self])
 }

@@ -1,4 +1,7 @@
 import Broker
+import BrokerHTTP
+import BrokerProviders
+import BrokerRelay
 
 /// Checks what one section cannot see by itself: redirect URIs, references, and addresses across the whole file.
 enum ConfigurationRules {
@@ -22,48 +25,51 @@ enum ConfigurationRules {
 
     /// No two providers use one registration: a code of one would be redeemable through the other (SEC-112).
     private static func checkRegistrations(_ providers: [ProviderSection], _ context: ConfigContext) {
-        var owners: [String: ProviderSection] = [:]
+        var owners: [String: ProviderName] = [:]
         for provider in providers {
-            let service = provider.issuer ?? provider.endpoints.token ?? provider.preset?.rawValue ?? provider.kind.rawValue
-            for client in provider.clients where !client.clientID.isEmpty {
-                let key = "\(service) \(client.clientID)"
-                if let owner = owners[key], owner.name != provider.name {
+            let settings = provider.settings
+            let service = settings.issuer ?? settings.endpoints.token ?? settings.service.kind.rawValue
+            for client in provider.clients where !client.settings.clientID.isEmpty {
+                let key = "\(service) \(client.settings.clientID)"
+                if let owner = owners[key], owner != provider.name {
                     context.report(
-                        "has the same service and `client_id` as a client of `\(owner.name)`: each provider needs a "
-                            + "registration of its own", path: client.section.path, line: client.section.line)
+                        "has the same service and `client_id` as a client of `\(owner)`: each provider needs a "
+                            + "registration of its own", path: client.place.path, line: client.place.line)
                 }
-                owners[key] = owners[key] ?? provider
+                owners[key] = owners[key] ?? provider.name
             }
         }
     }
 
     private static func checkReferences(_ draft: ConfigurationDraft, _ context: ConfigContext) {
-        let providers = Dictionary(draft.providers.map { ($0.name.text, $0) }, uniquingKeysWith: { first, _ in first })
-        for upstream in draft.upstreams {
-            for name in upstream.providers {
-                guard let provider = providers[name] else {
-                    context.report("names a provider that is not configured", path: "\(upstream.path).provider", line: upstream.line)
-                    continue
-                }
-                if (upstream.credential == .zephrCookie) != (provider.kind == .zephr), upstream.credential != UpstreamSection.Credential.none {
-                    context.report(
-                        "sessions of kind `zephr`, and only they, need `credential: zephr_cookie`",
-                        path: "\(upstream.path).credential", line: upstream.line)
-                }
-            }
+        let providers = Dictionary(draft.providers.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
+        func isKnown(_ provider: ProviderName, _ clients: Set<ClientName>?) -> Bool {
+            guard let known = providers[provider] else { return false }
+            return clients?.allSatisfy { name in known.clients.contains { $0.settings.profile.name == name } } ?? true
         }
-        for backend in draft.backends {
-            for scope in backend.allow ?? [] {
-                let provider = providers[scope.provider]
-                let unknown = (scope.clients ?? []).filter { name in provider?.clients.contains { $0.name.text == name } != true }
-                if provider == nil || !unknown.isEmpty {
-                    context.report("names a provider or client that is not configured", path: "\(backend.path).allow", line: backend.line)
-                }
+        for upstream in draft.upstreams {
+            guard let settings = upstream.settings else { continue }
+            if !isKnown(settings.provider, settings.clients) {
+                context.report(
+                    "names a provider or client that is not configured", path: "\(upstream.path).provider",
+                    line: upstream.line)
+            } else if (settings.credential == .zephrCookie) != (providers[settings.provider]?.kind == .zephr) {
+                context.report(
+                    "sessions of kind `zephr`, and only they, need `credential: zephr_cookie`",
+                    path: "\(upstream.path).credential", line: upstream.line)
             }
         }
         for (index, backend) in draft.backends.enumerated() {
-            for other in draft.backends.prefix(index) where backend.sha256 != nil && other.sha256 == backend.sha256 {
-                context.report("has the same credential as `\(other.name)`", path: "\(backend.path).sha256", line: backend.line)
+            let settings = backend.settings
+            if settings.allow?.allSatisfy({ isKnown($0.provider, $0.clients) }) == false {
+                context.report(
+                    "names a provider or client that is not configured", path: "\(backend.path).allow", line: backend.line)
+            }
+            for other in draft.backends.prefix(index)
+            where settings.digest != nil && other.settings.digest == settings.digest {
+                context.report(
+                    "has the same credential as `\(other.settings.name)`", path: "\(backend.path).sha256",
+                    line: backend.line)
             }
         }
     }

@@ -1,79 +1,70 @@
 import Broker
+import BrokerProviders
 
-/// Is what the file says about one client of a provider.
+/// Is one client of a provider, with its place in the file.
 struct ClientSection: Sendable {
-    enum Authentication: String, Sendable, CaseIterable {
-        case none
-        case clientSecretBasic = "client_secret_basic"
-        case clientSecretPost = "client_secret_post"
-        case privateKeyJWT = "private_key_jwt"
-        case blankSecretBasic = "blank_secret_basic"
-    }
-    enum Login: String, Sendable, CaseIterable { case broker, app, both }
-    enum Transport: String, Sendable, CaseIterable { case cookie, bearer }
-    enum PKCE: String, Sendable, CaseIterable { case required, unsupported }
-    enum Nonce: String, Sendable, CaseIterable { case on, off }
-    enum Platform: String, Sendable, CaseIterable { case ios, android, web }
-
-    let name: ClientName
-    /// Empty for Zephr, whose clients have none.
-    let clientID: String
-    let secret: Secret?
-    /// Nil when the file leaves it open: the secret decides.
-    let auth: Authentication?
-    let redirectURIs: [RedirectURI]
-    let scope: [String]?
-    let login: Login
-    let transport: Transport
-    let pkce: PKCE?
-    let nonce: Nonce?
-    let nativeCode: Bool
-    let importTokens: Bool
-    let hostedCallbackTo: String?
-    let platform: Platform?
-    let lifetimes: SessionLifetimes
-    let wire: WireSection?
+    let settings: ClientSettings
     /// Where it stands, for the rules that compare clients.
-    let section: ClientPlace
+    let place: ClientPlace
 
-    init?(name: String, kind: ProviderKind, _ section: ConfigSection, defaults: SessionLifetimes) {
-        redirectURIs = section.redirectURIs("redirect_uris")
-        login = section.choice("login") ?? .broker
-        transport = section.choice("transport") ?? .cookie
-        hostedCallbackTo = Self.hosted(section)
-        lifetimes = SessionSettings.lifetimes(section.section("session"), defaults: defaults)
-        self.section = ClientPlace(path: section.path, line: section.line, redirectLine: section.line(of: "redirect_uris"))
+    init?(name: String, provider: ProviderDraft, _ section: ConfigSection) {
+        place = ClientPlace(path: section.path, line: section.line, redirectLine: section.line(of: "redirect_uris"))
+        let kind = provider.kind
+        var profile = ClientProfile(
+            name: ClientName(unchecked: name), login: section.choice("login", among: [.broker, .app, .both]) ?? .broker,
+            transport: section.choice("transport", among: [.cookie, .bearer]) ?? .cookie,
+            redirectURIs: section.redirectURIs("redirect_uris"))
+        profile.hostedCallbackTo = Self.hosted(section)
+        profile.lifetimes = SessionSettings.lifetimes(section.section("session"), defaults: provider.lifetimes)
+        var wire = provider.wire
         if kind == .zephr {
-            clientID = ""
-            secret = nil
-            auth = nil
-            scope = nil
-            pkce = nil
-            nonce = nil
-            nativeCode = false
-            importTokens = false
-            wire = nil
-            platform = section.choice("platform")
+            profile.pkce = .unsupported
+            profile.socialProviders = provider.socialProviders
+            profile.platform = section.choice("platform", as: Platform.self)?.rawValue
             section.require("platform")
+            settings = ClientSettings(profile: profile, clientID: "")
         } else {
-            clientID = section.requiredText("client_id", limit: 512) ?? ""
-            secret = section.secret("client_secret")
-            auth = section.choice("auth")
-            scope = section.words("scope")
-            pkce = section.choice("pkce")
-            nonce = kind == .oidc || kind == .clever ? section.choice("nonce") : nil
-            nativeCode = kind == .oidc || kind == .oauth2 ? section.flag("native_code", default: false) : false
-            importTokens = kind == .clover ? section.flag("import_tokens", default: false) : false
-            wire = WireSection(section)
-            platform = nil
-            ClientRules.check(
-                section, auth: auth, hasKey: wire?.privateKey != nil || wire?.apple != nil, kind: kind, pkce: pkce)
+            WireReader.read(section, into: &wire)
+            profile.allowedParameters = WireReader.allowedParameters(section) ?? provider.allowedParameters
+            profile.callbackParameters = section.words("callback_parameters") ?? provider.callbackParameters
+            Self.read(section, kind: kind, defaults: provider, into: &profile)
+            let clientID = section.requiredText("client_id", limit: 512) ?? ""
+            let shared = CredentialReader.shared(section, over: provider.credentials)
+            let authentication = CredentialReader.read(section, kind: kind, shared: shared)
+            Self.checkPKCE(section, profile, authentication, kind)
+            settings = ClientSettings(profile: profile, clientID: clientID, authentication: authentication, wire: wire)
         }
-        guard let name = ClientName(name) else {
+        guard ClientName(name) != nil else {
             section.report(nil, "has a name that is not 1 to 63 letters, digits, `-`, `_` or `.`")
             return nil
         }
-        self.name = name
+    }
+
+    private enum Platform: String, CaseIterable { case ios, android, web }
+    private enum Switch: String, CaseIterable { case on, off }
+
+    private static func read(
+        _ section: ConfigSection, kind: ProviderKind, defaults: ProviderDraft, into profile: inout ClientProfile
+    ) {
+        profile.scope = section.words("scope") ?? defaults.scope
+        profile.pkce = section.choice("pkce", among: [.required, .unsupported]) ?? .required
+        if kind == .oidc || kind == .clever {
+            let isOpenID = kind == .oidc ? profile.scope.contains("openid") : defaults.isCleverOpenID
+            profile.nonce = section.choice("nonce", as: Switch.self).map { $0 == .on } ?? isOpenID
+        }
+        if kind == .oidc || kind == .oauth2 { profile.nativeCode = section.flag("native_code", default: false) }
+        if kind == .clover { profile.importTokens = section.flag("import_tokens", default: false) }
+    }
+
+    /// A public client without PKCE: anyone who gets hold of a code could redeem it. Clever knows no PKCE, and its
+    /// blank-secret client is what it is.
+    private static func checkPKCE(
+        _ section: ConfigSection, _ profile: ClientProfile, _ authentication: ClientAuthentication, _ kind: ProviderKind
+    ) {
+        guard profile.pkce == .unsupported, kind != .clever, case .none = authentication,
+            !section.has("client_secret"), !section.context.isCataloguing
+        else { return }
+        section.report("pkce", "cannot be `unsupported` for a client without a secret: anyone with the code could redeem it")
     }
 
     private static func hosted(_ section: ConfigSection) -> String? {

@@ -1,86 +1,109 @@
 import Broker
+import BrokerProviders
 
-/// Is what the file says about one provider; presets and defaults come in when its client is made.
+/// Is one provider, with its place in the file.
 struct ProviderSection: Sendable {
-    let name: ProviderName
-    let kind: ProviderKind
-    let preset: ProviderPresetName?
-    let displayName: String?
-    let issuer: String?
-    let endpoints: EndpointSection
-    let wire: WireSection
-    let identity: IdentitySection?
-    let idToken: IDTokenSection?
-    let clover: CloverSection?
-    let zephr: ZephrSection?
+    let settings: ProviderSettings
     let clients: [ClientSection]
+    /// The Site URL, for kind `clover`.
+    let cloverSite: CloverSite?
     let path: String
     let line: Int?
 
+    var name: ProviderName { settings.name }
+    var kind: ProviderKind { settings.service.kind }
+
     init?(name: String, _ section: ConfigSection, _ lifetimes: SessionLifetimes) {
         if section.context.isCataloguing {
-            for kind in ProviderKind.allCases {
-                _ = ProviderSection(name: "x", kind: kind, preset: nil, section, lifetimes)
-            }
+            for kind in ProviderKind.allCases { _ = ProviderSection(name: "x", kind: kind, section, lifetimes) }
             return nil
         }
-        let preset: ProviderPresetName? = section.choice("preset")
-        let written: ProviderKind? = section.choice("kind")
-        guard let kind = written ?? preset?.kind else {
-            if !section.has("kind"), !section.has("preset") { section.report(nil, "needs `kind` or `preset`") }
+        guard let kind = section.choice("kind", as: ProviderKind.self) else {
+            section.require("kind")
             section.abandon()
             return nil
         }
-        if let preset, preset.kind != kind {
-            section.report("kind", "contradicts the preset, which is of kind `\(preset.kind.rawValue)`")
-        }
-        self.init(name: name, kind: kind, preset: preset, section, lifetimes)
+        self.init(name: name, kind: kind, section, lifetimes)
     }
 
-    private init?(
-        name: String, kind: ProviderKind, preset: ProviderPresetName?, _ section: ConfigSection,
-        _ lifetimes: SessionLifetimes
-    ) {
-        self.kind = kind
-        self.preset = preset
+    private init?(name: String, kind: ProviderKind, _ section: ConfigSection, _ lifetimes: SessionLifetimes) {
         path = section.path
         line = section.line
         _ = section.node("kind")
-        displayName = section.text("display_name", limit: 64)
-        issuer = kind == .oidc || kind == .oauth2 || kind == .clever ? section.endpoint("issuer") : nil
-        endpoints = EndpointSection(section.section("endpoints"))
-        wire = kind == .zephr ? .none : WireSection(section)
-        let isPlain = kind == .oidc || kind == .oauth2
-        identity = isPlain ? section.optionalSection("identity").map(IdentitySection.init) : nil
-        idToken = isPlain || kind == .clever ? section.optionalSection("id_token").map(IDTokenSection.init) : nil
-        clover = kind == .clover ? CloverSection(section) : nil
-        zephr = kind == .zephr ? ZephrSection(section) : nil
-        clients = section.named("clients").compactMap { child in
-            ClientSection(name: child.name, kind: kind, child.section, defaults: lifetimes)
+        var draft = ProviderDraft(
+            kind: kind, lifetimes: lifetimes, wire: WireSettings(), scope: kind == .oidc ? ["openid"] : [])
+        let service = Self.service(kind, section)
+        if kind != .zephr {
+            WireReader.read(section, into: &draft.wire)
+            draft.allowedParameters = WireReader.allowedParameters(section) ?? []
+            draft.callbackParameters = section.words("callback_parameters") ?? draft.callbackParameters
+            draft.credentials = CredentialReader.shared(section)
         }
+        if case .zephr(let zephr)? = service { draft.socialProviders = zephr.socialProviders }
+        if case .clever(let clever)? = service { draft.isCleverOpenID = clever.openID }
+        if case .clover(let clover)? = service {
+            cloverSite = clover.siteURL.flatMap(WebURL.init).map(CloverSite.init)
+        } else {
+            cloverSite = nil
+        }
+        clients = section.named("clients").compactMap { ClientSection(name: $0.name, provider: draft, $0.section) }
         if !section.has("clients") { section.report(nil, "needs `clients`: at least one") }
-        Self.needs(section, kind: kind, preset: preset, endpoints: endpoints, issuer: issuer)
-        guard let name = ProviderName(name) else {
+        let settings = Self.settings(name, service, section, clients: clients.map(\.settings))
+        guard ProviderName(name) != nil else {
             section.report(nil, "has a name that is not 1 to 63 letters, digits, `-`, `_` or `.`")
             return nil
         }
-        self.name = name
+        guard let settings else { return nil }
+        self.settings = settings
     }
 
-    private static func needs(
-        _ section: ConfigSection, kind: ProviderKind, preset: ProviderPresetName?, endpoints: EndpointSection,
-        issuer: String?
-    ) {
-        guard preset == nil else { return }
+    private static func settings(
+        _ name: String, _ service: ProviderSettings.Service?, _ section: ConfigSection, clients: [ClientSettings]
+    ) -> ProviderSettings? {
+        let kind = service?.kind
+        let issuer = kind == .zephr || kind == .clover ? nil : section.endpoint("issuer")
+        var endpoints = EndpointSettings()
+        EndpointReader.read(section.section("endpoints"), into: &endpoints)
+        let discovery = kind == .oidc || kind == .oauth2 ? section.choice("discovery", as: Switch.self) : nil
+        var limits = CallLimits()
+        limits.total = section.duration("timeout", default: limits.total, in: .seconds(1) ... .seconds(15))
+        limits.concurrent = section.integer("max_in_flight", default: limits.concurrent, in: 1...10_000)
+        limits.failuresToOpen = section.integer("breaker_failures", default: limits.failuresToOpen, in: 1...1000)
+        limits.pause = section.duration("breaker_pause", default: limits.pause, in: .milliseconds(100) ... .seconds(60))
+        let settings = ProviderSettings(
+            name: ProviderName(unchecked: name), service: service ?? .oauth2,
+            displayName: section.text("display_name", limit: 64), issuer: issuer,
+            discovery: discovery.map { $0 == .on }, endpoints: endpoints,
+            allowPrivate: section.flag("allow_private", default: false), limits: limits, clients: clients)
+        if kind == .oidc { section.require("issuer") }
+        if kind == .oauth2, issuer == nil, endpoints.authorization == nil || endpoints.token == nil {
+            section.report(nil, "needs `endpoints` with `authorization` and `token`, or an `issuer` that publishes them")
+        }
+        if settings.discovery, issuer == nil, discovery == .on { section.report("discovery", "needs `issuer`") }
+        return service == nil ? nil : settings
+    }
+
+    private enum Switch: String, CaseIterable { case on, off }
+
+    private static func service(_ kind: ProviderKind, _ section: ConfigSection) -> ProviderSettings.Service? {
         switch kind {
-        case .oidc:
-            section.require("issuer")
-        case .oauth2:
-            if endpoints.authorization == nil || endpoints.token == nil, issuer == nil {
-                section.report(nil, "needs `endpoints` with `authorization` and `token`, or an `issuer` that publishes them")
-            }
-        case .clever, .clover, .zephr:
-            break
+        case .oidc: return .oidc
+        case .oauth2: return .oauth2
+        case .clever:
+            var settings = CleverSettings()
+            settings.openID = section.flag("oidc", default: settings.openID)
+            settings.defaultLifetime = section.duration(
+                "default_lifetime", default: settings.defaultLifetime, in: .seconds(60) ... .seconds(400 * 86_400))
+            return .clever(settings)
+        case .clover:
+            section.require("environment")
+            section.require("site_url")
+            let environment = section.choice("environment", as: CloverSettings.Environment.self)
+            let site = section.endpoint("site_url")
+            guard let environment, let site else { return nil }
+            return .clover(CloverSettings(environment: environment, siteURL: site))
+        case .zephr:
+            return ZephrReader.read(section).map { .zephr($0) }
         }
     }
 }

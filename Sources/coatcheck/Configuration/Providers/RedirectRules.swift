@@ -1,33 +1,29 @@
 import Broker
+import BrokerProviders
 
 /// Checks that a redirect URI belongs to one provider (SEC-09): where two share one, an answer of the one can be taken for
 /// the other's.
 enum RedirectRules {
     static func check(_ providers: [ProviderSection], _ context: ConfigContext) {
-        var owners: [String: (provider: ProviderName, client: ClientName, id: String)] = [:]
+        var owners: [String: (provider: ProviderName, client: ClientName)] = [:]
         for provider in providers {
             for client in provider.clients {
-                let path = "\(client.section.path).redirect_uris"
-                for uri in client.redirectURIs {
-                    let key = uri.text
-                    if let owner = owners[key] {
-                        if owner.provider != provider.name {
-                            context.report(
-                                "holds a redirect URI that `\(owner.provider)` has too: each provider needs its own",
-                                path: path, line: client.section.redirectLine)
-                        } else if owner.id != client.clientID {
-                            context.report(
-                                "holds a redirect URI that client `\(owner.client)` has too, with another `client_id`",
-                                path: path, line: client.section.redirectLine)
-                        }
+                let profile = client.settings.profile
+                func report(_ message: String, _ weight: ConfigProblem.Weight = .error) {
+                    context.report(
+                        message, path: "\(client.place.path).redirect_uris", line: client.place.redirectLine, weight: weight)
+                }
+                for uri in profile.redirectURIs {
+                    if let owner = owners[uri.text], owner.provider != provider.name {
+                        report("holds a redirect URI that `\(owner.provider)` has too: each provider needs its own")
+                    } else if let owner = owners[uri.text], owner.client != profile.name {
+                        report("holds a redirect URI that client `\(owner.client)` has too: each client needs its own")
                     }
-                    owners[key] = owners[key] ?? (provider.name, client.name, client.clientID)
-                    if uri.host == nil || !["http", "https"].contains(uri.scheme), !uri.scheme.contains("."),
-                        provider.kind != .clever, !["http", "https"].contains(uri.scheme)
-                    {
-                        context.report(
-                            "holds a scheme without a dot: another app may claim it; take one in reverse-domain form, or an "
-                                + "https link", path: path, line: client.section.redirectLine, weight: .warning)
+                    owners[uri.text] = owners[uri.text] ?? (provider.name, profile.name)
+                    if uri.scheme != "https", uri.scheme != "http", !uri.scheme.contains("."), provider.kind != .clever {
+                        report(
+                            "holds a scheme without a dot, which another app may claim: take one in reverse-domain form, "
+                                + "or an https link", .warning)
                     }
                 }
             }

@@ -70,6 +70,14 @@ extension ConfigSection {
         return nil
     }
 
+    /// Reads one of some of an enumeration's words.
+    func choice<Value: RawRepresentable>(_ key: String, among values: [Value]) -> Value? where Value.RawValue == String {
+        guard let scalar = scalar(key) else { return nil }
+        if let value = values.first(where: { $0.rawValue == scalar.text }) { return value }
+        report(key, "has to be \(Self.alternatives(values.map(\.rawValue)))")
+        return nil
+    }
+
     /// Reads a list of an enumeration's words, each once.
     func choices<Value: RawRepresentable & CaseIterable & Hashable>(_ key: String, as type: Value.Type = Value.self)
         -> Set<Value> where Value.RawValue == String

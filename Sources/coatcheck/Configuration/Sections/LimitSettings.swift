@@ -9,8 +9,8 @@ struct LimitSettings: Sendable {
     let body: Int
     /// The largest request body that the relay passes on, in bytes.
     let relayBody: Int
-    let connections: Int
-    let eventStreams: Int
+    /// Open connections of one client address.
+    let connectionsPerAddress: Int
 
     init(_ section: ConfigSection) {
         loginsPerMinute = section.integer("logins_per_minute", default: 60, in: 1...1_000_000)
@@ -20,8 +20,7 @@ struct LimitSettings: Sendable {
         sessionsPerSubjectAndClient = section.integer("sessions_per_subject_and_client", default: 50, in: 1...10_000)
         body = section.size("body", default: 64 << 10, in: 4096...(1 << 20))
         relayBody = section.size("relay_body", default: 1 << 30, in: 4096...(1 << 40))
-        connections = section.integer("connections", default: 20_000, in: 16...1_000_000)
-        eventStreams = section.integer("event_streams", default: 10_000, in: 0...1_000_000)
+        connectionsPerAddress = section.integer("connections_per_address", default: 512, in: 1...1_000_000)
         if pendingLoginsPerToken > pendingLogins {
             section.report("pending_logins_per_token", "is more than `pending_logins`")
         }

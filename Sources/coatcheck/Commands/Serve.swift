@@ -1,0 +1,58 @@
+import ArgumentParser
+import Broker
+import BrokerStore
+import Logging
+import ServiceLifecycle
+import UnixSignals
+
+/// Runs the broker.
+struct Serve: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Run the broker until SIGTERM or SIGINT.",
+        discussion: "Its log is JSON lines on standard error. SIGHUP reads the key file again.")
+
+    @OptionGroup var file: ConfigOption
+
+    func run() async throws {
+        let configuration = try file.load()
+        let sink = LogSink()
+        let log = ProcessLog(level: configuration.log.level, now: SystemClock.wallTime, emit: { sink.write($0) })
+        defer { sink.close() }
+        do {
+            try await serve(configuration, log, sink)
+        } catch {
+            log.write(.error, "cannot start", [("detail", "\(error)")])
+            throw ExitCode(1)
+        }
+    }
+
+    private func serve(_ configuration: Configuration, _ log: ProcessLog, _ sink: LogSink) async throws {
+        for warning in configuration.warnings { log.write(.warning, "configuration", [("detail", warning.description)]) }
+        let store = try await SQLiteStore.open(path: configuration.store.path)
+        let composition: Composition
+        do {
+            composition = try Composition.make(configuration, log: log, store: store)
+        } catch {
+            await store.close()
+            throw error
+        }
+        LoggingSystem.bootstrap { label in
+            JSONLogHandler(label: label, level: .warning, sink: sink, now: SystemClock.wallTime)
+        }
+        let services = composition.services(logger: Logger(label: "http")) { listener, port in
+            log.write(.notice, "listening", [("listener", listener), ("port", String(port))])
+        }
+        var group = ServiceGroupConfiguration(
+            services: services, gracefulShutdownSignals: [.sigterm, .sigint], logger: Logger(label: "services"))
+        group.maximumGracefulShutdownDuration = configuration.server.shutdownTimeout
+        log.write(.notice, "starting", [("version", Version.text)])
+        do {
+            try await ServiceGroup(configuration: group).run()
+        } catch {
+            await composition.close()
+            throw error
+        }
+        await composition.close()
+        log.write(.notice, "stopped")
+    }
+}

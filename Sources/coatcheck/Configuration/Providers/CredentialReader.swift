@@ -1,0 +1,76 @@
+import Broker
+import BrokerProviders
+
+/// Reads how a client proves itself: `auth`, with `client_secret`, `private_key` or `apple`.
+enum CredentialReader {
+    private enum Way: String, CaseIterable {
+        case none
+        case clientSecretBasic = "client_secret_basic"
+        case clientSecretPost = "client_secret_post"
+        case privateKeyJWT = "private_key_jwt"
+        case blankSecretBasic = "blank_secret_basic"
+    }
+
+    /// Is what stands on the provider for all its clients.
+    struct Shared: Sendable {
+        var privateKey: SigningKey?
+        var apple: ClientAuthentication?
+    }
+
+    /// Reads the keys that may stand on the provider or a client.
+    static func shared(_ section: ConfigSection, over base: Shared = Shared()) -> Shared {
+        Shared(
+            privateKey: section.optionalSection("private_key").flatMap(signingKey) ?? base.privateKey,
+            apple: section.optionalSection("apple").flatMap(apple) ?? base.apple)
+    }
+
+    /// Reads a client's way; every contradiction is reported, and `none` returned for it.
+    static func read(_ section: ConfigSection, kind: ProviderKind, shared: Shared) -> ClientAuthentication {
+        let secret = section.secret("client_secret")
+        let hasSecret = section.has("client_secret")
+        let way = section.choice("auth", as: Way.self)
+        if hasSecret, way == Way.none || way == .blankSecretBasic || way == .privateKeyJWT {
+            section.report("client_secret", "is given although `auth` says that there is none")
+        }
+        if way == .clientSecretBasic || way == .clientSecretPost, !hasSecret {
+            section.report("auth", "needs `client_secret`")
+        }
+        switch way {
+        case Way.none?: return .none
+        case .clientSecretBasic?: return secret.map { .clientSecretBasic($0) } ?? .none
+        case .clientSecretPost?: return secret.map { .clientSecretPost($0) } ?? .none
+        case .blankSecretBasic?:
+            if kind != .clever, kind != .oauth2 {
+                section.report("auth", "cannot be `blank_secret_basic` for kind `\(kind.rawValue)`")
+            }
+            return .blankSecretBasic
+        case .privateKeyJWT?:
+            guard let key = shared.privateKey else {
+                if !section.has("private_key") { section.report("auth", "needs `private_key`, here or on the provider") }
+                return .none
+            }
+            return .privateKeyJWT(key)
+        case nil:
+            if let apple = shared.apple { return apple }
+            // Clover takes its secret in the body.
+            return secret.map { kind == .clover ? .clientSecretPost($0) : .clientSecretBasic($0) } ?? .none
+        }
+    }
+
+    private static func signingKey(_ section: ConfigSection) -> SigningKey? {
+        let keyID = section.text("key_id", limit: 256)
+        let algorithm = section.choice("algorithm", among: [.es256, .es384, .rs256, .ps256, .edDSA]) ?? SignatureAlgorithm.es256
+        section.require("file")
+        return section.privateKeyFile("file").map { SigningKey(pem: $0, keyID: keyID, algorithm: algorithm) }
+    }
+
+    private static func apple(_ section: ConfigSection) -> ClientAuthentication? {
+        let teamID = section.requiredText("team_id", limit: 32)
+        let keyID = section.requiredText("key_id", limit: 32)
+        section.require("key")
+        let key = section.section("key")
+        if section.has("key") { key.require("file") }
+        guard let pem = key.privateKeyFile("file"), let teamID, let keyID else { return nil }
+        return .apple(teamID: teamID, keyID: keyID, key: pem)
+    }
+}

@@ -1,0 +1,23 @@
+import Broker
+import BrokerProviders
+
+/// Reads `endpoints`.
+enum EndpointReader {
+    /// Lays the endpoints that the file names over what is there.
+    static func read(_ section: ConfigSection, into endpoints: inout EndpointSettings) {
+        func read(_ key: String, _ path: WritableKeyPath<EndpointSettings, String?>) {
+            if let url = section.endpoint(key) { endpoints[keyPath: path] = url }
+        }
+        read("authorization", \.authorization)
+        read("token", \.token)
+        read("refresh", \.refresh)
+        read("recovery", \.recovery)
+        read("userinfo", \.userinfo)
+        read("jwks", \.jwks)
+        read("revocation", \.revocation)
+        read("introspection", \.introspection)
+        read("end_session", \.endSession)
+        read("par", \.par)
+        if let url = section.endpoint("api") { endpoints.api = url.hasSuffix("/") ? String(url.dropLast()) : url }
+    }
+}

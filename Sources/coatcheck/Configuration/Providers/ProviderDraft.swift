@@ -1,0 +1,15 @@
+import Broker
+import BrokerProviders
+
+/// Is what a provider's clients take over from it.
+struct ProviderDraft: Sendable {
+    let kind: ProviderKind
+    let lifetimes: SessionLifetimes
+    var wire: WireSettings
+    var scope: [String]
+    var allowedParameters: Set<String> = []
+    var callbackParameters: [String] = []
+    var socialProviders: [String] = []
+    var isCleverOpenID = false
+    var credentials = CredentialReader.Shared()
+}

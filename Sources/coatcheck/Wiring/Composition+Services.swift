@@ -1,0 +1,83 @@
+import Broker
+import BrokerHTTP
+import BrokerVault
+import Hummingbird
+import HummingbirdCore
+import Logging
+import NIOCore
+import NIOPosix
+import ServiceLifecycle
+
+extension Composition {
+    /// Is a listener of this process, by its name and the port it got.
+    typealias Listening = @Sendable (_ listener: String, _ port: Int) -> Void
+
+    /// Returns the services in the order of their start. They stop in the opposite order: readiness turns red, the public
+    /// listener drains, the background work ends, what was spawned finishes, and the management listener goes last.
+    func services(logger: Logger, listening: @escaping Listening) -> [any Service] {
+        [
+            managementListener(logger, listening),
+            detached,
+            ReloadOnHangup { [self] in reloadKeys() },
+            Maintenance.sweeper(context, owner: Self.owner(vault)),
+            Maintenance.revocations(context),
+            publicListener(logger, listening),
+            readiness,
+        ]
+    }
+
+    private func publicListener(_ logger: Logger, _ listening: @escaping Listening) -> some Service {
+        let requests = RequestMetrics(
+            log: log, metrics: metrics, listener: "public", writesLines: configuration.log.requests
+        ).requestLog
+        return Application(
+            responder: BrokerRouter.responder(
+                useCases: useCases, configuration: http, clock: context.clock, digest: { vault.digest($0) },
+                log: requests),
+            server: BrokerRouter.server(configuration: http, log: requests),
+            configuration: Self.listener(configuration.server.listen),
+            onServerRunning: { channel in listening("public", channel.localAddress?.port ?? 0) },
+            logger: logger)
+    }
+
+    private func managementListener(_ logger: Logger, _ listening: @escaping Listening) -> some Service {
+        let requests = RequestMetrics(
+            log: log, metrics: metrics, listener: "management", writesLines: configuration.log.requests
+        ).requestLog
+        let health = ManagementHealth(
+            ping: { [store] () async throws(StoreFailure) in try await store.ping() },
+            isShuttingDown: { [readiness] in readiness.isDraining },
+            metrics: { [metrics] in metrics.text() },
+            providers: { [] })
+        return Application(
+            responder: ManagementRouter.responder(
+                health: health, configuration: http, clock: context.clock, digest: { vault.digest($0) }, log: requests),
+            server: BrokerRouter.server(configuration: http, log: requests),
+            configuration: Self.listener(configuration.management.listen),
+            onServerRunning: { channel in listening("management", channel.localAddress?.port ?? 0) },
+            logger: logger)
+    }
+
+    private static func listener(_ address: ListenAddress) -> ApplicationConfiguration {
+        ApplicationConfiguration(address: .hostname(address.host, port: address.port), serverName: nil, backlog: 1024)
+    }
+
+    /// Takes the key file's keys into use; a file that cannot be used changes nothing.
+    private func reloadKeys() {
+        do throws(StartFailure) {
+            let ring = try KeyRingFile.load(configuration.keys.file)
+            do throws(VaultFailure) {
+                try vault.replace(ring: ring)
+            } catch {
+                throw StartFailure("the key file's index key is another: the old keys stay in use")
+            }
+            log.write(.notice, "keys reloaded", [("count", String(ring.list.count)), ("sealing", vault.currentKeyID)])
+        } catch {
+            log.write(.error, "keys not reloaded", [("detail", "\(error)")])
+        }
+    }
+
+    private static func owner(_ vault: OpenSSLVault) -> String {
+        (try? vault.randomToken(bytes: 12).reveal()) ?? "process"
+    }
+}

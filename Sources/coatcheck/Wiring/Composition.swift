@@ -1,0 +1,80 @@
+import Broker
+import BrokerHTTP
+import BrokerProviders
+import BrokerRelay
+import BrokerStore
+import BrokerVault
+
+/// Is the whole broker, wired and not yet listening: what `serve` runs, and what tests can build for themselves.
+struct Composition: Sendable {
+    let configuration: Configuration
+    let log: ProcessLog
+    let metrics: MetricsRegistry
+    let readiness: Readiness
+    let detached: DetachedWork
+    let vault: OpenSSLVault
+    let store: any BrokerStore
+    let transport: ProviderHTTP
+    let context: BrokerContext
+    let useCases: BrokerUseCases
+    let http: HTTPConfiguration
+    let relay: Relay
+
+    /// Wires everything; throws a sentence for the operator when a part cannot be made.
+    static func make(
+        _ configuration: Configuration, log: ProcessLog, store: any BrokerStore, clock: BrokerClock = SystemClock.clock
+    ) throws(StartFailure) -> Composition {
+        let metrics = MetricsRegistry()
+        let vault = try makeVault(configuration.keys.file)
+        let detached = DetachedWork(metrics: metrics)
+        let events = EventLog(log: log, metrics: metrics) { handle in
+            String(Base64URL.encode(vault.index(.logTag, [handle.text]).bytes).prefix(16))
+        }
+        let outbound = configuration.outbound
+        let transport = ProviderHTTP(
+            settings: TransportSettings(
+                caFile: outbound.caFile, proxy: outbound.proxy, allowPrivate: outbound.allowPrivate,
+                connectTimeout: outbound.connectTimeout))
+        let context = BrokerContext(
+            clock: clock, spawner: detached.spawner, events: events.sink, vault: vault, store: store,
+            providers: ProviderDirectory(try makeProviders(configuration, transport, clock, vault)),
+            cache: SessionCache(lifetime: configuration.session.cache), notices: SessionNotices(),
+            settings: BrokerSettings(configuration.limits))
+        return Composition(
+            configuration: configuration, log: log, metrics: metrics, readiness: Readiness(), detached: detached,
+            vault: vault, store: store, transport: transport, context: context,
+            useCases: BrokerUseCases(context, publicURL: configuration.server.publicURL.text),
+            http: HTTPConfiguration(configuration, contract: Array(Contract.text.utf8)),
+            relay: Relay(
+                upstreams: configuration.upstreams.compactMap(\.settings),
+                outbound: RelayOutbound(outbound), maximumBody: configuration.limits.relayBody))
+    }
+
+    private static func makeVault(_ keyFile: String) throws(StartFailure) -> OpenSSLVault {
+        let ring = try KeyRingFile.load(keyFile)
+        do throws(VaultFailure) {
+            return try OpenSSLVault(ring: ring)
+        } catch {
+            throw StartFailure("the system's OpenSSL does not offer AES-256-GCM, HMAC and HKDF with SHA-256")
+        }
+    }
+
+    private static func makeProviders(
+        _ configuration: Configuration, _ transport: ProviderHTTP, _ clock: BrokerClock, _ vault: OpenSSLVault
+    ) throws(StartFailure) -> [any ProviderClient] {
+        do {
+            return try ProviderCatalogue.make(
+                settings: configuration.providers.map(\.settings), http: transport, clock: clock,
+                random: { try vault.random($0) })
+        } catch {
+            throw StartFailure("\(error)")
+        }
+    }
+
+    /// Ends what holds connections and files; everything that uses them has ended before.
+    func close() async {
+        await relay.shutdown()
+        await transport.shutdown()
+        await store.close()
+    }
+}

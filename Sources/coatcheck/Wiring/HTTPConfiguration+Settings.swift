@@ -1,0 +1,79 @@
+import Broker
+import BrokerHTTP
+
+extension HTTPConfiguration {
+    /// Makes what the HTTP surface has to know from the configuration file.
+    init(_ configuration: Configuration, contract: [UInt8]) {
+        self.init(publicURL: configuration.server.publicURL.text)
+        let session = configuration.session
+        hosts = configuration.server.hosts
+        trustedProxies = configuration.server.trustedProxies.compactMap { IPNetwork($0.description) }
+        cookieName = session.cookieName
+        sameSite =
+            switch session.sameSite {
+            case .strict: .strict
+            case .lax: .lax
+            case .none: .none
+            }
+        allowedOrigins = Set(session.allowedOrigins)
+        limits.loginsPerMinute = configuration.limits.loginsPerMinute
+        limits.wrongTokensPerMinute = configuration.limits.wrongTokensPerMinute
+        limits.body = configuration.limits.body
+        limits.relayBody = configuration.limits.relayBody
+        limits.connectionsPerAddress = configuration.limits.connectionsPerAddress
+        backends = configuration.backends.map(\.settings)
+        adminTokens = configuration.management.adminTokens.map { token in
+            AdminToken(
+                name: token.name, digest: token.sha256,
+                may: Set(token.may.compactMap { AdminPermission(rawValue: $0.rawValue) }))
+        }
+        appleAppSiteAssociation = configuration.appLinks.ios?.json
+        assetLinks = configuration.appLinks.android?.json
+        openAPI = contract
+    }
+}
+
+extension AppLinkSettings.Apple {
+    /// The content of `apple-app-site-association`, the same bytes at every start (SEC-93).
+    var json: [UInt8] {
+        var writer = JSONWriter()
+        writer.object { writer in
+            writer.name("applinks")
+            writer.object { writer in
+                writer.name("details")
+                writer.array { writer in
+                    writer.object { writer in
+                        writer.name("appIDs")
+                        writer.array { writer in for id in appIDs { writer.string(id) } }
+                        writer.name("components")
+                        writer.array { writer in
+                            for path in paths { writer.object { $0.member("/", path) } }
+                        }
+                    }
+                }
+            }
+        }
+        return writer.bytes
+    }
+}
+
+extension AppLinkSettings.Android {
+    /// The content of `assetlinks.json`, the same bytes at every start (SEC-93).
+    var json: [UInt8] {
+        var writer = JSONWriter()
+        writer.array { writer in
+            writer.object { writer in
+                writer.name("relation")
+                writer.array { $0.string("delegate_permission/common.handle_all_urls") }
+                writer.name("target")
+                writer.object { writer in
+                    writer.member("namespace", "android_app")
+                    writer.member("package_name", package)
+                    writer.name("sha256_cert_fingerprints")
+                    writer.array { writer in for fingerprint in fingerprints { writer.string(fingerprint) } }
+                }
+            }
+        }
+        return writer.bytes
+    }
+}

@@ -1,0 +1,53 @@
+import Broker
+import BrokerHTTP
+
+/// Turns request records into log lines and metrics.
+struct RequestMetrics: Sendable {
+    let log: ProcessLog
+    let metrics: MetricsRegistry
+    /// `public` or `management`.
+    let listener: String
+    let writesLines: Bool
+
+    /// The methods that get a label of their own (SEC-118).
+    private static let methods: Set<String> = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
+
+    /// Where the HTTP layer puts its records.
+    var requestLog: RequestLog { RequestLog { [self] record in take(record) } }
+
+    private func take(_ record: RequestRecord) {
+        let method = Self.methods.contains(record.method) ? record.method : "other"
+        metrics.counter(
+            "coatcheck_http_requests_total",
+            [("listener", listener), ("method", method), ("route", record.route), ("status", String(record.status))]
+        ).increment(by: 1)
+        metrics.histogram("coatcheck_http_request_duration_seconds", [("listener", listener), ("route", record.route)])
+            .recordNanoseconds(record.duration.nanoseconds)
+        if writesLines { write(record, method: method) }
+    }
+
+    private func write(_ record: RequestRecord, method: String) {
+        let level: LogSettings.Level = record.status >= 500 ? .warning : listener == "public" ? .info : .debug
+        guard log.takes(level) else { return }
+        var line = LogLine(log.now(), level: level.rawValue, message: "request")
+        line.add("request_id", record.requestID)
+        line.add("method", method)
+        line.add("route", record.route)
+        line.add("status", record.status)
+        line.add("duration_us", Int(clamping: record.duration.nanoseconds / 1000))
+        line.add("client", record.client)
+        if let code = record.code { line.add("code", code.rawValue) }
+        if let detail = record.privateDetail { line.add("detail", detail) }
+        if let agent = record.safeUserAgent { line.add("user_agent", agent) }
+        log.emit(line.finished())
+    }
+}
+
+extension Duration {
+    /// Whole nanoseconds; saturates.
+    var nanoseconds: Int64 {
+        let (seconds, attoseconds) = components
+        let (product, overflow) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
+        return overflow ? .max : product &+ attoseconds / 1_000_000_000
+    }
+}

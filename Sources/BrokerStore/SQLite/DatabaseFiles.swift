@@ -3,30 +3,42 @@ import Darwin
 #else
 import Glibc
 #endif
+import Synchronization
 
 /// Is the database's place on disk: a 0700 directory, 0600 files whatever the umask, and a lock file held for life
-/// (SEC-51, SEC-127). Freed with the last reference, which gives the lock up.
+/// (SEC-51, SEC-127). The lock goes with `release`, or with the last reference.
 final class DatabaseFiles: Sendable {
     /// The database file.
     let path: String
-    private let lock: Int32
+    /// Guards the lock file's descriptor; nil once given up.
+    private let lock: Mutex<Int32?>
 
     /// Prepares the directory and the files, and takes the lock. Blocks.
     init(path: String) throws(StoreOpenFailure) {
         self.path = path
         try Self.prepareDirectory(Self.directory(of: path), databaseName: Self.name(of: path))
-        lock = try Self.takeLock(path)
+        let descriptor = try Self.takeLock(path)
+        lock = Mutex(descriptor)
         do throws(StoreOpenFailure) {
             // SQLite gives -wal and -shm the mode of the database file, so that one is made first.
             close(try Self.openFile(path))
             for suffix in ["-wal", "-shm", "-journal"] { try Self.tighten(path + suffix) }
         } catch {
-            close(lock)
+            release()
             throw error
         }
     }
 
-    deinit { close(lock) }
+    deinit { release() }
+
+    /// Gives the lock up: the database may be opened again.
+    func release() {
+        let descriptor = lock.withLock { descriptor in
+            defer { descriptor = nil }
+            return descriptor
+        }
+        if let descriptor { close(descriptor) }
+    }
 
     /// Makes a new file of mode 0600 for a backup; one that stands is refused.
     static func createFile(_ path: String) throws(StoreOpenFailure) {

@@ -67,6 +67,9 @@ final class GroupCommitWriter: Sendable {
         try await job.value()
     }
 
+    /// How many writes wait; for metrics and tests.
+    var waitingCount: Int { state.withLock { $0.waiting.count } }
+
     var statistics: Statistics { state.withLock { $0.statistics } }
 
     /// Takes no more work and returns when what was queued is written.

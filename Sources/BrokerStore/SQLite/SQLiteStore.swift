@@ -12,7 +12,7 @@ package final class SQLiteStore: BrokerStore {
     let endings: PendingEndings
     let pendingLogins: PendingLoginCount
     private let pool: DatabasePool
-    /// Holds the lock as long as the store lives.
+    /// Holds the lock until the store is closed.
     private let files: DatabaseFiles
 
     init(pool: DatabasePool, files: DatabaseFiles) {
@@ -46,11 +46,12 @@ package final class SQLiteStore: BrokerStore {
     package func close() async {
         await writer.close()
         await readers.close()
-        let pool = pool
+        let (pool, files) = (pool, files)
         await withUnsafeContinuation { continuation in
             DispatchQueue.global().async {
                 // What fails here fails again, and is repaired, at the next opening.
                 try? pool.close()
+                files.release()
                 continuation.resume()
             }
         }
@@ -66,10 +67,18 @@ package final class SQLiteStore: BrokerStore {
         }
     }
 
-    /// Runs SQL on the writer outside any transaction. For tests and maintenance.
-    package func maintain(_ sql: String) async throws(StoreFailure) {
-        try await writer.exclusively { database in try database.execute(sql: sql) }
+    /// Returns what SQLite says a setting of the writing connection is (`synchronous`: 2 is FULL).
+    package func setting(_ pragma: SQLiteSetting) async throws(StoreFailure) -> Int {
+        try await writer.write { database in
+            try database.first("PRAGMA \(pragma.rawValue)", []) { try $0.small() } ?? -1
+        }
     }
+}
+
+/// Names the settings that durability and erasure stand on.
+package enum SQLiteSetting: String, Sendable {
+    case synchronous
+    case secureDelete = "secure_delete"
 }
 
 /// Writes endings that could not be written before, along with whatever is written next.

@@ -1,0 +1,159 @@
+import Broker
+import BrokerStore
+import Foundation
+import Testing
+
+@Suite("SQLite: files", .serialized)
+struct DatabaseFileTests {
+    @Test("Directory and files are closed to others whatever the umask (SEC-51)")
+    func modes() async throws {
+        let previous = umask(0)
+        defer { umask(previous) }
+        try await TemporaryStore.with { store, path in
+            for _ in 0..<20 { try await store.signIn(Rows.session()) }
+            let directory = (path as NSString).deletingLastPathComponent
+            #expect(try TemporaryStore.mode(directory) == 0o700)
+            let names = try FileManager.default.contentsOfDirectory(atPath: directory)
+            #expect(Set(names) == ["coatcheck.db", "coatcheck.db-wal", "coatcheck.db-shm", "coatcheck.db.lock"])
+            for name in names { #expect(try TemporaryStore.mode(directory + "/" + name) == 0o600, "\(name)") }
+            let copy = directory + "/backup.db"
+            try await store.backUp(to: copy)
+            #expect(try TemporaryStore.mode(copy) == 0o600)
+        }
+    }
+
+    @Test("Files and a directory of its own that are open to others are closed at start (SEC-51)")
+    func tightened() async throws {
+        try await TemporaryStore.withDirectory { directory in
+            let path = directory + "/own/coatcheck.db"
+            let store = try await SQLiteStore.open(path: path)
+            await store.close()
+            for name in [directory + "/own", path] { chmod(name, name == path ? 0o666 : 0o777) }
+            let again = try await reopen(path)
+            #expect(try TemporaryStore.mode(path) == 0o600)
+            #expect(try TemporaryStore.mode(directory + "/own") == 0o700)
+            await again.close()
+        }
+    }
+
+    private func reopen(_ path: String) async throws -> SQLiteStore { try await SQLiteStore.open(path: path) }
+
+    @Test("A shared directory that others may write in is refused; a readable one keeps its mode")
+    func sharedDirectory() async throws {
+        try await TemporaryStore.withDirectory { directory in
+            try Data("x".utf8).write(to: URL(fileURLWithPath: directory + "/neighbour"))
+            chmod(directory, 0o777)
+            await #expect(throws: StoreOpenFailure.looseDirectory(directory)) {
+                try await SQLiteStore.open(path: directory + "/coatcheck.db")
+            }
+            chmod(directory, 0o755)
+            let store = try await SQLiteStore.open(path: directory + "/coatcheck.db")
+            #expect(try TemporaryStore.mode(directory) == 0o755)
+            #expect(try TemporaryStore.mode(directory + "/coatcheck.db") == 0o600)
+            await store.close()
+        }
+    }
+
+    @Test("A second opening is refused with a sentence, and works once the first is let go (SEC-127)")
+    func locked() async throws {
+        try await TemporaryStore.withDirectory { directory in
+            let path = directory + "/coatcheck.db"
+            do {
+                let store = try await SQLiteStore.open(path: path)
+                let error = await #expect(throws: StoreOpenFailure.locked(path)) {
+                    try await SQLiteStore.open(path: path)
+                }
+                #expect("\(String(describing: error))".contains("PostgreSQL"))
+                await store.close()
+            }
+            let again = try await SQLiteStore.open(path: path)
+            await again.close()
+        }
+    }
+
+    @Test("A symbolic link, a directory, another program's database and a text file are refused")
+    func foreignFiles() async throws {
+        try await TemporaryStore.withDirectory { directory in
+            let target = directory + "/target.db"
+            try Data().write(to: URL(fileURLWithPath: target))
+            let link = directory + "/link.db"
+            try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: target)
+            await #expect(throws: StoreOpenFailure.foreignFile(link)) { try await SQLiteStore.open(path: link) }
+            let folder = directory + "/folder.db"
+            try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: false)
+            await #expect(throws: StoreOpenFailure.foreignFile(folder)) { try await SQLiteStore.open(path: folder) }
+            let text = directory + "/text.db"
+            try Data(String(repeating: "not a database\n", count: 400).utf8).write(to: URL(fileURLWithPath: text))
+            await #expect(throws: StoreOpenFailure.notOurs(text)) { try await SQLiteStore.open(path: text) }
+            #expect(try Data(contentsOf: URL(fileURLWithPath: text)).count == 6000)
+            await #expect(throws: StoreOpenFailure.self) {
+                try await SQLiteStore.open(path: directory + "/missing/deeper/coatcheck.db")
+            }
+        }
+    }
+
+    @Test("What was answered is in the files at that moment: a copy taken then has it (guarantee 4)")
+    func durable() async throws {
+        try await TemporaryStore.with { store, path in
+            let session = Rows.session()
+            try await store.signIn(session)
+            try await TemporaryStore.withDirectory { directory in
+                // What a process that dies now leaves behind: database and log, nothing from memory.
+                for suffix in ["", "-wal"] {
+                    try FileManager.default.copyItem(atPath: path + suffix, toPath: directory + "/copy.db" + suffix)
+                }
+                let copy = try await SQLiteStore.open(path: directory + "/copy.db")
+                #expect(try await copy.session(token: session.token) == session)
+                await copy.close()
+            }
+            #expect(try await store.setting(.synchronous) == 2)
+            #expect(try await store.setting(.secureDelete) == 1)
+        }
+    }
+
+    @Test("A backup opens by itself and has everything; it does not overwrite a file")
+    func backup() async throws {
+        try await TemporaryStore.with { store, path in
+            let session = Rows.session()
+            try await store.signIn(session)
+            let copyPath = path + ".backup"
+            try await store.backUp(to: copyPath)
+            await #expect(throws: StoreOpenFailure.self) { try await store.backUp(to: copyPath) }
+            let copy = try await SQLiteStore.open(path: copyPath)
+            #expect(try await copy.session(token: session.token) == session)
+            await copy.close()
+        }
+    }
+
+    @Test("Ended sessions' token bytes are gone from every file after sweeping (SEC-51)")
+    func erased() async throws {
+        try await TemporaryStore.with { store, path in
+            let canary = "CANARY-"
+            func text(_ index: Int, _ name: String) -> String {
+                "\(canary)\(name)-\(index)-" + String(repeating: canary, count: 10 + index % 7 * 60)
+            }
+            var sessions: [SessionRow] = []
+            for index in 0..<150 {
+                let session = Rows.session(tokens: text(index, "first"))
+                try await store.signIn(session)
+                sessions.append(session)
+                #expect(try await store.commit(session.token, version: 1, text(index, "second")) == .committed)
+            }
+            let before = try TemporaryStore.contents(of: path)
+            #expect(before.values.contains { $0.range(of: Data(canary.utf8)) != nil })
+            for session in sessions.shuffled() {
+                _ = try await store.endSessions(.token(session.token), reason: .loggedOut, now: Rows.now)
+            }
+            while true {
+                let work = try await store.takeOutbox(now: Rows.now, until: Rows.seconds(60), limit: 40)
+                if work.isEmpty { break }
+                for row in work.shuffled() { try await store.removeOutbox(row.id) }
+            }
+            _ = try await store.sweep(now: Rows.now, limit: 1000)
+            for (name, data) in try TemporaryStore.contents(of: path) {
+                #expect(data.range(of: Data(canary.utf8)) == nil, "\(name)")
+                if name.hasSuffix("-wal") { #expect(data.isEmpty) }
+            }
+        }
+    }
+}

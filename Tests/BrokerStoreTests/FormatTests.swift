@@ -1,0 +1,175 @@
+@testable import BrokerStore
+import Broker
+import GRDB
+import Testing
+
+@Suite("SQLite: formats and versions")
+struct FormatTests {
+    @Test("A newer version's rows are left alone: a clean failure, no rewrite, no loss (SEC-130)")
+    func newerRows() async throws {
+        try await TemporaryStore.with { store, _ in
+            let session = Rows.session()
+            try await store.signIn(session)
+            let login = Rows.login()
+            _ = try await store.insertLogin(login, limits: LoginLimits())
+            let exchange = try await store.mustClaim(Rows.exchange())
+            for table in ["sessions", "logins", "exchanges"] { try await store.maintain("UPDATE \(table) SET format = 2") }
+
+            await #expect(throws: StoreFailure.newerFormat) { try await store.session(token: session.token) }
+            await #expect(throws: StoreFailure.newerFormat) { try await store.session(handle: session.handle) }
+            await #expect(throws: StoreFailure.newerFormat) {
+                try await store.endSessions(.token(session.token), reason: .loggedOut, now: Rows.now)
+            }
+            await #expect(throws: StoreFailure.newerFormat) {
+                try await store.claimRefresh(
+                    token: session.token, tokenVersion: 1, now: Rows.now, claimUntil: Rows.seconds(25))
+            }
+            await #expect(throws: StoreFailure.newerFormat) { try await store.commit(session.token, version: 1, "x") }
+            await #expect(throws: StoreFailure.newerFormat) {
+                try await store.slideSession(
+                    token: session.token, lastUsedAt: Rows.seconds(1), idleExpiresAt: Rows.seconds(9999))
+            }
+            await #expect(throws: StoreFailure.newerFormat) { try await store.login(state: login.state) }
+            await #expect(throws: StoreFailure.newerFormat) { try await store.burnLogin(state: login.state) }
+            await #expect(throws: StoreFailure.newerFormat) { try await store.exchange(exchange.key) }
+            await #expect(throws: StoreFailure.newerFormat) {
+                try await store.claimExchange(exchange, maximumAttempts: 3)
+            }
+            #expect(try await store.sweep(now: Rows.seconds(400 * 86_400), limit: 100) == 0)
+            #expect(try await store.sessions(.all, after: nil, limit: 9, now: Rows.now).isEmpty)
+
+            // Back on the newer version everything is as it was.
+            for table in ["sessions", "logins", "exchanges"] { try await store.maintain("UPDATE \(table) SET format = 1") }
+            #expect(try await store.session(token: session.token) == session)
+            #expect(try await store.login(state: login.state) == login)
+            #expect(try await store.exchange(exchange.key) == exchange)
+        }
+    }
+
+    @Test("A schema that a newer version extended is worked with; one it broke is refused (SEC-130)")
+    func newerSchema() async throws {
+        try await TemporaryStore.withDirectory { directory in
+            let path = directory + "/coatcheck.db"
+            let session = Rows.session()
+            do {
+                let store = try await SQLiteStore.open(path: path)
+                try await store.signIn(session)
+                try await store.maintain(
+                    """
+                    ALTER TABLE sessions ADD COLUMN something_new TEXT;
+                    INSERT INTO schema_version (version, readable_from) VALUES (2, 1);
+                    """)
+                await store.close()
+            }
+            do {
+                let store = try await SQLiteStore.open(path: path)
+                #expect(try await store.session(token: session.token) == session)
+                try await store.signIn(Rows.session())
+                try await store.maintain("INSERT INTO schema_version (version, readable_from) VALUES (3, 3)")
+                await store.close()
+            }
+            await #expect(throws: StoreOpenFailure.tooNew(found: 3, known: 1)) {
+                try await SQLiteStore.open(path: path)
+            }
+        }
+    }
+
+    @Test("An unmigrated database is refused where migrating is not asked for, and migrated once where it is")
+    func migrating() async throws {
+        try await TemporaryStore.withDirectory { directory in
+            let path = directory + "/coatcheck.db"
+            await #expect(throws: StoreOpenFailure.needsMigration(found: 0, known: 1)) {
+                try await SQLiteStore.open(path: path, migrating: false)
+            }
+            let first = try await SQLiteStore.migrate(path: path)
+            #expect(first == (0, 1))
+            let second = try await SQLiteStore.migrate(path: path)
+            #expect(second == (1, 1))
+            let store = try await SQLiteStore.open(path: path, migrating: false)
+            try await store.ping()
+            await store.close()
+        }
+    }
+
+    @Test("A damaged row is a failure of the store, not \"no session\" and not a trap (SEC-106, guarantee 3)")
+    func damaged() async throws {
+        try await TemporaryStore.with { store, _ in
+            let session = Rows.session()
+            try await store.signIn(session)
+            try await store.maintain("PRAGMA ignore_check_constraints = ON")
+            for change in ["subject = x'00'", "handle = 'x'", "facts_key = ''; SELECT 1", "client = zeroblob(33)"] {
+                try await store.maintain("UPDATE sessions SET \(change)")
+            }
+            await #expect(throws: StoreFailure.unavailable("a row is damaged")) {
+                try await store.session(token: session.token)
+            }
+        }
+    }
+
+    @Test("An unknown end reason or outcome is a newer version's (SEC-130)")
+    func unknownWords() async throws {
+        try await TemporaryStore.with { store, _ in
+            let session = Rows.session()
+            try await store.signIn(session)
+            _ = try await store.endSessions(.token(session.token), reason: .admin, now: Rows.now)
+            try await store.maintain("UPDATE sessions SET end_reason = 'beamed_up'")
+            await #expect(throws: StoreFailure.newerFormat) { try await store.session(token: session.token) }
+            let row = try await store.mustClaim(Rows.exchange())
+            _ = try await store.settleExchange(
+                row.key, fence: row.fence, outcome: .spent(.rejected), outbox: [], registration: nil)
+            try await store.maintain("UPDATE exchanges SET spent_reason = 99 WHERE spent_reason = 1")
+            await #expect(throws: StoreFailure.newerFormat) { try await store.exchange(row.key) }
+        }
+    }
+
+    @Test("Audit records cannot be changed or removed (SEC-99)")
+    func audit() async throws {
+        try await TemporaryStore.with { store, _ in
+            try await store.appendAudit(
+                AuditRow(at: Rows.now, actor: "ops", action: "end_session", target: "tag", outcome: "ended"))
+            await #expect(throws: (any Error).self) { try await store.maintain("DELETE FROM audit") }
+            await #expect(throws: (any Error).self) { try await store.maintain("UPDATE audit SET actor = 'nobody'") }
+            #expect(try await store.integer("SELECT count(*) FROM audit WHERE actor = 'ops'") == 1)
+        }
+    }
+
+    @Test("No lookup walks a whole table, and none sorts one")
+    func queryPlans() async throws {
+        let digest = Rows.digest()
+        let selectors: [SessionSelector] = [
+            .token(digest), .handle(Rows.handle()), .subject(digest), .subjectExcept(digest, current: digest),
+            .sid(digest), .provider(digest), .client(digest), .all,
+        ]
+        var statements = [
+            LoginSQL.byState, LoginSQL.pending, LoginSQL.countPending, LoginSQL.countPendingOfToken, LoginSQL.burn,
+            LoginSQL.take, LoginSQL.giveBack, LoginSQL.close, LoginSQL.sweep, RegistrationSQL.byKey,
+            RegistrationSQL.take, RegistrationSQL.giveBack, RegistrationSQL.close, RegistrationSQL.resubmit,
+            RegistrationSQL.sweep, ExchangeSQL.byKey, ExchangeSQL.withdraw, ExchangeSQL.lapse, ExchangeSQL.claimAgain,
+            ExchangeSQL.release, ExchangeSQL.settle, ExchangeSQL.sweep, SessionSQL.byToken, SessionSQL.byHandle,
+            SessionSQL.exists, SessionSQL.slide, SessionSQL.claimFree, SessionSQL.claimLapsed, SessionSQL.commit,
+            SessionSQL.releaseClaim, SessionSQL.toOutbox, SessionSQL.bury, SessionSQL.condemnable,
+            SessionSQL.beyondLimit, SessionSQL.lapsed, SessionSQL.sweep, MaintenanceSQL.takeOutbox,
+            MaintenanceSQL.nothingDue, MaintenanceSQL.removeOutbox, MaintenanceSQL.sweepLogoutTokens,
+        ]
+        for selector in selectors {
+            statements += [SessionSQL.named(selector), SessionSQL.page(selector, after: false)]
+            statements.append(SessionSQL.page(selector, after: true))
+        }
+        // What lists all sessions walks an index in its order, a page at a time.
+        let walks = [SessionSQL.named(.all), SessionSQL.page(.all, after: false)]
+        try await TemporaryStore.with { [statements] store, _ in
+            for sql in statements {
+                let plan = try await store.readers.read { database in
+                    try Row.fetchAll(database, sql: "EXPLAIN QUERY PLAN " + sql.replacing(#/\?\d?/#, with: "1"))
+                        .compactMap { row in row["detail"] as String? }
+                }
+                #expect(!plan.isEmpty)
+                for step in plan {
+                    #expect(!step.contains("TEMP B-TREE"), "\(sql)\n\(plan)")
+                    let scans = step.hasPrefix("SCAN") && !(walks.contains(sql) && step.contains("USING"))
+                    #expect(!scans, "\(sql)\n\(plan)")
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,148 @@
+@testable import BrokerStore
+import Broker
+import GRDB
+import Testing
+
+@Suite("SQLite: group commit")
+struct GroupCommitTests {
+    private struct Refusal: Error {}
+
+    @Test("Writes that wait together share one transaction, and each hears of its own result")
+    func grouped() async throws {
+        try await TemporaryStore.with { store, _ in
+            let hold = await WriterHold.take(store)
+            let before = store.writeStatistics
+            try await withThrowingTaskGroup(of: LoginInsertion.self) { group in
+                for _ in 0..<200 {
+                    group.addTask { try await store.insertLogin(Rows.login(), limits: LoginLimits()) }
+                }
+                while store.writer.waitingCount < 200 { await Task.yield() }
+                hold.letGo()
+                for try await result in group { #expect(result == .inserted) }
+            }
+            let after = store.writeStatistics
+            #expect(after.writes - before.writes == 200)
+            #expect(after.transactions - before.transactions == 1)
+        }
+    }
+
+    @Test("A member that fails takes nobody with it")
+    func failingMember() async throws {
+        try await TemporaryStore.with { store, _ in
+            let login = Rows.login()
+            _ = try await store.insertLogin(login, limits: LoginLimits())
+            let hold = await WriterHold.take(store)
+            let good = Rows.login()
+            let first = Task { try await store.insertLogin(good, limits: LoginLimits()) }
+            while store.writer.waitingCount < 1 { await Task.yield() }
+            let twin = Task { try await store.insertLogin(login, limits: LoginLimits()) }
+            while store.writer.waitingCount < 2 { await Task.yield() }
+            // One that writes and then fails leaves nothing behind.
+            let halfway = Rows.login()
+            let half = Task {
+                try await store.writer.write { database in
+                    try database.change(LoginSQL.insert, halfway.values)
+                    throw Refusal()
+                }
+            }
+            while store.writer.waitingCount < 3 { await Task.yield() }
+            hold.letGo()
+            #expect(try await first.value == .inserted)
+            await #expect(throws: StoreFailure.self) { try await twin.value }
+            await #expect(throws: StoreFailure.self) { try await half.value }
+            #expect(try await store.login(state: good.state) == good)
+            #expect(try await store.login(state: halfway.state) == nil)
+        }
+    }
+
+    @Test("When SQLite rolls the transaction back under a member, every member fails and none commits alone (note 19)")
+    func lostTransaction() async throws {
+        try await TemporaryStore.with { store, _ in
+            let (early, late) = (Rows.login(), Rows.login())
+            let hold = await WriterHold.take(store)
+            let first = Task { try await store.insertLogin(early, limits: LoginLimits()) }
+            while store.writer.waitingCount < 1 { await Task.yield() }
+            let lost = Task { try await store.writer.write { database in try database.execute(sql: "ROLLBACK") } }
+            while store.writer.waitingCount < 2 { await Task.yield() }
+            let last = Task { try await store.insertLogin(late, limits: LoginLimits()) }
+            while store.writer.waitingCount < 3 { await Task.yield() }
+            hold.letGo()
+            await #expect(throws: StoreFailure.self) { try await first.value }
+            await #expect(throws: StoreFailure.self) { try await lost.value }
+            await #expect(throws: StoreFailure.self) { try await last.value }
+            #expect(try await store.login(state: early.state) == nil)
+            #expect(try await store.login(state: late.state) == nil)
+            let again = try await store.insertLogin(late, limits: LoginLimits())
+            #expect(again == .inserted)
+        }
+    }
+
+    @Test("A caller that is cancelled gives up the wait, not the write (note 17)")
+    func cancelledCaller() async throws {
+        try await TemporaryStore.with { store, _ in
+            let login = Rows.login()
+            let hold = await WriterHold.take(store)
+            let caller = Task { try await store.insertLogin(login, limits: LoginLimits()) }
+            while store.writer.waitingCount < 1 { await Task.yield() }
+            caller.cancel()
+            await #expect(throws: StoreFailure.unavailable("the caller gave up")) { try await caller.value }
+            // One cancelled before it began writes all the same.
+            let second = Rows.login()
+            let early = Task {
+                withUnsafeCurrentTask { $0?.cancel() }
+                return try await store.insertLogin(second, limits: LoginLimits())
+            }
+            await #expect(throws: StoreFailure.self) { try await early.value }
+            hold.letGo()
+            try await store.ping()
+            _ = try await store.burnLogin(state: Rows.digest())
+            #expect(try await store.login(state: login.state) == login)
+            #expect(try await store.login(state: second.state) == second)
+        }
+    }
+
+    @Test("Closing finishes what was accepted")
+    func closing() async throws {
+        try await TemporaryStore.withDirectory { directory in
+            let path = directory + "/coatcheck.db"
+            let logins = (0..<50).map { _ in Rows.login() }
+            do {
+                let store = try await SQLiteStore.open(path: path)
+                let hold = await WriterHold.take(store)
+                try await withThrowingTaskGroup(of: Void.self) { group in
+                    for login in logins {
+                        group.addTask { _ = try await store.insertLogin(login, limits: LoginLimits()) }
+                    }
+                    while store.writer.waitingCount < logins.count { await Task.yield() }
+                    group.addTask { await store.close() }
+                    hold.letGo()
+                    try await group.waitForAll()
+                }
+            }
+            let again = try await SQLiteStore.open(path: path)
+            for login in logins { #expect(try await again.login(state: login.state) == login) }
+            await again.close()
+        }
+    }
+
+    @Test("Sixty-four writers never see SQLITE_BUSY (SEC-127)")
+    func manyWriters() async throws {
+        try await TemporaryStore.with { store, _ in
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for _ in 0..<64 {
+                    group.addTask {
+                        for _ in 0..<5 {
+                            let session = Rows.session()
+                            try await store.signIn(session)
+                            #expect(try await store.session(token: session.token) == session)
+                        }
+                    }
+                }
+                group.addTask { for _ in 0..<5 { _ = try await store.sweep(now: Rows.now, limit: 10) } }
+                try await group.waitForAll()
+            }
+            let statistics = store.writeStatistics
+            #expect(statistics.transactions < statistics.writes)
+        }
+    }
+}

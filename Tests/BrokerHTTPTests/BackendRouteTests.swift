@@ -23,8 +23,8 @@ struct BackendRouteTests {
         let harness = try harness()
         let signedIn = try await harness.signIn()
         let token = signedIn.token.reveal()
-        let forged = HTTPField.Name("X-Auth-Subject") ?? .server
-        let uri = HTTPField.Name("X-Forwarded-Uri") ?? .server
+        let forged = FieldName.named("X-Auth-Subject")
+        let uri = FieldName.named("X-Forwarded-Uri")
         for (headers, status, code) in [
             (harness.cookie(signedIn), 401, "backend_unauthorized"),
             ([.cookie: "__Host-coatcheck=\(token)", Backends.header: "wrong"], 401, "backend_unauthorized"),
@@ -79,7 +79,7 @@ struct BackendRouteTests {
     @Test("Claims cannot break out of their fields, nor grow them (SEC-86)")
     func hostileClaims() async throws {
         let harness = try harness()
-        harness.provider.script.withLock { script in
+        harness.provider.change { script in
             script.subject = "a\r\nX-Admin: 1 %\u{E9}"
             script.claims = [
                 ("name", .string(String(repeating: "n", count: 20_000))), ("email", .string("x@evil.example")),
@@ -95,7 +95,7 @@ struct BackendRouteTests {
         #expect(reply.header("X-Auth-Name") == "")
         #expect(reply.header("X-Auth-Email") == "")
         #expect(reply.header("X-Admin") == nil)
-        harness.provider.script.withLock { $0.subject = String(repeating: "s", count: 257) }
+        harness.provider.change { $0.subject = String(repeating: "s", count: 257) }
         var long = Backends.proof
         long[Backends.session] = try await harness.signIn(code: "two").token.reveal()
         #expect(try await harness.send(.get, "/v1/forward-auth", long).status == 403)
@@ -200,7 +200,7 @@ struct BackendRouteTests {
     @Test("A Zephr session is no target of a token exchange")
     func zephr() async throws {
         let harness = try harness(token: true)
-        harness.provider.script.withLock { $0.credential = .zephrCookie }
+        harness.provider.change { $0.credential = .zephrCookie }
         let token = try await harness.signIn().token.reveal()
         let reply = try await harness.form(
             "/v1/token", "\(Self.grant)&subject_token=\(token)&\(Self.type)", Backends.proof)
@@ -234,7 +234,7 @@ struct BackendRouteTests {
             StartLoginInput(provider: ProviderName(unchecked: "as"), client: ClientName(unchecked: "web")))
         let uri = "/callback/as?code=canary-code&state=\(login.state.reveal())"
         #expect(try await harness.send(.head, uri).status == 200)
-        let prefetch = HTTPField.Name("Sec-Purpose") ?? .server
+        let prefetch = FieldName.named("Sec-Purpose")
         #expect(try await harness.send(.get, uri, [prefetch: "prefetch;prerender"]).status == 400)
         let reply = try await harness.send(.get, uri)
         #expect(reply.status == 303)

@@ -7,8 +7,8 @@ import Testing
 @Suite("Cross-origin requests")
 struct CrossOriginTests {
     private static let origin = HTTPField.Name.origin
-    private static let site = HTTPField.Name("Sec-Fetch-Site") ?? .server
-    private static let method = HTTPField.Name("Access-Control-Request-Method") ?? .server
+    private static let site = FieldName.named("Sec-Fetch-Site")
+    private static let method = FieldName.named("Access-Control-Request-Method")
 
     private func harness() throws -> HTTPHarness {
         try HTTPHarness { configuration, _ in configuration.allowedOrigins = ["https://app.example.com"] }

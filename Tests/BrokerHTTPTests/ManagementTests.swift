@@ -1,4 +1,5 @@
 import Broker
+import BrokerVault
 import HTTPTypes
 import Hummingbird
 import HummingbirdTesting
@@ -67,9 +68,10 @@ struct ManagementTests {
     func unauthorized() async throws {
         let harness = try harness()
         let signedIn = try await harness.signIn()
-        for (token, headers) in [
+        let attempts: [(String?, HTTPFields)] = [
             (nil, [:]), ("wrong", [:]), ("", [:]), (signedIn.token.reveal(), [:]), (nil, harness.cookie(signedIn)),
-        ] as [(String?, HTTPFields)] {
+        ]
+        for (token, headers) in attempts {
             for (method, uri) in [
                 (HTTPRequest.Method.get, "/admin/v1/sessions"), (.get, "/admin/v1/providers"),
                 (.delete, "/admin/v1/sessions/\(signedIn.session.handle.text)"),

@@ -1,5 +1,6 @@
 import Broker
 import HTTPTypes
+import HummingbirdCore
 import Testing
 
 @testable import BrokerHTTP

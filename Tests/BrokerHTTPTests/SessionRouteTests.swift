@@ -90,7 +90,7 @@ struct SessionRouteTests {
             ("/v1/session", [.cookie: "__host-coatcheck=TOKEN"]),
             ("/v1/session", [.cookie: "__Host-coatcheck=%"]),
             ("/v1/session", [.cookie: "coatcheck=TOKEN"]),
-            ("/v1/session", [HTTPField.Name("X-Coatcheck-Session")!: "TOKEN"]),
+            ("/v1/session", [FieldName.named("X-Coatcheck-Session"): "TOKEN"]),
         ] as [(String, HTTPFields)])
     func notASession(uri: String, headers: HTTPFields) async throws {
         let harness = try HTTPHarness()
@@ -130,7 +130,7 @@ struct SessionRouteTests {
     func storeDown() async throws {
         let harness = try HTTPHarness()
         let signedIn = try await harness.signIn()
-        harness.provider.script.withLock { $0.refreshFailure = .notSent(detail: "canary") }
+        harness.provider.change { $0.refreshFailure = .notSent(detail: "canary") }
         let reply = try await harness.send(.post, "/v1/session/refresh", harness.cookie(signedIn))
         #expect(reply.status == 503)
         #expect(reply.headers[.retryAfter] != nil)
@@ -151,7 +151,7 @@ struct SessionRouteTests {
         let harness = try HTTPHarness()
         let first = try await harness.signIn(code: "one")
         let second = try await harness.signIn(code: "two")
-        harness.provider.script.withLock { $0.subject = "somebody-else" }
+        harness.provider.change { $0.subject = "somebody-else" }
         let stranger = try await harness.signIn(code: "three")
         let list = try await harness.send(.get, "/v1/sessions", harness.cookie(first))
         let items = try #require(list.json?["items"]?.array)

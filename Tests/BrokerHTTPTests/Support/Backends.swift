@@ -6,8 +6,8 @@ import HTTPTypes
 /// The backends that tests ask by.
 enum Backends {
     static let credential = "canary-backend-credential"
-    static let header = HTTPField.Name("X-Coatcheck-Backend") ?? .server
-    static let session = HTTPField.Name("X-Coatcheck-Session") ?? .server
+    static let header = FieldName.named("X-Coatcheck-Backend")
+    static let session = FieldName.named("X-Coatcheck-Session")
     static var proof: HTTPFields { [header: credential] }
 
     static func orders(

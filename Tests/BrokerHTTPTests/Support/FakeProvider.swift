@@ -21,6 +21,9 @@ final class FakeProvider: CodeExchanging, TokenRefreshing, LogoutTokenVerifying,
 
     init(profile: ProviderProfile) { self.profile = profile }
 
+    /// Rewrites what it will answer.
+    func change(_ body: @Sendable (inout Script) -> Void) { script.withLock { body(&$0) } }
+
     func startAuthorization(_ request: AuthorizationRequest) async throws(ProviderFailure) -> AuthorizationStart {
         if let failure = script.withLock({ $0.startFailure }) { throw failure }
         return AuthorizationStart(

@@ -1,0 +1,354 @@
+import Broker
+import HTTPTypes
+import NIOCore
+import Testing
+
+@testable import BrokerHTTP
+
+@Suite("Raw sockets")
+struct RawSocketTests {
+    /// The request that is smuggled behind each ambiguous one: if it were ever handled, it would be answered 404 and
+    /// stand in the log as a second record.
+    private static let smuggled = "GET /smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+    private static let head = "GET /v1/providers HTTP/1.1\r\n"
+    private static let post = "POST /v1/logins HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+
+    private static let ambiguous: [String] = [
+        // Two lengths, or a length and a coding.
+        post + "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        post + "Transfer-Encoding: chunked\r\nContent-Length: 2\r\n\r\n0\r\n\r\n",
+        post + "Content-Length: 2\r\nContent-Length: 2\r\n\r\n{}",
+        post + "Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
+        post + "Content-Length: 2, 2\r\n\r\n{}",
+        // Lengths that are none.
+        post + "Content-Length: +2\r\n\r\n{}", post + "Content-Length: -2\r\n\r\n{}",
+        post + "Content-Length: 0x2\r\n\r\n{}", post + "Content-Length: 2 2\r\n\r\n{}",
+        post + "Content-Length: \r\n\r\n{}", post + "Content-Length: 99999999999999999999999\r\n\r\n{}",
+        post + "Content-Length : 2\r\n\r\n{}",
+        // Codings that are not exactly chunked.
+        post + "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", post + "Transfer-Encoding: chunked, gzip\r\n\r\n0\r\n\r\n",
+        post + "Transfer-Encoding: identity\r\n\r\n", post + "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
+        post + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        post + "Transfer-Encoding:\u{B}chunked\r\n\r\n0\r\n\r\n", post + "Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n",
+        post + "Transfer_Encoding: chunked\r\n\r\n", post + "Content_Length: 2\r\n\r\n",
+        "POST /v1/logins HTTP/1.0\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        // Chunks that are none.
+        post + "Transfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n", post + "Transfer-Encoding: chunked\r\n\r\n-2\r\n{}\r\n0\r\n\r\n",
+        post + "Transfer-Encoding: chunked\r\n\r\n2\r\n{}x\r\n0\r\n\r\n", post + "Transfer-Encoding: chunked\r\n\r\n0x2\r\n{}\r\n0\r\n\r\n",
+        post + "Transfer-Encoding: chunked\r\n\r\n2\n{}\n0\n\n",
+        post + "Transfer-Encoding: chunked\r\n\r\nffffffffffffffffff\r\n{}\r\n0\r\n\r\n",
+        // Lines that end or go on where another reader would not say so.
+        head + "Host: localhost\r\nX-A: 1\r\n folded\r\n\r\n", head + "Host: localhost\r\n\tX-A: 1\r\n\r\n",
+        head + "Host : localhost\r\n\r\n", head + "Host: localhost\r\nX-A: 1\nX-B: 2\r\n\r\n",
+        head + "Host: localhost\r\nX-A: 1\rX-B: 2\r\n\r\n", head + "Host: localhost\r\nX-A: a\u{0}b\r\n\r\n",
+        head + "Host: localhost\r\n: empty\r\n\r\n", head + "Host: localhost\r\nno colon\r\n\r\n",
+        "GET /v1/providers\r\nHost: localhost\r\n\r\n",
+        "GET /v1/providers HTTP/1.1 x\r\nHost: localhost\r\n\r\n", "GET /v1/pro viders HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        "GET /v1/providers HTTP/2.0\r\nHost: localhost\r\n\r\n", "GET /v1/providers HTTP/0.9\r\nHost: localhost\r\n\r\n",
+        "GET /v1/providers HTTP/1.1\nHost: localhost\n\n", "BREW /v1/providers HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        // Hosts and targets.
+        head + "\r\n", head + "Host: localhost\r\nHost: localhost\r\n\r\n", head + "Host: \r\n\r\n",
+        head + "Host: a, localhost\r\n\r\n", head + "Host: user@localhost\r\n\r\n",
+        "GET http://evil.example/v1/providers HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        "GET localhost/v1/providers HTTP/1.1\r\nHost: localhost\r\n\r\n", "OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        "CONNECT localhost:443 HTTP/1.1\r\nHost: localhost\r\n\r\n", "GET /v1/providers#x HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        head + "Host: localhost\r\nX_Auth_User: root\r\n\r\n",
+        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "\u{16}\u{3}\u{1}\u{2}\u{0}\u{1}",
+    ]
+
+    @Test("Ambiguous framing is one 400, the connection closes, and the smuggled request is never handled (SEC-101, SEC-103)", arguments: ambiguous)
+    func ambiguousFraming(request: String) async throws {
+        let harness = try HTTPHarness()
+        let answer = try await harness.live { port in
+            try await RawClient(port: port).exchange(request + Self.smuggled)
+        }
+        #expect(answer.hasPrefix("HTTP/1.1 400 ") || answer.hasPrefix("HTTP/1.0 400 "), "\(answer)")
+        #expect(responses(in: answer) == 1, "\(answer)")
+        #expect(answer.lowercased().contains("\r\nconnection: close\r\n"))
+        #expect(answer.contains("application/problem+json"))
+        #expect(answer.contains(#""code":"invalid_request""#))
+        #expect(answer.lowercased().contains("\r\nx-request-id: req_"))
+        #expect(answer.lowercased().contains("\r\nstrict-transport-security: "))
+        #expect(!harness.records.all.contains { $0.status == 404 })
+        #expect(harness.records.all.count == 1)
+    }
+
+    @Test("Heads beyond the caps are 431 before anything is made of them (SEC-102)")
+    func caps() async throws {
+        let host = "Host: localhost\r\n"
+        let long = String(repeating: "a", count: 9000)
+        for request in [
+            "GET /\(long) HTTP/1.1\r\n\(host)\r\n", "GET /?\(long) HTTP/1.1\r\n\(host)\r\n",
+            "GET / HTTP/1.1\r\n\(host)X-Long: \(long)\r\n\r\n", "GET / HTTP/1.1\r\n\(host)\(long): x\r\n\r\n",
+            "GET / HTTP/1.1\r\n\(host)" + (0..<65).map { "X-\($0): 1\r\n" }.joined() + "\r\n",
+            "GET / HTTP/1.1\r\n\(host)" + (0..<5).map { "X-\($0): \(long.prefix(4000))\r\n" }.joined() + "\r\n",
+        ] {
+            let harness = try HTTPHarness()
+            let answer = try await harness.live { try await RawClient(port: $0).exchange(request + Self.smuggled) }
+            #expect(answer.hasPrefix("HTTP/1.1 431 "), "\(answer.prefix(200))")
+            #expect(responses(in: answer) == 1)
+            #expect(answer.contains(#""code":"headers_too_large""#))
+        }
+    }
+
+    @Test("200,000 tiny header fields cost one 431, and the next client is served (SEC-102)")
+    func manyFields() async throws {
+        let flood = "GET / HTTP/1.1\r\nHost: localhost\r\n" + String(repeating: "a:b\r\n", count: 200_000)
+        try await HTTPHarness().live { port in
+            let answer = try await RawClient(port: port).exchange(flood)
+            #expect(answer.isEmpty || answer.hasPrefix("HTTP/1.1 431 "))
+            let next = try await RawClient(port: port).exchange(
+                "GET /v1/providers HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            #expect(next.hasPrefix("HTTP/1.1 200 "))
+        }
+    }
+
+    @Test("A body that says it is too large is 413 and the connection closes (SEC-102)")
+    func largeBodies() async throws {
+        for request in [
+            Self.post + "Content-Length: 70000\r\n\r\n" + String(repeating: "x", count: 70_000),
+            Self.post + "Transfer-Encoding: chunked\r\n\r\n11170\r\n" + String(repeating: "x", count: 70_000) + "\r\n0\r\n\r\n",
+        ] {
+            let harness = try HTTPHarness()
+            let answer = try await harness.live { try await RawClient(port: $0).exchange(request + Self.smuggled) }
+            #expect(answer.hasPrefix("HTTP/1.1 413 "), "\(answer.prefix(200))")
+            #expect(responses(in: answer) == 1)
+            #expect(answer.lowercased().contains("connection: close"))
+        }
+    }
+
+    @Test("A body that comes too slowly is 408 and the connection closes (SEC-105)")
+    func slowBody() async throws {
+        let harness = try HTTPHarness { configuration, _ in configuration.limits.bodyDeadline = .milliseconds(200) }
+        let answer = try await harness.live {
+            try await RawClient(port: $0).exchange(Self.post + "Content-Length: 100\r\n\r\n{")
+        }
+        #expect(answer.hasPrefix("HTTP/1.1 408 "), "\(answer)")
+        #expect(answer.contains(#""code":"request_timeout""#))
+        #expect(answer.lowercased().contains("connection: close"))
+    }
+
+    @Test("A head that never ends is cut while others are served (SEC-105)")
+    func slowHead() async throws {
+        let harness = try HTTPHarness { configuration, _ in configuration.limits.channel.idle = .milliseconds(300) }
+        try await harness.live { port in
+            async let slow = RawClient(port: port).exchange("GET / HTTP/1.1\r\nHost: local")
+            let other = try await RawClient(port: port).exchange(
+                "GET /v1/providers HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            #expect(other.hasPrefix("HTTP/1.1 200 "))
+            #expect(try await slow.isEmpty)
+        }
+    }
+
+    @Test("HTTP/1.0 and Connection: close end the connection; so does an Upgrade, which is ignored")
+    func lastRequests() async throws {
+        for request in [
+            "GET /v1/providers HTTP/1.0\r\nHost: localhost\r\n\r\n",
+            "GET /v1/providers HTTP/1.0\r\nHost: localhost\r\nConnection: keep-alive\r\n\r\n",
+            "GET /v1/providers HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+            "GET /v1/providers HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: x\r\n\r\n",
+            "GET /v1/providers HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+        ] {
+            let harness = try HTTPHarness()
+            let answer = try await harness.live { try await RawClient(port: $0).exchange(request + Self.smuggled) }
+            #expect(answer.contains(" 200 OK\r\n"), "\(answer)")
+            #expect(answer.lowercased().contains("\r\nconnection: close\r\n"))
+            #expect(responses(in: answer) == 1)
+            #expect(!harness.records.all.contains { $0.status == 404 })
+        }
+    }
+
+    @Test("Requests that follow one another on a connection are answered in order, and the refusal comes last")
+    func pipelined() async throws {
+        let harness = try HTTPHarness()
+        let answer = try await harness.live {
+            try await RawClient(port: $0).exchange(
+                "GET /v1/providers HTTP/1.1\r\nHost: localhost\r\n\r\nHEAD /openapi.yaml HTTP/1.1\r\nHost: localhost\r\n\r\n"
+                    + "GET http://localhost/v1/session HTTP/1.1\r\nHost: localhost\r\n\r\nGET / HTTP/1.1\r\n\r\n"
+                    + Self.smuggled)
+        }
+        let statuses = answer.split(separator: "HTTP/1.1 ").map { $0.prefix(3) }
+        #expect(statuses == ["200", "200", "401", "400"], "\(answer)")
+        #expect(!answer.contains("openapi: 3"))
+    }
+
+    @Test("Expect: 100-continue gets its interim answer before the body")
+    func expectContinue() async throws {
+        let body = #"{"provider":"as","client":"ios"}"#
+        let request = Self.post + "Expect: 100-continue\r\nConnection: close\r\nContent-Length: \(body.utf8.count)\r\n\r\n"
+        try await HTTPHarness().live { port in
+            let interim = try await RawClient(port: port).answer(to: request) { $0.hasSuffix("\r\n\r\n") }
+            #expect(interim == "HTTP/1.1 100 Continue\r\n\r\n")
+            let whole = try await RawClient(port: port).exchange(pieces: [request, body])
+            #expect(whole.contains("HTTP/1.1 201 "))
+        }
+    }
+
+    @Test("A refused request's answer arrives although its body was not read (RFC 9112 section 9.6)")
+    func lingering() async throws {
+        let request = "POST /nothing HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n"
+            + String(repeating: "x", count: 300_000)
+        let answer = try await HTTPHarness().live { try await RawClient(port: $0).exchange(request) }
+        #expect(answer.hasPrefix("HTTP/1.1 404 "), "\(answer.prefix(100))")
+        #expect(answer.lowercased().contains("connection: close"))
+    }
+
+    @Test("A wrong name is 421, whatever the form of the target (SEC-103)")
+    func wrongName() async throws {
+        for request in [
+            "GET /v1/providers HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n",
+            "GET http://evil.example/v1/providers HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n",
+        ] {
+            let answer = try await HTTPHarness().live { try await RawClient(port: $0).exchange(request) }
+            #expect(answer.hasPrefix("HTTP/1.1 421 "))
+        }
+    }
+
+    @Test("Ten thousand guesses come to 429, and the owner is served all the same (SEC-121)")
+    func guesses() async throws {
+        let harness = try HTTPHarness { configuration, _ in configuration.limits.wrongTokensPerMinute = 5 }
+        let token = try await harness.signIn().token.reveal()
+        try await harness.live { port in
+            func ask(_ cookie: String) async throws -> String {
+                try await RawClient(port: port).exchange(
+                    "GET /v1/session HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nCookie: __Host-coatcheck=\(cookie)\r\n\r\n")
+            }
+            for _ in 0..<5 { #expect(try await ask(String(repeating: "A", count: 43)).hasPrefix("HTTP/1.1 401 ")) }
+            let refused = try await ask(String(repeating: "B", count: 43))
+            #expect(refused.hasPrefix("HTTP/1.1 429 "))
+            #expect(refused.lowercased().contains("retry-after: "))
+            #expect(try await ask(token).hasPrefix("HTTP/1.1 200 "))
+        }
+    }
+
+    @Test("Starts are bounded by address; a header nobody trusts changes nothing (SEC-104, SEC-119)")
+    func starts() async throws {
+        let harness = try HTTPHarness { configuration, _ in configuration.limits.loginsPerMinute = 3 }
+        try await harness.live { port in
+            var last = ""
+            for index in 0..<4 {
+                last = try await RawClient(port: port).exchange(
+                    "POST /v1/logins HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n"
+                        + "X-Forwarded-For: 10.0.0.\(index)\r\nContent-Length: 32\r\n\r\n{\"provider\":\"as\",\"client\":\"ios\"}")
+                if index < 3 { #expect(last.hasPrefix("HTTP/1.1 201 "), "\(last)") }
+            }
+            #expect(last.hasPrefix("HTTP/1.1 429 "))
+        }
+        #expect(harness.records.all.allSatisfy { $0.client == "127.0.0.1" })
+    }
+
+    @Test("In development loopback peers are not limited")
+    func development() async throws {
+        let harness = try HTTPHarness(publicURL: "http://localhost:8080") { configuration, _ in
+            configuration.limits.loginsPerMinute = 1
+        }
+        try await harness.live { port in
+            for _ in 0..<3 {
+                let answer = try await RawClient(port: port).exchange(
+                    "POST /v1/logins HTTP/1.1\r\nHost: localhost:1\r\nConnection: close\r\nContent-Type: application/json\r\n"
+                        + "Content-Length: 32\r\n\r\n{\"provider\":\"as\",\"client\":\"ios\"}")
+                #expect(answer.hasPrefix("HTTP/1.1 201 "))
+            }
+        }
+    }
+
+    @Test("A trusted proxy's words count: the client's address, and plain http is an error (SEC-104, SEC-108)")
+    func trustedProxy() async throws {
+        let harness = try HTTPHarness { configuration, _ in
+            configuration.trustedProxies = [IPNetwork("127.0.0.0/8")].compactMap { $0 }
+        }
+        try await harness.live { port in
+            let plain = try await RawClient(port: port).exchange(
+                "GET /v1/providers HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX-Forwarded-Proto: http\r\n\r\n")
+            #expect(plain.hasPrefix("HTTP/1.1 400 "))
+            #expect(!plain.lowercased().contains("\r\nlocation:"))
+            let secure = try await RawClient(port: port).exchange(
+                "GET /v1/providers HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX-Forwarded-Proto: https\r\n"
+                    + "X-Forwarded-For: 6.6.6.6, 198.51.100.7\r\n\r\n")
+            #expect(secure.hasPrefix("HTTP/1.1 200 "))
+        }
+        #expect(harness.records.all.last?.client == "198.51.100.7")
+    }
+
+    @Test("A backend can be a TCP peer; then Authorization is the session's")
+    func peers() async throws {
+        let harness = try HTTPHarness { configuration, vault in
+            configuration.backends = [Backends.orders(vault, peers: ["127.0.0.1"])]
+        }
+        let token = try await harness.signIn().token.reveal()
+        try await harness.live { port in
+            let answer = try await RawClient(port: port).exchange(
+                "GET /v1/forward-auth HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer \(token)\r\n\r\n")
+            #expect(answer.hasPrefix("HTTP/1.1 200 "), "\(answer)")
+            #expect(answer.contains("X-Auth-Subject: user-1\r\n"))
+            let denied = try await RawClient(port: port).exchange(
+                "GET /v1/forward-auth HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            #expect(denied.hasPrefix("HTTP/1.1 401 "))
+        }
+    }
+
+    @Test("An event stream begins with the session, tells of its refresh and end, and closes")
+    func events() async throws {
+        let harness = try HTTPHarness { configuration, _ in configuration.limits.eventHeartbeat = .milliseconds(100) }
+        let signedIn = try await harness.signIn()
+        let request = "GET /v1/session/events HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+            + "Cookie: __Host-coatcheck=\(signedIn.token.reveal())\r\n\r\n"
+        let answer = try await harness.live { port in
+            async let stream = RawClient(port: port).exchange(request)
+            // The first comment says that the stream is open.
+            _ = try await RawClient(port: port).answer(to: request) { $0.contains(":\n\n") }
+            _ = try await harness.useCases.refreshTokens.refreshNow(
+                try await harness.useCases.resumeSession.resume(signedIn.token))
+            try await harness.useCases.endSession.logOut(signedIn.token)
+            return try await stream
+        }
+        #expect(answer.contains("text/event-stream"))
+        #expect(answer.contains("event: session\ndata: {\"handle\":\"\(signedIn.session.handle.text)\""))
+        #expect(answer.contains("event: tokens_refreshed\ndata: {}\n\n"))
+        #expect(answer.contains("event: session_ended\ndata: {\"reason\":\"logged_out\"}\n\n"))
+        #expect(!answer.contains("canary"))
+    }
+
+    @Test("Open event streams do not hold up a shutdown")
+    func shutdown() async throws {
+        let harness = try HTTPHarness()
+        let signedIn = try await harness.signIn()
+        let request = "GET /v1/session/events HTTP/1.1\r\nHost: localhost\r\n"
+            + "Cookie: __Host-coatcheck=\(signedIn.token.reveal())\r\n\r\n"
+        let opened = AsyncStream.makeStream(of: Void.self)
+        // `live` returns only when the server is down: the stream below must have been ended by it.
+        let stream = try await harness.live { port in
+            let stream = Task {
+                try await RawClient(port: port).answer(to: request) { text in
+                    if text.contains("event: session\n") { opened.continuation.yield() }
+                    return false
+                }
+            }
+            for await _ in opened.stream { break }
+            return stream
+        }
+        let text = try await stream.value
+        #expect(text.hasSuffix("0\r\n\r\n"))
+    }
+
+    @Test("One address has only so many connections, and the others are served (SEC-105)")
+    func connectionCap() async throws {
+        let harness = try HTTPHarness { configuration, _ in
+            configuration.limits.connectionsPerAddress = 3
+            configuration.limits.channel.idle = .milliseconds(500)
+        }
+        try await harness.live { port in
+            let idle = "GET /v1/providers HTTP/1.1\r\nHost: local"
+            async let one = RawClient(port: port).exchange(idle)
+            async let two = RawClient(port: port).exchange(idle)
+            async let three = RawClient(port: port).exchange(idle)
+            async let four = RawClient(port: port).exchange(idle)
+            let all = try await [one, two, three, four]
+            #expect(all.joined().isEmpty)
+            let after = try await RawClient(port: port).exchange(
+                "GET /v1/providers HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            #expect(after.hasPrefix("HTTP/1.1 200 "))
+        }
+    }
+}

@@ -60,17 +60,22 @@ actor CachedFetch<Value: Sendable> {
 
     private func load() async -> Result<Fetched, ProviderFailure> {
         if let flight { return await flight.value }
-        let fetch = fetch
-        // A task of its own: whoever asked first may be cancelled, the others still wait for it.
-        let flight = Task { await fetch() }
-        self.flight = flight
-        let result = await flight.value
-        self.flight = nil
-        if case .success(let fetched) = result {
-            let now = monotonic()
-            held = (fetched.value, now + fetched.lifetime, now + fetched.lifetime + .seconds(86_400))
-            generation &+= 1
+        // A task of its own: whoever asked first may be cancelled, the others still wait for it. It also stores what it
+        // fetched, since those who wait may be resumed in any order.
+        let flight = Task {
+            let result = await fetch()
+            store(result)
+            return result
         }
-        return result
+        self.flight = flight
+        return await flight.value
+    }
+
+    private func store(_ result: Result<Fetched, ProviderFailure>) {
+        flight = nil
+        guard case .success(let fetched) = result else { return }
+        let now = monotonic()
+        held = (fetched.value, now + fetched.lifetime, now + fetched.lifetime + .seconds(86_400))
+        generation &+= 1
     }
 }

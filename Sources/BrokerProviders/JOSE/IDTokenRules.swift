@@ -26,7 +26,7 @@ struct IDTokenRules: Sendable {
         try checkTimes(claims, isFresh: expected.isFresh, maximumAge: expected.maximumAge, now: now)
         try checkNonce(claims["nonce"], expected.nonce)
         if let hash = claims["at_hash"], let accessToken = expected.accessToken {
-            guard hash.string == Self.halfHash(accessToken.bytes(), token.algorithm) else {
+            guard let text = hash.string, Self.halfHashes(accessToken.bytes(), token.algorithm).contains(text) else {
                 throw .identityRejected(detail: "at_hash is not the access token's")
             }
         }
@@ -117,14 +117,15 @@ struct IDTokenRules: Sendable {
         return String(decoding: bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
     }
 
-    /// The left half of the hash that the algorithm names (Core 3.1.3.6); Ed25519 signs with SHA-512.
-    static func halfHash(_ bytes: [UInt8], _ algorithm: SignatureAlgorithm) -> String {
-        let hash: [UInt8]
-        switch algorithm {
-        case .rs256, .ps256, .es256: hash = Array(SHA256.hash(data: bytes))
-        case .rs384, .ps384, .es384: hash = Array(SHA384.hash(data: bytes))
-        case .rs512, .ps512, .es512, .edDSA: hash = Array(SHA512.hash(data: bytes))
+    /// The left half of the hash that the algorithm names (Core 3.1.3.6). EdDSA names none: servers take the SHA-512 that
+    /// Ed25519 uses itself, or SHA-256.
+    static func halfHashes(_ bytes: [UInt8], _ algorithm: SignatureAlgorithm) -> [String] {
+        let hashes: [[UInt8]] = switch algorithm {
+        case .rs256, .ps256, .es256: [Array(SHA256.hash(data: bytes))]
+        case .rs384, .ps384, .es384: [Array(SHA384.hash(data: bytes))]
+        case .rs512, .ps512, .es512: [Array(SHA512.hash(data: bytes))]
+        case .edDSA: [Array(SHA512.hash(data: bytes)), Array(SHA256.hash(data: bytes))]
         }
-        return Base64URL.encode(hash.prefix(hash.count / 2))
+        return hashes.map { Base64URL.encode($0.prefix($0.count / 2)) }
     }
 }

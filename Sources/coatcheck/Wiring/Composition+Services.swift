@@ -51,7 +51,7 @@ extension Composition {
             providers: { [] })
         return Application(
             responder: ManagementRouter.responder(
-                health: health, configuration: http, clock: context.clock, digest: { vault.digest($0) }, log: requests),
+                health: health, sessions: useCases.adminSessions, configuration: http, clock: context.clock, digest: { vault.digest($0) }, log: requests),
             server: BrokerRouter.server(configuration: http, log: requests),
             configuration: Self.listener(configuration.management.listen),
             onServerRunning: { channel in listening("management", channel.localAddress?.port ?? 0) },

@@ -1,8 +1,25 @@
+import AsyncHTTPClient
+import Broker
+import BrokerProviders
 import BrokerRelay
+import Foundation
+import NIOSSL
 
 extension RelayOutbound {
     /// Makes the relay's way out from the configuration file.
     init(_ settings: OutboundSettings) {
-        self.init()
+        self.init(connectTimeout: settings.connectTimeout)
+        if let file = settings.caFile {
+            var configuration = TLSConfiguration.makeClientConfiguration()
+            configuration.minimumTLSVersion = .tlsv12
+            configuration.additionalTrustRoots = [.file(file)]
+            tls = configuration
+        }
+        if let own = settings.proxy {
+            let credentials = own.credentials.map { Data($0.bytes()).base64EncodedString() }
+            proxy = .server(
+                host: own.host, port: own.port,
+                authorization: credentials.map { .basic(credentials: $0) })
+        }
     }
 }

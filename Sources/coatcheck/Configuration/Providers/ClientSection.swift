@@ -47,9 +47,9 @@ struct ClientSection: Sendable {
         _ section: ConfigSection, kind: ProviderKind, defaults: ProviderDraft, into profile: inout ClientProfile
     ) {
         profile.scope = section.words("scope") ?? defaults.scope
-        profile.pkce = section.choice("pkce", among: [.required, .unsupported]) ?? .required
+        profile.pkce = section.choice("pkce", among: [.required, .unsupported]) ?? defaults.pkce
         if kind == .oidc || kind == .clever {
-            let isOpenID = kind == .oidc ? profile.scope.contains("openid") : defaults.isCleverOpenID
+            let isOpenID = kind == .oidc ? defaults.nonce ?? profile.scope.contains("openid") : defaults.isCleverOpenID
             profile.nonce = section.choice("nonce", as: Switch.self).map { $0 == .on } ?? isOpenID
         }
         if kind == .oidc || kind == .oauth2 { profile.nativeCode = section.flag("native_code", default: false) }

@@ -7,8 +7,8 @@ enum IdentityReader {
 
     static func read(_ section: ConfigSection, into identity: inout IdentitySettings) {
         identity.source = section.choice("source", among: [.idToken, .userinfo, .api]) ?? identity.source
-        identity.url = section.endpoint("url") ?? identity.url
-        identity.emailsURL = section.endpoint("emails_url") ?? identity.emailsURL
+        identity.url = section.endpoint("url", withQuery: true) ?? identity.url
+        identity.emailsURL = section.endpoint("emails_url", withQuery: true) ?? identity.emailsURL
         identity.subject = section.pointer("subject") ?? identity.subject
         if let method = section.text("method", limit: 4) {
             if ["GET", "POST"].contains(method) {

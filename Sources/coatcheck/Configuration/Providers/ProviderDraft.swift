@@ -11,5 +11,8 @@ struct ProviderDraft: Sendable {
     var callbackParameters: [String] = []
     var socialProviders: [String] = []
     var isCleverOpenID = false
+    /// Whether clients send a nonce; nil where the scope decides.
+    var nonce: Bool?
+    var pkce = ClientProfile.PKCE.required
     var credentials = CredentialReader.Shared()
 }

@@ -15,23 +15,46 @@ struct ProviderSection: Sendable {
 
     init?(name: String, _ section: ConfigSection, _ lifetimes: SessionLifetimes) {
         if section.context.isCataloguing {
-            for kind in ProviderKind.allCases { _ = ProviderSection(name: "x", kind: kind, section, lifetimes) }
+            _ = Self.preset(section)
+            for kind in ProviderKind.allCases {
+                _ = ProviderSection(name: "x", kind: kind, preset: nil, section, lifetimes)
+            }
             return nil
         }
-        guard let kind = section.choice("kind", as: ProviderKind.self) else {
-            section.require("kind")
+        let preset = Self.preset(section)
+        let written = section.choice("kind", as: ProviderKind.self)
+        guard let kind = written ?? preset?.service.kind else {
+            if !section.has("kind"), !section.has("preset") { section.report(nil, "needs `kind` or `preset`") }
             section.abandon()
             return nil
         }
-        self.init(name: name, kind: kind, section, lifetimes)
+        if let preset, preset.service.kind != kind {
+            section.report("kind", "contradicts the preset, which is of kind `\(preset.service.kind.rawValue)`")
+        }
+        self.init(name: name, kind: kind, preset: preset, section, lifetimes)
     }
 
-    private init?(name: String, kind: ProviderKind, _ section: ConfigSection, _ lifetimes: SessionLifetimes) {
+    private static func preset(_ section: ConfigSection) -> Preset? {
+        guard let scalar = section.scalar("preset") else { return nil }
+        if let preset = Presets.named(scalar.text) { return preset }
+        section.report("preset", "has to be \(ConfigSection.alternatives(Presets.all.map(\.name)))")
+        return nil
+    }
+
+    private init?(
+        name: String, kind: ProviderKind, preset: Preset?, _ section: ConfigSection, _ lifetimes: SessionLifetimes
+    ) {
         path = section.path
         line = section.line
         _ = section.node("kind")
         var draft = ProviderDraft(
-            kind: kind, lifetimes: lifetimes, wire: WireSettings(), scope: kind == .oidc ? ["openid"] : [])
+            kind: kind, lifetimes: lifetimes, wire: preset?.wire ?? WireSettings(),
+            scope: preset?.scope ?? (kind == .oidc ? ["openid"] : []))
+        if let preset {
+            draft.callbackParameters = preset.callbackParameters
+            draft.nonce = preset.nonce
+            draft.pkce = preset.pkce
+        }
         let service = Self.service(kind, section)
         if kind != .zephr {
             WireReader.read(section, into: &draft.wire)
@@ -48,7 +71,7 @@ struct ProviderSection: Sendable {
         }
         clients = section.named("clients").compactMap { ClientSection(name: $0.name, provider: draft, $0.section) }
         if !section.has("clients") { section.report(nil, "needs `clients`: at least one") }
-        let settings = Self.settings(name, service, section, clients: clients.map(\.settings))
+        let settings = Self.settings(name, service, preset, section, clients: clients.map(\.settings))
         guard ProviderName(name) != nil else {
             section.report(nil, "has a name that is not 1 to 63 letters, digits, `-`, `_` or `.`")
             return nil
@@ -58,11 +81,12 @@ struct ProviderSection: Sendable {
     }
 
     private static func settings(
-        _ name: String, _ service: ProviderSettings.Service?, _ section: ConfigSection, clients: [ClientSettings]
+        _ name: String, _ service: ProviderSettings.Service?, _ preset: Preset?, _ section: ConfigSection,
+        clients: [ClientSettings]
     ) -> ProviderSettings? {
         let kind = service?.kind
-        let issuer = kind == .zephr || kind == .clover ? nil : section.endpoint("issuer")
-        var endpoints = EndpointSettings()
+        let issuer = kind == .zephr || kind == .clover ? nil : section.endpoint("issuer") ?? preset?.issuer
+        var endpoints = preset?.endpoints ?? EndpointSettings()
         EndpointReader.read(section.section("endpoints"), into: &endpoints)
         let discovery = kind == .oidc || kind == .oauth2 ? section.choice("discovery", as: Switch.self) : nil
         var limits = CallLimits()
@@ -72,10 +96,10 @@ struct ProviderSection: Sendable {
         limits.pause = section.duration("breaker_pause", default: limits.pause, in: .milliseconds(100) ... .seconds(60))
         let settings = ProviderSettings(
             name: ProviderName(unchecked: name), service: service ?? .oauth2,
-            displayName: section.text("display_name", limit: 64), issuer: issuer,
+            displayName: section.text("display_name", limit: 64) ?? preset?.displayName, issuer: issuer,
             discovery: discovery.map { $0 == .on }, endpoints: endpoints,
             allowPrivate: section.flag("allow_private", default: false), limits: limits, clients: clients)
-        if kind == .oidc { section.require("issuer") }
+        if kind == .oidc, issuer == nil { section.require("issuer") }
         if kind == .oauth2, issuer == nil, endpoints.authorization == nil || endpoints.token == nil {
             section.report(nil, "needs `endpoints` with `authorization` and `token`, or an `issuer` that publishes them")
         }

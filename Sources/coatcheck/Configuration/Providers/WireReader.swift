@@ -22,6 +22,7 @@ enum WireReader {
                 section.report("scope_separator", "has to be one of a space, `,`, `;`, `|` and `+`")
             }
         }
+        wire.scopeParameter = section.text("scope_parameter", limit: 64) ?? wire.scopeParameter
         wire.requiredScope = section.words("required_scope") ?? wire.requiredScope
         if section.has("authorization_parameters") || section.context.isCataloguing {
             wire.authorizationParameters = section.pairs("authorization_parameters").map { ($0.name, $0.value.text) }

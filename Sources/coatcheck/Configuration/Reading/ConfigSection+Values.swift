@@ -142,9 +142,10 @@ extension ConfigSection {
     }
 
     /// Reads an https URL, or an http one on loopback; with a path, without user information, query or fragment.
-    func endpoint(_ key: String) -> String? {
+    func endpoint(_ key: String, withQuery: Bool = false) -> String? {
         guard let text = text(key, limit: 2048) else { return nil }
-        guard let url = WebURL(text) else {
+        let base = withQuery ? String(text.prefix { $0 != "?" }) : text
+        guard let url = WebURL(base), text.utf8.allSatisfy({ (0x21...0x7E).contains($0) && $0 != 0x23 }) else {
             report(key, "has to be an https URL without user name, query and fragment")
             return nil
         }

@@ -1,0 +1,2023 @@
+// Made by scripts/embed-contract from openapi.yaml; not for editing.
+// swift-format-ignore-file
+
+/// Is the contract as served at `/openapi.yaml`.
+enum Contract {
+    static let text = ##"""
+openapi: 3.1.0
+info:
+  title: Coatcheck
+  version: '1'
+  summary: An HTTP session broker for mobile apps.
+  description: |
+    An app signs its user in with an OAuth provider and hands the resulting code to Coatcheck. Coatcheck exchanges the
+    code, keeps the provider's tokens on the server, and gives the app one opaque session cookie.
+
+    This file is the normative contract. Rules that hold everywhere and are not repeated below:
+
+    - Bodies are JSON in UTF-8, names in `snake_case`, times RFC 3339 in UTC with whole seconds. `Accept` is not
+      negotiated: there is one representation of everything, so there is no 406.
+    - Request bodies are parsed strictly: an unknown member, a member that stands twice, a member of the wrong type, a
+      missing one, all are named together in `errors` of one `invalid_request`. Bodies are at most 64 KiB.
+    - Every error is an RFC 9457 problem document with a stable `code`; `docs/problems.md` says what to do about each.
+      (`/v1/introspect` and `/v1/token` speak OAuth's error format instead.)
+    - A path that is not listed is 404 `not_found` (also with an empty segment, a trailing slash or, outside the relay,
+      a percent sign); a method that is not listed is 405 `method_not_allowed` with `Allow`. HEAD is answered as GET,
+      without the body, and changes nothing. OPTIONS is answered for the listed origins of `session.allowed_origins`.
+    - A request whose framing is ambiguous (RFC 9112) is 400 `invalid_request` and the connection closes.
+    - 503 always has `Retry-After` and never clears a cookie.
+    - Every answer has `X-Request-Id`, the security headers listed under `components/headers`, and
+      `Cache-Control: no-store`; only the public files (this one and the app association files) may be cached.
+    - The session travels as the cookie `__Host-coatcheck`, or for clients with `transport: bearer` as
+      `Authorization: Bearer`. A request that carries both must name the same session with both, else 400. Two values
+      for one cookie name are 400. With `server.public_url` on plain http (development) the cookies are called
+      `coatcheck` and `coatcheck-login` and lack `Secure`.
+    - Cross-origin rule, for unsafe methods and for every method of the relay and the event stream, when the request
+      carries our cookie or no credential: `Sec-Fetch-Site`, if present, must be `same-origin` or `none`; else `Origin`,
+      if present, must be the broker's own; an `Origin` listed in `session.allowed_origins` passes always. Otherwise 403
+      `cross_origin`.
+  license: {name: Apache-2.0, identifier: Apache-2.0}
+servers:
+  - url: https://auth.example.com
+    description: The public listener, at `server.public_url`.
+tags:
+  - name: login
+    description: From a click on "sign in" to a session.
+  - name: session
+    description: The session, its refresh and its end.
+  - name: events
+    description: The event stream.
+  - name: relay
+    description: Upstream APIs, called with the session's access token.
+  - name: backend
+    description: For services of the operator's that ask about a session.
+  - name: provider
+    description: What providers call.
+  - name: public
+    description: Public documents.
+  - name: management
+    description: The management listener, loopback by default. Not reachable through the public listener.
+
+paths:
+  /v1/logins:
+    post:
+      tags: [login]
+      operationId: startLogin
+      summary: Start a login.
+      description: |
+        Makes state, PKCE verifier and nonce, and answers with the URL to open in the system browser. The answer's login
+        token (the cookie `__Host-coatcheck-login`, or `login_token` in the body for bearer clients) is the secret that
+        only the starter holds: the callback is accepted from nobody else. A request that presents the login token of a
+        login still pending joins it, so that several logins of one device share a starter.
+      security: [{}, {loginCookie: []}]
+      requestBody:
+        required: true
+        content:
+          application/json:
+            schema: {$ref: '#/components/schemas/StartLogin'}
+            examples:
+              usual: {value: {provider: cloudentity, client: ios}}
+              appHoldsTheVerifier:
+                value:
+                  provider: cloudentity
+                  client: ios
+                  redirect_uri: 'com.example.app:/oauth2redirect'
+                  scope: openid email
+                  code_challenge: E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM
+                  code_challenge_method: S256
+              clever: {value: {provider: clever, client: web, parameters: {district_id: 650000000000000000000d01}}}
+              zephr: {value: {provider: zephr, client: ios, social_provider: google}}
+      responses:
+        '201':
+          description: The login has begun.
+          headers:
+            X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
+            Cache-Control: {$ref: '#/components/headers/No-Store'}
+            Set-Cookie: {$ref: '#/components/headers/Set-Login-Cookie'}
+          content:
+            application/json:
+              schema: {$ref: '#/components/schemas/StartedLogin'}
+              example:
+                login_id: lgn_Zk3mTqD0Qm2Wk5m3C3cV0w
+                authorization_url: https://example.eu.authz.cloudentity.io/example/demo/oauth2/authorize?response_type=code&client_id=mobile-app&state=3q2-7w
+                state: gGDx3X1Zk2Zb8lPpRkXbOqkq9mXG1iSB6zX6QZq3m5M
+                expires_at: '2026-11-20T21:10:00Z'
+        '400': {$ref: '#/components/responses/InvalidRequest'}
+        '403':
+          description: |
+            `client_not_allowed`: the client is set to `login: app`. `cross_origin`: see the cross-origin rule.
+          headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
+          content:
+            application/problem+json:
+              schema:
+                allOf:
+                  - $ref: '#/components/schemas/Problem'
+                  - properties: {status: {const: 403}, code: {enum: [client_not_allowed, cross_origin]}}
+        '404': {$ref: '#/components/responses/ProviderNotFound'}
+        '408': {$ref: '#/components/responses/RequestTimeout'}
+        '413': {$ref: '#/components/responses/TooLarge'}
+        '415': {$ref: '#/components/responses/UnsupportedMediaType'}
+        '421': {$ref: '#/components/responses/WrongHost'}
+        '429': {$ref: '#/components/responses/RateLimited'}
+        '431': {$ref: '#/components/responses/HeadersTooLarge'}
+        '500': {$ref: '#/components/responses/InternalError'}
+        '502': {$ref: '#/components/responses/ProviderError'}
+        '503': {$ref: '#/components/responses/Unavailable'}
+
+  /v1/sessions:
+    post:
+      tags: [login]
+      operationId: forwardCode
+      summary: Forward a code and get a session.
+      description: |
+        One of:
+
+        - `{callback_url}`: the whole URL with which the provider returned to the app (flow A). The login token comes as
+          the cookie or as `login_token`.
+        - `{handoff}`: the one-time value that the hosted callback passed to the app (flow C).
+        - `{provider, client, code | callback_url, …}`: a login that the app started itself (flow B), for clients with
+          `login: app` or `both`.
+        - `{provider, client, code, login_token, nonce}`: a code from a native SDK, for clients with `native_code: true`.
+        - `{provider, client, tokens}`: tokens the app already holds, for clients with `import_tokens: true`.
+
+        One code makes at most one call at the provider. The same starter (same `login_token`, else same
+        `code_verifier`) gets the same session with the same cookie for 10 minutes; anyone else gets
+        `code_already_used`. A session presented with the request ends with the reason `replaced`.
+      security: [{}, {loginCookie: []}, {sessionCookie: []}, {sessionBearer: []}]
+      requestBody:
+        required: true
+        content:
+          application/json:
+            schema: {$ref: '#/components/schemas/ForwardCode'}
+            examples:
+              callback:
+                summary: Flow A
+                value: {callback_url: 'com.example.app:/oauth2redirect?code=c0de-1&state=gGDx3X1Zk2Zb8lPpRkXbOqkq9mXG1iSB6zX6QZq3m5M', device: Ana's phone}
+              appStarted:
+                summary: Flow B
+                value:
+                  provider: cloudentity
+                  client: ios
+                  callback_url: 'com.example.app:/oauth2redirect?code=c0de-1&state=my-own-state'
+                  state: my-own-state
+                  code_verifier: dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk
+                  login_token: 3q2-7wHc0u0Hn5C0jC3Jq7E2q1k5kQm8c2q9y0m4zQE
+              handoff: {summary: Flow C, value: {handoff: Hk2q3N9mQ0m7bq3yqk0W8bJ1k5kQm8c2q9y0m4zQEaA}}
+              native:
+                summary: Google's serverAuthCode
+                value: {provider: google, client: ios, code: 4/0AfakeServerAuthCode, login_token: 3q2-7wHc0u0Hn5C0jC3Jq7E2q1k5kQm8c2q9y0m4zQE, nonce: n-0S6_WzA2Mj}
+              imported:
+                summary: Clover's PartialOAuth
+                value: {provider: clover, client: ios, tokens: {access_token: at-1, refresh_token: rt-1, merchant_id: MFAKE00000001}}
+      responses:
+        '201': {$ref: '#/components/responses/SessionMade'}
+        '202':
+          description: A Zephr partial registration. The app collects the fields and posts them to `/v1/registrations`.
+          headers:
+            X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
+            Cache-Control: {$ref: '#/components/headers/No-Store'}
+          content:
+            application/json:
+              schema: {$ref: '#/components/schemas/RegistrationRequired'}
+              example:
+                outcome: registration_required
+                provider: zephr
+                state_key: e42ac0f3
+                identifier: ana@example.org
+                expires_at: '2026-11-20T21:15:00Z'
+                fields: [{name: first-name, type: string, required: true}]
+        '400':
+          description: |
+            `invalid_request`; `invalid_callback` (not a callback of this login: wrong target, a parameter twice, no
+            code); `state_mismatch` (no such login); `issuer_mismatch` (RFC 9207); `code_rejected` (the provider
+            refused the code); `verifier_mismatch` (PKCE).
+          headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
+          content:
+            application/problem+json:
+              schema:
+                allOf:
+                  - $ref: '#/components/schemas/Problem'
+                  - properties:
+                      status: {const: 400}
+                      code: {enum: [invalid_request, invalid_callback, state_mismatch, issuer_mismatch, code_rejected, verifier_mismatch]}
+              example:
+                type: 'urn:coatcheck:problem:code_rejected'
+                title: Code rejected
+                status: 400
+                code: code_rejected
+                detail: The provider did not accept the code.
+                request_id: req_7bq3yqk0W8b
+        '403':
+          description: |
+            `login_not_yours` (another's login, which is burned now); `access_denied` (the user refused);
+            `client_not_allowed` (the client did not opt in to this flow); `email_domain_denied`; `cross_origin`.
+          headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
+          content:
+            application/problem+json:
+              schema:
+                allOf:
+                  - $ref: '#/components/schemas/Problem'
+                  - properties:
+                      status: {const: 403}
+                      code: {enum: [login_not_yours, access_denied, client_not_allowed, email_domain_denied, cross_origin]}
+        '404': {$ref: '#/components/responses/ProviderNotFound'}
+        '408': {$ref: '#/components/responses/RequestTimeout'}
+        '409':
+          description: |
+            `code_already_used` (by another starter); `login_required` (a callback without a state, or a code whose fate
+            nobody knows: the problem carries a fresh `login` where one could be started); `too_many_sessions`.
+          headers:
+            X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
+            Set-Cookie: {$ref: '#/components/headers/Set-Login-Cookie'}
+          content:
+            application/problem+json:
+              schema:
+                allOf:
+                  - $ref: '#/components/schemas/Problem'
+                  - properties:
+                      status: {const: 409}
+                      code: {enum: [code_already_used, login_required, too_many_sessions]}
+              example:
+                type: 'urn:coatcheck:problem:login_required'
+                title: Login required
+                status: 409
+                code: login_required
+                detail: This sign-in was not started here. Open the authorization URL to start one.
+                request_id: req_7bq3yqk0W8b
+                login:
+                  login_id: lgn_Zk3mTqD0Qm2Wk5m3C3cV0w
+                  authorization_url: https://clever.com/oauth/authorize?response_type=code&client_id=web-0001&state=3q2-7w
+                  state: gGDx3X1Zk2Zb8lPpRkXbOqkq9mXG1iSB6zX6QZq3m5M
+                  expires_at: '2026-11-20T21:10:00Z'
+        '410':
+          description: |
+            `login_expired` (the login is older than 10 minutes); `handoff_expired` (older than 60 seconds, or used).
+          headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
+          content:
+            application/problem+json:
+              schema:
+                allOf:
+                  - $ref: '#/components/schemas/Problem'
+                  - properties: {status: {const: 410}, code: {enum: [login_expired, handoff_expired, state_key_expired]}}
+        '413': {$ref: '#/components/responses/TooLarge'}
+        '415': {$ref: '#/components/responses/UnsupportedMediaType'}
+        '421': {$ref: '#/components/responses/WrongHost'}
+        '429': {$ref: '#/components/responses/RateLimited'}
+        '431': {$ref: '#/components/responses/HeadersTooLarge'}
+        '500': {$ref: '#/components/responses/InternalError'}
+        '502': {$ref: '#/components/responses/ProviderError'}
+        '503': {$ref: '#/components/responses/Unavailable'}
+    get:
+      tags: [session]
+      operationId: listSessions
+      summary: The user's sessions, on all devices.
+      description: The sessions of this session's subject at this provider. Does not slide the idle time.
+      security: [{sessionCookie: []}, {sessionBearer: []}]
+      parameters:
+        - {$ref: '#/components/parameters/Cursor'}
+      responses:
+        '200':
+          description: A page of sessions, newest first.
+          headers:
+            X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
+            Cache-Control: {$ref: '#/components/headers/No-Store'}
+          content:
+            application/json:
+              schema: {$ref: '#/components/schemas/SessionList'}
+        '400': {$ref: '#/components/responses/InvalidRequest'}
+        '401': {$ref: '#/components/responses/NoSession'}
+        '408': {$ref: '#/components/responses/RequestTimeout'}
+        '421': {$ref: '#/components/responses/WrongHost'}
+        '429': {$ref: '#/components/responses/RateLimited'}
+        '431': {$ref: '#/components/responses/HeadersTooLarge'}
+        '500': {$ref: '#/components/responses/InternalError'}
+        '503': {$ref: '#/components/responses/StoreUnavailable'}
+    delete:
+      tags: [session]
+      operationId: endOtherSessions
+      summary: End the user's other sessions.
+      description: Ends every session of this subject but this one, with the reason `logged_out_elsewhere`.
+      security: [{sessionCookie: []}, {sessionBearer: []}]
+      parameters:
+        - name: except
+          in: query
+          required: true
+          description: Always `current`. The parameter is there so that a bare DELETE cannot end this session by mistake.
+          schema: {type: string, enum: [current]}
+      responses:
+        '204': {$ref: '#/components/responses/Done'}
+        '400': {$ref: '#/components/responses/InvalidRequest'}
+        '401': {$ref: '#/components/responses/NoSession'}
+        '403': {$ref: '#/components/responses/CrossOrigin'}
+        '408': {$ref: '#/components/responses/RequestTimeout'}
+        '421': {$ref: '#/components/responses/WrongHost'}
+        '429': {$ref: '#/components/responses/RateLimited'}
+        '431': {$ref: '#/components/responses/HeadersTooLarge'}
+        '500': {$ref: '#/components/responses/InternalError'}
+        '503': {$ref: '#/components/responses/StoreUnavailable'}
+
+  /v1/sessions/{handle}:
+    delete:
+      tags: [session]
+      operationId: endSessionByHandle
+      summary: End one of the user's sessions.
+      security: [{sessionCookie: []}, {sessionBearer: []}]
+      parameters:
+        - {$ref: '#/components/parameters/Handle'}
+      responses:
+        '204': {$ref: '#/components/responses/Done'}
+        '400': {$ref: '#/components/responses/InvalidRequest'}
+        '401': {$ref: '#/components/responses/NoSession'}
+        '403': {$ref: '#/components/responses/CrossOrigin'}
+        '404': {$ref: '#/components/responses/NotFound'}
+        '408': {$ref: '#/components/responses/RequestTimeout'}
+        '421': {$ref: '#/components/responses/WrongHost'}
+        '429': {$ref: '#/components/responses/RateLimited'}
+        '431': {$ref: '#/components/responses/HeadersTooLarge'}
+        '500': {$ref: '#/components/responses/InternalError'}
+        '503': {$ref: '#/components/responses/StoreUnavailable'}
+
+  /v1/registrations:
+    post:
+      tags: [login]
+      operationId: finishRegistration
+      summary: Finish a Zephr partial registration.
+      description: |
+        Sends the missing attributes to Zephr with the `state_key` and makes a session of the answer. A state key lives
+        15 minutes and is used once; after `registration_rejected` the app may correct the attributes once. The same
+        starter with the same attributes gets the same session for 10 minutes.
+      security: [{}, {loginCookie: []}, {sessionCookie: []}, {sessionBearer: []}]
+      requestBody:
+        required: true
+        content:
+          application/json:
+            schema: {$ref: '#/components/schemas/FinishRegistration'}
+            example: {provider: zephr, client: ios, state_key: e42ac0f3, attributes: {first-name: Ana, birth-year: 1990, newsletter: true}}
+      responses:
+        '201': {$ref: '#/components/responses/SessionMade'}
+        '400':
+          description: '`invalid_request`; `registration_rejected` (Zephr did not take the attributes).'
+          headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
+          content:
+            application/problem+json:
+              schema:
+                allOf:
+                  - $ref: '#/components/schemas/Problem'
+                  - properties: {status: {const: 400}, code: {enum: [invalid_request, registration_rejected]}}
+        '403':
+          description: '`login_not_yours`, `client_not_allowed`, `email_domain_denied`, `cross_origin`.'
+          headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
+          content:
+            application/problem+json:
+              schema:
+                allOf:
+                  - $ref: '#/components/schemas/Problem'
+                  - properties:
+                      status: {const: 403}
+                      code: {enum: [login_not_yours, client_not_allowed, email_domain_denied, cross_origin]}
+        '404': {$ref: '#/components/responses/ProviderNotFound'}
+        '408': {$ref: '#/components/responses/RequestTimeout'}
+        '409':
+          description: |
+            `user_already_exists`; `code_already_used` (another starter completed it); `login_required` (nobody knows
+            whether Zephr completed it); `too_many_sessions`.
+          headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
+          content:
+            application/problem+json:
+              schema:
+                allOf:
+                  - $ref: '#/components/schemas/Problem'
+                  - properties:
+                      status: {const: 409}
+                      code: {enum: [user_already_exists, code_already_used, login_required, too_many_sessions]}
+        '410':
+          description: '`state_key_expired`: unknown, used, or older than 15 minutes.'
+          headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
+          content:
+            application/problem+json:
+              schema:
+                allOf:
+                  - $ref: '#/components/schemas/Problem'
+                  - properties: {status: {const: 410}, code: {const: state_key_expired}}
+        '413': {$ref: '#/components/responses/TooLarge'}
+        '415': {$ref: '#/components/responses/UnsupportedMediaType'}
+        '421': {$ref: '#/components/responses/WrongHost'}
+        '429': {$ref: '#/components/responses/RateLimited'}
+        '431': {$ref: '#/components/responses/HeadersTooLarge'}
+        '500': {$ref: '#/components/responses/InternalError'}
+        '502': {$ref: '#/components/responses/ProviderError'}
+        '503': {$ref: '#/components/responses/Unavailable'}
+
+  /v1/session:
+    get:
+      tags: [session]
+      operationId: getSession
+      summary: This session.
+      description: Does not slide the idle time.
+      security: [{sessionCookie: []}, {sessionBearer: []}]
+      responses:
+        '200': {$ref: '#/components/responses/Session'}
+        '400': {$ref: '#/components/responses/InvalidRequest'}
+        '401': {$ref: '#/components/responses/NoSession'}
+        '408': {$ref: '#/components/responses/RequestTimeout'}
+        '421': {$ref: '#/components/responses/WrongHost'}
+        '429': {$ref: '#/components/responses/RateLimited'}
+        '431': {$ref: '#/components/responses/HeadersTooLarge'}
+        '500': {$ref: '#/components/responses/InternalError'}
+        '503': {$ref: '#/components/responses/StoreUnavailable'}
+    delete:
+      tags: [session]
+      operationId: logOut
+      summary: Log out.
+      description: |
+        The session is gone here at once; its tokens are revoked at the provider in the background. 204 whether or not
+        there was a session.
+      security: [{}, {sessionCookie: []}, {sessionBearer: []}]
+      responses:
+        '204': {$ref: '#/components/responses/LoggedOut'}
+        '400': {$ref: '#/components/responses/InvalidRequest'}
+        '403': {$ref: '#/components/responses/CrossOrigin'}
+        '408': {$ref: '#/components/responses/RequestTimeout'}
+        '421': {$ref: '#/components/responses/WrongHost'}
+        '429': {$ref: '#/components/responses/RateLimited'}
+        '431': {$ref: '#/components/responses/HeadersTooLarge'}
+        '500': {$ref: '#/components/responses/InternalError'}
+        '503': {$ref: '#/components/responses/StoreUnavailable'}
+
+  /v1/session/refresh:
+    post:
+      tags: [session]
+      operationId: refreshSession
+      summary: Refresh the provider's tokens now.
+      description: |
+        One refresh at a time per session, on all replicas; callers that come meanwhile get its result. The session's
+        own cookie does not change.
+      security: [{sessionCookie: []}, {sessionBearer: []}]
+      responses:
+        '200': {$ref: '#/components/responses/Session'}
+        '400': {$ref: '#/components/responses/InvalidRequest'}
+        '401': {$ref: '#/components/responses/NoSession'}
+        '403': {$ref: '#/components/responses/CrossOrigin'}
+        '408': {$ref: '#/components/responses/RequestTimeout'}
+        '409':
+          description: '`not_refreshable`: the provider gave no refresh token; the session ends with its access token.'
+          headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
+          content:
+            application/problem+json:
+              schema:
+                allOf:
+                  - $ref: '#/components/schemas/Problem'
+                  - properties: {status: {const: 409}, code: {const: not_refreshable}}
+        '421': {$ref: '#/components/responses/WrongHost'}
+        '429': {$ref: '#/components/responses/RateLimited'}
+        '431': {$ref: '#/components/responses/HeadersTooLarge'}
+        '500': {$ref: '#/components/responses/InternalError'}
+        '502': {$ref: '#/components/responses/ProviderError'}
+        '503': {$ref: '#/components/responses/Unavailable'}
+
+  /v1/session/events:
+    get:
+      tags: [session, events]
+      operationId: sessionEvents
+      summary: What happens to this session, as server-sent events.
+      description: |
+        The first event is `session` with the session object; then `tokens_refreshed` and at the end `session_ended`
+        with `{"reason": …}`, after which the stream closes. A comment every 25 seconds keeps it open. Nothing is
+        replayed: after a reconnect the first event tells how things stand. The cross-origin rule applies.
+      security: [{sessionCookie: []}, {sessionBearer: []}]
+      responses:
+        '200':
+          description: The stream.
+          headers:
+            X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
+            Cache-Control: {$ref: '#/components/headers/No-Store'}
+          content:
+            text/event-stream:
+              schema: {type: string}
+              example: "event: session\ndata: {\"handle\":\"ses_3f9cT0m7bq3yqk0W8bJ1kQ\"}\n\nevent: session_ended\ndata: {\"reason\":\"logged_out\"}\n\n"
+        '400': {$ref: '#/components/responses/InvalidRequest'}
+        '401': {$ref: '#/components/responses/NoSession'}
+        '403': {$ref: '#/components/responses/CrossOrigin'}
+        '408': {$ref: '#/components/responses/RequestTimeout'}
+        '421': {$ref: '#/components/responses/WrongHost'}
+        '429': {$ref: '#/components/responses/RateLimited'}
+        '431': {$ref: '#/components/responses/HeadersTooLarge'}
+        '500': {$ref: '#/components/responses/InternalError'}
+        '503': {$ref: '#/components/responses/StoreUnavailable'}
+
+  /v1/providers:
+    get:
+      tags: [public]
+      operationId: listProviders
+      summary: What an app needs to draw its sign-in buttons.
+      security: []
+      responses:
+        '200':
+          description: The configured providers and their clients.
+          headers:
+            X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
+          content:
+            application/json:
+              schema: {$ref: '#/components/schemas/ProviderList'}
+              example:
+                items:
+                  - name: cloudentity
+                    kind: oidc
+                    display_name: Cloudentity
+                    clients:
+                      - name: ios
+                        login: both
+                        transport: cookie
+                        pkce: required
+                        redirect_uris: ['com.example.app:/oauth2redirect']
+                        scope: [openid, email, profile, offline_access]
+        '400': {$ref: '#/components/responses/InvalidRequest'}
+        '408': {$ref: '#/components/responses/RequestTimeout'}
+        '421': {$ref: '#/components/responses/WrongHost'}
+        '429': {$ref: '#/components/responses/RateLimited'}
+        '431': {$ref: '#/components/responses/HeadersTooLarge'}
+        '500': {$ref: '#/components/responses/InternalError'}
+        '503': {$ref: '#/components/responses/StoreUnavailable'}
+
+  /v1/relay/{upstream}/{path}:
+    description: |
+      `{path}` is everything after the upstream's name, slashes included. Any method that the upstream's `allow` list
+      names may be used. The upstream's answer comes back as it is, less the header fields that must not cross: hop-by-hop
+      and `Connection`-named fields, `Set-Cookie`, `WWW-Authenticate`, `Clear-Site-Data`, `Strict-Transport-Security`,
+      `Alt-Svc`, `Access-Control-*`, `Server`, `X-Auth-*`, `Coatcheck-*`. `Coatcheck-Source` says whose answer it is. The
+      cross-origin rule applies to every method. Bodies stream both ways. An upstream's redirect is passed on, not
+      followed. An upstream's 401 causes one refresh and, where the body can be replayed, one more try; a 401 that
+      remains is passed on and never ends the session. Dot segments in any encoding, `%2f`, `%5c`, `%00`, `\`, `;`, `//`
+      and invalid UTF-8 in `{path}` are 400.
+    parameters:
+      - name: upstream
+        in: path
+        required: true
+        schema: {$ref: '#/components/schemas/Name'}
+      - name: path
+        in: path
+        required: true
+        schema: {type: string, maxLength: 8192}
+    get:
+      tags: [relay]
+      operationId: relayGet
+      summary: Call an upstream with the session's access token.
+      security: [{sessionCookie: []}, {sessionBearer: []}]
+      responses:
+        default: {$ref: '#/components/responses/UpstreamAnswer'}
+        '400': {$ref: '#/components/responses/InvalidRequest'}
+        '401': {$ref: '#/components/responses/NoSession'}
+        '403': {$ref: '#/components/responses/RelayForbidden'}
+        '404': {$ref: '#/components/responses/RelayNotFound'}
+        '408': {$ref: '#/components/responses/RequestTimeout'}
+        '413': {$ref: '#/components/responses/TooLarge'}
+        '421': {$ref: '#/components/responses/WrongHost'}
+        '429': {$ref: '#/components/responses/RateLimited'}
+        '431': {$ref: '#/components/responses/HeadersTooLarge'}
+        '500': {$ref: '#/components/responses/InternalError'}
+        '502': {$ref: '#/components/responses/RelayError'}
+        '503': {$ref: '#/components/responses/Unavailable'}
+        '504': {$ref: '#/components/responses/RelayTimeout'}
+    head:
+      tags: [relay]
+      operationId: relayHead
+      summary: Call an upstream with the session's access token.
+      security: [{sessionCookie: []}, {sessionBearer: []}]
+      responses:
+        default: {$ref: '#/components/responses/UpstreamAnswer'}
+        '400': {$ref: '#/components/responses/InvalidRequest'}
+        '401': {$ref: '#/components/responses/NoSession'}
+        '403': {$ref: '#/components/responses/RelayForbidden'}
+        '404': {$ref: '#/components/responses/RelayNotFound'}
+        '408': {$ref: '#/components/responses/RequestTimeout'}
+        '413': {$ref: '#/components/responses/TooLarge'}
+        '421': {$ref: '#/components/responses/WrongHost'}
+        '429': {$ref: '#/components/responses/RateLimited'}
+        '431': {$ref: '#/components/responses/HeadersTooLarge'}
+        '500': {$ref: '#/components/responses/InternalError'}
+        '502': {$ref: '#/components/responses/RelayError'}
+        '503': {$ref: '#/components/responses/Unavailable'}
+        '504': {$ref: '#/components/responses/RelayTimeout'}
+    options:
+      tags: [relay]
+      operationId: relayOptions
+      summary: Call an upstream with the session's access token.
+      security: [{sessionCookie: []}, {sessionBearer: []}]
+      responses:
+        default: {$ref: '#/components/responses/UpstreamAnswer'}
+        '400': {$ref: '#/components/responses/InvalidRequest'}
+        '401': {$ref: '#/components/responses/NoSession'}
+        '403': {$ref: '#/components/responses/RelayForbidden'}
+        '404': {$ref: '#/components/responses/RelayNotFound'}
+        '408': {$ref: '#/components/responses/RequestTimeout'}
+        '413': {$ref: '#/components/responses/TooLarge'}
+        '421': {$ref: '#/components/responses/WrongHost'}
+        '429': {$ref: '#/components/responses/RateLimited'}
+        '431': {$ref: '#/components/responses/HeadersTooLarge'}
+        '500': {$ref: '#/components/responses/InternalError'}
+        '502': {$ref: '#/components/responses/RelayError'}
+        '503': {$ref: '#/components/responses/Unavailable'}
+        '504': {$ref: '#/components/responses/RelayTimeout'}
+    post:
+      tags: [relay]
+      operationId: relayPost
+      summary: Call an upstream with the session's access token.
+      security: [{sessionCookie: []}, {sessionBearer: []}]
+      responses:
+        default: {$ref: '#/components/responses/UpstreamAnswer'}
+        '400': {$ref: '#/components/responses/InvalidRequest'}
+        '401': {$ref: '#/components/responses/NoSession'}
+        '403': {$ref: '#/components/responses/RelayForbidden'}
+        '404': {$ref: '#/components/responses/RelayNotFound'}
+        '408': {$ref: '#/components/responses/RequestTimeout'}
+        '413': {$ref: '#/components/responses/TooLarge'}
+        '421': {$ref: '#/components/responses/WrongHost'}
+        '429': {$ref: '#/components/responses/RateLimited'}
+        '431': {$ref: '#/components/responses/HeadersTooLarge'}
+        '500': {$ref: '#/components/responses/InternalError'}
+        '502': {$ref: '#/components/responses/RelayError'}
+        '503': {$ref: '#/components/responses/Unavailable'}
+        '504': {$ref: '#/components/responses/RelayTimeout'}
+    put:
+      tags: [relay]
+      operationId: relayPut
+      summary: Call an upstream with the session's access token.
+      security: [{sessionCookie: []}, {sessionBearer: []}]
+      responses:
+        default: {$ref: '#/components/responses/UpstreamAnswer'}
+        '400': {$ref: '#/components/responses/InvalidRequest'}
+        '401': {$ref: '#/components/responses/NoSession'}
+        '403': {$ref: '#/components/responses/RelayForbidden'}
+        '404': {$ref: '#/components/responses/RelayNotFound'}
+        '408': {$ref: '#/components/responses/RequestTimeout'}
+        '413': {$ref: '#/components/responses/TooLarge'}
+        '421': {$ref: '#/components/responses/WrongHost'}
+        '429': {$ref: '#/components/responses/RateLimited'}
+        '431': {$ref: '#/components/responses/HeadersTooLarge'}
+        '500': {$ref: '#/components/responses/InternalError'}
+        '502': {$ref: '#/components/responses/RelayError'}
+        '503': {$ref: '#/components/responses/Unavailable'}
+        '504': {$ref: '#/components/responses/RelayTimeout'}
+    patch:
+      tags: [relay]
+      operationId: relayPatch
+      summary: Call an upstream with the session's access token.
+      security: [{sessionCookie: []}, {sessionBearer: []}]
+      responses:
+        default: {$ref: '#/components/responses/UpstreamAnswer'}
+        '400': {$ref: '#/components/responses/InvalidRequest'}
+        '401': {$ref: '#/components/responses/NoSession'}
+        '403': {$ref: '#/components/responses/RelayForbidden'}
+        '404': {$ref: '#/components/responses/RelayNotFound'}
+        '408': {$ref: '#/components/responses/RequestTimeout'}
+        '413': {$ref: '#/components/responses/TooLarge'}
+        '421': {$ref: '#/components/responses/WrongHost'}
+        '429': {$ref: '#/components/responses/RateLimited'}
+        '431': {$ref: '#/components/responses/HeadersTooLarge'}
+        '500': {$ref: '#/components/responses/InternalError'}
+        '502': {$ref: '#/components/responses/RelayError'}
+        '503': {$ref: '#/components/responses/Unavailable'}
+        '504': {$ref: '#/components/responses/RelayTimeout'}
+    delete:
+      tags: [relay]
+      operationId: relayDelete
+      summary: Call an upstream with the session's access token.
+      security: [{sessionCookie: []}, {sessionBearer: []}]
+      responses:
+        default: {$ref: '#/components/responses/UpstreamAnswer'}
+        '400': {$ref: '#/components/responses/InvalidRequest'}
+        '401': {$ref: '#/components/responses/NoSession'}
+        '403': {$ref: '#/components/responses/RelayForbidden'}
+        '404': {$ref: '#/components/responses/RelayNotFound'}
+        '408': {$ref: '#/components/responses/RequestTimeout'}
+        '413': {$ref: '#/components/responses/TooLarge'}
+        '421': {$ref: '#/components/responses/WrongHost'}
+        '429': {$ref: '#/components/responses/RateLimited'}
+        '431': {$ref: '#/components/responses/HeadersTooLarge'}
+        '500': {$ref: '#/components/responses/InternalError'}
+        '502': {$ref: '#/components/responses/RelayError'}
+        '503': {$ref: '#/components/responses/Unavailable'}
+        '504': {$ref: '#/components/responses/RelayTimeout'}
+
+  /v1/forward-auth:
+    get:
+      tags: [backend]
+      operationId: forwardAuth
+      summary: May this request pass? For nginx, Traefik, Caddy, Envoy, HAProxy.
+      description: |
+        The session is the cookie's, else that of `X-Coatcheck-Session`, else (when the caller proved itself by
+        `X-Coatcheck-Backend` or as a configured peer) that of `Authorization: Bearer`. The answer depends on the session
+        alone; headers that tell the original URI are ignored. Any failure denies; there is no redirect. Slides the idle
+        time.
+      security:
+        - {backendHeader: [], sessionCookie: []}
+        - {backendHeader: [], sessionHeader: []}
+        - {backendHeader: [], sessionBearer: []}
+        - {backendBearer: [], sessionCookie: []}
+        - {backendBearer: [], sessionHeader: []}
+        - {sessionCookie: []}
+        - {sessionBearer: []}
+      responses:
+        '200':
+          description: A live session that this backend may know of.
+          headers:
+            X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
+            Cache-Control: {$ref: '#/components/headers/No-Store'}
+            X-Auth-Subject: {$ref: '#/components/headers/X-Auth'}
+            X-Auth-Provider: {$ref: '#/components/headers/X-Auth'}
+            X-Auth-Client: {$ref: '#/components/headers/X-Auth'}
+            X-Auth-Session: {$ref: '#/components/headers/X-Auth'}
+            X-Auth-Name: {$ref: '#/components/headers/X-Auth'}
+            X-Auth-Email: {$ref: '#/components/headers/X-Auth'}
+            X-Auth-Scope: {$ref: '#/components/headers/X-Auth'}
+            X-Auth-Token:
+              description: The provider's access token, only with `backends.NAME.forward_access_token` set.
+              schema: {type: string}
+        '400': {$ref: '#/components/responses/InvalidRequest'}
+        '401':
+          description: '`session_required`, `session_ended` with its reason, or `backend_unauthorized`.'
+          headers:
+            X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
+            Cache-Control: {$ref: '#/components/headers/No-Store'}
+            WWW-Authenticate: {$ref: '#/components/headers/WWW-Authenticate'}
+          content:
+            application/problem+json:
+              schema:
+                allOf:
+                  - $ref: '#/components/schemas/Problem'
+                  - properties: {status: {const: 401}, code: {enum: [session_required, session_ended, backend_unauthorized]}}
+        '403': {$ref: '#/components/responses/BackendNotAllowed'}
+        '408': {$ref: '#/components/responses/RequestTimeout'}
+        '421': {$ref: '#/components/responses/WrongHost'}
+        '429': {$ref: '#/components/responses/RateLimited'}
+        '431': {$ref: '#/components/responses/HeadersTooLarge'}
+        '500': {$ref: '#/components/responses/InternalError'}
+        '502': {$ref: '#/components/responses/ProviderError'}
+        '503': {$ref: '#/components/responses/Unavailable'}
+
+  /v1/introspect:
+    post:
+      tags: [backend]
+      operationId: introspect
+      summary: What is this session? RFC 7662.
+      description: Does not slide the idle time. The caller may also use HTTP Basic with the backend's name.
+      security: [{backendBearer: []}, {backendHeader: []}, {backendBasic: []}]
+      requestBody:
+        required: true
+        content:
+          application/x-www-form-urlencoded:
+            schema:
+              type: object
+              additionalProperties: false
+              required: [token]
+              properties:
+                token: {type: string, minLength: 1, maxLength: 4096, pattern: '^[\x21-\x7E]+$', description: The session token.}
+                token_type_hint: {type: string, minLength: 1, maxLength: 64, pattern: '^[a-z_]+$', description: Ignored.}
+            example: {token: 3q2-7wHc0u0Hn5C0jC3Jq7E2q1k5kQm8c2q9y0m4zQE}
+      responses:
+        '200':
+          description: The session, or `{"active":false}` for a token that opens none or none this backend may know of.
+          headers:
+            X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
+            Cache-Control: {$ref: '#/components/headers/No-Store'}
+          content:
+            application/json:
+              schema: {$ref: '#/components/schemas/Introspection'}
+              examples:
+                live: {value: {active: true, sub: u-1, iss: 'https://example.eu.authz.cloudentity.io/example/demo', client_id: cloudentity/ios, scope: openid email, exp: 1792620000, iat: 1784844000, sid: ses_3f9cT0m7bq3yqk0W8bJ1kQ}}
+                dead: {value: {active: false}}
+        '400': {$ref: '#/components/responses/OAuthInvalid'}
+        '401': {$ref: '#/components/responses/OAuthUnauthorized'}
+        '403': {$ref: '#/components/responses/OAuthForbidden'}
+        '408': {$ref: '#/components/responses/RequestTimeout'}
+        '413': {$ref: '#/components/responses/OAuthTooLarge'}
+        '415': {$ref: '#/components/responses/OAuthUnsupportedMediaType'}
+        '421': {$ref: '#/components/responses/WrongHost'}
+        '429': {$ref: '#/components/responses/OAuthRateLimited'}
+        '431': {$ref: '#/components/responses/HeadersTooLarge'}
+        '500': {$ref: '#/components/responses/OAuthServerError'}
+        '503': {$ref: '#/components/responses/OAuthUnavailable'}
+
+  /v1/token:
+    post:
+      tags: [backend]
+      operationId: exchangeToken
+      summary: The provider's access token for a session. RFC 8693.
+      description: |
+        Refreshed first if needed. Slides the idle time. A dead session is 400 `invalid_grant`, a Zephr session (which
+        has no access token) `invalid_target`.
+      security: [{backendBearer: []}, {backendHeader: []}, {backendBasic: []}]
+      requestBody:
+        required: true
+        content:
+          application/x-www-form-urlencoded:
+            schema:
+              type: object
+              additionalProperties: false
+              required: [grant_type, subject_token, subject_token_type]
+              properties:
+                grant_type: {type: string, const: 'urn:ietf:params:oauth:grant-type:token-exchange'}
+                subject_token: {type: string, minLength: 1, maxLength: 4096, pattern: '^[\x21-\x7E]+$', description: The session token.}
+                subject_token_type: {type: string, const: 'urn:ietf:params:oauth:token-type:access_token'}
+                requested_token_type: {type: string, const: 'urn:ietf:params:oauth:token-type:access_token'}
+            example:
+              grant_type: 'urn:ietf:params:oauth:grant-type:token-exchange'
+              subject_token: 3q2-7wHc0u0Hn5C0jC3Jq7E2q1k5kQm8c2q9y0m4zQE
+              subject_token_type: 'urn:ietf:params:oauth:token-type:access_token'
+      responses:
+        '200':
+          description: The provider's access token.
+          headers:
+            X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
+            Cache-Control: {$ref: '#/components/headers/No-Store'}
+          content:
+            application/json:
+              schema: {$ref: '#/components/schemas/ExchangedToken'}
+              example: {access_token: at-1, issued_token_type: 'urn:ietf:params:oauth:token-type:access_token', token_type: Bearer, expires_in: 3540, scope: openid email}
+        '400': {$ref: '#/components/responses/OAuthInvalid'}
+        '401': {$ref: '#/components/responses/OAuthUnauthorized'}
+        '403': {$ref: '#/components/responses/OAuthForbidden'}
+        '408': {$ref: '#/components/responses/RequestTimeout'}
+        '413': {$ref: '#/components/responses/OAuthTooLarge'}
+        '415': {$ref: '#/components/responses/OAuthUnsupportedMediaType'}
+        '421': {$ref: '#/components/responses/WrongHost'}
+        '429': {$ref: '#/components/responses/OAuthRateLimited'}
+        '431': {$ref: '#/components/responses/HeadersTooLarge'}
+        '500': {$ref: '#/components/responses/OAuthServerError'}
+        '502':
+          description: The provider answered the refresh, and not as its contract says.
+          headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
+          content: {application/json: {schema: {$ref: '#/components/schemas/OAuthError'}}}
+        '503': {$ref: '#/components/responses/OAuthUnavailable'}
+
+  /callback/{provider}:
+    parameters:
+      - {$ref: '#/components/parameters/Provider'}
+    get:
+      tags: [provider]
+      operationId: hostedCallback
+      summary: The hosted callback (flow C).
+      description: |
+        For providers that return to https addresses only. Sends the browser to the client's registered
+        `hosted_callback_to` with `?handoff=…&login_id=…` (one use, 60 seconds) or `?error=<code>&login_id=…`. The
+        provider's code never reaches the device. An arrival without a state goes on as
+        `?error=login_required&provider=…&client=…`. HEAD and prefetch change nothing.
+      security: []
+      parameters:
+        - {name: code, in: query, schema: {$ref: '#/components/schemas/CallbackValue'}}
+        - {name: state, in: query, schema: {$ref: '#/components/schemas/CallbackValue'}}
+        - {name: iss, in: query, schema: {$ref: '#/components/schemas/CallbackValue'}}
+        - {name: error, in: query, schema: {$ref: '#/components/schemas/CallbackValue'}}
+      responses:
+        '303': {$ref: '#/components/responses/ToTheApp'}
+        '400': {$ref: '#/components/responses/InvalidCallback'}
+        '404': {$ref: '#/components/responses/ProviderNotFound'}
+        '408': {$ref: '#/components/responses/RequestTimeout'}
+        '421': {$ref: '#/components/responses/WrongHost'}
+        '429': {$ref: '#/components/responses/RateLimited'}
+        '431': {$ref: '#/components/responses/HeadersTooLarge'}
+        '500': {$ref: '#/components/responses/InternalError'}
+        '503': {$ref: '#/components/responses/StoreUnavailable'}
+    post:
+      tags: [provider]
+      operationId: hostedFormCallback
+      summary: The hosted callback by `response_mode=form_post` (Apple).
+      description: As the GET. No cookie is read or set; the state protects it, so the cross-origin rule does not apply.
+      security: []
+      requestBody:
+        required: true
+        content:
+          application/x-www-form-urlencoded:
+            schema:
+              type: object
+              properties:
+                code: {$ref: '#/components/schemas/CallbackValue'}
+                state: {$ref: '#/components/schemas/CallbackValue'}
+                iss: {$ref: '#/components/schemas/CallbackValue'}
+                error: {$ref: '#/components/schemas/CallbackValue'}
+                user: {type: string, maxLength: 4096, description: Apple's JSON with the name; it comes once.}
+              additionalProperties: {type: string, maxLength: 4096}
+      responses:
+        '303': {$ref: '#/components/responses/ToTheApp'}
+        '400': {$ref: '#/components/responses/InvalidCallback'}
+        '404': {$ref: '#/components/responses/ProviderNotFound'}
+        '408': {$ref: '#/components/responses/RequestTimeout'}
+        '413': {$ref: '#/components/responses/TooLarge'}
+        '415': {$ref: '#/components/responses/UnsupportedMediaType'}
+        '421': {$ref: '#/components/responses/WrongHost'}
+        '429': {$ref: '#/components/responses/RateLimited'}
+        '431': {$ref: '#/components/responses/HeadersTooLarge'}
+        '500': {$ref: '#/components/responses/InternalError'}
+        '503': {$ref: '#/components/responses/StoreUnavailable'}
+
+  /v1/backchannel-logout/{provider}:
+    parameters:
+      - {$ref: '#/components/parameters/Provider'}
+    post:
+      tags: [provider]
+      operationId: backchannelLogout
+      summary: OpenID Connect Back-Channel Logout 1.0.
+      description: |
+        Ends the session that the token's `sid` names, or all of its `sub`'s. The answer does not tell whether there was
+        one. Cookies are ignored; the token's signature is the authentication.
+      security: []
+      requestBody:
+        required: true
+        content:
+          application/x-www-form-urlencoded:
+            schema:
+              type: object
+              required: [logout_token]
+              additionalProperties: {type: string, maxLength: 4096}
+              properties:
+                logout_token: {type: string, minLength: 1, maxLength: 16384, pattern: '^[\x21-\x7E]+$'}
+            example: {logout_token: eyJhbGciOiJSUzI1NiJ9.e30.c2ln}
+      responses:
+        '200':
+          description: The token was good.
+          headers:
+            X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
+            Cache-Control: {$ref: '#/components/headers/No-Store'}
+        '400': {$ref: '#/components/responses/InvalidRequest'}
+        '404': {$ref: '#/components/responses/ProviderNotFound'}
+        '408': {$ref: '#/components/responses/RequestTimeout'}
+        '413': {$ref: '#/components/responses/TooLarge'}
+        '415': {$ref: '#/components/responses/UnsupportedMediaType'}
+        '421': {$ref: '#/components/responses/WrongHost'}
+        '429': {$ref: '#/components/responses/RateLimited'}
+        '431': {$ref: '#/components/responses/HeadersTooLarge'}
+        '500': {$ref: '#/components/responses/InternalError'}
+        '503': {$ref: '#/components/responses/Unavailable'}
+
+  /.well-known/apple-app-site-association:
+    get:
+      tags: [public]
+      operationId: appleAppSiteAssociation
+      summary: Apple's app association file, from `app_links.ios`.
+      security: []
+      responses:
+        '200':
+          description: The file.
+          headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
+          content:
+            application/json:
+              schema:
+                type: object
+                required: [applinks]
+                properties: {applinks: {type: object, required: [details], properties: {details: {type: array, items: {type: object}}}}}
+              example: {applinks: {details: [{appIDs: [TEAMID.com.example.app], components: [{/: /oauth/*}]}]}}
+        '400': {$ref: '#/components/responses/InvalidRequest'}
+        '404': {$ref: '#/components/responses/NotFound'}
+        '408': {$ref: '#/components/responses/RequestTimeout'}
+        '421': {$ref: '#/components/responses/WrongHost'}
+        '429': {$ref: '#/components/responses/RateLimited'}
+        '431': {$ref: '#/components/responses/HeadersTooLarge'}
+        '500': {$ref: '#/components/responses/InternalError'}
+        '503': {$ref: '#/components/responses/StoreUnavailable'}
+
+  /.well-known/assetlinks.json:
+    get:
+      tags: [public]
+      operationId: assetLinks
+      summary: Android's app association file, from `app_links.android`.
+      security: []
+      responses:
+        '200':
+          description: The file.
+          headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
+          content:
+            application/json:
+              schema:
+                type: array
+                items: {type: object, required: [relation, target], properties: {relation: {type: array, items: {type: string}}, target: {type: object}}}
+              example: [{relation: [delegate_permission/common.handle_all_urls], target: {namespace: android_app, package_name: com.example.app, sha256_cert_fingerprints: ['14:6D:E9:83:C5:73:06:50:D8:EE:B9:95:2F:34:FC:64:16:A0:83:42:E6:1D:BE:A8:8A:04:96:B2:3F:CF:44:E5']}}]
+        '400': {$ref: '#/components/responses/InvalidRequest'}
+        '404': {$ref: '#/components/responses/NotFound'}
+        '408': {$ref: '#/components/responses/RequestTimeout'}
+        '421': {$ref: '#/components/responses/WrongHost'}
+        '429': {$ref: '#/components/responses/RateLimited'}
+        '431': {$ref: '#/components/responses/HeadersTooLarge'}
+        '500': {$ref: '#/components/responses/InternalError'}
+        '503': {$ref: '#/components/responses/StoreUnavailable'}
+
+  /openapi.yaml:
+    get:
+      tags: [public]
+      operationId: contract
+      summary: This contract.
+      security: []
+      responses:
+        '200':
+          description: The file.
+          headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
+          content: {application/yaml: {schema: {type: object}}}
+        '400': {$ref: '#/components/responses/InvalidRequest'}
+        '408': {$ref: '#/components/responses/RequestTimeout'}
+        '421': {$ref: '#/components/responses/WrongHost'}
+        '429': {$ref: '#/components/responses/RateLimited'}
+        '431': {$ref: '#/components/responses/HeadersTooLarge'}
+        '500': {$ref: '#/components/responses/InternalError'}
+        '503': {$ref: '#/components/responses/StoreUnavailable'}
+
+  /livez:
+    servers: [{url: 'http://127.0.0.1:9090', description: The management listener.}]
+    get:
+      tags: [management]
+      operationId: livez
+      summary: Is the process alive?
+      security: []
+      responses:
+        '200':
+          description: It is.
+          headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
+          content: {application/json: {schema: {type: object, required: [status], properties: {status: {const: live}}}}}
+
+  /readyz:
+    servers: [{url: 'http://127.0.0.1:9090', description: The management listener.}]
+    get:
+      tags: [management]
+      operationId: readyz
+      summary: Can it serve? Store reachable, migrations done, not shutting down.
+      description: The providers' state is shown and does not count.
+      security: []
+      responses:
+        '200':
+          description: Ready.
+          headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
+          content: {application/json: {schema: {$ref: '#/components/schemas/Readiness'}, example: {status: ready, store: ok, providers: {cloudentity: ok}}}}
+        '503':
+          description: Not ready, and why.
+          headers:
+            X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
+            Retry-After: {$ref: '#/components/headers/Retry-After'}
+          content: {application/json: {schema: {$ref: '#/components/schemas/Readiness'}, example: {status: shutting_down, store: ok, providers: {}}}}
+
+  /metrics:
+    servers: [{url: 'http://127.0.0.1:9090', description: The management listener.}]
+    get:
+      tags: [management]
+      operationId: metrics
+      summary: Prometheus text.
+      security: []
+      responses:
+        '200':
+          description: The metrics; labels come from fixed sets.
+          headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
+          content: {text/plain: {schema: {type: string}}}
+
+  /admin/v1/sessions:
+    servers: [{url: 'http://127.0.0.1:9090', description: The management listener.}]
+    get:
+      tags: [management]
+      operationId: adminListSessions
+      summary: Live sessions by subject, provider or client.
+      description: Needs an admin token with `read`. With no admin token configured, `/admin` is 404.
+      security: [{adminBearer: []}]
+      parameters:
+        - {name: subject, in: query, schema: {type: string, minLength: 1, maxLength: 512, pattern: '^[\x20-\x7E]+$'}, description: Needs `provider` too.}
+        - {name: provider, in: query, schema: {$ref: '#/components/schemas/Name'}}
+        - {name: client, in: query, schema: {$ref: '#/components/schemas/Name'}, description: Needs `provider` too.}
+        - {$ref: '#/components/parameters/Cursor'}
+      responses:
+        '200':
+          description: A page of sessions, newest first.
+          headers:
+            X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
+            Cache-Control: {$ref: '#/components/headers/No-Store'}
+          content: {application/json: {schema: {$ref: '#/components/schemas/AdminSessionList'}}}
+        '400': {$ref: '#/components/responses/InvalidRequest'}
+        '401': {$ref: '#/components/responses/AdminUnauthorized'}
+        '403': {$ref: '#/components/responses/BackendNotAllowed'}
+        '404': {$ref: '#/components/responses/NotFoundOrProvider'}
+        '429': {$ref: '#/components/responses/RateLimited'}
+        '500': {$ref: '#/components/responses/InternalError'}
+        '503': {$ref: '#/components/responses/StoreUnavailable'}
+
+  /admin/v1/sessions/{handle}:
+    servers: [{url: 'http://127.0.0.1:9090', description: The management listener.}]
+    delete:
+      tags: [management]
+      operationId: adminEndSession
+      summary: End one session, with the reason `admin`.
+      description: Needs an admin token with `end`. The audit row is written first; if it cannot be, nothing happens.
+      security: [{adminBearer: []}]
+      parameters:
+        - {$ref: '#/components/parameters/Handle'}
+      responses:
+        '204': {$ref: '#/components/responses/Done'}
+        '400': {$ref: '#/components/responses/InvalidRequest'}
+        '401': {$ref: '#/components/responses/AdminUnauthorized'}
+        '403': {$ref: '#/components/responses/BackendNotAllowed'}
+        '404': {$ref: '#/components/responses/NotFound'}
+        '429': {$ref: '#/components/responses/RateLimited'}
+        '500': {$ref: '#/components/responses/InternalError'}
+        '503': {$ref: '#/components/responses/StoreUnavailable'}
+
+  /admin/v1/subjects/{provider}/{subject}/sessions:
+    servers: [{url: 'http://127.0.0.1:9090', description: The management listener.}]
+    delete:
+      tags: [management]
+      operationId: adminEndSubject
+      summary: End every session of a subject, with the reason `admin`.
+      security: [{adminBearer: []}]
+      parameters:
+        - {$ref: '#/components/parameters/Provider'}
+        - {name: subject, in: path, required: true, description: Percent-encoded., schema: {type: string, minLength: 1, maxLength: 512, pattern: '^[A-Za-z0-9._~-]+$'}}
+      responses:
+        '200':
+          description: How many were ended.
+          headers:
+            X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
+            Cache-Control: {$ref: '#/components/headers/No-Store'}
+          content:
+            application/json:
+              schema: {type: object, additionalProperties: false, required: [ended], properties: {ended: {type: integer, minimum: 0}}}
+              example: {ended: 3}
+        '400': {$ref: '#/components/responses/InvalidRequest'}
+        '401': {$ref: '#/components/responses/AdminUnauthorized'}
+        '403': {$ref: '#/components/responses/BackendNotAllowed'}
+        '404': {$ref: '#/components/responses/NotFoundOrProvider'}
+        '429': {$ref: '#/components/responses/RateLimited'}
+        '500': {$ref: '#/components/responses/InternalError'}
+        '503': {$ref: '#/components/responses/StoreUnavailable'}
+
+  /admin/v1/providers:
+    servers: [{url: 'http://127.0.0.1:9090', description: The management listener.}]
+    get:
+      tags: [management]
+      operationId: adminProviders
+      summary: Discovery, breaker and key state of each provider.
+      security: [{adminBearer: []}]
+      responses:
+        '200':
+          description: The providers' state.
+          headers:
+            X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
+            Cache-Control: {$ref: '#/components/headers/No-Store'}
+          content:
+            application/json:
+              schema:
+                type: object
+                required: [items]
+                additionalProperties: false
+                properties:
+                  items: {type: array, items: {$ref: '#/components/schemas/ProviderState'}}
+              example: {items: [{name: cloudentity, kind: oidc, discovery: ok, breaker: closed, keys: 2}]}
+        '400': {$ref: '#/components/responses/InvalidRequest'}
+        '401': {$ref: '#/components/responses/AdminUnauthorized'}
+        '403': {$ref: '#/components/responses/BackendNotAllowed'}
+        '404': {$ref: '#/components/responses/NotFound'}
+        '429': {$ref: '#/components/responses/RateLimited'}
+        '500': {$ref: '#/components/responses/InternalError'}
+        '503': {$ref: '#/components/responses/StoreUnavailable'}
+
+components:
+  securitySchemes:
+    sessionCookie:
+      type: apiKey
+      in: cookie
+      name: __Host-coatcheck
+      description: The session token. `coatcheck` where `public_url` is plain http.
+    sessionBearer:
+      type: http
+      scheme: bearer
+      description: The session token of a client with `transport bearer`.
+    loginCookie:
+      type: apiKey
+      in: cookie
+      name: __Host-coatcheck-login
+      description: The login token. `coatcheck-login` where `public_url` is plain http.
+    sessionHeader:
+      type: apiKey
+      in: header
+      name: X-Coatcheck-Session
+      description: The session token, put there by a backend (`/v1/forward-auth` only).
+    backendBearer: {type: http, scheme: bearer, description: A backend's credential.}
+    backendHeader: {type: apiKey, in: header, name: X-Coatcheck-Backend, description: A backend's credential.}
+    backendBasic: {type: http, scheme: basic, description: A backend's name and credential.}
+    adminBearer: {type: http, scheme: bearer, description: An admin token.}
+
+  parameters:
+    Provider:
+      name: provider
+      in: path
+      required: true
+      description: A provider's name from the configuration.
+      schema: {$ref: '#/components/schemas/Name'}
+    Handle:
+      name: handle
+      in: path
+      required: true
+      schema: {$ref: '#/components/schemas/Handle'}
+    Cursor:
+      name: cursor
+      in: query
+      description: '`next_cursor` of the page before.'
+      schema: {type: string, minLength: 1, maxLength: 256, pattern: '^[A-Za-z0-9_-]+$'}
+
+  headers:
+    X-Request-Id:
+      description: Names this request in our log; the problem's `request_id` is the same.
+      required: true
+      schema: {type: string, pattern: '^req_[A-Za-z0-9_-]{11}$'}
+    No-Store:
+      description: '`no-store`.'
+      required: true
+      schema: {type: string, pattern: '(^|, )no-store'}
+    Retry-After:
+      description: Seconds to wait.
+      required: true
+      schema: {type: string, pattern: '^[0-9]+$'}
+    WWW-Authenticate:
+      description: The challenge (RFC 9110).
+      required: true
+      schema: {type: string}
+    Set-Session-Cookie:
+      description: |
+        `__Host-coatcheck=<43 characters base64url>; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=<seconds left>`.
+        Not for clients with `transport: bearer`.
+      schema: {type: string}
+    Clear-Session-Cookie:
+      description: '`__Host-coatcheck=; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=0`.'
+      schema: {type: string}
+    Set-Login-Cookie:
+      description: |
+        `__Host-coatcheck-login=<43 characters base64url>; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=600`.
+        Not for clients with `transport: bearer`.
+      schema: {type: string}
+    Coatcheck-Source:
+      description: Whose answer it is.
+      required: true
+      schema: {type: string, enum: [broker, upstream]}
+    X-Auth:
+      description: |
+        Always there, empty when unknown, percent-encoded outside 0x21–0x7E, 256 bytes at most. The proxy copies it over
+        whatever the client sent under that name.
+      required: true
+      schema: {type: string, maxLength: 256, pattern: '^[\x21-\x7E]*$'}
+    Strict-Transport-Security:
+      description: '`max-age=31536000; includeSubDomains`, where `public_url` is https.'
+      schema: {type: string}
+    Content-Security-Policy:
+      description: "`default-src 'none'; frame-ancestors 'none'`."
+      schema: {type: string}
+    Referrer-Policy:
+      description: '`no-referrer`.'
+      schema: {type: string}
+    X-Content-Type-Options:
+      description: '`nosniff`.'
+      schema: {type: string}
+
+  responses:
+    Done:
+      description: Done.
+      headers:
+        X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
+        Cache-Control: {$ref: '#/components/headers/No-Store'}
+    LoggedOut:
+      description: There is no session now. The cookie is cleared.
+      headers:
+        X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
+        Cache-Control: {$ref: '#/components/headers/No-Store'}
+        Set-Cookie: {$ref: '#/components/headers/Clear-Session-Cookie'}
+    Session:
+      description: The session.
+      headers:
+        X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
+        Cache-Control: {$ref: '#/components/headers/No-Store'}
+      content:
+        application/json:
+          schema: {$ref: '#/components/schemas/Session'}
+          examples: {clover: {$ref: '#/components/examples/Session'}}
+    SessionMade:
+      description: The session. What this answers is durable.
+      headers:
+        X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
+        Cache-Control: {$ref: '#/components/headers/No-Store'}
+        Set-Cookie: {$ref: '#/components/headers/Set-Session-Cookie'}
+      content:
+        application/json:
+          schema: {$ref: '#/components/schemas/NewSession'}
+          examples: {clover: {$ref: '#/components/examples/Session'}}
+    ToTheApp:
+      description: To the client's `hosted_callback_to`.
+      headers:
+        X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
+        Cache-Control: {$ref: '#/components/headers/No-Store'}
+        Location:
+          required: true
+          description: '`<hosted_callback_to>?handoff=…&login_id=…` or `?error=<code>…`.'
+          schema: {type: string}
+    InvalidRequest:
+      description: |
+        `invalid_request`: the request is malformed, or its two credentials name different sessions. `errors` names
+        every fault.
+      headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
+      content:
+        application/problem+json:
+          schema:
+            allOf:
+              - $ref: '#/components/schemas/Problem'
+              - properties: {status: {const: 400}, code: {const: invalid_request}}
+          example:
+            type: 'urn:coatcheck:problem:invalid_request'
+            title: Invalid request
+            status: 400
+            code: invalid_request
+            detail: The request is not as the contract says.
+            request_id: req_7bq3yqk0W8b
+            errors: [{pointer: /provider, code: required}, {pointer: /colour, code: unknown}]
+    InvalidCallback:
+      description: |
+        `invalid_callback`: a parameter twice, or too many. `invalid_request`: a malformed request, or a prefetch.
+        Everything else goes on to the app as `?error=…`.
+      headers:
+        X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
+        Cache-Control: {$ref: '#/components/headers/No-Store'}
+      content:
+        application/problem+json:
+          schema:
+            allOf:
+              - $ref: '#/components/schemas/Problem'
+              - properties: {status: {const: 400}, code: {enum: [invalid_callback, invalid_request]}}
+    NoSession:
+      description: |
+        `session_required`: no session was presented, or an unknown one. `session_ended`: it ended, `reason` says why,
+        and the cookie is cleared.
+      headers:
+        X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
+        Cache-Control: {$ref: '#/components/headers/No-Store'}
+        WWW-Authenticate: {$ref: '#/components/headers/WWW-Authenticate'}
+        Set-Cookie: {$ref: '#/components/headers/Clear-Session-Cookie'}
+      content:
+        application/problem+json:
+          schema:
+            allOf:
+              - $ref: '#/components/schemas/Problem'
+              - properties: {status: {const: 401}, code: {enum: [session_required, session_ended]}}
+          examples:
+            none:
+              value: {type: 'urn:coatcheck:problem:session_required', title: Session required, status: 401, code: session_required, detail: There is no session., request_id: req_7bq3yqk0W8b}
+            ended:
+              value: {type: 'urn:coatcheck:problem:session_ended', title: Session ended, status: 401, code: session_ended, detail: The session has ended., request_id: req_7bq3yqk0W8b, reason: grant_revoked}
+    AdminUnauthorized:
+      description: '`backend_unauthorized`: no admin token, or an unknown one.'
+      headers:
+        X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
+        WWW-Authenticate: {$ref: '#/components/headers/WWW-Authenticate'}
+      content:
+        application/problem+json:
+          schema:
+            allOf:
+              - $ref: '#/components/schemas/Problem'
+              - properties: {status: {const: 401}, code: {const: backend_unauthorized}}
+    BackendNotAllowed:
+      description: '`backend_not_allowed`: the credential may not do this, or not for this session.'
+      headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
+      content:
+        application/problem+json:
+          schema:
+            allOf:
+              - $ref: '#/components/schemas/Problem'
+              - properties: {status: {const: 403}, code: {const: backend_not_allowed}}
+    CrossOrigin:
+      description: '`cross_origin`: see the cross-origin rule.'
+      headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
+      content:
+        application/problem+json:
+          schema:
+            allOf:
+              - $ref: '#/components/schemas/Problem'
+              - properties: {status: {const: 403}, code: {const: cross_origin}}
+    NotFound:
+      description: '`not_found`.'
+      headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
+      content:
+        application/problem+json:
+          schema:
+            allOf:
+              - $ref: '#/components/schemas/Problem'
+              - properties: {status: {const: 404}, code: {const: not_found}}
+    NotFoundOrProvider:
+      description: '`not_found`, or `provider_not_found`.'
+      headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
+      content:
+        application/problem+json:
+          schema:
+            allOf:
+              - $ref: '#/components/schemas/Problem'
+              - properties: {status: {const: 404}, code: {enum: [not_found, provider_not_found]}}
+    ProviderNotFound:
+      description: '`provider_not_found`: no provider of that name. `not_found`: no such path.'
+      headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
+      content:
+        application/problem+json:
+          schema:
+            allOf:
+              - $ref: '#/components/schemas/Problem'
+              - properties: {status: {const: 404}, code: {enum: [provider_not_found, not_found]}}
+    RequestTimeout:
+      description: '`request_timeout`: the request came too slowly.'
+      headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
+      content:
+        application/problem+json:
+          schema:
+            allOf:
+              - $ref: '#/components/schemas/Problem'
+              - properties: {status: {const: 408}, code: {const: request_timeout}}
+    TooLarge:
+      description: '`too_large`.'
+      headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
+      content:
+        application/problem+json:
+          schema:
+            allOf:
+              - $ref: '#/components/schemas/Problem'
+              - properties: {status: {const: 413}, code: {const: too_large}}
+    UnsupportedMediaType:
+      description: '`unsupported_media_type`.'
+      headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
+      content:
+        application/problem+json:
+          schema:
+            allOf:
+              - $ref: '#/components/schemas/Problem'
+              - properties: {status: {const: 415}, code: {const: unsupported_media_type}}
+    WrongHost:
+      description: '`wrong_host`: `Host` names nothing configured here.'
+      headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
+      content:
+        application/problem+json:
+          schema:
+            allOf:
+              - $ref: '#/components/schemas/Problem'
+              - properties: {status: {const: 421}, code: {const: wrong_host}}
+    RateLimited:
+      description: '`rate_limited`.'
+      headers:
+        X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
+        Retry-After: {$ref: '#/components/headers/Retry-After'}
+      content:
+        application/problem+json:
+          schema:
+            allOf:
+              - $ref: '#/components/schemas/Problem'
+              - properties: {status: {const: 429}, code: {const: rate_limited}}
+    HeadersTooLarge:
+      description: '`headers_too_large`: the request line or the header fields.'
+      headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
+      content:
+        application/problem+json:
+          schema:
+            allOf:
+              - $ref: '#/components/schemas/Problem'
+              - properties: {status: {const: 431}, code: {const: headers_too_large}}
+    InternalError:
+      description: '`internal_error`.'
+      headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
+      content:
+        application/problem+json:
+          schema:
+            allOf:
+              - $ref: '#/components/schemas/Problem'
+              - properties: {status: {const: 500}, code: {const: internal_error}}
+    ProviderError:
+      description: |
+        `provider_error`: the provider answered, and not as its contract says. `identity_rejected`: the id_token or the
+        userinfo answer failed verification.
+      headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
+      content:
+        application/problem+json:
+          schema:
+            allOf:
+              - $ref: '#/components/schemas/Problem'
+              - properties: {status: {const: 502}, code: {enum: [provider_error, identity_rejected]}}
+    Unavailable:
+      description: |
+        `provider_unavailable`, `store_unavailable` or `shutting_down`. With `retry: new_login` the same code is of no
+        more use.
+      headers:
+        X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
+        Retry-After: {$ref: '#/components/headers/Retry-After'}
+      content:
+        application/problem+json:
+          schema:
+            allOf:
+              - $ref: '#/components/schemas/Problem'
+              - properties: {status: {const: 503}, code: {enum: [provider_unavailable, store_unavailable, shutting_down]}}
+    StoreUnavailable:
+      description: '`store_unavailable` or `shutting_down`.'
+      headers:
+        X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
+        Retry-After: {$ref: '#/components/headers/Retry-After'}
+      content:
+        application/problem+json:
+          schema:
+            allOf:
+              - $ref: '#/components/schemas/Problem'
+              - properties: {status: {const: 503}, code: {enum: [store_unavailable, shutting_down]}}
+    UpstreamAnswer:
+      description: The upstream's answer, with its own status.
+      headers:
+        X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
+        Coatcheck-Source: {$ref: '#/components/headers/Coatcheck-Source'}
+    RelayForbidden:
+      description: |
+        `upstream_not_allowed` (the method and path are not on the upstream's list, or the session is of another
+        provider); `cross_origin`.
+      headers:
+        X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
+        Coatcheck-Source: {$ref: '#/components/headers/Coatcheck-Source'}
+      content:
+        application/problem+json:
+          schema:
+            allOf:
+              - $ref: '#/components/schemas/Problem'
+              - properties: {status: {const: 403}, code: {enum: [upstream_not_allowed, cross_origin]}}
+    RelayNotFound:
+      description: '`upstream_not_found`, or `not_found`.'
+      headers:
+        X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
+        Coatcheck-Source: {$ref: '#/components/headers/Coatcheck-Source'}
+      content:
+        application/problem+json:
+          schema:
+            allOf:
+              - $ref: '#/components/schemas/Problem'
+              - properties: {status: {const: 404}, code: {enum: [upstream_not_found, not_found]}}
+    RelayError:
+      description: '`upstream_error` (no usable answer from the upstream), `provider_error`, `identity_rejected`.'
+      headers:
+        X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
+        Coatcheck-Source: {$ref: '#/components/headers/Coatcheck-Source'}
+      content:
+        application/problem+json:
+          schema:
+            allOf:
+              - $ref: '#/components/schemas/Problem'
+              - properties: {status: {const: 502}, code: {enum: [upstream_error, provider_error, identity_rejected]}}
+    RelayTimeout:
+      description: '`upstream_timeout`: no head from the upstream in 30 seconds.'
+      headers:
+        X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
+        Coatcheck-Source: {$ref: '#/components/headers/Coatcheck-Source'}
+      content:
+        application/problem+json:
+          schema:
+            allOf:
+              - $ref: '#/components/schemas/Problem'
+              - properties: {status: {const: 504}, code: {const: upstream_timeout}}
+    OAuthInvalid:
+      description: '`invalid_request`, `invalid_grant`, `unsupported_grant_type`, `invalid_target` (RFC 6749, RFC 8693).'
+      headers:
+        X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
+        Cache-Control: {$ref: '#/components/headers/No-Store'}
+      content:
+        application/json:
+          schema: {$ref: '#/components/schemas/OAuthError'}
+          example: {error: invalid_grant, error_description: The session has ended., code: session_ended}
+        application/problem+json:
+          schema: {$ref: '#/components/schemas/Problem'}
+    OAuthUnauthorized:
+      description: '`invalid_client`: no credential, or an unknown one.'
+      headers:
+        X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
+        WWW-Authenticate: {$ref: '#/components/headers/WWW-Authenticate'}
+      content: {application/json: {schema: {$ref: '#/components/schemas/OAuthError'}, example: {error: invalid_client, error_description: Unknown credential., code: backend_unauthorized}}}
+    OAuthForbidden:
+      description: '`unauthorized_client`: the credential may not do this, or not for this session.'
+      headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
+      content: {application/json: {schema: {$ref: '#/components/schemas/OAuthError'}, example: {error: unauthorized_client, error_description: This credential may not do this., code: backend_not_allowed}}}
+    OAuthTooLarge:
+      description: '`too_large`.'
+      headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
+      content: {application/json: {schema: {$ref: '#/components/schemas/OAuthError'}}}
+    OAuthUnsupportedMediaType:
+      description: '`unsupported_media_type`: the body is a form.'
+      headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
+      content: {application/json: {schema: {$ref: '#/components/schemas/OAuthError'}}}
+    OAuthRateLimited:
+      description: '`rate_limited`.'
+      headers:
+        X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
+        Retry-After: {$ref: '#/components/headers/Retry-After'}
+      content: {application/json: {schema: {$ref: '#/components/schemas/OAuthError'}}}
+    OAuthServerError:
+      description: '`server_error`.'
+      headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
+      content: {application/json: {schema: {$ref: '#/components/schemas/OAuthError'}}}
+    OAuthUnavailable:
+      description: '`temporarily_unavailable`.'
+      headers:
+        X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
+        Retry-After: {$ref: '#/components/headers/Retry-After'}
+      content: {application/json: {schema: {$ref: '#/components/schemas/OAuthError'}, example: {error: temporarily_unavailable, error_description: Try again later., code: provider_unavailable}}}
+
+  schemas:
+    Name:
+      type: string
+      description: A name from the configuration.
+      pattern: '^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$'
+    Handle:
+      type: string
+      description: A session's public name. Not a secret, opens nothing.
+      pattern: '^ses_[A-Za-z0-9_-]{22}$'
+    Token:
+      type: string
+      description: 32 random bytes as base64url.
+      pattern: '^[A-Za-z0-9_-]{43}$'
+    Time:
+      type: string
+      format: date-time
+      pattern: '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$'
+    Opaque:
+      type: string
+      description: A secret of somebody else's.
+      minLength: 1
+      maxLength: 4096
+      pattern: '^[\x21-\x7E]+$'
+    CallbackValue:
+      type: string
+      maxLength: 4096
+    RedirectURI:
+      type: string
+      description: One of the client's registered redirect URIs, byte for byte.
+      minLength: 3
+      maxLength: 2048
+      pattern: '^[A-Za-z][A-Za-z0-9+.-]*:[\x21-\x7E]+$'
+    CodeVerifier:
+      type: string
+      description: RFC 7636.
+      pattern: '^[A-Za-z0-9._~-]{43,128}$'
+    LoginToken:
+      type: string
+      description: The login token, from the body of the login's 201, or (flow B) a secret that the app chose for this attempt.
+      pattern: '^[A-Za-z0-9_-]{43,128}$'
+
+    StartLogin:
+      type: object
+      additionalProperties: false
+      required: [provider]
+      dependentRequired: {code_challenge_method: [code_challenge], code_challenge: [code_challenge_method]}
+      properties:
+        provider: {$ref: '#/components/schemas/Name'}
+        client: {$ref: '#/components/schemas/Name', description: May be left out where the provider has one client.}
+        redirect_uri: {$ref: '#/components/schemas/RedirectURI', description: The client's first one if left out.}
+        scope:
+          type: string
+          description: Space-separated; a part of the client's scope. All of it if left out.
+          minLength: 1
+          maxLength: 2048
+          pattern: '^[\x21\x23-\x5B\x5D-\x7E]+( [\x21\x23-\x5B\x5D-\x7E]+)*$'
+        code_challenge:
+          type: string
+          description: S256 of the app's own verifier; the forward must then bring the `code_verifier`.
+          pattern: '^[A-Za-z0-9_-]{43}$'
+        code_challenge_method: {type: string, const: S256}
+        social_provider:
+          type: string
+          description: For Zephr, demanded unless exactly one is configured.
+          pattern: '^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$'
+        parameters:
+          type: object
+          description: Added to the authorization request. Names must be in the client's `allowed_parameters`.
+          maxProperties: 16
+          propertyNames: {pattern: '^[A-Za-z0-9_.-]{1,64}$'}
+          additionalProperties: {type: string, maxLength: 1024, pattern: '^[\x20-\x7E]*$'}
+        login_token: {$ref: '#/components/schemas/LoginToken'}
+    StartedLogin:
+      type: object
+      additionalProperties: false
+      required: [login_id, authorization_url, state, expires_at]
+      properties:
+        login_id: {type: string, pattern: '^lgn_[A-Za-z0-9_-]{22}$'}
+        authorization_url: {type: string, format: uri, description: To be opened in the system browser.}
+        state: {type: string, minLength: 1, description: What the callback will carry. The app may compare it; it proves nothing here.}
+        expires_at: {$ref: '#/components/schemas/Time'}
+        login_token: {$ref: '#/components/schemas/LoginToken', description: For bearer clients only; others have it as a cookie.}
+    ForwardCode:
+      type: object
+      additionalProperties: false
+      anyOf:
+        - required: [callback_url]
+        - required: [handoff]
+        - required: [provider, code]
+        - required: [provider, tokens]
+      properties:
+        callback_url:
+          type: string
+          description: The whole URL with which the provider returned.
+          minLength: 1
+          maxLength: 8192
+          pattern: '^[\x21-\x7E]+$'
+        handoff: {$ref: '#/components/schemas/Token'}
+        provider: {$ref: '#/components/schemas/Name'}
+        client: {$ref: '#/components/schemas/Name'}
+        code: {$ref: '#/components/schemas/Opaque'}
+        redirect_uri: {$ref: '#/components/schemas/RedirectURI'}
+        code_verifier: {$ref: '#/components/schemas/CodeVerifier'}
+        state: {$ref: '#/components/schemas/Opaque', description: Flow B. The value that the app generated and kept.}
+        nonce: {$ref: '#/components/schemas/Opaque'}
+        login_token: {$ref: '#/components/schemas/LoginToken'}
+        device:
+          type: string
+          description: What the user calls this device; shown in the list of sessions.
+          minLength: 1
+          maxLength: 64
+          pattern: '^[^\x00-\x1F\x7F]*$'
+        tokens:
+          type: object
+          additionalProperties: false
+          required: [access_token, refresh_token]
+          properties:
+            access_token: {$ref: '#/components/schemas/Opaque'}
+            refresh_token: {$ref: '#/components/schemas/Opaque'}
+            merchant_id: {type: string, pattern: '^[A-Za-z0-9]{1,64}$'}
+    FinishRegistration:
+      type: object
+      additionalProperties: false
+      required: [provider, state_key, attributes]
+      properties:
+        provider: {$ref: '#/components/schemas/Name'}
+        client: {$ref: '#/components/schemas/Name'}
+        state_key: {$ref: '#/components/schemas/Opaque'}
+        attributes:
+          type: object
+          maxProperties: 64
+          propertyNames: {pattern: '^[A-Za-z0-9_.-]{1,64}$'}
+          additionalProperties:
+            type: [string, number, boolean]
+            maxLength: 1024
+        login_token: {$ref: '#/components/schemas/LoginToken'}
+    RegistrationRequired:
+      type: object
+      additionalProperties: false
+      required: [outcome, provider, state_key, identifier, expires_at, fields]
+      properties:
+        outcome: {const: registration_required}
+        provider: {$ref: '#/components/schemas/Name'}
+        state_key: {type: string}
+        identifier: {type: [string, 'null'], description: The e-mail address that the social provider gave.}
+        expires_at: {$ref: '#/components/schemas/Time'}
+        fields:
+          type: array
+          items:
+            type: object
+            additionalProperties: false
+            required: [name, type, required]
+            properties:
+              name: {type: string}
+              type: {type: string, enum: [string, number, boolean]}
+              required: {type: boolean}
+
+    Identity:
+      type: object
+      description: |
+        What the provider confirmed. `unverified` holds what came only in a callback parameter.
+      required: [unverified]
+      properties:
+        unverified: {type: object, additionalProperties: {$ref: '#/components/schemas/IdentityValue'}}
+      additionalProperties: {$ref: '#/components/schemas/IdentityValue'}
+    IdentityValue:
+      oneOf:
+        - type: string
+        - type: number
+        - type: boolean
+        - {type: array, items: {type: string}}
+    SessionMembers:
+      type: object
+      description: Never holds a token. Every member is always there.
+      required: [handle, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens]
+      properties:
+        handle: {$ref: '#/components/schemas/Handle'}
+        provider: {$ref: '#/components/schemas/Name'}
+        client: {$ref: '#/components/schemas/Name'}
+        subject: {type: string, minLength: 1, description: 'With the provider, the account''s key.'}
+        identity: {$ref: '#/components/schemas/Identity'}
+        scope: {type: array, items: {type: string}, description: Empty when unknown.}
+        created_at: {$ref: '#/components/schemas/Time'}
+        last_used_at: {$ref: '#/components/schemas/Time'}
+        idle_expires_at: {$ref: '#/components/schemas/Time'}
+        expires_at: {$ref: '#/components/schemas/Time'}
+        tokens:
+          type: object
+          additionalProperties: false
+          required: [expires_at, refreshable]
+          properties:
+            expires_at: {oneOf: [{$ref: '#/components/schemas/Time'}, {type: 'null'}]}
+            refreshable: {type: boolean}
+    Session:
+      $ref: '#/components/schemas/SessionMembers'
+      unevaluatedProperties: false
+    NewSession:
+      allOf: [{$ref: '#/components/schemas/SessionMembers'}]
+      properties:
+        session_token: {$ref: '#/components/schemas/Token', description: For clients with `transport bearer` only.}
+      unevaluatedProperties: false
+    ListedSession:
+      allOf: [{$ref: '#/components/schemas/SessionMembers'}]
+      required: [current, device]
+      properties:
+        current: {type: boolean}
+        device: {type: [string, 'null']}
+      unevaluatedProperties: false
+    SessionList:
+      type: object
+      additionalProperties: false
+      required: [items, next_cursor]
+      properties:
+        items: {type: array, items: {$ref: '#/components/schemas/ListedSession'}}
+        next_cursor: {type: [string, 'null']}
+    AdminSession:
+      allOf: [{$ref: '#/components/schemas/SessionMembers'}]
+      required: [device, ended_at, reason]
+      properties:
+        device: {type: [string, 'null']}
+        ended_at: {oneOf: [{$ref: '#/components/schemas/Time'}, {type: 'null'}]}
+        reason: {oneOf: [{$ref: '#/components/schemas/EndReason'}, {type: 'null'}]}
+      unevaluatedProperties: false
+    AdminSessionList:
+      type: object
+      additionalProperties: false
+      required: [items, next_cursor]
+      properties:
+        items: {type: array, items: {$ref: '#/components/schemas/AdminSession'}}
+        next_cursor: {type: [string, 'null']}
+
+    ProviderList:
+      type: object
+      additionalProperties: false
+      required: [items]
+      properties:
+        items: {type: array, items: {$ref: '#/components/schemas/Provider'}}
+    Provider:
+      type: object
+      additionalProperties: false
+      required: [name, kind, display_name, clients]
+      properties:
+        name: {$ref: '#/components/schemas/Name'}
+        kind: {$ref: '#/components/schemas/ProviderKind'}
+        display_name: {type: string}
+        clients:
+          type: array
+          minItems: 1
+          items:
+            type: object
+            additionalProperties: false
+            required: [name, login, transport, pkce, redirect_uris, scope]
+            properties:
+              name: {$ref: '#/components/schemas/Name'}
+              login: {type: string, enum: [broker, app, both]}
+              transport: {type: string, enum: [cookie, bearer]}
+              pkce: {type: string, enum: [required, unsupported]}
+              redirect_uris: {type: array, items: {type: string}}
+              scope: {type: array, items: {type: string}}
+              social_providers: {type: array, items: {type: string}, description: Zephr only.}
+    ProviderKind: {type: string, enum: [oidc, oauth2, clever, clover, zephr]}
+    ProviderState:
+      type: object
+      required: [name, kind]
+      properties:
+        name: {$ref: '#/components/schemas/Name'}
+        kind: {$ref: '#/components/schemas/ProviderKind'}
+    Readiness:
+      type: object
+      required: [status]
+      properties:
+        status: {type: string}
+        store: {type: string}
+        providers: {type: object}
+
+    Introspection:
+      type: object
+      required: [active]
+      additionalProperties: false
+      if: {properties: {active: {const: true}}}
+      then: {required: [sub, iss, client_id, scope, exp, iat, sid]}
+      else: {maxProperties: 1}
+      properties:
+        active: {type: boolean}
+        sub: {type: string}
+        iss: {type: string}
+        client_id: {type: string, description: '`<provider>/<client>`.'}
+        scope: {type: string}
+        exp: {type: integer}
+        iat: {type: integer}
+        sid: {$ref: '#/components/schemas/Handle'}
+    ExchangedToken:
+      type: object
+      additionalProperties: false
+      required: [access_token, issued_token_type, token_type]
+      properties:
+        access_token: {type: string, minLength: 1}
+        issued_token_type: {const: 'urn:ietf:params:oauth:token-type:access_token'}
+        token_type: {type: string}
+        expires_in: {type: integer, minimum: 0, description: Left out when unknown.}
+        scope: {type: string}
+    OAuthError:
+      type: object
+      additionalProperties: false
+      required: [error, error_description, code]
+      properties:
+        error:
+          type: string
+          enum: [invalid_request, invalid_client, invalid_grant, unauthorized_client, unsupported_grant_type, invalid_scope, invalid_target, access_denied, server_error, temporarily_unavailable]
+        error_description: {type: string}
+        code: {$ref: '#/components/schemas/ProblemCode'}
+
+    Problem:
+      type: object
+      additionalProperties: false
+      required: [type, title, status, code, detail, request_id]
+      properties:
+        type: {type: string, pattern: '^urn:coatcheck:problem:[a-z_]+$'}
+        title: {type: string}
+        status: {type: integer, minimum: 400, maximum: 599}
+        code: {$ref: '#/components/schemas/ProblemCode'}
+        detail: {type: string, description: For a developer. Never holds input.}
+        request_id: {type: string, pattern: '^req_[A-Za-z0-9_-]{11}$'}
+        errors:
+          type: array
+          minItems: 1
+          items:
+            type: object
+            additionalProperties: false
+            required: [pointer, code]
+            properties:
+              pointer: {type: string, description: A JSON pointer into the body, or the name of a query parameter or header.}
+              code: {type: string, enum: [required, unknown, duplicate, wrong_type, too_long, too_short, malformed, not_allowed, conflict]}
+        reason: {$ref: '#/components/schemas/EndReason'}
+        retry: {type: string, enum: [new_login], description: The same code is of no more use; start a new login.}
+        login: {$ref: '#/components/schemas/StartedLogin'}
+    ProblemCode:
+      type: string
+      enum:
+        - invalid_request
+        - invalid_callback
+        - state_mismatch
+        - issuer_mismatch
+        - code_rejected
+        - verifier_mismatch
+        - registration_rejected
+        - session_required
+        - session_ended
+        - backend_unauthorized
+        - login_not_yours
+        - access_denied
+        - client_not_allowed
+        - backend_not_allowed
+        - email_domain_denied
+        - cross_origin
+        - upstream_not_allowed
+        - not_found
+        - provider_not_found
+        - upstream_not_found
+        - method_not_allowed
+        - request_timeout
+        - code_already_used
+        - user_already_exists
+        - login_required
+        - not_refreshable
+        - too_many_sessions
+        - login_expired
+        - state_key_expired
+        - handoff_expired
+        - too_large
+        - unsupported_media_type
+        - wrong_host
+        - rate_limited
+        - headers_too_large
+        - internal_error
+        - provider_error
+        - identity_rejected
+        - upstream_error
+        - upstream_timeout
+        - provider_unavailable
+        - store_unavailable
+        - shutting_down
+    EndReason:
+      type: string
+      description: |
+        `logged_out`; `logged_out_elsewhere` (from another device); `replaced` (a new login by the same device);
+        `idle_expired`; `expired`; `token_expired` (the tokens died and cannot be refreshed); `grant_revoked` (the
+        provider says so); `refresh_lost` (the provider rotated the token and its answer was lost); `subject_changed`
+        (a refresh came back for another user); `provider_logout` (Back-Channel Logout); `admin`; `session_limit`;
+        `integrity` (somebody changed the stored row).
+      enum: [logged_out, logged_out_elsewhere, replaced, idle_expired, expired, token_expired, grant_revoked, refresh_lost, subject_changed, provider_logout, admin, session_limit, integrity]
+
+  examples:
+    Session:
+      value:
+        handle: ses_3f9cT0m7bq3yqk0W8bJ1kQ
+        provider: clover
+        client: ios
+        subject: MFAKE00000001
+        identity: {name: Example Coffee, unverified: {employee_id: EFAKE00000001}}
+        scope: []
+        created_at: '2026-11-20T21:00:00Z'
+        last_used_at: '2026-11-20T21:00:00Z'
+        idle_expires_at: '2026-12-20T21:00:00Z'
+        expires_at: '2027-02-18T21:00:00Z'
+        tokens: {expires_at: '2026-11-20T22:00:00Z', refreshable: true}
+"""##
+}

@@ -127,7 +127,7 @@ let package = Package(
             dependencies: [
                 "coatcheck", "Broker", "BrokerHTTP", "BrokerProviders", "BrokerVault", "BrokerStore", "BrokerRelay",
                 "Sandbox", hummingbird, hummingbirdCore, .product(name: "HummingbirdTesting", package: "hummingbird"),
-                httpTypes, asyncHTTPClient, nioCore, nioPosix, logging, yams, serviceLifecycle,
+                httpTypes, asyncHTTPClient, nioCore, nioPosix, logging, coreMetrics, yams, argumentParser, serviceLifecycle,
             ],
             swiftSettings: strict),
     ]

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Broker
 import BrokerStore
+import Glibc
 import Logging
 import ServiceLifecycle
 import UnixSignals
@@ -14,6 +15,8 @@ struct Serve: AsyncParsableCommand {
     @OptionGroup var file: ConfigOption
 
     func run() async throws {
+        // Whoever read the log may go: that is no reason to die.
+        signal(SIGPIPE, SIG_IGN)
         let configuration = try file.load()
         let sink = LogSink()
         let log = ProcessLog(level: configuration.log.level, now: SystemClock.wallTime, emit: { sink.write($0) })

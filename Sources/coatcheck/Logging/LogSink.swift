@@ -11,7 +11,8 @@ final class LogSink: Sendable {
         var isClosed = false
     }
 
-    private static let capacity = 1 << 20
+    /// How many bytes may wait.
+    static let capacity = 1 << 20
     /// Guards the lines that wait.
     private let state = Mutex(State())
     private let signal = DispatchSemaphore(value: 0)
@@ -26,6 +27,9 @@ final class LogSink: Sendable {
         thread.stackSize = 128 << 10
         thread.start()
     }
+
+    /// How many bytes wait to be written.
+    var waiting: Int { state.withLock { $0.buffer.count } }
 
     /// Takes one line without its line end. Never blocks for longer than another writer's append.
     func write(_ line: [UInt8]) {

@@ -1,4 +1,5 @@
 import Broker
+import BrokerProviders
 import Foundation
 import Testing
 import Yams
@@ -22,7 +23,7 @@ struct AcceptanceTests {
         #expect(configuration.limits.pendingLogins == 100_000)
         #expect(configuration.limits.body == 65_536)
         #expect(configuration.limits.relayBody == 1 << 30)
-        #expect(configuration.providers.first?.clients.first?.lifetimes == configuration.session.lifetimes)
+        #expect(configuration.providers.first?.clients.first?.settings.profile.lifetimes == configuration.session.lifetimes)
     }
 
     @Test("Plain http on loopback leaves the prefix off, and says so")
@@ -44,7 +45,7 @@ struct AcceptanceTests {
     @Test("A client's own lifetimes stand before the session's")
     func lifetimes() throws {
         let text = ConfigurationFixture.minimal.replacingFirst("auth: none", with: "auth: none\n        session: {idle: 1h 30m}")
-        let client = try #require(try ConfigurationFixture.load(text).providers.first?.clients.first)
+        let client = try #require(try ConfigurationFixture.load(text).providers.first?.clients.first?.settings.profile)
         #expect(client.lifetimes.idle == .seconds(5400))
         #expect(client.lifetimes.absolute == .seconds(90 * 86_400))
     }

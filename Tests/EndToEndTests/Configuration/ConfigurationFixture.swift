@@ -7,7 +7,7 @@ enum ConfigurationFixture {
     static let sources = ConfigSources(
         environment: { name in
             switch name {
-            case "EXAMPLE_CLIENT_SECRET", "CLEVER_CLIENT_SECRET": "zQ8vN2kLr5TwX7yB3mHd"
+            case "EXAMPLE_CLIENT_SECRET", "CLEVER_CLIENT_SECRET", "PROXY_CREDENTIALS": "zQ8vN2kLr5TwX7yB3mHd"
             case "SHORT_SECRET": "abc"
             case "SPACED_SECRET": "zQ8vN2kLr5 wX7yB3mHd"
             case "PLACEHOLDER_SECRET": "your-client-secret-here"

@@ -1,0 +1,93 @@
+import ArgumentParser
+import Foundation
+import Testing
+
+@testable import coatcheck
+
+@Suite("The command line")
+struct CommandTests {
+    /// Makes a folder of its own that only its owner may enter.
+    private func folder() throws -> String {
+        let path = NSTemporaryDirectory() + "coatcheck-" + UUID().uuidString
+        try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+        return path
+    }
+
+    private func run(_ arguments: [String]) async throws {
+        var command = try Coatcheck.parseAsRoot(arguments)
+        if var command = command as? any AsyncParsableCommand { try await command.run() } else { try command.run() }
+    }
+
+    @Test("A command that does not exist, and one without its option, are refused", arguments: [["dance"], ["serve"], ["check"], ["keys", "generate"], ["keys", "rotate"], ["migrate"]])
+    func usage(_ arguments: [String]) { #expect(throws: (any Error).self) { try Coatcheck.parseAsRoot(arguments) } }
+
+    @Test("A key file is made once, with mode 0600, and never overwritten (SEC-51)")
+    func generate() async throws {
+        let file = try folder() + "/keys.json"
+        try await run(["keys", "generate", "--file", file])
+        let first = try Data(contentsOf: URL(fileURLWithPath: file))
+        let mode = try FileManager.default.attributesOfItem(atPath: file)[.posixPermissions] as? NSNumber
+        #expect(mode?.intValue == 0o600)
+        await #expect(throws: ExitCode(1)) { try await run(["keys", "generate", "--file", file]) }
+        #expect(try Data(contentsOf: URL(fileURLWithPath: file)) == first)
+    }
+
+    @Test("A rotation puts a new key first and keeps the others")
+    func rotate() async throws {
+        let file = try folder() + "/keys.json"
+        try await run(["keys", "generate", "--file", file])
+        let before = try KeyRingFile.load(file).list
+        try await run(["keys", "rotate", "--file", file])
+        let after = try KeyRingFile.load(file).list
+        #expect(after.count == 2)
+        #expect(after.last?.id == before.first?.id)
+        #expect(after.first?.seals == true)
+        let mode = try FileManager.default.attributesOfItem(atPath: file)[.posixPermissions] as? NSNumber
+        #expect(mode?.intValue == 0o600)
+    }
+
+    @Test("A key file that is none, or not there, is refused", arguments: ["", "{}", "not json", "{\"version\":2}"])
+    func badKeys(_ content: String) async throws {
+        let file = try folder() + "/keys.json"
+        await #expect(throws: ExitCode(1)) { try await run(["keys", "list", "--file", file]) }
+        try content.write(toFile: file, atomically: true, encoding: .utf8)
+        await #expect(throws: ExitCode(1)) { try await run(["keys", "list", "--file", file]) }
+        await #expect(throws: ExitCode(1)) { try await run(["keys", "rotate", "--file", file]) }
+        #expect(try String(contentsOfFile: file, encoding: .utf8) == content)
+    }
+
+    @Test("A key file is not followed through a link")
+    func link() async throws {
+        let folder = try folder()
+        try FileManager.default.createSymbolicLink(atPath: folder + "/keys.json", withDestinationPath: folder + "/elsewhere")
+        await #expect(throws: ExitCode(1)) { try await run(["keys", "generate", "--file", folder + "/keys.json"]) }
+        #expect(!FileManager.default.fileExists(atPath: folder + "/elsewhere"))
+    }
+
+    @Test("`check` ends with status 1 for a faulty file, and quietly for a good one (SEC-109)")
+    func check() async throws {
+        let folder = try folder()
+        try await run(["keys", "generate", "--file", folder + "/keys.json"])
+        let file = folder + "/coatcheck.yaml"
+        try ConfigurationFixture.minimal.write(toFile: file, atomically: true, encoding: .utf8)
+        try await run(["check", "--config", file])
+        let faulty = ConfigurationFixture.minimal.replacingFirst("auth: none", with: "auth: some")
+        try faulty.write(toFile: file, atomically: true, encoding: .utf8)
+        await #expect(throws: ExitCode(1)) { try await run(["check", "--config", file]) }
+        await #expect(throws: ExitCode(1)) { try await run(["serve", "--config", file]) }
+        await #expect(throws: ExitCode(1)) { try await run(["migrate", "--config", file]) }
+    }
+
+    @Test("`migrate` makes a store and says nothing is to do the second time")
+    func migrate() async throws {
+        let folder = try folder()
+        try await run(["keys", "generate", "--file", folder + "/keys.json"])
+        let file = folder + "/coatcheck.yaml"
+        let text = ConfigurationFixture.minimal.replacingFirst("providers:", with: "store: {url: \"sqlite:data/coatcheck.db\"}\nproviders:")
+        try text.write(toFile: file, atomically: true, encoding: .utf8)
+        try await run(["migrate", "--config", file])
+        try await run(["migrate", "--config", file])
+        let mode = try FileManager.default.attributesOfItem(atPath: folder + "/data/coatcheck.db")[.posixPermissions] as? NSNumber
+        #expect(mode?.intValue == 0o600)
+    }
+}

@@ -1,0 +1,94 @@
+import Broker
+import Foundation
+import Logging
+import Synchronization
+import Testing
+
+@testable import coatcheck
+
+@Suite("Log lines")
+struct LogLineTests {
+    static let hostile = [
+        "a\r\nb", "\u{1B}[31mred\u{1B}[0m", "\u{2028}\u{2029}", "\u{202E}gpj.exe", "\"},{\"level\":\"x", "\\", "\u{0}", "\u{7F}\u{85}\u{9B}",
+        "\u{200B}\u{FEFF}", "\u{E0041}",
+    ]
+
+    @Test("Hostile text stays inside one JSON line, inert (SEC-115)", arguments: hostile)
+    func inert(_ text: String) throws {
+        var line = LogLine(WallTime(milliseconds: 1_795_208_400_007), level: "info", message: text)
+        line.add("user_agent", text)
+        let bytes = line.finished()
+        #expect(!bytes.contains { $0 < 0x20 || $0 == 0x7F })
+        let visible = String(decoding: bytes, as: UTF8.self).unicodeScalars
+        #expect(!visible.contains { [0x85, 0x9B, 0x200B, 0x2028, 0x2029, 0x202E, 0xFEFF, 0xE0041].contains($0.value) })
+        let object = try #require(try JSONSerialization.jsonObject(with: Data(bytes)) as? [String: Any])
+        #expect(object["message"] as? String == text)
+        #expect(object["user_agent"] as? String == text)
+        #expect(object["level"] as? String == "info")
+    }
+
+    @Test("The time is UTC with milliseconds (SEC-116)")
+    func time() throws {
+        let bytes = LogLine(WallTime(milliseconds: 1_795_208_400_007), level: "info", message: "x").finished()
+        #expect(String(decoding: bytes, as: UTF8.self) == #"{"time":"2026-11-20T21:00:00.007Z","level":"info","message":"x"}"#)
+    }
+
+    @Test("A long text is cut (SEC-115)")
+    func cut() {
+        let bytes = LogLine(WallTime(seconds: 0), level: "info", message: String(repeating: "x", count: 100_000)).finished()
+        #expect(bytes.count < 1200)
+    }
+
+    @Test("The handler writes message, level, logger and metadata, and no more than its level")
+    func handler() throws {
+        let pipe = Pipe()
+        let sink = LogSink(descriptor: pipe.fileHandleForWriting.fileDescriptor)
+        var logger = Logger(label: "http") { label in
+            JSONLogHandler(label: label, level: .warning, sink: sink, now: { WallTime(seconds: 0) })
+        }
+        logger[metadataKey: "path"] = "/a\nb"
+        logger.info("quiet")
+        logger.error("loud", metadata: ["n": "1"])
+        sink.close()
+        try pipe.fileHandleForWriting.close()
+        let text = String(decoding: pipe.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+        let expected = #"{"time":"1970-01-01T00:00:00.000Z","level":"error","message":"loud","logger":"http","n":"1","path":"/a\nb"}"#
+        #expect(text == expected + "\n")
+    }
+
+    @Test("A reader that does not read costs lines, not memory or time")
+    func slowReader() throws {
+        let pipe = Pipe()
+        let sink = LogSink(descriptor: pipe.fileHandleForWriting.fileDescriptor)
+        let line = [UInt8](repeating: 0x78, count: 1000)
+        for _ in 0..<5000 { sink.write(line) }
+        #expect(sink.waiting <= LogSink.capacity)
+        Thread { _ = pipe.fileHandleForReading.readDataToEndOfFile() }.start()
+        sink.close()
+        try pipe.fileHandleForWriting.close()
+    }
+
+    @Test("Events carry no handle, but a tag, and count themselves (SEC-116)")
+    func events() throws {
+        let lines = Mutex<[String]>([])
+        let log = ProcessLog(level: .debug, now: { WallTime(seconds: 0) }, emit: { line in
+            lines.withLock { $0.append(String(decoding: line, as: UTF8.self)) }
+        })
+        let metrics = MetricsRegistry()
+        let sink = EventLog(log: log, metrics: metrics, tag: { _ in "tag-1" }).sink
+        let handle = try #require(SessionHandle("ses_0123456789abcdefghijkl"))
+        let (provider, client) = (ProviderName(unchecked: "oidc"), ClientName(unchecked: "ios"))
+        sink.emit(.loginSucceeded(provider: provider, client: client, session: handle))
+        sink.emit(.refreshFailed(provider: provider, client: client, session: handle, reason: "lost"))
+        sink.emit(.sessionEnded(reason: .loggedOut, count: 3))
+        sink.emit(.storeFailed(operation: "sweep", detail: "disk full\n"))
+        let written = lines.withLock { $0 }
+        #expect(written.count == 4)
+        #expect(!written.contains { $0.contains("ses_") })
+        #expect(written.filter { $0.contains(#""session":"tag-1""#) }.count == 2)
+        let text = metrics.text()
+        #expect(text.contains(#"coatcheck_logins_total{provider="oidc",client="ios",result="succeeded"} 1"#))
+        #expect(text.contains(#"coatcheck_sessions_ended_total{reason="logged_out"} 3"#))
+        #expect(text.contains(#"coatcheck_store_failures_total{operation="sweep"} 1"#))
+    }
+}

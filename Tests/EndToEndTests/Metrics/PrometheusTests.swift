@@ -1,0 +1,55 @@
+import CoreMetrics
+import Testing
+
+@testable import coatcheck
+
+@Suite("Metrics as Prometheus text")
+struct PrometheusTests {
+    @Test("A family stops growing, and says what it left out (SEC-118)")
+    func bounded() {
+        let metrics = MetricsRegistry()
+        for index in 0..<10_000 { metrics.counter("paths_total", [("path", "/\(index)")]).increment(by: 1) }
+        #expect(metrics.seriesCount == MetricsRegistry.seriesLimit)
+        #expect(metrics.text().contains("coatcheck_metric_series_left_out_total \(10_000 - MetricsRegistry.seriesLimit)"))
+    }
+
+    @Test("Label values are escaped, names reduced")
+    func escaped() {
+        let metrics = MetricsRegistry()
+        metrics.counter("a-b.c", [("la bel", "x\"y\\z\n")]).increment(by: 2)
+        #expect(metrics.text().contains("# TYPE a_b_c counter\na_b_c{la_bel=\"x\\\"y\\\\z\\n\"} 2\n"))
+    }
+
+    @Test("Histograms add up")
+    func histogram() {
+        let metrics = MetricsRegistry()
+        let timer = Timer(label: "t_seconds", dimensions: [("route", "/x")], handler: metrics.makeTimer(label: "t_seconds", dimensions: [("route", "/x")]))
+        for milliseconds in [0, 1, 4, 400, 40_000] { timer.recordNanoseconds(Int64(milliseconds) * 1_000_000) }
+        timer.recordNanoseconds(-5)
+        let text = metrics.text()
+        #expect(text.contains(#"t_seconds_bucket{route="/x",le="0.0005"} 2"#))
+        #expect(text.contains(#"t_seconds_bucket{route="/x",le="0.005"} 4"#))
+        #expect(text.contains(#"t_seconds_bucket{route="/x",le="30"} 5"#))
+        #expect(text.contains(#"t_seconds_bucket{route="/x",le="+Inf"} 6"#))
+        #expect(text.contains(#"t_seconds_sum{route="/x"} 40.405"#))
+        #expect(text.contains(#"t_seconds_count{route="/x"} 6"#))
+    }
+
+    @Test("One name under two types keeps the first")
+    func twoTypes() {
+        let metrics = MetricsRegistry()
+        metrics.counter("x").increment(by: 1)
+        metrics.gauge("x").set(5.0)
+        #expect(metrics.text().contains("# TYPE x counter\nx 1\n"))
+    }
+
+    @Test("swift-metrics finds the same series again")
+    func factory() {
+        let metrics = MetricsRegistry()
+        metrics.makeCounter(label: "y", dimensions: [("a", "1")]).increment(by: 1)
+        metrics.makeCounter(label: "y", dimensions: [("a", "1")]).increment(by: 2)
+        metrics.makeMeter(label: "z", dimensions: []).set(1.5)
+        #expect(metrics.text().contains("y{a=\"1\"} 3\n"))
+        #expect(metrics.text().contains("z 1.5\n"))
+    }
+}

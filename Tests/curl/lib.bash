@@ -190,6 +190,7 @@ start_sandbox() {
     sandbox PUT /clients/github/github-app '{"secret":"wq8ZrT5nLk2YvB7xHs0d"}'
     sandbox PUT /clients/google/google-app '{"secret":"wq8ZrT5nLk2YvB7xHs0d"}'
     sandbox PUT /clients/slack/slack-app '{"secret":"wq8ZrT5nLk2YvB7xHs0d"}'
+    sandbox GET /client-key.pem && (umask 077 && cp "$work/control" "$work/client-key.pem")
     sandbox PUT /clients/clover/clover-app '{"secret":"wq8ZrT5nLk2YvB7xHs0d"}'
 }
 

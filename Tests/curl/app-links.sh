@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# The app association files, exactly as Apple and Google want them (SEC-93), and the contract itself.
+source "$(dirname "$0")/lib.bash"
+start_stack
+
+for path in /.well-known/apple-app-site-association /.well-known/assetlinks.json; do
+    step "$path"
+    get "$path"
+    expect_status 200
+    expect_header Content-Type application/json
+    same "" "$(header Set-Cookie)" "no cookie"
+    cp "$work/body" "$work/first"
+    sign_in oidc ios ana
+    get "$path"
+    if cmp -s "$work/body" "$work/first"; then ok "the same bytes with a session"; else not_ok "the same bytes with a session"; fi
+    request HEAD "$path" -I
+    expect_status 200 "HEAD too"
+done
+get /.well-known/apple-app-site-association
+expect_json .applinks.details[0].appIDs[0] TEAMID1234.com.example.app
+expect_json '.applinks.details[0].components[0]./' '/oauth/*'
+get /.well-known/assetlinks.json
+expect_json '[0].target.package_name' com.example.app
+expect_json '[0].relation[0]' delegate_permission/common.handle_all_urls
+
+step "The contract"
+get /openapi.yaml
+expect_status 200
+if cmp -s "$work/body" "$root/openapi.yaml"; then ok "is the file"; else not_ok "is the file"; fi
+
+finish

@@ -1,0 +1,122 @@
+#!/usr/bin/env bash
+# Clever: both clients, the exact token request, launches without a state, HTML errors, no refresh.
+source "$(dirname "$0")/lib.bash"
+start_stack
+
+step "1. The legacy iOS client, with a blank secret"
+start_login clever ios
+expect_status 201
+same "" "$(url_value code_challenge "$AUTHORIZATION_URL")" "no PKCE"
+matches '.' "$(url_value state "$AUTHORIZATION_URL")" "a state"
+browser "$AUTHORIZATION_URL" ana
+matches '^clever-ios-0001://oauth\?' "$CALLBACK" "back at the app"
+forward "$CALLBACK"
+expect_status 201 "a session"
+matches '^65000000' "$(json .subject)" "the subject is the v3 id"
+expect_json .identity.role student
+expect_json .identity.district 650000000000000000000d01
+expect_json .identity.email ana@example.org
+expect_json .tokens.refreshable false
+handle=$(json .handle)
+sandbox GET '/requests?provider=clever&endpoint=token'
+same POST "$(json '[0].method' "$work/control")" "the token request: POST"
+same /clever/oauth/tokens "$(json '[0].path' "$work/control")" "/oauth/tokens"
+python3 -c 'import json, sys
+for name, value in json.load(open(sys.argv[1]))[0]["headers"]: print(name.lower() + ": " + value)' "$work/control" >"$work/sent"
+same "authorization: Basic $(printf 'ios-0001:' | base64)" "$(grep ^authorization "$work/sent")" "Basic with the blank secret"
+same "content-type: application/json" "$(grep ^content-type "$work/sent")" "JSON"
+json '[0].body' "$work/control" >"$work/token.json"
+same '["code", "grant_type", "redirect_uri"]' "$(python3 -c 'import json, sys; print(json.dumps(sorted(json.load(open(sys.argv[1])))))' "$work/token.json")" "code, grant_type, redirect_uri and nothing else"
+
+step "2. Safari and the app both deliver the code: one call, one session"
+forward "$CALLBACK"
+expect_status 201
+expect_json .handle "$handle"
+same 1 "$(calls clever/token)" "one call"
+device a-stranger
+forward "$CALLBACK"
+expect_problem 409 code_already_used "a stranger"
+same 1 "$(calls clever/token)" "still one call"
+
+step "3. There is nothing to refresh"
+device a-phone
+request POST /v1/session/refresh
+expect_problem 409 not_refreshable "refresh"
+
+step "4. The web client, with a secret"
+device a-browser
+start_login clever web '"parameters":{"district_id":"650000000000000000000d01"}'
+expect_problem 400 invalid_request "district_id is not on this client's list"
+sign_in clever web ben
+expect_status 201
+expect_json .identity.email ben@example.org
+
+step "5. A launch from the portal: a code without a state is never redeemed"
+device b-phone
+before=$(calls clever/token)
+CALLBACK=$(location "$SANDBOX/clever/oauth/instant-login?client_id=ios-0001&redirect_uri=clever-ios-0001://oauth&sandbox_user=cleo")
+forward "$CALLBACK"
+expect_problem 409 login_required "no state"
+same "$before" "$(calls clever/token)" "no call"
+browser "$(json .login.authorization_url)" cleo
+forward "$CALLBACK"
+expect_status 201 "the login that came with it"
+same "" "$(json .identity.email)" "cleo has no e-mail"
+
+step "6. A launch without any code; two in a row do not loop"
+device c-phone
+forward "clever-ios-0001://oauth"
+expect_problem 409 login_required "codeless"
+forward "clever-ios-0001://oauth"
+expect_problem 400 invalid_callback "the second in a row"
+
+step "7. Flow B: without PKCE, the whole callback URL and the app's state"
+device d-phone
+app_authorizes() {
+    state=$(random_token)
+    CALLBACK=$(location "$SANDBOX/clever/oauth/authorize?response_type=code&client_id=ios-0001&redirect_uri=clever-ios-0001://oauth&state=$state&sandbox_user=ana")
+}
+app_authorizes
+before=$(calls clever/token)
+post /v1/sessions "{\"provider\":\"clever\",\"client\":\"ios\",\"code\":\"$(url_value code "$CALLBACK")\"}"
+expect_problem 400 invalid_request "a bare code"
+post /v1/sessions "{\"provider\":\"clever\",\"client\":\"ios\",\"callback_url\":$(json_text "$CALLBACK")}"
+expect_problem 400 invalid_request "without the app's state"
+post /v1/sessions "{\"provider\":\"clever\",\"client\":\"ios\",\"callback_url\":$(json_text "$CALLBACK"),\"state\":\"$(random_token)\"}"
+expect_problem 409 login_required "with another state"
+same "$before" "$(calls clever/token)" "no call"
+secret=$(random_token)
+post /v1/sessions "{\"provider\":\"clever\",\"client\":\"ios\",\"callback_url\":$(json_text "$CALLBACK"),\"state\":\"$state\",\"login_token\":\"$secret\"}"
+expect_status 201 "with its state"
+
+step "8. The district has not authorised the app; HTML errors; a rate limit"
+device e-phone
+start_login clever ios
+CALLBACK="clever-ios-0001://oauth?error=unauthorized-user&state=$STATE"
+forward "$CALLBACK"
+expect_problem 403 access_denied "unauthorized-user"
+start_login clever ios
+browser "$AUTHORIZATION_URL" ana
+fault clever '{"fault":"status","endpoint":"token","status":400,"body":"<html><h1>Bad Request</h1></html>","times":1}'
+forward "$CALLBACK"
+same 400 "$STATUS" "an HTML 400: 400"
+start_login clever ios
+browser "$AUTHORIZATION_URL" ana
+fault clever '{"fault":"rate-limited","endpoint":"token","times":1}'
+forward "$CALLBACK"
+expect_problem 503 provider_unavailable "429"
+matches '^[0-9]+$' "$(header Retry-After)" "with Retry-After"
+forward "$CALLBACK"
+expect_status 201 "and once more"
+start_login clever ios
+browser "$AUTHORIZATION_URL" ana
+fault clever '{"fault":"userinfo-invalid-sub","endpoint":"me","times":1}'
+forward "$CALLBACK"
+same 502 "$STATUS" "an identity that contradicts itself: 502"
+
+step "9. Log out"
+device a-phone
+request DELETE /v1/session
+expect_status 204
+
+finish

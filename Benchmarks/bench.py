@@ -1,0 +1,265 @@
+"""Measures the broker side by side with its peers, and prints the ratios. scripts/bench runs it."""
+
+import argparse
+import asyncio
+import os
+import platform
+import re
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.parse
+
+import load
+import processes
+from report import Report
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=int, default=4)
+    parser.add_argument("--forwards", type=int, default=4000)
+    parser.add_argument("--only", default="speed,forwards,idle")
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    parts = set(options.only.split(","))
+    directory = tempfile.mkdtemp(prefix="coatcheck-bench-")
+    os.chmod(directory, 0o755)
+    report = Report()
+    bench = Bench(directory, report)
+    try:
+        bench.start()
+        if "idle" in parts:
+            bench.idle()
+        if "speed" in parts:
+            bench.speed(options.rounds, options.seconds)
+        if "forwards" in parts:
+            bench.forwards(options.forwards)
+    finally:
+        bench.stop()
+        shutil.rmtree(directory, ignore_errors=True)
+    print(report.text())
+    if options.write:
+        report.write(os.path.join(ROOT, "docs", "performance.md"))
+
+
+class Bench:
+    def __init__(self, directory, report):
+        self.directory, self.report = directory, report
+        self.servers = []
+        self.stack = os.path.join(directory, "stack")
+
+    def start(self):
+        """Starts the upstream, then sandbox and broker, by scripts/stack."""
+        os.makedirs(os.path.join(self.directory, "static"))
+        with open(os.path.join(self.directory, "static", "small.json"), "w") as file:
+            file.write(SMALL)
+        port = processes.free_port()
+        self.upstream = f"http://127.0.0.1:{port}"
+        body = f"server {{ listen 127.0.0.1:{port}; location / {{ default_type application/json; return 200 '{SMALL}'; }} }}"
+        self.add(processes.nginx("upstream", self.directory, port, body))
+        template = os.path.join(self.directory, "coatcheck.yaml")
+        with open(os.path.join(ROOT, "Benchmarks", "coatcheck.yaml")) as source, open(template, "w") as file:
+            file.write(source.read().replace("@UPSTREAM@", self.upstream))
+        subprocess.run([f"{ROOT}/scripts/stack", "start", self.stack, template], check=True)
+        with open(os.path.join(self.stack, "env")) as file:
+            self.env = dict(line.strip().split("=", 1) for line in file)
+        self.broker = self.find_broker()
+
+    def find_broker(self):
+        with open(os.path.join(self.stack, "broker.pid")) as file:
+            pid = int(file.read())
+        return processes.Foreign("coatcheck", pid, urllib.parse.urlsplit(self.env["BROKER"]).port)
+
+    def add(self, server):
+        self.servers.append(server)
+        return server
+
+    def stop(self):
+        for server in self.servers:
+            server.stop()
+        subprocess.run([f"{ROOT}/scripts/stack", "stop", self.stack], check=False)
+
+    # -- speed
+
+    def speed(self, rounds, seconds):
+        sandbox, peers = self.env["SANDBOX"], os.environ["BENCH_PEERS"]
+        ports = [processes.free_port() for _ in range(4)]
+        hello = self.add(processes.Server("hello", [peers, "hello", str(ports[0])], ports[0], self.directory))
+        bare = self.add(
+            processes.Server("bare-relay", [peers, "relay", str(ports[1]), self.upstream], ports[1], self.directory))
+        with open(os.path.join(self.stack, "web-secret")) as file:
+            secret = file.read().strip()
+        apache = self.add(processes.apache(self.directory, ports[2], self.upstream, sandbox, secret))
+        nginx = self.add(self.nginx(ports[3]))
+        cookie = load.sign_in(self.env["BROKER"], sandbox)
+        cookie = "; ".join(part for part in cookie.split("; ") if "login" not in part)
+        backend = f"X-Coatcheck-Backend: {self.env['BACKEND_TOKEN']}"
+        apache_cookie = asyncio.run(apache_session(ports[2], sandbox))
+        targets = {
+            target.name: target
+            for target in (
+                load.Target("check", "coatcheck, session check", self.broker, "/v1/forward-auth",
+                            [f"Cookie: {cookie}", backend]),
+                load.Target("hello", "bare Hummingbird, hello", hello, "/"),
+                load.Target("apache-check", "mod_auth_openidc, static file", apache, "/small.json",
+                            [f"Cookie: {apache_cookie}"]),
+                load.Target("nginx-check", "nginx auth_request asking coatcheck", nginx, "/checked/small.json",
+                            [f"Cookie: {cookie}"]),
+                load.Target("relay", "coatcheck, relay of a small GET", self.broker, "/v1/relay/bench/small",
+                            [f"Cookie: {cookie}"]),
+                load.Target("bare-relay", "bare Hummingbird + AsyncHTTPClient relay", bare, "/small"),
+                load.Target("apache-relay", "mod_auth_openidc, reverse proxy", apache, "/proxied/small",
+                            [f"Cookie: {apache_cookie}"]),
+                load.Target("nginx-relay", "nginx proxy_pass", nginx, "/small"),
+            )
+        }
+        order = list(targets.values())
+        for target in order:
+            target.run(1, keep=False)
+        for number in range(rounds):
+            # Another one first each time, so that no one always follows the same one.
+            for target in order[number % len(order):] + order[: number % len(order)]:
+                print(f"bench: round {number + 1} of {rounds}, {target.title}", file=sys.stderr)
+                target.run(seconds)
+        self.report.speeds(order)
+        row = self.report.ratio
+        check, relay = targets["check"], targets["relay"]
+        row("session check", check, targets["apache-check"], 3.0)
+        row("session check", check, targets["hello"], 0.80)
+        row("relay of a small GET", relay, targets["bare-relay"], 0.9)
+        row("relay of a small GET", relay, targets["apache-relay"], 1.0)
+        row("relay of a small GET", relay, targets["nginx-relay"], None, "goal 0.5 with a leaner client")
+        row("session check", targets["nginx-check"], targets["apache-check"], None, "through nginx auth_request")
+        anonymous, resident = processes.memory(self.broker.pid)
+        self.report.value("memory after this load, anonymous", f"{anonymous:.1f} MiB")
+        self.report.value("memory after this load, resident", f"{resident:.1f} MiB")
+
+    def nginx(self, port):
+        upstream = urllib.parse.urlsplit(self.upstream).netloc
+        broker = urllib.parse.urlsplit(self.env["BROKER"]).netloc
+        return processes.nginx("nginx", self.directory, port, f"""
+  upstream small {{ server {upstream}; keepalive 128; keepalive_requests 100000000; }}
+  upstream broker {{ server {broker}; keepalive 128; keepalive_requests 100000000; }}
+  server {{
+    listen 127.0.0.1:{port};
+    location / {{ proxy_pass http://small; proxy_http_version 1.1; proxy_set_header Connection ""; }}
+    location /checked/ {{ auth_request /ask; alias {self.directory}/static/; }}
+    location = /ask {{
+      internal;
+      proxy_pass http://broker/v1/forward-auth;
+      proxy_http_version 1.1;
+      proxy_set_header Connection "";
+      proxy_set_header Host {broker};
+      proxy_pass_request_body off;
+      proxy_set_header Content-Length "";
+      proxy_set_header X-Coatcheck-Backend {self.env['BACKEND_TOKEN']};
+    }}
+  }}""")
+
+    # -- code forwards
+
+    def forwards(self, count):
+        urls = self.env["BROKER"], self.env["SANDBOX"]
+        load.Forwards(300, *urls, "warm").run()
+        batch = load.Forwards(count, *urls, "cpu")
+        before = self.broker.cpu()
+        seconds = batch.run()
+        each = (self.broker.cpu() - before) / count * 1000
+        self.report.bound("code forwards, 64 in flight: CPU each", f"{each:.2f} ms", each <= 1.0, "≤ 1 ms")
+        self.report.value("code forwards, 64 in flight: rate", f"{count / seconds:.0f}/s, sandbox and load on the same cores")
+        batch = load.Forwards(count // 2, *urls, "sync")
+        summary = os.path.join(self.directory, "strace.txt")
+        strace = subprocess.Popen(
+            ["strace", "-f", "-c", "-e", "trace=fdatasync,fsync", "-o", summary, "-p", str(self.broker.pid)],
+            stderr=subprocess.DEVNULL)
+        time.sleep(1)
+        if strace.poll() is not None:
+            self.report.value("fdatasync per 201", "not counted: strace could not attach")
+            return
+        batch.run()
+        strace.send_signal(signal.SIGINT)
+        strace.wait()
+        with open(summary) as file:
+            calls = sum(int(line.split()[3]) for line in file if re.search(r"\bf(data)?sync$", line))
+        each = calls / (count // 2)
+        self.report.bound("fdatasync per 201", f"{each:.3f}", each <= 0.25, "≤ 0.25")
+
+    # -- idle
+
+    def idle(self):
+        """Starts the broker a few times over its own store, and looks at it at rest."""
+        times = []
+        for _ in range(5):
+            times.append(self.first_answer())
+        first = statistics.median(times)
+        self.report.bound("start to first answer", f"{first * 1000:.0f} ms", first <= 0.3, "≤ 300 ms")
+        subprocess.run([f"{ROOT}/scripts/stack", "restart", self.stack], check=True)
+        self.broker = self.find_broker()
+        load.sign_in(self.env["BROKER"], self.env["SANDBOX"])
+        time.sleep(3)
+        anonymous, resident = processes.memory(self.broker.pid)
+        self.report.bound("memory idle, anonymous", f"{anonymous:.1f} MiB", anonymous <= 16, "≤ 16 MiB")
+        self.report.bound("memory idle, resident", f"{resident:.1f} MiB", resident <= 64, "≤ 64 MiB")
+
+    def first_answer(self):
+        """Starts a broker of its own on a copy of the configuration; returns the seconds to its first 200."""
+        folder = tempfile.mkdtemp(dir=self.directory)
+        os.chmod(folder, 0o700)
+        port, management = processes.free_port(), processes.free_port()
+        with open(os.path.join(self.stack, "coatcheck.yaml")) as file:
+            text = file.read().replace(self.stack, folder)
+        text = text.replace(f":{self.broker.port}", f":{port}")
+        text = text.replace(f":{urllib.parse.urlsplit(self.env['MANAGEMENT']).port}", f":{management}")
+        with open(os.path.join(folder, "coatcheck.yaml"), "w") as file:
+            file.write(text)
+        shutil.copy(os.path.join(self.stack, "keys.json"), folder)
+        environment = dict(os.environ, EXAMPLE_CLIENT_SECRET="unused-here-unused-here-unused-here")
+        begin = time.monotonic()
+        with open(os.path.join(self.directory, "first-answer.log"), "ab") as log:
+            process = subprocess.Popen(
+                [os.environ["COATCHECK"], "serve", "--config", os.path.join(folder, "coatcheck.yaml")],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment)
+        try:
+            while time.monotonic() - begin < 10:
+                try:
+                    with socket.create_connection(("127.0.0.1", port), 1) as connection:
+                        connection.sendall(f"GET /v1/providers HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
+                        if connection.recv(64).startswith(b"HTTP/1.1 200"):
+                            return time.monotonic() - begin
+                except OSError:
+                    pass
+                time.sleep(0.002)
+            raise SystemExit("bench: a fresh broker did not answer within 10 s")
+        finally:
+            process.terminate()
+            process.wait()
+
+
+async def apache_session(port, sandbox_url):
+    """Signs in at mod_auth_openidc through the sandbox; returns the session's cookie."""
+    apache, sandbox = load.Connection(f"http://127.0.0.1:{port}"), load.Connection(sandbox_url)
+    status, fields, _ = await apache.request("GET", "/small.json", {"Accept": "text/html"})
+    location = urllib.parse.urlsplit(dict(fields)["location"])
+    state = load.cookies(fields)
+    _, fields, _ = await sandbox.request("GET", f"{location.path}?{location.query}&sandbox_user=ana")
+    callback = urllib.parse.urlsplit(dict(fields)["location"])
+    status, fields, data = await apache.request("GET", f"{callback.path}?{callback.query}", {"Cookie": state})
+    session = [part for part in load.cookies(fields).split("; ") if part.startswith("mod_auth_openidc_session=")]
+    if status != 302 or not session:
+        raise SystemExit(f"bench: mod_auth_openidc made no session: {status} {data!r}")
+    return session[0]
+
+
+SMALL = '{"id":"item-0001","name":"Example","price":1250,"currency":"EUR","tags":["a","b"],"stock":7}'
+
+if __name__ == "__main__":
+    main()

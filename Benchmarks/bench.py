@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import socket
+import sqlite3
 import statistics
 import subprocess
 import sys
@@ -27,7 +28,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=int, default=4)
     parser.add_argument("--forwards", type=int, default=4000)
-    parser.add_argument("--only", default="speed,forwards,idle")
+    parser.add_argument("--only", default="idle,speed,forwards,memory,stored")
+    parser.add_argument("--sessions", type=int, default=1_000_000)
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     parts = set(options.only.split(","))
@@ -43,6 +45,10 @@ def main():
             bench.speed(options.rounds, options.seconds)
         if "forwards" in parts:
             bench.forwards(options.forwards)
+        if "memory" in parts:
+            bench.memory()
+        if "stored" in parts:
+            bench.stored(options.sessions, options.seconds)
     finally:
         bench.stop()
         shutil.rmtree(directory, ignore_errors=True)
@@ -101,7 +107,6 @@ class Bench:
         apache = self.add(processes.apache(self.directory, ports[2], self.upstream, sandbox, secret))
         nginx = self.add(self.nginx(ports[3]))
         cookie = load.sign_in(self.env["BROKER"], sandbox)
-        cookie = "; ".join(part for part in cookie.split("; ") if "login" not in part)
         backend = f"X-Coatcheck-Backend: {self.env['BACKEND_TOKEN']}"
         apache_cookie = asyncio.run(apache_session(ports[2], sandbox))
         targets = {
@@ -193,6 +198,80 @@ class Bench:
         each = calls / (count // 2)
         self.report.bound("fdatasync per 201", f"{each:.3f}", each <= 0.25, "≤ 0.25")
 
+    # -- memory by what is held
+
+    def memory(self, sessions=10_000, listeners=2_000):
+        """Measures what a cached session and an event listener cost."""
+        urls = self.env["BROKER"], self.env["SANDBOX"]
+        cookies = self.sessions(sessions)
+        self.restart()
+        load.sign_in(*urls)
+        time.sleep(2)
+        before, _ = processes.memory(self.broker.pid)
+        load.touch(cookies, self.env["BROKER"], self.env["BACKEND_TOKEN"])
+        after, _ = processes.memory(self.broker.pid)
+        each = (after - before) * 1024 / sessions
+        self.report.bound("memory per cached session", f"{each:.2f} KiB", each <= 4, "≤ 4 KiB")
+        self.restart()
+        load.sign_in(*urls)
+        time.sleep(2)
+        before, _ = processes.memory(self.broker.pid)
+        with load.Listeners(cookies[:listeners], self.env["BROKER"]) as held:
+            time.sleep(1)
+            after, _ = processes.memory(self.broker.pid)
+            each = (after - before) * 1024 / held.count
+            self.report.bound("memory per event listener", f"{each:.1f} KiB", each <= 28, "≤ 28 KiB")
+
+    def sessions(self, count):
+        """Makes sessions; returns their cookies."""
+        return load.Forwards(count, self.env["BROKER"], self.env["SANDBOX"], f"s{time.monotonic_ns()}-").run_for_cookies()
+
+    def restart(self):
+        subprocess.run([f"{ROOT}/scripts/stack", "restart", self.stack], check=True)
+        self.broker = self.find_broker()
+
+    def end_broker(self):
+        os.kill(self.broker.pid, signal.SIGTERM)
+        while processes.is_alive(self.broker.pid):
+            time.sleep(0.05)
+
+    # -- many sessions stored
+
+    def stored(self, count, seconds, live=1_000):
+        """Compares session checks that read the store, with few and with many sessions in it."""
+        self.configure("session: {cache: off}")
+        cookies = self.sessions(live)
+        few = self.check_all(cookies, seconds, "few")
+        self.end_broker()
+        fill(os.path.join(self.stack, "coatcheck.db"), count)
+        self.restart()
+        many = self.check_all(cookies, seconds, "many")
+        ratio = many.ratio(few)
+        self.report.bound(f"session check, cache off, {count:,} stored : {live:,} stored",
+                          f"{ratio:.2f} × ({many.median():,.0f}/s)", ratio >= 0.9, "≥ 0.9 ×")
+        _, resident = processes.memory(self.broker.pid)
+        self.report.bound(f"memory resident with {count:,} stored", f"{resident:.1f} MiB", resident <= 150, "≤ 150 MiB")
+
+    def configure(self, lines):
+        """Adds to the broker's configuration and restarts it."""
+        with open(os.path.join(self.stack, "coatcheck.yaml"), "a") as file:
+            file.write(lines + "\n")
+        self.restart()
+
+    def check_all(self, cookies, seconds, name):
+        script = os.path.join(self.directory, "cookies.lua")
+        with open(script, "w") as file:
+            file.write("local cookies = {" + ",".join(f"'{cookie}'" for cookie in cookies) + "}\n")
+            file.write(
+                "local n = 0\nrequest = function()\n n = n % #cookies + 1\n"
+                f" return wrk.format('GET', '/v1/forward-auth', {{['Cookie'] = cookies[n], "
+                f"['X-Coatcheck-Backend'] = '{self.env['BACKEND_TOKEN']}'}})\nend\n")
+        target = load.Target(name, f"session check, {name} stored", self.broker, "/v1/forward-auth", script=script)
+        target.run(2, keep=False)
+        for _ in range(3):
+            target.run(seconds)
+        return target
+
     # -- idle
 
     def idle(self):
@@ -202,8 +281,7 @@ class Bench:
             times.append(self.first_answer())
         first = statistics.median(times)
         self.report.bound("start to first answer", f"{first * 1000:.0f} ms", first <= 0.3, "≤ 300 ms")
-        subprocess.run([f"{ROOT}/scripts/stack", "restart", self.stack], check=True)
-        self.broker = self.find_broker()
+        self.restart()
         load.sign_in(self.env["BROKER"], self.env["SANDBOX"])
         time.sleep(3)
         anonymous, resident = processes.memory(self.broker.pid)
@@ -242,6 +320,29 @@ class Bench:
         finally:
             process.terminate()
             process.wait()
+
+
+def fill(path, count):
+    """Copies one stored session until there are `count`, each under random keys: rows that nobody asks for."""
+    database = sqlite3.connect(path, isolation_level=None)
+    columns = [row[1] for row in database.execute("PRAGMA table_info(sessions)")]
+    own = {
+        "id": "NULL", "token": "randomblob(32)", "handle": "'ses_' || lower(hex(randomblob(11)))",
+        "subject": "randomblob(32)", "subject_and_client": "randomblob(32)",
+        "sid": "CASE WHEN sid IS NULL THEN NULL ELSE randomblob(32) END",
+        "facts": "randomblob(length(facts))", "tokens": "randomblob(length(tokens))",
+    }
+    have = database.execute("SELECT count(*) FROM sessions").fetchone()[0]
+    database.execute("PRAGMA synchronous = OFF")
+    database.execute("PRAGMA cache_size = -400000")
+    database.execute("BEGIN")
+    database.execute(
+        f"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {max(count - have, 1)}) "
+        f"INSERT INTO sessions ({', '.join(columns)}) SELECT {', '.join(own.get(c, c) for c in columns)} "
+        "FROM n, (SELECT * FROM sessions WHERE ended_at IS NULL LIMIT 1)")
+    database.execute("COMMIT")
+    database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    database.close()
 
 
 async def apache_session(port, sandbox_url):

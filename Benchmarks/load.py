@@ -4,6 +4,7 @@ import asyncio
 import http.cookies
 import json
 import re
+import socket
 import statistics
 import subprocess
 import time
@@ -13,16 +14,18 @@ import urllib.parse
 class Target:
     """Is one URL to be measured, and the server whose work it is."""
 
-    def __init__(self, name, title, server, path, headers=()):
+    def __init__(self, name, title, server, path, headers=(), script=None):
         self.name, self.title, self.server = name, title, server
         self.url = f"http://127.0.0.1:{server.port}{path}"
-        self.headers = list(headers)
+        self.headers, self.script = list(headers), script
         self.runs = []  # of (requests per second, CPU microseconds per request, p50, p99 in ms)
 
     def arguments(self, seconds):
         arguments = ["wrk", "-t1", "-c32", f"-d{seconds}s", "--latency"]
         for header in self.headers:
             arguments += ["-H", header]
+        if self.script:
+            arguments += ["-s", self.script]
         return arguments + [self.url]
 
     def run(self, seconds, keep=True):
@@ -139,7 +142,7 @@ def sign_in(broker_url, sandbox_url, user="ana"):
 
     async def work():
         broker, sandbox = Connection(broker_url), Connection(sandbox_url)
-        return await forward(broker, *await start_login(broker, sandbox, user))
+        return session_cookie(await forward(broker, *await start_login(broker, sandbox, user)))
 
     return asyncio.run(work())
 
@@ -155,6 +158,58 @@ class Forwards:
     def run(self, places=64):
         """Forwards them all; returns the seconds it took."""
         begin = time.monotonic()
-        asyncio.run(
-            in_flight(len(self.pending), places, *self.urls, lambda index, b, s: forward(b, *self.pending[index])))
+        self.run_for_cookies(places)
         return time.monotonic() - begin
+
+    def run_for_cookies(self, places=64):
+        """Forwards them all; returns the sessions' cookies."""
+        return [session_cookie(cookie) for cookie in asyncio.run(
+            in_flight(len(self.pending), places, *self.urls, lambda index, b, s: forward(b, *self.pending[index])))]
+
+
+def session_cookie(cookie):
+    """Leaves the login's cookie out."""
+    return "; ".join(part for part in cookie.split("; ") if "login" not in part)
+
+
+def touch(cookies_of_sessions, broker_url, backend):
+    """Asks about every session once, 32 at a time."""
+
+    async def work(index, broker, _):
+        headers = {"Cookie": cookies_of_sessions[index], "X-Coatcheck-Backend": backend}
+        status, _, data = await broker.request("GET", "/v1/forward-auth", headers)
+        if status != 200:
+            raise SystemExit(f"bench: a session is not live: {status} {data!r}")
+
+    asyncio.run(in_flight(len(cookies_of_sessions), 32, broker_url, broker_url, work))
+
+
+class Listeners:
+    """Is a number of open event streams, each past its first event."""
+
+    def __init__(self, cookies_of_sessions, broker_url):
+        self.cookies, self.base, self.sockets = cookies_of_sessions, urllib.parse.urlsplit(broker_url), []
+
+    @property
+    def count(self):
+        return len(self.sockets)
+
+    def __enter__(self):
+        for cookie in self.cookies:
+            connection = socket.create_connection((self.base.hostname, self.base.port), 10)
+            connection.sendall(
+                f"GET /v1/session/events HTTP/1.1\r\nHost: {self.base.netloc}\r\nCookie: {cookie}\r\n"
+                "Accept: text/event-stream\r\n\r\n".encode())
+            self.sockets.append(connection)
+        for connection in self.sockets:
+            data = b""
+            while b"event: session" not in data:
+                part = connection.recv(4096)
+                if not part:
+                    raise SystemExit(f"bench: an event stream ended: {data!r}")
+                data += part
+        return self
+
+    def __exit__(self, *_):
+        for connection in self.sockets:
+            connection.close()

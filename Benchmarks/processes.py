@@ -91,6 +91,15 @@ def cpu_seconds(pid):
         return 0.0
 
 
+def is_alive(pid):
+    """Says whether a process still runs; one that only waits to be looked at does not."""
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return stat.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
 def memory(pid):
     """Returns anonymous and resident memory in MiB."""
     with open(f"/proc/{pid}/smaps_rollup") as rollup:

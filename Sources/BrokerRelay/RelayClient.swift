@@ -2,6 +2,7 @@ import AsyncHTTPClient
 import Broker
 import NIOCore
 import NIOHTTP1
+import NIOSSL
 
 /// Is the connections to one upstream: a client and a pool of its own, so that one upstream's trouble, timeouts and
 /// address policy are nobody else's. It follows no redirect, decodes no body and remembers no credential (SEC-61).
@@ -12,15 +13,17 @@ struct RelayClient: Sendable {
     private let client: HTTPClient
 
     init(_ outbound: RelayOutbound, policy: AddressPolicy) {
+        // A proxy is for what lies outside.
+        let proxy = policy == .loopbackOnly ? nil : outbound.proxy
         var configuration = HTTPClient.Configuration(
-            tlsConfiguration: outbound.tls, redirectConfiguration: .disallow,
+            tlsConfiguration: outbound.tls ?? Self.defaultTLS(), redirectConfiguration: .disallow,
             timeout: .init(connect: .init(outbound.connectTimeout), read: .init(outbound.readTimeout)),
             connectionPool: .init(idleTimeout: .seconds(30), concurrentHTTP1ConnectionsPerHostSoftLimit: 1024),
-            proxy: outbound.proxy, decompression: .disabled)
+            proxy: proxy, decompression: .disabled)
         configuration.httpVersion = .http1Only
         // A refused or failed connection is told at once instead of being tried until the deadline.
         configuration.connectionPool.retryConnectionEstablishment = false
-        let checked = outbound.proxy == nil ? policy : .any
+        let checked = proxy == nil ? policy : .any
         if checked != .any {
             configuration.http1_1ConnectionDebugInitializer = { channel in
                 guard !checked.allows(channel.remoteAddress) else { return channel.eventLoop.makeSucceededVoidFuture() }
@@ -36,6 +39,12 @@ struct RelayClient: Sendable {
             ?? HTTPClient(configuration: configuration)
     }
 
+    private static func defaultTLS() -> TLSConfiguration {
+        var configuration = TLSConfiguration.makeClientConfiguration()
+        configuration.minimumTLSVersion = .tlsv12
+        return configuration
+    }
+
     /// Sends a request whose body, if any, is at hand, and returns the response once its head is there.
     ///
     /// An idempotent one is sent again when a pooled connection turned out to be closed before any answer.
@@ -45,11 +54,10 @@ struct RelayClient: Sendable {
         let deadline = NIODeadline.now() + .init(timeout)
         do {
             return try await client.execute(request, deadline: deadline)
-        } catch  where isIdempotent && Self.isLostConnection(error) && !Task.isCancelled {
-            do { return try await client.execute(request, deadline: deadline) } catch { throw Self.problem(error) }
         } catch {
-            throw Self.problem(error)
+            guard isIdempotent, Self.isLostConnection(error), !Task.isCancelled else { throw Self.problem(error) }
         }
+        do { return try await client.execute(request, deadline: deadline) } catch { throw Self.problem(error) }
     }
 
     /// Sends a request with a streamed body. The time counts from when the upstream last took a piece of it.

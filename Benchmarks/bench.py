@@ -1,0 +1,366 @@
+"""Measures the broker side by side with its peers, and prints the ratios. scripts/bench runs it."""
+
+import argparse
+import asyncio
+import os
+import platform
+import re
+import shutil
+import signal
+import socket
+import sqlite3
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.parse
+
+import load
+import processes
+from report import Report
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=int, default=4)
+    parser.add_argument("--forwards", type=int, default=4000)
+    parser.add_argument("--only", default="idle,speed,forwards,memory,stored")
+    parser.add_argument("--sessions", type=int, default=1_000_000)
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    parts = set(options.only.split(","))
+    directory = tempfile.mkdtemp(prefix="coatcheck-bench-")
+    os.chmod(directory, 0o755)
+    report = Report()
+    bench = Bench(directory, report)
+    try:
+        bench.start()
+        if "idle" in parts:
+            bench.idle()
+        if "speed" in parts:
+            bench.speed(options.rounds, options.seconds)
+        if "forwards" in parts:
+            bench.forwards(options.forwards)
+        if "memory" in parts:
+            bench.memory()
+        if "stored" in parts:
+            bench.stored(options.sessions, options.seconds)
+    finally:
+        bench.stop()
+        shutil.rmtree(directory, ignore_errors=True)
+    print(report.text())
+    if options.write:
+        report.write(os.path.join(ROOT, "docs", "performance.md"))
+
+
+class Bench:
+    def __init__(self, directory, report):
+        self.directory, self.report = directory, report
+        self.servers = []
+        self.stack = os.path.join(directory, "stack")
+
+    def start(self):
+        """Starts the upstream, then sandbox and broker, by scripts/stack."""
+        os.makedirs(os.path.join(self.directory, "static"))
+        with open(os.path.join(self.directory, "static", "small.json"), "w") as file:
+            file.write(SMALL)
+        port = processes.free_port()
+        self.upstream = f"http://127.0.0.1:{port}"
+        body = f"server {{ listen 127.0.0.1:{port}; location / {{ default_type application/json; return 200 '{SMALL}'; }} }}"
+        self.add(processes.nginx("upstream", self.directory, port, body))
+        template = os.path.join(self.directory, "coatcheck.yaml")
+        with open(os.path.join(ROOT, "Benchmarks", "coatcheck.yaml")) as source, open(template, "w") as file:
+            file.write(source.read().replace("@UPSTREAM@", self.upstream))
+        subprocess.run([f"{ROOT}/scripts/stack", "start", self.stack, template], check=True)
+        with open(os.path.join(self.stack, "env")) as file:
+            self.env = dict(line.strip().split("=", 1) for line in file)
+        self.broker = self.find_broker()
+
+    def find_broker(self):
+        with open(os.path.join(self.stack, "broker.pid")) as file:
+            pid = int(file.read())
+        return processes.Foreign("coatcheck", pid, urllib.parse.urlsplit(self.env["BROKER"]).port)
+
+    def add(self, server):
+        self.servers.append(server)
+        return server
+
+    def stop(self):
+        for server in self.servers:
+            server.stop()
+        subprocess.run([f"{ROOT}/scripts/stack", "stop", self.stack], check=False)
+
+    # -- speed
+
+    def speed(self, rounds, seconds):
+        sandbox, peers = self.env["SANDBOX"], os.environ["BENCH_PEERS"]
+        ports = [processes.free_port() for _ in range(4)]
+        hello = self.add(processes.Server("hello", [peers, "hello", str(ports[0])], ports[0], self.directory))
+        bare = self.add(
+            processes.Server("bare-relay", [peers, "relay", str(ports[1]), self.upstream], ports[1], self.directory))
+        with open(os.path.join(self.stack, "web-secret")) as file:
+            secret = file.read().strip()
+        apache = self.add(processes.apache(self.directory, ports[2], self.upstream, sandbox, secret))
+        nginx = self.add(self.nginx(ports[3]))
+        cookie = load.sign_in(self.env["BROKER"], sandbox)
+        backend = f"X-Coatcheck-Backend: {self.env['BACKEND_TOKEN']}"
+        apache_cookie = asyncio.run(apache_session(ports[2], sandbox))
+        targets = {
+            target.name: target
+            for target in (
+                load.Target("check", "coatcheck, session check", self.broker, "/v1/forward-auth",
+                            [f"Cookie: {cookie}", backend]),
+                load.Target("hello", "bare Hummingbird, hello", hello, "/"),
+                load.Target("apache-check", "mod_auth_openidc, static file", apache, "/small.json",
+                            [f"Cookie: {apache_cookie}"]),
+                load.Target("nginx-check", "nginx auth_request asking coatcheck", nginx, "/checked/small.json",
+                            [f"Cookie: {cookie}"]),
+                load.Target("relay", "coatcheck, relay of a small GET", self.broker, "/v1/relay/bench/small",
+                            [f"Cookie: {cookie}"]),
+                load.Target("bare-relay", "bare Hummingbird + AsyncHTTPClient relay", bare, "/small"),
+                load.Target("apache-relay", "mod_auth_openidc, reverse proxy", apache, "/proxied/small",
+                            [f"Cookie: {apache_cookie}"]),
+                load.Target("nginx-relay", "nginx proxy_pass", nginx, "/small"),
+            )
+        }
+        order = list(targets.values())
+        for target in order:
+            target.run(1, keep=False)
+        for number in range(rounds):
+            # Another one first each time, so that no one always follows the same one.
+            for target in order[number % len(order):] + order[: number % len(order)]:
+                print(f"bench: round {number + 1} of {rounds}, {target.title}", file=sys.stderr)
+                target.run(seconds)
+        self.report.speeds(order)
+        row = self.report.ratio
+        check, relay = targets["check"], targets["relay"]
+        row("session check", check, targets["apache-check"], 3.0)
+        row("session check", check, targets["hello"], 0.80)
+        row("relay of a small GET", relay, targets["bare-relay"], 0.9)
+        row("relay of a small GET", relay, targets["apache-relay"], 1.0)
+        row("relay of a small GET", relay, targets["nginx-relay"], None, "goal 0.5 with a leaner client")
+        row("session check", targets["nginx-check"], targets["apache-check"], None, "through nginx auth_request")
+        anonymous, resident = processes.memory(self.broker.pid)
+        self.report.value("memory after this load, anonymous", f"{anonymous:.1f} MiB")
+        self.report.value("memory after this load, resident", f"{resident:.1f} MiB")
+
+    def nginx(self, port):
+        upstream = urllib.parse.urlsplit(self.upstream).netloc
+        broker = urllib.parse.urlsplit(self.env["BROKER"]).netloc
+        return processes.nginx("nginx", self.directory, port, f"""
+  upstream small {{ server {upstream}; keepalive 128; keepalive_requests 100000000; }}
+  upstream broker {{ server {broker}; keepalive 128; keepalive_requests 100000000; }}
+  server {{
+    listen 127.0.0.1:{port};
+    location / {{ proxy_pass http://small; proxy_http_version 1.1; proxy_set_header Connection ""; }}
+    location /checked/ {{ auth_request /ask; alias {self.directory}/static/; }}
+    location = /ask {{
+      internal;
+      proxy_pass http://broker/v1/forward-auth;
+      proxy_http_version 1.1;
+      proxy_set_header Connection "";
+      proxy_set_header Host {broker};
+      proxy_pass_request_body off;
+      proxy_set_header Content-Length "";
+      proxy_set_header X-Coatcheck-Backend {self.env['BACKEND_TOKEN']};
+    }}
+  }}""")
+
+    # -- code forwards
+
+    def forwards(self, count):
+        urls = self.env["BROKER"], self.env["SANDBOX"]
+        load.Forwards(300, *urls, "warm").run()
+        batch = load.Forwards(count, *urls, "cpu")
+        before = self.broker.cpu()
+        seconds = batch.run()
+        each = (self.broker.cpu() - before) / count * 1000
+        self.report.bound("code forwards, 64 in flight: CPU each", f"{each:.2f} ms", each <= 1.0, "≤ 1 ms")
+        self.report.value("code forwards, 64 in flight: rate", f"{count / seconds:.0f}/s, sandbox and load on the same cores")
+        batch = load.Forwards(count // 2, *urls, "sync")
+        summary = os.path.join(self.directory, "strace.txt")
+        strace = subprocess.Popen(
+            ["strace", "-f", "-c", "-e", "trace=fdatasync,fsync", "-o", summary, "-p", str(self.broker.pid)],
+            stderr=subprocess.DEVNULL)
+        time.sleep(1)
+        if strace.poll() is not None:
+            self.report.value("fdatasync per 201", "not counted: strace could not attach")
+            return
+        batch.run()
+        strace.send_signal(signal.SIGINT)
+        strace.wait()
+        with open(summary) as file:
+            calls = sum(int(line.split()[3]) for line in file if re.search(r"\bf(data)?sync$", line))
+        each = calls / (count // 2)
+        self.report.bound("fdatasync per 201", f"{each:.3f}", each <= 0.25, "≤ 0.25")
+
+    # -- memory by what is held
+
+    def memory(self, sessions=10_000, listeners=2_000):
+        """Measures what a cached session and an event listener cost."""
+        urls = self.env["BROKER"], self.env["SANDBOX"]
+        cookies = self.sessions(sessions)
+        self.restart()
+        load.sign_in(*urls)
+        time.sleep(2)
+        before, _ = processes.memory(self.broker.pid)
+        load.touch(cookies, self.env["BROKER"], self.env["BACKEND_TOKEN"])
+        after, _ = processes.memory(self.broker.pid)
+        each = (after - before) * 1024 / sessions
+        self.report.bound("memory per cached session", f"{each:.2f} KiB", each <= 4, "≤ 4 KiB")
+        self.restart()
+        load.sign_in(*urls)
+        time.sleep(2)
+        before, _ = processes.memory(self.broker.pid)
+        with load.Listeners(cookies[:listeners], self.env["BROKER"]) as held:
+            time.sleep(1)
+            after, _ = processes.memory(self.broker.pid)
+            each = (after - before) * 1024 / held.count
+            self.report.bound("memory per event listener", f"{each:.1f} KiB", each <= 28, "≤ 28 KiB")
+
+    def sessions(self, count):
+        """Makes sessions; returns their cookies."""
+        return load.Forwards(count, self.env["BROKER"], self.env["SANDBOX"], f"s{time.monotonic_ns()}-").run_for_cookies()
+
+    def restart(self):
+        subprocess.run([f"{ROOT}/scripts/stack", "restart", self.stack], check=True)
+        self.broker = self.find_broker()
+
+    def end_broker(self):
+        os.kill(self.broker.pid, signal.SIGTERM)
+        while processes.is_alive(self.broker.pid):
+            time.sleep(0.05)
+
+    # -- many sessions stored
+
+    def stored(self, count, seconds, live=1_000):
+        """Compares session checks that read the store, with few and with many sessions in it."""
+        self.configure("session: {cache: off}")
+        cookies = self.sessions(live)
+        few = self.check_all(cookies, seconds, "few")
+        self.end_broker()
+        fill(os.path.join(self.stack, "coatcheck.db"), count)
+        self.restart()
+        many = self.check_all(cookies, seconds, "many")
+        ratio = many.ratio(few)
+        self.report.bound(f"session check, cache off, {count:,} stored : {live:,} stored",
+                          f"{ratio:.2f} × ({many.median():,.0f}/s)", ratio >= 0.9, "≥ 0.9 ×")
+        _, resident = processes.memory(self.broker.pid)
+        self.report.bound(f"memory resident with {count:,} stored", f"{resident:.1f} MiB", resident <= 150, "≤ 150 MiB")
+
+    def configure(self, lines):
+        """Adds to the broker's configuration and restarts it."""
+        with open(os.path.join(self.stack, "coatcheck.yaml"), "a") as file:
+            file.write(lines + "\n")
+        self.restart()
+
+    def check_all(self, cookies, seconds, name):
+        script = os.path.join(self.directory, "cookies.lua")
+        with open(script, "w") as file:
+            file.write("local cookies = {" + ",".join(f"'{cookie}'" for cookie in cookies) + "}\n")
+            file.write(
+                "local n = 0\nrequest = function()\n n = n % #cookies + 1\n"
+                f" return wrk.format('GET', '/v1/forward-auth', {{['Cookie'] = cookies[n], "
+                f"['X-Coatcheck-Backend'] = '{self.env['BACKEND_TOKEN']}'}})\nend\n")
+        target = load.Target(name, f"session check, {name} stored", self.broker, "/v1/forward-auth", script=script)
+        target.run(2, keep=False)
+        for _ in range(3):
+            target.run(seconds)
+        return target
+
+    # -- idle
+
+    def idle(self):
+        """Starts the broker a few times over its own store, and looks at it at rest."""
+        times = []
+        for _ in range(5):
+            times.append(self.first_answer())
+        first = statistics.median(times)
+        self.report.bound("start to first answer", f"{first * 1000:.0f} ms", first <= 0.3, "≤ 300 ms")
+        self.restart()
+        load.sign_in(self.env["BROKER"], self.env["SANDBOX"])
+        time.sleep(3)
+        anonymous, resident = processes.memory(self.broker.pid)
+        self.report.bound("memory idle, anonymous", f"{anonymous:.1f} MiB", anonymous <= 16, "≤ 16 MiB")
+        self.report.bound("memory idle, resident", f"{resident:.1f} MiB", resident <= 64, "≤ 64 MiB")
+
+    def first_answer(self):
+        """Starts a broker of its own on a copy of the configuration; returns the seconds to its first 200."""
+        folder = tempfile.mkdtemp(dir=self.directory)
+        os.chmod(folder, 0o700)
+        port, management = processes.free_port(), processes.free_port()
+        with open(os.path.join(self.stack, "coatcheck.yaml")) as file:
+            text = file.read().replace(self.stack, folder)
+        text = text.replace(f":{self.broker.port}", f":{port}")
+        text = text.replace(f":{urllib.parse.urlsplit(self.env['MANAGEMENT']).port}", f":{management}")
+        with open(os.path.join(folder, "coatcheck.yaml"), "w") as file:
+            file.write(text)
+        shutil.copy(os.path.join(self.stack, "keys.json"), folder)
+        environment = dict(os.environ, EXAMPLE_CLIENT_SECRET="unused-here-unused-here-unused-here")
+        begin = time.monotonic()
+        with open(os.path.join(self.directory, "first-answer.log"), "ab") as log:
+            process = subprocess.Popen(
+                [os.environ["COATCHECK"], "serve", "--config", os.path.join(folder, "coatcheck.yaml")],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment)
+        try:
+            while time.monotonic() - begin < 10:
+                try:
+                    with socket.create_connection(("127.0.0.1", port), 1) as connection:
+                        connection.sendall(f"GET /v1/providers HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
+                        if connection.recv(64).startswith(b"HTTP/1.1 200"):
+                            return time.monotonic() - begin
+                except OSError:
+                    pass
+                time.sleep(0.002)
+            raise SystemExit("bench: a fresh broker did not answer within 10 s")
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def fill(path, count):
+    """Copies one stored session until there are `count`, each under random keys: rows that nobody asks for."""
+    database = sqlite3.connect(path, isolation_level=None)
+    columns = [row[1] for row in database.execute("PRAGMA table_info(sessions)")]
+    own = {
+        "id": "NULL", "token": "randomblob(32)", "handle": "'ses_' || lower(hex(randomblob(11)))",
+        "subject": "randomblob(32)", "subject_and_client": "randomblob(32)",
+        "sid": "CASE WHEN sid IS NULL THEN NULL ELSE randomblob(32) END",
+        "facts": "randomblob(length(facts))", "tokens": "randomblob(length(tokens))",
+    }
+    have = database.execute("SELECT count(*) FROM sessions").fetchone()[0]
+    database.execute("PRAGMA synchronous = OFF")
+    database.execute("PRAGMA cache_size = -400000")
+    database.execute("BEGIN")
+    database.execute(
+        f"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {max(count - have, 1)}) "
+        f"INSERT INTO sessions ({', '.join(columns)}) SELECT {', '.join(own.get(c, c) for c in columns)} "
+        "FROM n, (SELECT * FROM sessions WHERE ended_at IS NULL LIMIT 1)")
+    database.execute("COMMIT")
+    database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    database.close()
+
+
+async def apache_session(port, sandbox_url):
+    """Signs in at mod_auth_openidc through the sandbox; returns the session's cookie."""
+    apache, sandbox = load.Connection(f"http://127.0.0.1:{port}"), load.Connection(sandbox_url)
+    status, fields, _ = await apache.request("GET", "/small.json", {"Accept": "text/html"})
+    location = urllib.parse.urlsplit(dict(fields)["location"])
+    state = load.cookies(fields)
+    _, fields, _ = await sandbox.request("GET", f"{location.path}?{location.query}&sandbox_user=ana")
+    callback = urllib.parse.urlsplit(dict(fields)["location"])
+    status, fields, data = await apache.request("GET", f"{callback.path}?{callback.query}", {"Cookie": state})
+    session = [part for part in load.cookies(fields).split("; ") if part.startswith("mod_auth_openidc_session=")]
+    if status != 302 or not session:
+        raise SystemExit(f"bench: mod_auth_openidc made no session: {status} {data!r}")
+    return session[0]
+
+
+SMALL = '{"id":"item-0001","name":"Example","price":1250,"currency":"EUR","tags":["a","b"],"stock":7}'
+
+if __name__ == "__main__":
+    main()

@@ -39,7 +39,7 @@ format: ## Format the sources in place
 	swift format --in-place --recursive --parallel Sources Tests Package.swift
 
 .PHONY: fuzz
-fuzz: ## Fuzz the parsers for a bounded time (RUNS=1000000 each)
+fuzz: ## Fuzz the parsers (FUZZ_RUNS=1000000 each, FUZZ_SECONDS=60 at most)
 	@scripts/fuzz
 
 .PHONY: sanitize

@@ -34,6 +34,15 @@ import Testing
         #expect(result.value.object?["a"]?.integer == 1)
     }
 
+    @Test("Thousands of repeated members under a long name are not each reported (SEC-106)")
+    func manyDuplicates() throws {
+        let name = String(repeating: "n", count: 30_000)
+        let text = "{\"\(name)\":{" + Array(repeating: "\"a\":1", count: 5000).joined(separator: ",") + "}}"
+        let result = try JSONParser.parse(Array(text.utf8), maximumBytes: 1 << 16)
+        #expect(result.duplicates.count == JSONParser.maximumDuplicates)
+        #expect(throws: JSONFailure.self) { try JSONParser.parseObject(Array(text.utf8), maximumBytes: 1 << 16) }
+    }
+
     @Test("Strings come through as they are, escapes included")
     func strings() throws {
         let text = #"["\u00e4\ud83d\ude00\n\/\"", "é"]"#

@@ -9,6 +9,9 @@ package struct JSONParser {
         package let duplicates: [String]
     }
 
+    /// The most duplicates that are reported: a pointer is as long as the names above it, and members are cheap to repeat.
+    package static let maximumDuplicates = 32
+
     private let bytes: [UInt8]
     private var position = 0
     private let maximumDepth: Int
@@ -94,7 +97,7 @@ package struct JSONParser {
             let member = try value(depth: depth)
             if names.insert(name).inserted {
                 object.append(name, member)
-            } else {
+            } else if duplicates.count < Self.maximumDuplicates {
                 duplicates.append(JSONPointer.make(path))
             }
             path.removeLast()

@@ -1,0 +1,30 @@
+/// Takes a fuzzer's bytes apart. Texts are made the way the broker makes them of a client's bytes.
+struct Input {
+    private var rest: ArraySlice<UInt8>
+
+    init(_ start: UnsafePointer<UInt8>, _ count: Int) {
+        rest = Array(UnsafeBufferPointer(start: start, count: count))[...]
+    }
+
+    /// Takes one byte; 0 when there is none.
+    mutating func byte() -> UInt8 { rest.popFirst() ?? 0 }
+
+    /// Takes everything up to a line feed.
+    mutating func line() -> String {
+        let end = rest.firstIndex(of: 0x0A) ?? rest.endIndex
+        defer { rest = end == rest.endIndex ? [] : rest[rest.index(after: end)...] }
+        return String(decoding: rest[..<end], as: UTF8.self)
+    }
+
+    /// Is whether nothing is left.
+    var isEmpty: Bool { rest.isEmpty }
+
+    /// Takes everything.
+    mutating func bytes() -> [UInt8] {
+        defer { rest = [] }
+        return Array(rest)
+    }
+
+    /// Takes everything as text.
+    mutating func text() -> String { String(decoding: bytes(), as: UTF8.self) }
+}

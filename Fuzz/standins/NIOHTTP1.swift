@@ -1,0 +1,35 @@
+// Stands in for NIOHTTP1 where a parser only needs a list of header fields, so that its target is built without NIO.
+
+package struct HTTPVersion: Equatable {
+    package var major: Int
+    package var minor: Int
+
+    package init(major: Int, minor: Int) {
+        self.major = major
+        self.minor = minor
+    }
+}
+
+package struct HTTPHeaders: Sequence, Sendable {
+    private var fields: [(name: String, value: String)]
+
+    package init(_ fields: [(name: String, value: String)] = []) { self.fields = fields }
+
+    package func makeIterator() -> IndexingIterator<[(name: String, value: String)]> { fields.makeIterator() }
+
+    package func first(name: String) -> String? {
+        fields.first { $0.name.lowercased() == name.lowercased() }?.value
+    }
+}
+
+package struct HTTPRequestHead {
+    package var version: HTTPVersion
+    package var uri: String
+    package var headers: HTTPHeaders
+
+    package init(version: HTTPVersion, uri: String, headers: HTTPHeaders) {
+        self.version = version
+        self.uri = uri
+        self.headers = headers
+    }
+}

@@ -1,0 +1,24 @@
+// uses: BrokerHTTP/Channel/FramingRules.swift BrokerHTTP/Channel/Authority.swift
+import NIOHTTP1
+
+/// Request heads as the decoder hands them on: a target, then a field a line.
+@_cdecl("LLVMFuzzerTestOneInput")
+public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
+    var input = Input(start, count)
+    let version = HTTPVersion(major: 1, minor: Int(input.byte() & 1))
+    let target = input.line()
+    var fields: [(name: String, value: String)] = []
+    while !input.isEmpty {
+        let line = input.line()
+        guard let colon = line.firstIndex(of: ":") else { continue }
+        fields.append((String(line[..<colon]), String(line[line.index(after: colon)...])))
+    }
+    var head = HTTPRequestHead(version: version, uri: target, headers: HTTPHeaders(fields))
+    guard FramingRules.check(&head) != .refuse else { return 0 }
+    func values(_ name: String) -> [String] { fields.filter { $0.name.lowercased() == name }.map(\.value) }
+    precondition(head.uri.hasPrefix("/") && head.uri.utf8.allSatisfy { (0x21...0x7E).contains($0) })
+    precondition(values("host").count == 1 && values("host").allSatisfy { Authority($0) != nil })
+    precondition(values("content-length").count + values("transfer-encoding").count <= 1)
+    precondition(values("transfer-encoding").allSatisfy { version.minor == 1 && $0.lowercased() == "chunked" })
+    return 0
+}

@@ -1,0 +1,23 @@
+// uses: BrokerProviders/JOSE/CompactToken.swift BrokerProviders/Settings/SignatureAlgorithm.swift
+import Broker
+
+/// Compact tokens. To reach what lies behind base64url, the first byte says whether header and claims are given as they
+/// are, a line each.
+@_cdecl("LLVMFuzzerTestOneInput")
+public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
+    var input = Input(start, count)
+    let plain = input.byte() == UInt8(ascii: "p")
+    let text: String
+    if plain {
+        let header = Base64URL.encode(Array(input.line().utf8))
+        text = header + "." + Base64URL.encode(input.bytes()) + ".AAAA"
+    } else {
+        text = input.text()
+        if let decoded = Base64URL.decode(text) { precondition(Base64URL.encode(decoded) == text) }
+    }
+    guard let token = try? CompactToken(text, allowed: [.rs256, .es256], types: ["jwt", "at+jwt"]) else { return 0 }
+    precondition(token.algorithm == .rs256 || token.algorithm == .es256)
+    precondition(token.header["crit"] == nil && !token.signature.isEmpty)
+    precondition(text.utf8.starts(with: token.signingInput))
+    return 0
+}

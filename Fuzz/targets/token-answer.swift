@@ -1,0 +1,36 @@
+// uses: BrokerProviders/Tokens/*.swift BrokerProviders/Transport/ProviderAnswer.swift
+// uses: BrokerProviders/Settings/TokenResponseSettings.swift
+import Broker
+import NIOHTTP1
+
+private let statuses = [200, 200, 200, 400, 401, 403, 404, 429, 500, 302, 201, 0]
+private let types = ["application/json", "application/x-www-form-urlencoded", "text/plain; charset=utf-8", "text/html", ""]
+private let dialects = [
+    TokenResponseSettings(),
+    TokenResponseSettings(
+        path: "/authed_user", fields: ["access_token": "token"], expiresField: "expires_in",
+        refreshExpiresField: "refresh_token_expires_in", tokenTypes: ["user"], invalidGrantCodes: ["bad_refresh_token"]),
+    TokenResponseSettings(
+        expiresField: "access_token_expiration", refreshExpiresField: "refresh_token_expiration",
+        expiresUnit: .epochSeconds, defaultLifetime: .seconds(3600)),
+]
+
+/// Answers of token endpoints: three bytes choose status, media type and dialect, a line is `Retry-After`, the rest is
+/// the body.
+@_cdecl("LLVMFuzzerTestOneInput")
+public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
+    var input = Input(start, count)
+    let status = statuses[Int(input.byte()) % statuses.count]
+    let type = types[Int(input.byte()) % types.count]
+    let settings = dialects[Int(input.byte()) % dialects.count]
+    let headers = HTTPHeaders([(name: "content-type", value: type), (name: "retry-after", value: input.line())])
+    let answer = ProviderAnswer(status: status, headers: headers, body: input.bytes(), fault: nil)
+    let parser = TokenAnswer(settings: settings, scopeSeparator: " ", keepsRefreshToken: true)
+    let now = WallTime(seconds: 1_760_000_000)
+    guard let tokens = try? parser.parse(answer, now: now) else { return 0 }
+    precondition(answer.isSuccess && TokenAnswer.isBearerText(tokens.accessToken.reveal()))
+    for end in [tokens.expiresAt, tokens.refreshExpiresAt] {
+        if let end { precondition(end > now && end <= now.advanced(by: .seconds(Lifetime.longest))) }
+    }
+    return 0
+}

@@ -1,5 +1,6 @@
 import ArgumentParser
 import Foundation
+import BrokerVault
 import Testing
 
 @testable import coatcheck

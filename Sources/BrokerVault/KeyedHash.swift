@@ -15,7 +15,8 @@ final class KeyedHash: Sendable {
         let length = key.count
         let keyed = digestName.withUnsafeMutableBufferPointer { digestName in
             let parameters = [
-                OSSL_PARAM_construct_utf8_string(parameterName("digest"), digestName.baseAddress, 0), OSSL_PARAM_construct_end(),
+                OSSL_PARAM_construct_utf8_string(parameterName("digest"), digestName.baseAddress, 0),
+                OSSL_PARAM_construct_end(),
             ]
             return key.withBytes { EVP_MAC_init(context, $0, length, parameters) == 1 }
         }

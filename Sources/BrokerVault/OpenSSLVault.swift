@@ -23,7 +23,8 @@ package final class OpenSSLVault: Vault {
         self.ring = Mutex(loaded)
     }
 
-    /// Puts another ring into use, for a rotation under traffic. The index key must stay, or no lookup would find a row.
+    /// Puts another ring into use, for a rotation under traffic; throws `unknownKey("index")` when its index key is
+    /// another, because no lookup would find a row.
     package func replace(ring newRing: KeyRing) throws(VaultFailure) {
         let current = self.current
         guard let loaded = LoadedRing(newRing, algorithms: algorithms, previous: current) else { throw .unavailable }
@@ -104,8 +105,8 @@ package final class OpenSSLVault: Vault {
 
     package func random(_ count: Int) throws(VaultFailure) -> [UInt8] { try SystemRandom.bytes(count) }
 
-    /// Turns the library's 32 bytes into a digest. It was proved to work at start, so nothing is left but memory running
-    /// out; going on with a wrong key would be worse than stopping.
+    /// Turns the library's 32 bytes into a digest. It was proved to work at start, so only memory running out is left;
+    /// going on with a wrong key would be worse than stopping.
     private static func digest(_ bytes: [UInt8]?) -> Digest {
         guard let bytes, let digest = Digest(bytes) else { preconditionFailure("SHA-256 failed") }
         return digest

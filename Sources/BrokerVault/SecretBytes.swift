@@ -1,6 +1,6 @@
 import COpenSSL
 
-/// Is key material in memory of its own that is wiped when the last reference goes (SEC-110). It never describes itself.
+/// Is key material in memory of its own that is wiped when the last reference goes (SEC-110). Never describes itself.
 final class SecretBytes: Sendable, CustomStringConvertible, CustomReflectable {
     /// How many bytes.
     let count: Int

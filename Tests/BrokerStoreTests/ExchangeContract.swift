@@ -209,7 +209,8 @@ struct ExchangeContract {
         }
     }
 
-    @Test("A partial registration is stored with its exchange, taken once, and resubmitted once",
+    @Test(
+        "A partial registration is stored with its exchange, taken once, and resubmitted once",
         arguments: StoreEngine.allCases)
     func registrations(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -261,7 +262,8 @@ struct ExchangeContract {
         }
     }
 
-    @Test("A new login of the device replaces its old session; the tokens go to the outbox (SEC-62)",
+    @Test(
+        "A new login of the device replaces its old session; the tokens go to the outbox (SEC-62)",
         arguments: StoreEngine.allCases)
     func replaced(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -283,7 +285,8 @@ struct ExchangeContract {
         }
     }
 
-    @Test("Beyond the cap the oldest sessions of the subject and client end, no other's (SEC-100)",
+    @Test(
+        "Beyond the cap the oldest sessions of the subject and client end, no other's (SEC-100)",
         arguments: StoreEngine.allCases)
     func sessionLimit(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -308,7 +311,8 @@ struct ExchangeContract {
         }
     }
 
-    @Test("A session whose digest or handle stands already is not stored, and nothing changes",
+    @Test(
+        "A session whose digest or handle stands already is not stored, and nothing changes",
         arguments: StoreEngine.allCases)
     func collision(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in

@@ -1,7 +1,8 @@
-@testable import BrokerStore
 import Broker
 import GRDB
 import Testing
+
+@testable import BrokerStore
 
 @Suite("SQLite: formats and versions")
 struct FormatTests {
@@ -13,7 +14,7 @@ struct FormatTests {
             let login = Rows.login()
             _ = try await store.insertLogin(login, limits: LoginLimits())
             let exchange = try await store.mustClaim(Rows.exchange())
-            for table in ["sessions", "logins", "exchanges"] { try await store.maintain("UPDATE \(table) SET format = 2") }
+            try await setFormat(2, store)
 
             await #expect(throws: StoreFailure.newerFormat) { try await store.session(token: session.token) }
             await #expect(throws: StoreFailure.newerFormat) { try await store.session(handle: session.handle) }
@@ -39,10 +40,16 @@ struct FormatTests {
             #expect(try await store.sessions(.all, after: nil, limit: 9, now: Rows.now).isEmpty)
 
             // Back on the newer version everything is as it was.
-            for table in ["sessions", "logins", "exchanges"] { try await store.maintain("UPDATE \(table) SET format = 1") }
+            try await setFormat(1, store)
             #expect(try await store.session(token: session.token) == session)
             #expect(try await store.login(state: login.state) == login)
             #expect(try await store.exchange(exchange.key) == exchange)
+        }
+    }
+
+    private func setFormat(_ format: Int, _ store: SQLiteStore) async throws {
+        for table in ["sessions", "logins", "exchanges"] {
+            try await store.maintain("UPDATE \(table) SET format = \(format)")
         }
     }
 

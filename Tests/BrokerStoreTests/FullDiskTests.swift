@@ -1,7 +1,8 @@
-@testable import BrokerStore
 import Broker
 import GRDB
 import Testing
+
+@testable import BrokerStore
 
 @Suite("SQLite: a full disk")
 struct FullDiskTests {

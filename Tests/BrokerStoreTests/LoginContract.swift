@@ -4,7 +4,8 @@ import Testing
 
 @Suite("Store contract: logins")
 struct LoginContract {
-    @Test("A token's ninth pending login is refused, and nothing live is evicted (SEC-119)",
+    @Test(
+        "A token's ninth pending login is refused, and nothing live is evicted (SEC-119)",
         arguments: StoreEngine.allCases)
     func capByToken(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -41,7 +42,8 @@ struct LoginContract {
         }
     }
 
-    @Test("The cap on all pending logins holds, and opens when one is taken, burned or expires (SEC-119)",
+    @Test(
+        "The cap on all pending logins holds, and opens when one is taken, burned or expires (SEC-119)",
         arguments: StoreEngine.allCases)
     func capInTotal(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -67,7 +69,8 @@ struct LoginContract {
         }
     }
 
-    @Test("Pending logins of a token come newest first, without taken, burned or expired ones",
+    @Test(
+        "Pending logins of a token come newest first, without taken, burned or expired ones",
         arguments: StoreEngine.allCases)
     func pending(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in

@@ -127,7 +127,8 @@ struct MaintenanceContract {
         }
     }
 
-    @Test("A closed store refuses everything, and never says \"no session\" (guarantee 3)",
+    @Test(
+        "A closed store refuses everything, and never says \"no session\" (guarantee 3)",
         arguments: StoreEngine.allCases)
     func closed(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in

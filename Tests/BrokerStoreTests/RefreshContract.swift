@@ -43,7 +43,8 @@ struct RefreshContract {
         }
     }
 
-    @Test("A lapsed claim is taken over; the late winner commits without the fence, the other is superseded (SEC-125)",
+    @Test(
+        "A lapsed claim is taken over; the late winner commits without the fence, the other is superseded (SEC-125)",
         arguments: StoreEngine.allCases)
     func lateWinner(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -88,7 +89,8 @@ struct RefreshContract {
         }
     }
 
-    @Test("A refresh that finishes after logout cannot bring the session back (SEC-64)",
+    @Test(
+        "A refresh that finishes after logout cannot bring the session back (SEC-64)",
         arguments: StoreEngine.allCases)
     func afterLogout(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -107,7 +109,8 @@ struct RefreshContract {
         }
     }
 
-    @Test("Logout and commit at once: either the pair is revoked with the session, or the commit says ended",
+    @Test(
+        "Logout and commit at once: either the pair is revoked with the session, or the commit says ended",
         arguments: StoreEngine.allCases)
     func race(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -127,7 +130,8 @@ struct RefreshContract {
         }
     }
 
-    @Test("Condemning needs one's own fence and version, and ends with its reason (guarantee 2)",
+    @Test(
+        "Condemning needs one's own fence and version, and ends with its reason (guarantee 2)",
         arguments: StoreEngine.allCases)
     func condemn(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -167,7 +171,7 @@ struct RefreshContract {
         }
     }
 
-    @Test("A commit brings tokens, facts, lifetimes and scope along; what is nil stays", arguments: StoreEngine.allCases)
+    @Test("A commit brings tokens, facts and lifetimes along; what is nil stays", arguments: StoreEngine.allCases)
     func commitDetails(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let session = Rows.session()

@@ -18,7 +18,9 @@ enum Rows {
         var state = number
         for _ in 0..<4 {
             state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
-            for shift in stride(from: 0, to: 64, by: 8) { bytes.append(UInt8(truncatingIfNeeded: state >> UInt64(shift))) }
+            for shift in stride(from: UInt64(0), to: 64, by: 8) {
+                bytes.append(UInt8(truncatingIfNeeded: state >> shift))
+            }
         }
         guard let digest = Digest(bytes) else { preconditionFailure("32 bytes") }
         return digest
@@ -71,4 +73,3 @@ enum Rows {
 
     static func seconds(_ count: Int64) -> WallTime { now.advanced(by: .seconds(count)) }
 }
-

@@ -23,7 +23,8 @@ struct SessionContract {
         }
     }
 
-    @Test("Each selector names its sessions and no other's; another issuer's equal sid is another digest (SEC-68)",
+    @Test(
+        "Each selector names its sessions and no other's; another issuer's equal sid is another digest (SEC-68)",
         arguments: StoreEngine.allCases)
     func selectors(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -82,7 +83,8 @@ struct SessionContract {
         }
     }
 
-    @Test("Ending is idempotent: the first reason stays, the tokens go to the outbox once (SEC-62)",
+    @Test(
+        "Ending is idempotent: the first reason stays, the tokens go to the outbox once (SEC-62)",
         arguments: StoreEngine.allCases)
     func endedOnce(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -120,7 +122,8 @@ struct SessionContract {
         }
     }
 
-    @Test("Sliding never goes back, and moves neither a dead session nor an unknown one",
+    @Test(
+        "Sliding never goes back, and moves neither a dead session nor an unknown one",
         arguments: StoreEngine.allCases)
     func slide(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in

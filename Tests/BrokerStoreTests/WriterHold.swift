@@ -1,7 +1,8 @@
-@testable import BrokerStore
 import Broker
 import Dispatch
 import GRDB
+
+@testable import BrokerStore
 
 /// Keeps the writer's thread busy, so that a test decides what waits together.
 final class WriterHold: Sendable {

@@ -23,8 +23,9 @@ struct KeyRingTests {
         #expect(refusal(#"{"version":1,"keys":[\#(good)]}"#) == .member("/index"))
         #expect(refusal(#"{"version":1,\#(index),"keys":{}}"#) == .member("/keys"))
         #expect(refusal(#"{"version":1,\#(index),"keys":[\#(good)],"extra":1}"#) == .member("/extra"))
-        #expect(refusal(#"{"version":1,"version":1,\#(index),"keys":[\#(good)]}"#)
-            == .notJSON(reason: "duplicateMember", byte: 0))
+        #expect(
+            refusal(#"{"version":1,"version":1,\#(index),"keys":[\#(good)]}"#)
+                == .notJSON(reason: "duplicateMember", byte: 0))
         #expect(refusal(#"{"version":1,\#(index),"keys":[7]}"#) == .member("/keys/0"))
         #expect(refusal(#"{"version":1,\#(index),"keys":[\#(good),\#(good)]}"#) == .duplicateID("k1"))
         let twin = good.replacing("k1", with: "k2")

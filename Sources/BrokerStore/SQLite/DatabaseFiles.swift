@@ -1,9 +1,10 @@
-#if canImport(Darwin)
-import Darwin
-#else
-import Glibc
-#endif
 import Synchronization
+
+#if canImport(Darwin)
+    import Darwin
+#else
+    import Glibc
+#endif
 
 /// Is the database's place on disk: a 0700 directory, 0600 files whatever the umask, and a lock file held for life
 /// (SEC-51, SEC-127). The lock goes with `release`, or with the last reference.

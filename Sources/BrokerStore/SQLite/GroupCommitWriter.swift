@@ -3,8 +3,8 @@ import Dispatch
 import GRDB
 import Synchronization
 
-/// Is the one writer. Writes that arrive together share a transaction and its `fdatasync` (DESIGN section 6): the queue is
-/// drained into one IMMEDIATE transaction, each member inside a savepoint, and nobody hears of a result before COMMIT.
+/// Is the one writer. Writes that arrive together share a transaction and its `fdatasync` (DESIGN section 6): the queue
+/// is drained into one IMMEDIATE transaction, each member inside a savepoint; no result is told before COMMIT.
 ///
 /// There is no waiting for company: what arrives while members run joins them, and what arrives while the disk syncs is
 /// the next transaction.
@@ -127,7 +127,7 @@ final class GroupCommitWriter: Sendable {
                     }
                     try database.run("COMMIT")
                 } catch {
-                    // A COMMIT that failed may have left the transaction open; a rollback that fails has nothing to undo.
+                    // A failed COMMIT may leave the transaction open; a rollback that fails has nothing to undo.
                     if database.isInsideTransaction { try? database.run("ROLLBACK") }
                     throw error
                 }

@@ -4,7 +4,7 @@ import Synchronization
 /// Is the endings that could not be written, because the disk is full or fails: the sessions are refused all the same
 /// until their tombstones are on disk (engineering note 20, SEC-123). Bounded by the sessions that live.
 final class PendingEndings: Sendable {
-    struct Ending: Sendable, Equatable {
+    struct Ending: Sendable {
         let reason: EndReason
         let at: WallTime
     }
@@ -42,10 +42,19 @@ final class PendingEndings: Sendable {
         return endings.withLock { $0[token] }
     }
 
-    /// Returns the row as it would be had its ending been written.
-    func applied(to row: SessionRow) -> SessionRow {
-        guard row.endedAt == nil, let ending = ending(row.token) else { return row }
-        return row.ended(ending.reason, at: ending.at)
+    /// What waits at one moment. Taken before a row is read: an ending that is written meanwhile is in one or the other.
+    struct Snapshot: Sendable {
+        fileprivate let endings: [Digest: Ending]
+
+        /// Returns the row as it would be had its ending been written.
+        func applied(to row: SessionRow) -> SessionRow {
+            guard row.endedAt == nil, let ending = endings[row.token] else { return row }
+            return row.ended(ending.reason, at: ending.at)
+        }
+    }
+
+    func snapshot() -> Snapshot {
+        Snapshot(endings: any.load(ordering: .acquiring) ? endings.withLock { $0 } : [:])
     }
 
     /// Returns some that wait.

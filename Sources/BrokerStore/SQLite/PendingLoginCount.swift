@@ -2,7 +2,7 @@ import Broker
 import GRDB
 import Synchronization
 
-/// Is the count of pending logins behind the cap on their total (SEC-119), without counting 100,000 rows for every new one.
+/// Is the count of pending logins behind the cap on their total (SEC-119), without counting 100,000 rows each time.
 ///
 /// It never counts too few: taken and burned logins are subtracted as they happen, expired ones only when the count has
 /// reached the cap and is made anew. Only the writer uses it; after a rollback it is made anew too.
@@ -29,9 +29,10 @@ final class PendingLoginCount: Sendable {
             let early = current.countedAt <= now && now < current.countedAt.advanced(by: Self.interval)
             if now < current.nextExpiry || early { return false }
         }
-        let (count, nextExpiry) = try database.first(LoginSQL.countPending, [now.sql]) { columns in
-            (try columns.small(), columns.optionalTime())
-        } ?? (0, nil)
+        let (count, nextExpiry) =
+            try database.first(LoginSQL.countPending, [now.sql]) { columns in
+                (try columns.small(), columns.optionalTime())
+            } ?? (0, nil)
         state.withLock { state in
             state = State(count: count, countedAt: now, nextExpiry: nextExpiry ?? WallTime(milliseconds: .max))
         }

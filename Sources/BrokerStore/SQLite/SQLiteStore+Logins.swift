@@ -5,9 +5,10 @@ extension SQLiteStore {
     package func insertLogin(_ row: LoginRow, limits: LoginLimits) async throws(StoreFailure) -> LoginInsertion {
         let pending = pendingLogins
         return try await writer.write { database in
-            let ofToken = try database.first(
-                LoginSQL.countPendingOfToken, [row.loginToken.sql, row.createdAt.sql]
-            ) { try $0.small() } ?? 0
+            let ofToken =
+                try database.first(
+                    LoginSQL.countPendingOfToken, [row.loginToken.sql, row.createdAt.sql]
+                ) { try $0.small() } ?? 0
             if ofToken >= limits.pendingPerToken { return .tooManyForToken }
             guard try pending.hasRoom(limits.pending, at: row.createdAt, database) else { return .tooManyPending }
             try database.change(LoginSQL.insert, row.values)

@@ -65,7 +65,7 @@ extension SQLiteStore {
 
     package func sweep(now: WallTime, limit: Int) async throws(StoreFailure) -> Int {
         let touched = try await writer.write { database in try database.sweep(now: now, limit: max(limit, 0)) }
-        // Old frames of the log still hold what was deleted (SEC-51). A reader in the middle of a query only puts it off.
+        // Old frames of the log still hold what was deleted (SEC-51). A reader amid a query only puts it off.
         do throws(StoreFailure) {
             try await writer.exclusively { database in _ = try database.checkpoint(.truncate) }
         } catch {

@@ -3,8 +3,8 @@ import Dispatch
 import GRDB
 
 extension SQLiteStore {
-    /// Opens the database at `path`, making directory and file when they are missing, and migrates it unless told not to.
-    /// The lock is held until the store is let go. Every fault is a sentence for the operator.
+    /// Opens the database at `path`, making directory and file when they are missing, and migrates it unless told not
+    /// to. The lock is held until the store is closed. Every fault is a sentence for the operator.
     package static func open(path: String, migrating: Bool = true) async throws(StoreOpenFailure) -> SQLiteStore {
         let result: Result<SQLiteStore, StoreOpenFailure> = await withUnsafeContinuation { continuation in
             DispatchQueue.global().async {
@@ -50,7 +50,8 @@ extension SQLiteStore {
         } catch let failure as StoreOpenFailure {
             throw failure
         } catch let error as DatabaseError {
-            throw error.resultCode == .SQLITE_NOTADB ? .notOurs(path) : .database(error.message ?? "\(error.resultCode)")
+            if error.resultCode == .SQLITE_NOTADB { throw .notOurs(path) }
+            throw .database(error.message ?? "\(error.resultCode)")
         } catch {
             throw .database("the database cannot be opened")
         }
@@ -64,7 +65,7 @@ extension SQLiteStore {
         configuration.persistentReadOnlyConnections = true
         configuration.foreignKeysEnabled = false
         configuration.prepareDatabase { database in
-            // Freed cells and pages are overwritten (SEC-51); temporary files would have another mode and another place.
+            // Freed cells and pages are overwritten (SEC-51); temporary files would lie elsewhere, with another mode.
             try database.execute(
                 sql: """
                     PRAGMA secure_delete = ON;
@@ -80,8 +81,9 @@ extension SQLiteStore {
     private static func requireOurs(_ database: Database, _ path: String) throws {
         let id = try Int32.fetchOne(database, sql: "PRAGMA application_id") ?? 0
         if id == Schema.applicationID { return }
-        let tables = try Int.fetchOne(
-            database, sql: "SELECT count(*) FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'") ?? 0
+        let tables =
+            try Int.fetchOne(
+                database, sql: "SELECT count(*) FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'") ?? 0
         guard id == 0, tables == 0 else { throw StoreOpenFailure.notOurs(path) }
         try database.execute(sql: "PRAGMA application_id = \(Schema.applicationID)")
     }
@@ -93,9 +95,11 @@ extension SQLiteStore {
             ("journal_mode", "wal"), ("synchronous", "2"), ("secure_delete", "1"),
         ]
         for (pragma, value) in required {
-            let actual = try Row.fetchOne(database, sql: "PRAGMA \(pragma)")?.databaseValues.first
-            let text = actual.flatMap { String.fromDatabaseValue($0) } ?? actual.flatMap { Int.fromDatabaseValue($0) }.map(String.init)
-            guard text == value else { throw StoreOpenFailure.setting("\(pragma) = \(value)") }
+            let actual = try DatabaseValue.fetchOne(database, sql: "PRAGMA \(pragma)") ?? .null
+            let number = Int.fromDatabaseValue(actual).map { "\($0)" }
+            guard String.fromDatabaseValue(actual) ?? number == value else {
+                throw StoreOpenFailure.setting("\(pragma) = \(value)")
+            }
         }
     }
 

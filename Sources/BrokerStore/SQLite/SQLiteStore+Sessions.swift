@@ -6,17 +6,19 @@ extension SQLiteStore {
     private static let endingBatch = 200
 
     package func session(token: Digest) async throws(StoreFailure) -> SessionRow? {
+        let pending = endings.snapshot()
         let row = try await readers.read { database in
             try database.first(SessionSQL.byToken, [token.sql]) { try SessionRow(&$0) }
         }
-        return row.map(endings.applied)
+        return row.map { pending.applied(to: $0) }
     }
 
     package func session(handle: SessionHandle) async throws(StoreFailure) -> SessionRow? {
+        let pending = endings.snapshot()
         let row = try await readers.read { database in
             try database.first(SessionSQL.byHandle, [handle.text.databaseValue]) { try SessionRow(&$0) }
         }
-        return row.map(endings.applied)
+        return row.map { pending.applied(to: $0) }
     }
 
     package func sessions(
@@ -24,10 +26,11 @@ extension SQLiteStore {
     ) async throws(StoreFailure) -> [SessionRow] {
         let cursor = after.map { [$0.createdAt.sql, $0.handle.text.databaseValue] } ?? []
         let values = selector.values + cursor + [now.sql, now.sql, max(limit, 0).databaseValue]
+        let pending = endings.snapshot()
         let rows = try await readers.read { database in
             try database.rows(SessionSQL.page(selector, after: after != nil), values) { try SessionRow(&$0) }
         }
-        return endings.count == 0 ? rows : rows.filter { endings.ending($0.token) == nil }
+        return rows.filter { pending.applied(to: $0).endedAt == nil }
     }
 
     package func endSessions(
@@ -48,7 +51,7 @@ extension SQLiteStore {
             let named = try await readers.read { database in
                 try database.rows(SessionSQL.named(selector), selector.values + [(-1).databaseValue], NamedSession.init)
             }
-            let fresh = named.map(\.token).filter { endings.ending($0) == nil }
+            let fresh = named.map { $0.token }.filter { endings.ending($0) == nil }
             endings.add(fresh, PendingEndings.Ending(reason: reason, at: now))
             return ended + fresh
         }
@@ -141,7 +144,7 @@ extension Database {
         _ selector: SessionSelector, _ reason: EndReason, _ now: WallTime, limit: Int
     ) throws -> [Digest] {
         let named = try rows(SessionSQL.named(selector), selector.values + [limit.databaseValue], NamedSession.init)
-        return try named.filter { try end($0, reason, now) }.map(\.token)
+        return try named.filter { try end($0, reason, now) }.map { $0.token }
     }
 
     /// Ends one session: its tokens to the outbox, its row a tombstone. False when it had ended.

@@ -25,8 +25,8 @@ enum Schema {
 
     static var newest: Int { migrations.last?.version ?? 0 }
 
-    // Keys are random digests. Small rows live in their key's tree (WITHOUT ROWID); rows with sealed values are appended
-    // to a table and found by a small index, so that big rows do not thin out the tree that every lookup walks.
+    // Keys are random digests. Small rows live in their key's tree (WITHOUT ROWID); rows with sealed values are
+    // appended to a table and found by a small index, so that big rows do not thin out the tree a lookup walks.
     private static let first = """
         CREATE TABLE logins (
             id INTEGER PRIMARY KEY,

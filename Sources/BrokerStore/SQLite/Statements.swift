@@ -43,7 +43,7 @@ extension Digest {
 }
 
 extension Optional<Digest> {
-    var sql: DatabaseValue { map(\.sql) ?? .null }
+    var sql: DatabaseValue { map { $0.sql } ?? .null }
 }
 
 extension WallTime {
@@ -51,7 +51,7 @@ extension WallTime {
 }
 
 extension Optional<WallTime> {
-    var sql: DatabaseValue { map(\.sql) ?? .null }
+    var sql: DatabaseValue { map { $0.sql } ?? .null }
 }
 
 extension [UInt8] {

@@ -74,8 +74,7 @@ struct ListenerRules: Sendable {
             listedOrigin(call.fields) != nil
         else { return nil }
         var fields = Answers.fields(call.requestID)
-        fields.append(
-            HTTPField(name: .accessControlAllowMethods, value: methods == "*" ? Self.relayMethods : methods))
+        fields.append(HTTPField(name: .accessControlAllowMethods, value: methods))
         fields.append(Self.allowHeaders)
         fields.append(Self.maxAge)
         return Response(status: .noContent, headers: fields)
@@ -98,7 +97,6 @@ struct ListenerRules: Sendable {
         return origin
     }
 
-    private static let relayMethods = "GET, HEAD, POST, PUT, PATCH, DELETE"
     private static let allowHeaders = HTTPField(
         name: .accessControlAllowHeaders,
         value: "Accept, Authorization, Content-Type, Content-Encoding, If-Match, If-None-Match, If-Modified-Since, "

@@ -31,7 +31,8 @@ extension BrokerAPI {
         let caller = RelaySession(provider: session.view.provider, client: session.view.client)
         var given: Int64 = 0
         return try await relay.call(request, session: caller) { force throws(BrokerProblem) in
-            let access = force
+            let access =
+                force
                 ? try await useCases.refreshTokens.accessToken(for: session, newerThan: given)
                 : try await useCases.refreshTokens.accessToken(for: session)
             given = access.version

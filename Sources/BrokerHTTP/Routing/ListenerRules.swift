@@ -55,7 +55,8 @@ struct ListenerRules: Sendable {
         let method = call.request.method
         let isSafe = method == .get || method == .head || method == .options
         guard !isSafe || route.traits.contains(.sameOriginAlways) else { return }
-        let hasOurCookie = hasSessionCookie(call.fields)
+        let hasOurCookie =
+            hasSessionCookie(call.fields)
             || CookieReader.value(of: cookies.loginName, in: call.fields.cookies) != .absent
         guard hasOurCookie || call.fields.authorization.isEmpty else { return }
         guard isAllowed(call.fields) else { throw BrokerProblem(.crossOrigin) }

@@ -117,7 +117,7 @@ let package = Package(
         .testTarget(
             name: "BrokerHTTPTests",
             dependencies: [
-                "Broker", "BrokerHTTP", "BrokerStore", "BrokerVault", hummingbird, hummingbirdCore,
+                "Broker", "BrokerHTTP", "BrokerRelay", "BrokerStore", "BrokerVault", hummingbird, hummingbirdCore,
                 .product(name: "HummingbirdTesting", package: "hummingbird"), httpTypes, nioCore, nioHTTP1, nioPosix,
                 logging,
             ],

@@ -31,10 +31,16 @@ struct BackendRouteTests {
             ([.cookie: "__Host-coatcheck=\(token)", .authorization: "Bearer wrong"], 401, "backend_unauthorized"),
             ([.authorization: "Bearer \(token)"], 401, "backend_unauthorized"),
             (Backends.proof, 401, "session_required"),
-            ([Backends.header: Backends.credential, uri: "/healthz", .userAgent: "GoogleHC/1.0"], 401, "session_required"),
+            (
+                [Backends.header: Backends.credential, uri: "/healthz", .userAgent: "GoogleHC/1.0"], 401,
+                "session_required"
+            ),
             ([Backends.header: Backends.credential, forged: "root"], 401, "session_required"),
             ([Backends.header: Backends.credential, .cookie: "__Host-coatcheck=junk"], 401, "session_required"),
-            ([Backends.header: Backends.credential, .authorization: "Bearer \(Backends.credential)"], 401, "session_required"),
+            (
+                [Backends.header: Backends.credential, .authorization: "Bearer \(Backends.credential)"], 401,
+                "session_required"
+            ),
             ([.authorization: "Bearer \(Backends.credential)"], 401, "session_required"),
         ] as [(HTTPFields, Int, String)] {
             let reply = try await harness.send(.get, "/v1/forward-auth", headers)
@@ -121,7 +127,8 @@ struct BackendRouteTests {
         #expect(try await scoped.send(.get, "/v1/forward-auth", headers).code == "backend_not_allowed")
         headers[Backends.session] = own
         #expect(try await scoped.send(.get, "/v1/forward-auth", headers).status == 200)
-        #expect(try await scoped.form("/v1/introspect", "token=\(foreign)", Backends.proof).body == #"{"active":false}"#)
+        #expect(
+            try await scoped.form("/v1/introspect", "token=\(foreign)", Backends.proof).body == #"{"active":false}"#)
         let exchange = try await scoped.form(
             "/v1/token", "\(Self.grant)&subject_token=\(foreign)&\(Self.type)", Backends.proof)
         #expect(exchange.json?["error"]?.string == "unauthorized_client")
@@ -141,7 +148,8 @@ struct BackendRouteTests {
         let harness = try harness()
         let signedIn = try await harness.signIn()
         let token = signedIn.token.reveal()
-        let live = try await harness.form("/v1/introspect", "token=\(token)&token_type_hint=access_token", Backends.proof)
+        let live = try await harness.form(
+            "/v1/introspect", "token=\(token)&token_type_hint=access_token", Backends.proof)
         #expect(live.status == 200)
         #expect(live.json?.names == ["active", "sub", "iss", "client_id", "scope", "exp", "iat", "sid"])
         #expect(live.json?["iss"]?.string == "https://as.example")
@@ -158,10 +166,12 @@ struct BackendRouteTests {
         #expect(other.headers[.wwwAuthenticate]?.hasPrefix("Basic") == true)
         try await harness.useCases.endSession.logOut(signedIn.token)
         for dead in [token, "junk", String(repeating: "A", count: 43)] {
-            #expect(try await harness.form("/v1/introspect", "token=\(dead)", Backends.proof).body == #"{"active":false}"#)
+            #expect(
+                try await harness.form("/v1/introspect", "token=\(dead)", Backends.proof).body == #"{"active":false}"#)
         }
         #expect(try await harness.form("/v1/introspect", "token=\(token)").json?["error"]?.string == "invalid_client")
-        #expect(try await harness.form("/v1/introspect", "", Backends.proof).json?["error"]?.string == "invalid_request")
+        #expect(
+            try await harness.form("/v1/introspect", "", Backends.proof).json?["error"]?.string == "invalid_request")
         #expect(try await harness.post("/v1/introspect", "{}", Backends.proof).status == 415)
     }
 
@@ -250,6 +260,7 @@ struct BackendRouteTests {
         #expect(session.status == 201)
         #expect(try await harness.send(.get, "/callback/none?code=x&state=y").code == "provider_not_found")
         #expect(try await harness.send(.get, "/callback/as?state=a&state=b").code == "invalid_callback")
-        #expect(try await harness.send(.get, "/callback/as").headers[.location]?.contains("error=login_required") == true)
+        #expect(
+            try await harness.send(.get, "/callback/as").headers[.location]?.contains("error=login_required") == true)
     }
 }

@@ -36,7 +36,8 @@ struct CrossOriginTests {
         ([origin: "HTTPS://APP.EXAMPLE.COM"], false),
     ]
 
-    @Test("The cross-origin rule decides for unsafe methods, with our cookie or with nothing (SEC-45)", arguments: matrix)
+    @Test(
+        "The cross-origin rule decides for unsafe methods, with our cookie or with nothing (SEC-45)", arguments: matrix)
     func unsafe(headers: HTTPFields, passes: Bool) async throws {
         let harness = try harness()
         let signedIn = try await harness.signIn()
@@ -95,7 +96,8 @@ struct CrossOriginTests {
         #expect(preflight.header("Vary") == "Origin")
         let plain = try await harness.send(.get, "/v1/providers", [Self.origin: "https://app.example.com"])
         #expect(plain.header("Access-Control-Allow-Origin") == "https://app.example.com")
-        for origin in ["https://evil.example", "null", "*", "https://app.example.com.evil", "https://auth.example.com"] {
+        for origin in ["https://evil.example", "null", "*", "https://app.example.com.evil", "https://auth.example.com"]
+        {
             let reply = try await harness.send(.options, "/v1/sessions", [Self.origin: origin, Self.method: "POST"])
             #expect(reply.status == 405)
             #expect(reply.header("Access-Control-Allow-Origin") == nil)

@@ -64,7 +64,8 @@ struct ManagementTests {
         #expect(!reply.body.contains("canary"))
     }
 
-    @Test("Without an admin token, with a wrong one, or with a user's cookie there is no administration (SEC-96, SEC-97)")
+    @Test(
+        "Without an admin token, with a wrong one, or with a user's cookie there is no administration (SEC-96, SEC-97)")
     func unauthorized() async throws {
         let harness = try harness()
         let signedIn = try await harness.signIn()
@@ -118,7 +119,8 @@ struct ManagementTests {
         let ended = try await send(harness, .delete, "/admin/v1/subjects/as/user%2D1/sessions", Self.ender)
         #expect(ended.body == #"{"ended":1}"#)
         #expect(try await harness.send(.get, "/v1/session", harness.cookie(two)).code == "session_ended")
-        #expect(try await send(harness, .delete, "/admin/v1/sessions/ses_AAAAAAAAAAAAAAAAAAAAAA", Self.ender).status == 404)
+        #expect(
+            try await send(harness, .delete, "/admin/v1/sessions/ses_AAAAAAAAAAAAAAAAAAAAAA", Self.ender).status == 404)
         #expect(try await send(harness, .delete, "/admin/v1/subjects/none/x/sessions", Self.ender).status == 404)
     }
 

@@ -141,7 +141,9 @@ struct FramingRulesTests {
         ] as [[(String, String)]])
     func hosts(headers: [(String, String)]) { #expect(verdict("/", headers) == .refuse) }
 
-    @Test("Well-formed names and addresses are Hosts", arguments: ["a", "A.b-c_d~:65535", "127.0.0.1:1", "[::1]", "[::1]:8080"])
+    @Test(
+        "Well-formed names and addresses are Hosts",
+        arguments: ["a", "A.b-c_d~:65535", "127.0.0.1:1", "[::1]", "[::1]:8080"])
     func goodHosts(host: String) {
         #expect(verdict("/", [("Host", host)]) == .pass(expectsContinue: false, close: false))
     }

@@ -20,7 +20,9 @@ struct ProblemTests {
             reason: code == .sessionEnded ? .grantRevoked : nil, retryAfter: .milliseconds(1500))
     }
 
-    @Test("Every code has a title, a sentence, its status and a whole document without a canary (SEC-107)", arguments: ProblemCode.allCases)
+    @Test(
+        "Every code has a title, a sentence, its status and a whole document without a canary (SEC-107)",
+        arguments: ProblemCode.allCases)
     func documents(code: ProblemCode) throws {
         let body = String(decoding: ProblemBody.bytes(problem(code), requestID: "req_1"), as: UTF8.self)
         let json = try JSONParser.parseObject(Array(body.utf8), maximumBytes: 10_000)
@@ -33,7 +35,9 @@ struct ProblemTests {
         #expect(!body.contains(Self.canary))
     }
 
-    @Test("401 carries a challenge, 429 and 503 a Retry-After, and only an ended session clears the cookie (SEC-107)", arguments: ProblemCode.allCases)
+    @Test(
+        "401 carries a challenge, 429 and 503 a Retry-After, and only an ended session clears the cookie (SEC-107)",
+        arguments: ProblemCode.allCases)
     func fields(code: ProblemCode) {
         var circumstances = ErrorDoor.Circumstances()
         circumstances.hasSessionCookie = true
@@ -69,7 +73,9 @@ struct ProblemTests {
         #expect(without.headers[.retryAfter] == "5")
     }
 
-    @Test("A fresh login goes out whole: cookie clients get a cookie, bearer clients a member", arguments: [ClientProfile.Transport.cookie, .bearer])
+    @Test(
+        "A fresh login goes out whole: cookie clients get a cookie, bearer clients a member",
+        arguments: [ClientProfile.Transport.cookie, .bearer])
     func login(transport: ClientProfile.Transport) throws {
         let login = StartedLogin(
             loginID: "lgn_1", authorizationURL: Secret("https://as.example/a"), state: Secret("s"),
@@ -78,7 +84,8 @@ struct ProblemTests {
             BrokerProblem(.loginRequired, login: login), requestID: "r", ErrorDoor.Circumstances())
         let cookie = "__Host-coatcheck-login=t; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=600"
         #expect(response.headers[.setCookie] == (transport == .cookie ? cookie : nil))
-        let body = String(decoding: ProblemBody.bytes(BrokerProblem(.loginRequired, login: login), requestID: "r"), as: UTF8.self)
+        let body = String(
+            decoding: ProblemBody.bytes(BrokerProblem(.loginRequired, login: login), requestID: "r"), as: UTF8.self)
         #expect(body.contains("login_token") == (transport == .bearer))
     }
 }

@@ -27,15 +27,18 @@ struct RawSocketTests {
         post + "Content-Length: \r\n\r\n{}", post + "Content-Length: 99999999999999999999999\r\n\r\n{}",
         post + "Content-Length : 2\r\n\r\n{}",
         // Codings that are not exactly chunked.
-        post + "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", post + "Transfer-Encoding: chunked, gzip\r\n\r\n0\r\n\r\n",
+        post + "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+        post + "Transfer-Encoding: chunked, gzip\r\n\r\n0\r\n\r\n",
         post + "Transfer-Encoding: identity\r\n\r\n", post + "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
         post + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         post + "Transfer-Encoding:\u{B}chunked\r\n\r\n0\r\n\r\n", post + "Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n",
         post + "Transfer_Encoding: chunked\r\n\r\n", post + "Content_Length: 2\r\n\r\n",
         "POST /v1/logins HTTP/1.0\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         // Chunks that are none.
-        post + "Transfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n", post + "Transfer-Encoding: chunked\r\n\r\n-2\r\n{}\r\n0\r\n\r\n",
-        post + "Transfer-Encoding: chunked\r\n\r\n2\r\n{}x\r\n0\r\n\r\n", post + "Transfer-Encoding: chunked\r\n\r\n0x2\r\n{}\r\n0\r\n\r\n",
+        post + "Transfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n",
+        post + "Transfer-Encoding: chunked\r\n\r\n-2\r\n{}\r\n0\r\n\r\n",
+        post + "Transfer-Encoding: chunked\r\n\r\n2\r\n{}x\r\n0\r\n\r\n",
+        post + "Transfer-Encoding: chunked\r\n\r\n0x2\r\n{}\r\n0\r\n\r\n",
         post + "Transfer-Encoding: chunked\r\n\r\n2\n{}\n0\n\n",
         post + "Transfer-Encoding: chunked\r\n\r\nffffffffffffffffff\r\n{}\r\n0\r\n\r\n",
         // Lines that end or go on where another reader would not say so.
@@ -44,20 +47,26 @@ struct RawSocketTests {
         head + "Host: localhost\r\nX-A: 1\rX-B: 2\r\n\r\n", head + "Host: localhost\r\nX-A: a\u{0}b\r\n\r\n",
         head + "Host: localhost\r\n: empty\r\n\r\n", head + "Host: localhost\r\nno colon\r\n\r\n",
         "GET /v1/providers\r\nHost: localhost\r\n\r\n",
-        "GET /v1/providers HTTP/1.1 x\r\nHost: localhost\r\n\r\n", "GET /v1/pro viders HTTP/1.1\r\nHost: localhost\r\n\r\n",
-        "GET /v1/providers HTTP/2.0\r\nHost: localhost\r\n\r\n", "GET /v1/providers HTTP/0.9\r\nHost: localhost\r\n\r\n",
+        "GET /v1/providers HTTP/1.1 x\r\nHost: localhost\r\n\r\n",
+        "GET /v1/pro viders HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        "GET /v1/providers HTTP/2.0\r\nHost: localhost\r\n\r\n",
+        "GET /v1/providers HTTP/0.9\r\nHost: localhost\r\n\r\n",
         "GET /v1/providers HTTP/1.1\nHost: localhost\n\n", "BREW /v1/providers HTTP/1.1\r\nHost: localhost\r\n\r\n",
         // Hosts and targets.
         head + "\r\n", head + "Host: localhost\r\nHost: localhost\r\n\r\n", head + "Host: \r\n\r\n",
         head + "Host: a, localhost\r\n\r\n", head + "Host: user@localhost\r\n\r\n",
         "GET http://evil.example/v1/providers HTTP/1.1\r\nHost: localhost\r\n\r\n",
-        "GET localhost/v1/providers HTTP/1.1\r\nHost: localhost\r\n\r\n", "OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n",
-        "CONNECT localhost:443 HTTP/1.1\r\nHost: localhost\r\n\r\n", "GET /v1/providers#x HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        "GET localhost/v1/providers HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        "OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        "CONNECT localhost:443 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        "GET /v1/providers#x HTTP/1.1\r\nHost: localhost\r\n\r\n",
         head + "Host: localhost\r\nX_Auth_User: root\r\n\r\n",
         "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "\u{16}\u{3}\u{1}\u{2}\u{0}\u{1}",
     ]
 
-    @Test("Ambiguous framing is one 400, the connection closes, and the smuggled request is never handled (SEC-101, SEC-103)", arguments: ambiguous)
+    @Test(
+        "Ambiguous framing is one 400, the connection closes, and the smuggled request is never handled (SEC-101, SEC-103)",
+        arguments: ambiguous)
     func ambiguousFraming(request: String) async throws {
         let harness = try HTTPHarness()
         let answer = try await harness.live { port in
@@ -108,7 +117,8 @@ struct RawSocketTests {
     func largeBodies() async throws {
         for request in [
             Self.post + "Content-Length: 70000\r\n\r\n" + String(repeating: "x", count: 70_000),
-            Self.post + "Transfer-Encoding: chunked\r\n\r\n11170\r\n" + String(repeating: "x", count: 70_000) + "\r\n0\r\n\r\n",
+            Self.post + "Transfer-Encoding: chunked\r\n\r\n11170\r\n" + String(repeating: "x", count: 70_000)
+                + "\r\n0\r\n\r\n",
         ] {
             let harness = try HTTPHarness()
             let answer = try await harness.live { try await RawClient(port: $0).exchange(request + Self.smuggled) }
@@ -176,7 +186,8 @@ struct RawSocketTests {
     @Test("Expect: 100-continue gets its interim answer before the body")
     func expectContinue() async throws {
         let body = #"{"provider":"as","client":"ios"}"#
-        let request = Self.post + "Expect: 100-continue\r\nConnection: close\r\nContent-Length: \(body.utf8.count)\r\n\r\n"
+        let request =
+            Self.post + "Expect: 100-continue\r\nConnection: close\r\nContent-Length: \(body.utf8.count)\r\n\r\n"
         try await HTTPHarness().live { port in
             let interim = try await RawClient(port: port).answer(to: request) { $0.hasSuffix("\r\n\r\n") }
             #expect(interim == "HTTP/1.1 100 Continue\r\n\r\n")
@@ -187,7 +198,8 @@ struct RawSocketTests {
 
     @Test("A refused request's answer arrives although its body was not read (RFC 9112 section 9.6)")
     func lingering() async throws {
-        let request = "POST /nothing HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n"
+        let request =
+            "POST /nothing HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n"
             + String(repeating: "x", count: 300_000)
         let answer = try await HTTPHarness().live { try await RawClient(port: $0).exchange(request) }
         #expect(answer.hasPrefix("HTTP/1.1 404 "), "\(answer.prefix(100))")
@@ -212,7 +224,8 @@ struct RawSocketTests {
         try await harness.live { port in
             func ask(_ cookie: String) async throws -> String {
                 try await RawClient(port: port).exchange(
-                    "GET /v1/session HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nCookie: __Host-coatcheck=\(cookie)\r\n\r\n")
+                    "GET /v1/session HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nCookie: __Host-coatcheck=\(cookie)\r\n\r\n"
+                )
             }
             for _ in 0..<5 { #expect(try await ask(String(repeating: "A", count: 43)).hasPrefix("HTTP/1.1 401 ")) }
             let refused = try await ask(String(repeating: "B", count: 43))
@@ -230,7 +243,8 @@ struct RawSocketTests {
             for index in 0..<4 {
                 last = try await RawClient(port: port).exchange(
                     "POST /v1/logins HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n"
-                        + "X-Forwarded-For: 10.0.0.\(index)\r\nContent-Length: 32\r\n\r\n{\"provider\":\"as\",\"client\":\"ios\"}")
+                        + "X-Forwarded-For: 10.0.0.\(index)\r\nContent-Length: 32\r\n\r\n{\"provider\":\"as\",\"client\":\"ios\"}"
+                )
                 if index < 3 { #expect(last.hasPrefix("HTTP/1.1 201 "), "\(last)") }
             }
             #expect(last.hasPrefix("HTTP/1.1 429 "))
@@ -279,7 +293,8 @@ struct RawSocketTests {
         let token = try await harness.signIn().token.reveal()
         try await harness.live { port in
             let answer = try await RawClient(port: port).exchange(
-                "GET /v1/forward-auth HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer \(token)\r\n\r\n")
+                "GET /v1/forward-auth HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer \(token)\r\n\r\n"
+            )
             #expect(answer.hasPrefix("HTTP/1.1 200 "), "\(answer)")
             #expect(answer.contains("X-Auth-Subject: user-1\r\n"))
             let denied = try await RawClient(port: port).exchange(
@@ -292,7 +307,8 @@ struct RawSocketTests {
     func events() async throws {
         let harness = try HTTPHarness { configuration, _ in configuration.limits.eventHeartbeat = .milliseconds(100) }
         let signedIn = try await harness.signIn()
-        let request = "GET /v1/session/events HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+        let request =
+            "GET /v1/session/events HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
             + "Cookie: __Host-coatcheck=\(signedIn.token.reveal())\r\n\r\n"
         let answer = try await harness.live { port in
             async let stream = RawClient(port: port).exchange(request)
@@ -314,7 +330,8 @@ struct RawSocketTests {
     func shutdown() async throws {
         let harness = try HTTPHarness()
         let signedIn = try await harness.signIn()
-        let request = "GET /v1/session/events HTTP/1.1\r\nHost: localhost\r\n"
+        let request =
+            "GET /v1/session/events HTTP/1.1\r\nHost: localhost\r\n"
             + "Cookie: __Host-coatcheck=\(signedIn.token.reveal())\r\n\r\n"
         let opened = AsyncStream.makeStream(of: Void.self)
         // `live` returns only when the server is down: the stream below must have been ended by it.

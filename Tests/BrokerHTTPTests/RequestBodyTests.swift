@@ -27,7 +27,10 @@ struct RequestBodyTests {
         ("/v1/logins", "", "provider"), ("/v1/logins", "\"provider\":\"as\",", "client"),
         ("/v1/logins", "\"provider\":\"as\",", "redirect_uri"), ("/v1/logins", "\"provider\":\"as\",", "scope"),
         ("/v1/logins", "\"provider\":\"as\",", "code_challenge"),
-        ("/v1/logins", "\"provider\":\"as\",\"code_challenge\":\"\(String(repeating: "a", count: 43))\",", "code_challenge_method"),
+        (
+            "/v1/logins", "\"provider\":\"as\",\"code_challenge\":\"\(String(repeating: "a", count: 43))\",",
+            "code_challenge_method"
+        ),
         ("/v1/logins", "\"provider\":\"as\",", "social_provider"), ("/v1/logins", "\"provider\":\"as\",", "parameters"),
         ("/v1/logins", "\"provider\":\"as\",", "login_token"),
         ("/v1/sessions", "", "callback_url"), ("/v1/sessions", "", "handoff"), ("/v1/sessions", "", "provider"),
@@ -43,7 +46,10 @@ struct RequestBodyTests {
     @Test("Every member of every body is named when its type is wrong, and when it stands twice", arguments: members)
     func wrongTypes(path: String, base: String, member: String) async throws {
         let harness = try HTTPHarness()
-        for value in ["1", "true", "null", "[]", member == "parameters" || member == "tokens" || member == "attributes" ? "\"x\"" : "{}"] {
+        for value in [
+            "1", "true", "null", "[]",
+            member == "parameters" || member == "tokens" || member == "attributes" ? "\"x\"" : "{}",
+        ] {
             let reply = try await harness.post(path, "{\(base)\"\(member)\":\(value)}")
             #expect(reply.status == 400)
             #expect(reply.faults.contains("/\(member) wrong_type"), "\(value): \(reply.body)")
@@ -72,7 +78,8 @@ struct RequestBodyTests {
     func together() async throws {
         let reply = try await HTTPHarness().post(
             "/v1/logins",
-            #"{"client":7,"colour":"canary-value","scope":"a  b","parameters":{"x y":"1","z":2,"ok":"1"},"code_challenge_method":"plain","a/b~c":1}"#)
+            #"{"client":7,"colour":"canary-value","scope":"a  b","parameters":{"x y":"1","z":2,"ok":"1"},"code_challenge_method":"plain","a/b~c":1}"#
+        )
         #expect(reply.status == 400)
         for fault in [
             "/provider required", "/client wrong_type", "/colour unknown", "/scope malformed",
@@ -103,7 +110,8 @@ struct RequestBodyTests {
     @Test(
         "Content of another type is 415, and its handler does not run (SEC-45)",
         arguments: [
-            "text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "application/json; charset=utf-16", "",
+            "text/plain", "application/x-www-form-urlencoded", "multipart/form-data",
+            "application/json; charset=utf-16", "",
         ], ["/v1/logins", "/v1/sessions", "/v1/registrations"])
     func mediaTypes(type: String, path: String) async throws {
         let harness = try HTTPHarness()
@@ -120,7 +128,9 @@ struct RequestBodyTests {
         #expect(reply.status == 415)
     }
 
-    @Test("A body beyond 64 KiB is 413 on every path, and the connection ends", arguments: ["/v1/logins", "/v1/introspect", "/v1/session/refresh", "/callback/as"])
+    @Test(
+        "A body beyond 64 KiB is 413 on every path, and the connection ends",
+        arguments: ["/v1/logins", "/v1/introspect", "/v1/session/refresh", "/callback/as"])
     func tooLarge(path: String) async throws {
         let reply = try await HTTPHarness().post(path, String(repeating: " ", count: 65_537))
         #expect(reply.status == 413)
@@ -128,7 +138,9 @@ struct RequestBodyTests {
         #expect(reply.headers[.connection] == "close")
     }
 
-    @Test("A form field that stands twice is refused", arguments: ["token=a&token=b", "token=%zz", "token=a&%00=b", "&", "token=\u{1}"])
+    @Test(
+        "A form field that stands twice is refused",
+        arguments: ["token=a&token=b", "token=%zz", "token=a&%00=b", "&", "token=\u{1}"])
     func forms(form: String) async throws {
         let harness = try HTTPHarness { configuration, vault in
             configuration.backends = [Backends.orders(vault)]
@@ -138,7 +150,9 @@ struct RequestBodyTests {
         #expect(reply.json?["error"]?.string == "invalid_request")
     }
 
-    @Test("A query that is not the path's is refused", arguments: ["?cursor=", "?cursor=a&cursor=b", "?limit=1", "?cursor=%ff", "?x"])
+    @Test(
+        "A query that is not the path's is refused",
+        arguments: ["?cursor=", "?cursor=a&cursor=b", "?limit=1", "?cursor=%ff", "?x"])
     func queries(query: String) async throws {
         let harness = try HTTPHarness()
         let signedIn = try await harness.signIn()

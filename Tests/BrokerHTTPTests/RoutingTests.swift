@@ -9,7 +9,8 @@ struct RoutingTests {
     @Test(
         "A path that is not exactly a route is 404 (SEC-96)",
         arguments: [
-            "/", "/v1", "/v1/session/", "//v1/session", "/v1//session", "/v1/sessio%6e", "/V1/session", "/v1/session%2f",
+            "/", "/v1", "/v1/session/", "//v1/session", "/v1//session", "/v1/sessio%6e", "/V1/session",
+            "/v1/session%2f",
             "/v1/session/../session", "/v1/sessions/", "/callback/", "/callback/as/", "/admin/v1/sessions", "/metrics",
             "/livez", "/readyz", "/v1/session;x=1", "/v1/nothing", "/.well-known/assetlinks.json",
             "/.well-known/apple-app-site-association", "/v1/\u{212A}",
@@ -37,7 +38,9 @@ struct RoutingTests {
         #expect(reply.headers[.allow] == allow)
     }
 
-    @Test("HEAD is GET without its body, for every GET route", arguments: ["/openapi.yaml", "/v1/providers", "/v1/session"])
+    @Test(
+        "HEAD is GET without its body, for every GET route",
+        arguments: ["/openapi.yaml", "/v1/providers", "/v1/session"])
     func head(path: String) async throws {
         let harness = try HTTPHarness()
         let get = try await harness.send(.get, path)
@@ -51,7 +54,8 @@ struct RoutingTests {
     @Test(
         "Every answer has the security fields, a fresh request id, no Server and no cookie of its own accord (SEC-108)",
         arguments: [
-            ("/openapi.yaml", 200), ("/v1/providers", 200), ("/v1/session", 401), ("/nothing", 404), ("/v1/logins", 405),
+            ("/openapi.yaml", 200), ("/v1/providers", 200), ("/v1/session", 401), ("/nothing", 404),
+            ("/v1/logins", 405),
         ])
     func securityFields(path: String, status: Int) async throws {
         let harness = try HTTPHarness()

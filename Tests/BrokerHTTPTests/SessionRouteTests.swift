@@ -190,11 +190,17 @@ struct SessionRouteTests {
         let signedIn = try await harness.signIn()
         let token = signedIn.token.reveal()
         for (method, uri, headers, body) in [
-            (.post, "/v1/sessions", [.contentType: "application/json"], #"{"callback_url":"com.example.app:/cb?code=canary-code&state=canary-state"}"#),
+            (
+                .post, "/v1/sessions", [.contentType: "application/json"],
+                #"{"callback_url":"com.example.app:/cb?code=canary-code&state=canary-state"}"#
+            ),
             (.get, "/callback/as?code=canary-code&state=canary-state", [:], nil),
             (.get, "/v1/session?token=\(token)", [.cookie: "__Host-coatcheck=canary-cookie"], nil),
             (.get, "/canary-path", [.authorization: "Bearer canary-bearer"], nil),
-            (.post, "/v1/logins", [.contentType: "application/json"], #"{"provider":"canary-provider","login_token":"canary"}"#),
+            (
+                .post, "/v1/logins", [.contentType: "application/json"],
+                #"{"provider":"canary-provider","login_token":"canary"}"#
+            ),
         ] as [(HTTPRequest.Method, String, HTTPFields, String?)] {
             let reply = try await harness.send(method, uri, headers, body: body)
             #expect(!reply.body.contains("canary") && !reply.body.contains(token), "\(reply.body)")

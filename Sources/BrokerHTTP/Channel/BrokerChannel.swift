@@ -72,8 +72,17 @@ package struct BrokerChannel: HTTPChannelHandler {
     }
 
     package func handle(value: Value, logger: Logger) async {
-        await ClientConnection.$current.withValue(value.connection) {
-            await handleHTTP(asyncChannel: value.parts, logger: logger)
+        let task = Task {
+            await ClientConnection.$current.withValue(value.connection) {
+                await handleHTTP(asyncChannel: value.parts, logger: logger)
+            }
         }
+        value.connection.serve { task.cancel() }
+        await withTaskCancellationHandler {
+            await task.value
+        } onCancel: {
+            task.cancel()
+        }
+        value.connection.served()
     }
 }

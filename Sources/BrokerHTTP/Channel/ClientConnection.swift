@@ -17,6 +17,9 @@ package final class ClientConnection: Sendable {
     private struct State {
         var gone = false
         var quiescing = false
+        /// How much work is under way that nobody needs without the client.
+        var cancellable = 0
+        var cancel: (@Sendable () -> Void)?
         var nextID = 0
         var onGone: [Int: @Sendable () -> Void] = [:]
         var onQuiesce: [Int: @Sendable () -> Void] = [:]
@@ -61,19 +64,28 @@ package final class ClientConnection: Sendable {
         return { [self] in _ = state.withLock { $0.onQuiesce.removeValue(forKey: id) } }
     }
 
-    /// Runs work that is of no use once the client is gone: its task is cancelled then.
+    /// Is called by the channel before the connection's requests are served: how to stop serving them.
+    func serve(cancel: @escaping @Sendable () -> Void) { state.withLock { $0.cancel = cancel } }
+
+    /// Is called by the channel when nothing is served any more.
+    func served() { state.withLock { $0.cancel = nil } }
+
+    /// Runs work that is of no use once the client is gone: the connection's task is cancelled then.
     ///
     /// A handler is never cancelled for its client's sake otherwise (engineering note 3): most work has to be finished.
-    package func cancellingWhenGone<Value: Sendable>(
-        _ work: @escaping @Sendable () async throws -> Value
-    ) async throws -> Value {
-        let task = Task { try await work() }
-        let forget = whenGone { task.cancel() }
-        defer { forget() }
-        return try await withTaskCancellationHandler {
-            try await task.value
-        } onCancel: {
-            task.cancel()
+    package func cancellingWhenGone<Value, Failure: Error>(
+        _ work: () async throws(Failure) -> Value
+    ) async throws(Failure) -> Value {
+        cancellable(1)?()
+        defer { _ = cancellable(-1) }
+        return try await work()
+    }
+
+    /// Counts work that may be cancelled; returns the cancelling when the client is gone already.
+    private func cancellable(_ change: Int) -> (@Sendable () -> Void)? {
+        state.withLock { state in
+            state.cancellable += change
+            return state.gone && change > 0 ? state.cancel : nil
         }
     }
 
@@ -84,7 +96,8 @@ package final class ClientConnection: Sendable {
         let actions = state.withLock { state in
             defer { state.onGone = [:] }
             state.gone = true
-            return Array(state.onGone.values)
+            let cancel = state.cancellable > 0 ? state.cancel : nil
+            return Array(state.onGone.values) + [cancel].compactMap { $0 }
         }
         for action in actions { action() }
     }

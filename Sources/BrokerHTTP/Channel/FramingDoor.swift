@@ -13,6 +13,7 @@ final class FramingDoor: ChannelDuplexHandler, RemovableChannelHandler {
 
     private struct Waiting {
         let version: HTTPVersion
+        let isHead: Bool
         var close: Bool
     }
 
@@ -48,7 +49,7 @@ final class FramingDoor: ChannelDuplexHandler, RemovableChannelHandler {
                     let interim = HTTPResponseHead(version: .http1_1, status: .continue)
                     context.writeAndFlush(wrapOutboundOut(.head(interim)), promise: nil)
                 }
-                waiting.append(Waiting(version: head.version, close: close))
+                waiting.append(Waiting(version: head.version, isHead: head.method == .HEAD, close: close))
                 bodyOpen = true
                 context.fireChannelRead(wrapInboundOut(.head(head)))
             }
@@ -96,6 +97,12 @@ final class FramingDoor: ChannelDuplexHandler, RemovableChannelHandler {
         switch unwrapOutboundIn(data) {
         case .head(var head) where head.status.code >= 200:
             head.version = waiting[0].version
+            if waiting[0].isHead, !head.headers.contains(name: "content-length") {
+                // The encoder would end a body of unknown length with a chunk, and HEAD has no body: the answer is
+                // written as HTTP/1.0, whose bodies have no chunks.
+                head.version = .http1_0
+                waiting[0].close = true
+            }
             if quiescing, waiting.count == 1, refused == nil { waiting[0].close = true }
             if head.headers.contains(where: { $0.name.isASCIIEqual(to: "connection") }) {
                 waiting[0].close = true

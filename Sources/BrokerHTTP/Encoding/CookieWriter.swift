@@ -15,7 +15,8 @@ struct CookieWriter: Sendable {
         let name = configuration.cookieName
         sessionName = isSecure || !name.hasPrefix(prefix) ? name : String(name.dropFirst(prefix.count))
         loginName = sessionName + "-login"
-        attributes = "; Path=/" + (isSecure ? "; Secure" : "") + "; HttpOnly; SameSite=\(configuration.sameSite.rawValue)"
+        attributes =
+            "; Path=/" + (isSecure ? "; Secure" : "") + "; HttpOnly; SameSite=\(configuration.sameSite.rawValue)"
     }
 
     /// Returns the field that sets the session cookie for the seconds that remain, 400 days at most.

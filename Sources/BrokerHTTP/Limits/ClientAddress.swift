@@ -28,7 +28,7 @@ struct ClientAddress: Sendable, Equatable {
             let rest = text[text.index(after: end)...]
             guard rest.isEmpty || Self.isPort(rest) else { return nil }
             text = text[text.index(after: text.startIndex)..<end]
-        } else if let colon = text.lastIndex(of: ":"), text.contains(".") , !text[..<colon].contains(":") {
+        } else if let colon = text.lastIndex(of: ":"), text.contains("."), !text[..<colon].contains(":") {
             guard Self.isPort(text[colon...]) else { return nil }
             text = text[..<colon]
         }

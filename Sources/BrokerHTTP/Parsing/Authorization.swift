@@ -38,7 +38,8 @@ enum Authorization: Sendable {
 
     /// Decodes RFC 4648 base64: the alphabet is base64url's but for two characters, and the padding is due.
     private static func base64(_ text: Substring) -> [UInt8]? {
-        let stripped = text.utf8.last == UInt8(ascii: "=")
+        let stripped =
+            text.utf8.last == UInt8(ascii: "=")
             ? text.dropLast(text.hasSuffix("==") ? 2 : 1) : text
         guard text.utf8.count % 4 == 0, !stripped.contains("-"), !stripped.contains("_") else { return nil }
         return Base64URL.decode(

@@ -14,6 +14,8 @@ struct RequestFields: Sendable {
     var userAgent: String?
     var requestMethod: String?
     var hasBody = false
+    /// The announced length of the body.
+    var contentLength: Int?
     var isEncoded = false
     var isPrefetch = false
 
@@ -27,7 +29,9 @@ struct RequestFields: Sendable {
             case "origin": origins.append(field.value)
             case "sec-fetch-site": fetchSites.append(field.value)
             case "content-type": contentTypes.append(field.value)
-            case "content-length": hasBody = hasBody || field.value != "0"
+            case "content-length":
+                contentLength = Int(field.value)
+                hasBody = hasBody || contentLength != 0
             case "transfer-encoding": hasBody = true
             case "content-encoding": isEncoded = true
             case "user-agent": userAgent = field.value

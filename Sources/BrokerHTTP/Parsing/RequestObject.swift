@@ -117,7 +117,8 @@ struct RequestObject {
             return nil
         }
         for member in object.members {
-            let code = RequestText.fault(in: member.name, length: 1...64, where: RequestText.isNamePart)
+            let code =
+                RequestText.fault(in: member.name, length: 1...64, where: RequestText.isNamePart)
                 ?? check(member.value)
             if let code {
                 faults.append(FieldFault(Self.bounded(JSONPointer.make(path + [name, member.name])), code))

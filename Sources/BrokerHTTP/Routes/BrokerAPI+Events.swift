@@ -21,6 +21,7 @@ extension BrokerAPI {
         let stream = EventStream(
             first: view, notices: notices, heartbeat: configuration.limits.eventHeartbeat, channel: call.channel,
             connection: call.connection)
-        return Response(status: .ok, headers: fields, body: ResponseBody { writer in try await stream.write(to: &writer) })
+        return Response(
+            status: .ok, headers: fields, body: ResponseBody { writer in try await stream.write(to: &writer) })
     }
 }

@@ -7,7 +7,8 @@ extension BrokerAPI {
         let input = try startLoginInput(call)
         try countLogin(call)
         let login = try await useCases.startLogin.start(input)
-        let cookie = login.transport == .cookie
+        let cookie =
+            login.transport == .cookie
             ? cookies.login(login.loginToken, lifetime: login.expiresAt.since(clock.now())) : nil
         return Answers.json(.created, StartedLoginBody.bytes(login), call, adding: cookie)
     }

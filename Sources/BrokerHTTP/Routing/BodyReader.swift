@@ -7,7 +7,9 @@ import NIOHTTP1
 enum BodyReader {
     /// Returns the body. A body that is too large, too slow or malformed leaves the connection unusable: the answer has
     /// to close it.
-    static func collect(_ call: Call, upTo maximum: Int, within deadline: Duration) async throws(BrokerProblem) -> [UInt8] {
+    static func collect(_ call: Call, upTo maximum: Int, within deadline: Duration) async throws(BrokerProblem)
+        -> [UInt8]
+    {
         let pipeline = call.channel.pipeline
         // The timer's error travels the way of the body's parts and ends the loop below.
         let timer = call.channel.eventLoop.scheduleTask(in: TimeAmount(deadline)) {

@@ -1,10 +1,13 @@
 import Broker
+import BrokerRelay
 import HTTPTypes
 
 /// Is what the handlers work with: the use cases, the configuration and the limits. The handlers themselves are its
 /// extensions in `Routes/`.
 final class BrokerAPI: Sendable {
     let useCases: BrokerUseCases
+    /// The door to upstreams; nil when none is configured.
+    let relay: Relay?
     let configuration: HTTPConfiguration
     let name: PublicName
     let cookies: CookieWriter
@@ -16,10 +19,11 @@ final class BrokerAPI: Sendable {
     private let wrongTokens: TokenBuckets
 
     init(
-        useCases: BrokerUseCases, configuration: HTTPConfiguration, clock: BrokerClock,
+        useCases: BrokerUseCases, relay: Relay?, configuration: HTTPConfiguration, clock: BrokerClock,
         digest: @escaping @Sendable ([UInt8]) -> Digest
     ) {
         self.useCases = useCases
+        self.relay = relay
         self.configuration = configuration
         self.clock = clock
         self.digest = digest

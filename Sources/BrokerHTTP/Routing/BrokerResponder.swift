@@ -1,4 +1,5 @@
 import Broker
+import BrokerRelay
 import HTTPTypes
 package import Hummingbird
 import NIOCore
@@ -54,7 +55,7 @@ package struct BrokerResponder: HTTPResponder {
             response = errors.response(error, requestID: call.requestID, circumstances)
         }
         rules.addOriginFields(to: &response.headers, call.fields)
-        if call.isHead { response = response.createHeadResponse() }
+        if call.isHead, !circumstances.isRelay || problem != nil { response = response.createHeadResponse() }
         log.record(
             RequestRecord(
                 method: request.method.rawValue, route: template, status: response.status.code,
@@ -68,13 +69,14 @@ package struct BrokerResponder: HTTPResponder {
     ) async throws(BrokerProblem) -> Response {
         // Until the body is read to its end, no further request can follow on the connection.
         circumstances.closes = call.fields.hasBody
+        circumstances.isRelay = call.path.hasPrefix(RelayTarget.prefix)
         try rules.checkName(call)
         guard let found = table.find(call.path) else { throw BrokerProblem(.notFound) }
         template = found.entry.template
         call.parameters = found.parameters
+        circumstances.allow = found.entry.methods
         if let preflight = rules.preflight(call, methods: found.entry.methods) { return preflight }
         guard let route = found.entry.route(call.request.method) else {
-            circumstances.allow = found.entry.methods
             throw BrokerProblem(.methodNotAllowed)
         }
         circumstances.isOAuth = route.traits.contains(.oauthErrors)

@@ -1,4 +1,5 @@
 package import Broker
+package import BrokerRelay
 import HTTPTypes
 import Hummingbird
 package import HummingbirdCore
@@ -19,6 +20,8 @@ package enum BrokerRouter {
             Route(.delete, "/v1/sessions/{handle}", handler: api.endSession),
             Route(.get, "/v1/providers", handler: api.listProviders),
 
+            Route(.get, "/v1/relay/{upstream}/{path}", [.relay, .sameOriginAlways], handler: api.relayCall),
+
             Route(.get, "/v1/forward-auth", handler: api.forwardAuth),
             Route(.post, "/v1/introspect", [.anyOrigin, .oauthErrors], handler: api.introspect),
             Route(.post, "/v1/token", [.anyOrigin, .oauthErrors], handler: api.exchangeToken),
@@ -36,13 +39,15 @@ package enum BrokerRouter {
     /// Returns what serves the public listener.
     ///
     /// - Parameters:
+    ///   - relay: the door to upstreams, which the caller shuts down.
     ///   - digest: SHA-256, the vault's.
     ///   - log: gets one record for each request.
     package static func responder(
-        useCases: BrokerUseCases, configuration: HTTPConfiguration, clock: BrokerClock,
+        useCases: BrokerUseCases, relay: Relay? = nil, configuration: HTTPConfiguration, clock: BrokerClock,
         digest: @escaping @Sendable ([UInt8]) -> Digest, log: RequestLog
     ) -> BrokerResponder {
-        let api = BrokerAPI(useCases: useCases, configuration: configuration, clock: clock, digest: digest)
+        let api = BrokerAPI(
+            useCases: useCases, relay: relay, configuration: configuration, clock: clock, digest: digest)
         return BrokerResponder(
             routes: routes(api), rules: api.rules, errors: ErrorDoor(cookies: api.cookies, now: clock.now),
             limits: configuration.limits, clock: clock, log: log)

@@ -13,7 +13,9 @@ struct ErrorDoor: Sendable {
         var isOAuth = false
         /// Whether the caller tried HTTP Basic.
         var usedBasic = false
-        /// The path's methods, when it does not have the request's.
+        /// Whether the path is the relay's, whose answers say whose they are.
+        var isRelay = false
+        /// The path's methods, for 405.
         var allow: String?
         /// Whether the request's body was not read to its end.
         var closes = false
@@ -49,7 +51,8 @@ struct ErrorDoor: Sendable {
             let wait = problem.retryAfter.map { max($0.wholeMilliseconds, 0) / 1000 + 1 } ?? 5
             fields.append(HTTPField(name: .retryAfter, value: String(min(wait, 3600))))
         }
-        if let allow = circumstances.allow { fields.append(HTTPField(name: .allow, value: allow)) }
+        if circumstances.isRelay { fields.append(ConstantFields.sourceBroker) }
+        if status == 405, let allow = circumstances.allow { fields.append(HTTPField(name: .allow, value: allow)) }
         if circumstances.closes { fields.append(ConstantFields.closeConnection) }
         return Response(
             status: .init(code: status), headers: fields, body: ResponseBody(byteBuffer: ByteBuffer(bytes: body)))

@@ -55,7 +55,8 @@ struct ListenerRules: Sendable {
         let method = call.request.method
         let isSafe = method == .get || method == .head || method == .options
         guard !isSafe || route.traits.contains(.sameOriginAlways) else { return }
-        let hasOurCookie = hasSessionCookie(call.fields)
+        let hasOurCookie =
+            hasSessionCookie(call.fields)
             || CookieReader.value(of: cookies.loginName, in: call.fields.cookies) != .absent
         guard hasOurCookie || call.fields.authorization.isEmpty else { return }
         guard isAllowed(call.fields) else { throw BrokerProblem(.crossOrigin) }
@@ -74,8 +75,7 @@ struct ListenerRules: Sendable {
             listedOrigin(call.fields) != nil
         else { return nil }
         var fields = Answers.fields(call.requestID)
-        fields.append(
-            HTTPField(name: .accessControlAllowMethods, value: methods == "*" ? Self.relayMethods : methods))
+        fields.append(HTTPField(name: .accessControlAllowMethods, value: methods))
         fields.append(Self.allowHeaders)
         fields.append(Self.maxAge)
         return Response(status: .noContent, headers: fields)
@@ -98,7 +98,6 @@ struct ListenerRules: Sendable {
         return origin
     }
 
-    private static let relayMethods = "GET, HEAD, POST, PUT, PATCH, DELETE"
     private static let allowHeaders = HTTPField(
         name: .accessControlAllowHeaders,
         value: "Accept, Authorization, Content-Type, Content-Encoding, If-Match, If-None-Match, If-Modified-Since, "

@@ -1,5 +1,5 @@
-package import HTTPTypes
 import Broker
+package import HTTPTypes
 import Hummingbird
 
 /// Is one line of a route table: a method, a path, what is special about it, and what serves it.

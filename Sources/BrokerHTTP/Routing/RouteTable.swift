@@ -18,6 +18,8 @@ struct RouteTable: Sendable {
 
         /// The methods, for `Allow`.
         var methods: String {
+            // The relay's own list: what an upstream takes is the configuration's to say.
+            if routes.contains(where: \.takesAnyMethod) { return "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS" }
             var names = routes.map(\.method.rawValue)
             if names.contains("GET") { names.append("HEAD") }
             return names.joined(separator: ", ")

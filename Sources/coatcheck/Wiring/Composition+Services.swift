@@ -32,8 +32,8 @@ extension Composition {
         ).requestLog
         return Application(
             responder: BrokerRouter.responder(
-                useCases: useCases, configuration: http, clock: context.clock, digest: { vault.digest($0) },
-                log: requests),
+                useCases: useCases, relay: relay, configuration: http, clock: context.clock,
+                digest: { vault.digest($0) }, log: requests),
             server: BrokerRouter.server(configuration: http, log: requests),
             configuration: Self.listener(configuration.server.listen),
             onServerRunning: { channel in listening("public", channel.localAddress?.port ?? 0) },
@@ -51,7 +51,8 @@ extension Composition {
             providers: { [] })
         return Application(
             responder: ManagementRouter.responder(
-                health: health, sessions: useCases.adminSessions, configuration: http, clock: context.clock, digest: { vault.digest($0) }, log: requests),
+                health: health, sessions: useCases.adminSessions, configuration: http, clock: context.clock,
+                digest: { vault.digest($0) }, log: requests),
             server: BrokerRouter.server(configuration: http, log: requests),
             configuration: Self.listener(configuration.management.listen),
             onServerRunning: { channel in listening("management", channel.localAddress?.port ?? 0) },

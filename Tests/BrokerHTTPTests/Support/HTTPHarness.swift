@@ -1,5 +1,6 @@
 import Broker
 import BrokerHTTP
+import BrokerRelay
 import BrokerStore
 import BrokerVault
 import HTTPTypes
@@ -19,6 +20,7 @@ struct HTTPHarness: Sendable {
     let configuration: HTTPConfiguration
     let records: Records
     let clock: BrokerClock
+    var relay: Relay?
 
     /// The records that the log got.
     final class Records: Sendable {
@@ -70,8 +72,8 @@ struct HTTPHarness: Sendable {
 
     var responder: BrokerResponder {
         BrokerRouter.responder(
-            useCases: useCases, configuration: configuration, clock: clock, digest: { [vault] in vault.digest($0) },
-            log: log)
+            useCases: useCases, relay: relay, configuration: configuration, clock: clock,
+            digest: { [vault] in vault.digest($0) }, log: log)
     }
 
     var application: Application<BrokerResponder> {

@@ -66,7 +66,9 @@ struct RawClient: Sendable {
 }
 
 /// How many responses stand in a text.
-func responses(in text: String) -> Int { text.components(separated: "HTTP/1.1 ") + text.components(separated: "HTTP/1.0 ") }
+func responses(in text: String) -> Int {
+    text.components(separated: "HTTP/1.1 ") + text.components(separated: "HTTP/1.0 ")
+}
 
 extension String {
     fileprivate func components(separated mark: String) -> Int {

@@ -1,0 +1,81 @@
+import Broker
+import BrokerRelay
+import HTTPTypes
+import Hummingbird
+import NIOCore
+
+extension BrokerAPI {
+    /// `ANY /v1/relay/{upstream}/{path…}`: calls an upstream with the session's access token; streams both ways.
+    @Sendable func relayCall(_ call: Call) async throws(BrokerProblem) -> Response {
+        guard let relay, let target = RelayTarget(call.request.head.path ?? "") else {
+            throw BrokerProblem(.upstreamNotFound)
+        }
+        guard let presented = try presentedSession(call) else { throw BrokerProblem(.sessionRequired) }
+        let session = try await counting(call) { () async throws(BrokerProblem) in
+            try await useCases.resumeSession.use(presented)
+        }
+        let body = call.fields.hasBody ? RelayedBody(call, progress: configuration.limits.bodyProgress) : nil
+        let request = RelayRequest(
+            method: call.request.method, target: target, headers: call.request.headers,
+            body: body.map { .stream(RelayBodyStream($0), length: call.fields.contentLength) } ?? .none,
+            requestID: call.requestID)
+        let answer = try await whileWanted(call) { () async throws(BrokerProblem) in
+            try await relayed(request, through: relay, session)
+        }
+        return response(answer, call, bodyIsRead: body?.isFinished ?? true)
+    }
+
+    private func relayed(
+        _ request: RelayRequest, through relay: Relay, _ session: LiveSession
+    ) async throws(BrokerProblem) -> RelayResponse {
+        let caller = RelaySession(provider: session.view.provider, client: session.view.client)
+        var given: Int64 = 0
+        return try await relay.call(request, session: caller) { force throws(BrokerProblem) in
+            let access =
+                force
+                ? try await useCases.refreshTokens.accessToken(for: session, newerThan: given)
+                : try await useCases.refreshTokens.accessToken(for: session)
+            given = access.version
+            return RelayToken(credential: access.credential, secret: access.token)
+        }
+    }
+
+    private func whileWanted<Value>(
+        _ call: Call, _ work: () async throws(BrokerProblem) -> Value
+    ) async throws(BrokerProblem) -> Value {
+        guard let connection = call.connection else { return try await work() }
+        return try await connection.cancellingWhenGone(work)
+    }
+
+    private func response(_ answer: RelayResponse, _ call: Call, bodyIsRead: Bool) -> Response {
+        // Whatever the upstream said about these, the page is served from our origin (SEC-108).
+        var fields = answer.headers
+        for field in SecurityFields.all { fields[field.name] = field.value }
+        fields.append(HTTPField(name: .requestID, value: call.requestID))
+        if let length = answer.contentLength { fields[.contentLength] = String(length) }
+        if !bodyIsRead { fields.append(ConstantFields.closeConnection) }
+        return Response(status: answer.status, headers: fields, body: body(answer, call))
+    }
+
+    private func body(_ answer: RelayResponse, _ call: Call) -> ResponseBody {
+        switch answer.body {
+        case .buffered(let buffer): return ResponseBody(byteBuffer: buffer)
+        case .none:
+            // HEAD: a length that is not known is not said.
+            guard call.isHead else { return ResponseBody() }
+            return ResponseBody { writer in try await writer.finish(nil) }
+        case .stream(let stream):
+            let connection = call.connection
+            return ResponseBody(contentLength: answer.contentLength) { writer in
+                guard let connection else { return try await Self.write(stream, to: &writer) }
+                try await connection.cancellingWhenGone { () async throws in try await Self.write(stream, to: &writer) }
+            }
+        }
+    }
+
+    /// An upstream that breaks off throws here, and the connection is cut: a body that is not whole must not look so.
+    private static func write(_ stream: RelayBody, to writer: inout any ResponseBodyWriter) async throws {
+        for try await chunk in stream { try await writer.write(chunk) }
+        try await writer.finish(nil)
+    }
+}

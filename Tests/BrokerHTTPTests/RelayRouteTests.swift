@@ -1,0 +1,199 @@
+import Broker
+import BrokerRelay
+import HTTPTypes
+import Hummingbird
+import HummingbirdTesting
+import Logging
+import NIOCore
+import Synchronization
+import Testing
+
+@testable import BrokerHTTP
+
+@Suite("The relay over HTTP")
+struct RelayRouteTests {
+    /// What an upstream saw.
+    final class Seen: Sendable {
+        private let list = Mutex<[String]>([])
+        func add(_ text: String) { list.withLock { $0.append(text) } }
+        var all: [String] { list.withLock { $0 } }
+    }
+
+    /// An upstream of a few routes, and the broker before it.
+    private func run(
+        _ configure: @escaping @Sendable (inout HTTPConfiguration) -> Void = { _ in },
+        _ body: @escaping @Sendable (HTTPHarness, _ port: Int, _ token: String, Seen) async throws -> Void
+    ) async throws {
+        let seen = Seen()
+        let router = Router()
+        router.get("/items") { request, _ in
+            seen.add(request.headers[.authorization] ?? "-")
+            return Response(
+                status: .ok,
+                headers: [.setCookie: "a=b", .server: "x", .contentSecurityPolicy: "default-src *", .eTag: "\"1\""],
+                body: ResponseBody(byteBuffer: ByteBuffer(string: "items")))
+        }
+        router.post("/echo") { request, _ in
+            seen.add("echo")
+            return Response(status: .ok, body: ResponseBody(asyncSequence: request.body))
+        }
+        router.get("/endless") { _, _ in
+            Response(
+                status: .ok,
+                body: ResponseBody { writer in
+                    defer { seen.add("ended") }
+                    while true {
+                        try await writer.write(ByteBuffer(string: "chunk"))
+                        try await Task.sleep(for: .milliseconds(10))
+                    }
+                })
+        }
+        router.on("/items", method: .head) { _, _ in
+            Response(status: .ok, body: ResponseBody { try await $0.finish(nil) })
+        }
+        var logger = Logger(label: "upstream")
+        logger.logLevel = .critical
+        let upstream = Application(
+            router: router, configuration: ApplicationConfiguration(address: .hostname("127.0.0.1", port: 0)),
+            logger: logger)
+        try await upstream.test(.live) { client in
+            guard let upstreamPort = client.port else { throw BrokerProblem(.internalError) }
+            var harness = try HTTPHarness { configuration, _ in configure(&configuration) }
+            let relay = Relay(upstreams: [
+                try UpstreamSettings(
+                    name: UpstreamName(unchecked: "api"), baseURL: "http://127.0.0.1:\(upstreamPort)",
+                    provider: ProviderName(unchecked: "as"),
+                    allow: ["GET,HEAD /items", "POST /echo", "GET /endless"])
+            ])
+            harness.relay = relay
+            let running = harness
+            let token = try await running.signIn().token.reveal()
+            do {
+                try await running.live { port in try await body(running, port, token, seen) }
+            } catch {
+                await relay.shutdown()
+                throw error
+            }
+            await relay.shutdown()
+        }
+    }
+
+    private static func get(_ path: String, _ token: String, method: String = "GET", more: String = "") -> String {
+        "\(method) /v1/relay/api\(path) HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+            + "Cookie: __Host-coatcheck=\(token)\r\n\(more)\r\n"
+    }
+
+    @Test("An allowed call goes up with the access token and comes back without what must not cross (SEC-75, SEC-77)")
+    func call() async throws {
+        try await run { _, port, token, seen in
+            let answer = try await RawClient(port: port).exchange(Self.get("/items", token))
+            #expect(answer.hasPrefix("HTTP/1.1 200 "))
+            #expect(answer.hasSuffix("items"))
+            let lower = answer.lowercased()
+            for field in [
+                "coatcheck-source: upstream", "cache-control: private, no-store", "x-request-id: req_",
+                "content-security-policy: default-src 'none'; frame-ancestors 'none'", "etag: \"1\"",
+                "content-length: 5",
+            ] { #expect(lower.contains(field), "\(field)") }
+            #expect(!lower.contains("set-cookie") && !lower.contains("server:") && !lower.contains("default-src *"))
+            #expect(!answer.contains("canary") && !answer.contains(token))
+            #expect(seen.all == ["Bearer canary-access"])
+        }
+    }
+
+    @Test("What is not allowed never reaches the upstream, and says who refused it (SEC-72, SEC-73)")
+    func refusals() async throws {
+        try await run { _, port, token, seen in
+            for (request, status, code) in [
+                (Self.get("/items", "junk"), 401, "session_required"),
+                (Self.get("/secret", token), 403, "upstream_not_allowed"),
+                (Self.get("/items", token, method: "DELETE"), 403, "upstream_not_allowed"),
+                (Self.get("/items/../items", token), 400, "invalid_request"),
+                (Self.get("/%2e%2e/items", token), 400, "invalid_request"),
+                (Self.get("//items", token), 400, "invalid_request"),
+                (
+                    Self.get("/items", token, more: "Connection: Upgrade\r\nUpgrade: websocket\r\n"), 400,
+                    "invalid_request"
+                ),
+                (Self.get("/items", token, more: "Sec-Fetch-Site: cross-site\r\n"), 403, "cross_origin"),
+                (Self.get("/items", token, method: "TRACE"), 405, "method_not_allowed"),
+                (
+                    "GET /v1/relay/none/x HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nCookie: __Host-coatcheck=\(token)\r\n\r\n",
+                    404, "upstream_not_found"
+                ),
+                ("GET /v1/relay/api HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", 404, "not_found"),
+                (
+                    "GET /v1/relay/api/items HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", 401,
+                    "session_required"
+                ),
+            ] {
+                let answer = try await RawClient(port: port).exchange(request)
+                #expect(answer.hasPrefix("HTTP/1.1 \(status) "), "\(request) \(answer)")
+                #expect(answer.contains("\"code\":\"\(code)\""), "\(answer)")
+                #expect(answer.contains("Coatcheck-Source: broker\r\n") || code == "not_found")
+                if status == 405 { #expect(answer.lowercased().contains("\r\nallow: get, ")) }
+            }
+            #expect(seen.all.isEmpty)
+        }
+    }
+
+    @Test("HEAD of unknown length has no body, no length and no chunk")
+    func head() async throws {
+        try await run { _, port, token, _ in
+            let answer = try await RawClient(port: port).exchange(Self.get("/items", token, method: "HEAD"))
+            #expect(answer.contains(" 200 OK\r\n"))
+            #expect(answer.hasSuffix("\r\n\r\n"))
+            #expect(!answer.hasSuffix("0\r\n\r\n"))
+            #expect(!answer.lowercased().contains("transfer-encoding"))
+        }
+    }
+
+    @Test("Bodies stream both ways, by length and in chunks")
+    func streams() async throws {
+        try await run { _, port, token, _ in
+            let body = String(repeating: "0123456789abcdef", count: 64 * 1024)
+            let sized = try await RawClient(port: port).exchange(
+                Self.get("/echo", token, method: "POST", more: "Content-Length: \(body.utf8.count)\r\n") + body)
+            #expect(sized.hasPrefix("HTTP/1.1 200 "), "\(sized.prefix(300))")
+            #expect(sized.utf8.count > body.utf8.count)
+            let chunked = try await RawClient(port: port).exchange(
+                Self.get("/echo", token, method: "POST", more: "Transfer-Encoding: chunked\r\n")
+                    + "5\r\nhello\r\n6\r\n world\r\n0\r\n\r\n")
+            #expect(chunked.hasPrefix("HTTP/1.1 200 "))
+            #expect(chunked.contains("hello"))
+            #expect(chunked.contains(" world"))
+        }
+    }
+
+    @Test("A body that breaks its framing on the way up is not answered as if it were whole (SEC-101)")
+    func brokenBody() async throws {
+        try await run { _, port, token, _ in
+            let answer = try await RawClient(port: port).exchange(
+                Self.get("/echo", token, method: "POST", more: "Transfer-Encoding: chunked\r\n")
+                    + "5\r\nhello\r\nzz\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            #expect(answer.isEmpty || answer.hasPrefix("HTTP/1.1 400 ") || !answer.hasSuffix("0\r\n\r\n"), "\(answer)")
+            #expect(responses(in: answer) <= 1)
+        }
+    }
+
+    @Test("A body that stops coming is 408 (SEC-105)")
+    func slowBody() async throws {
+        try await run({ $0.limits.bodyProgress = .milliseconds(200) }) { _, port, token, _ in
+            let answer = try await RawClient(port: port).exchange(
+                Self.get("/echo", token, method: "POST", more: "Content-Length: 100\r\n") + "slow")
+            #expect(answer.hasPrefix("HTTP/1.1 408 "), "\(answer)")
+            #expect(answer.contains("\r\nConnection: close\r\n") || answer.contains("\r\nconnection: close\r\n"))
+        }
+    }
+
+    @Test("A client that hangs up takes its upstream call with it (SEC-81)")
+    func clientGone() async throws {
+        try await run { _, port, token, seen in
+            _ = try await RawClient(port: port).answer(to: Self.get("/endless", token)) {
+                $0.contains("chunkchunk") || $0.contains("chunk\r\n")
+            }
+            for _ in 0..<500 where seen.all.isEmpty { try await Task.sleep(for: .milliseconds(10)) }
+            #expect(seen.all == ["ended"])
+        }
+    }
+}

@@ -47,13 +47,16 @@ struct MetadataFetcher: Sendable {
             throw .unusable(detail: "metadata: another issuer's")
         }
         let metadata = try Metadata(document: object, issuer: settings.issuer ?? issuer.text) { endpoint in
-            // An issuer out on the internet may not point us at ourselves or into our network.
-            let isLiteralPrivate = endpoint.base.host.flatMap { IPAddress(String($0.filter { !"[]".contains($0) })) }
-                .map { !$0.isPublic } ?? false
-            return issuer.isLoopback || settings.allowPrivate || caller.http.allowsPrivate
-                || !(endpoint.isLoopback || isLiteralPrivate)
+            Self.allows(endpoint, from: issuer, allowPrivate: settings.allowPrivate || caller.http.allowsPrivate)
         }
         return (metadata, answer.lifetime)
+    }
+
+    /// An issuer out on the internet may not point us at ourselves or into our network (SEC-24).
+    static func allows(_ endpoint: EndpointURL, from issuer: EndpointURL, allowPrivate: Bool) -> Bool {
+        if issuer.isLoopback || allowPrivate { return true }
+        let address = endpoint.base.host.flatMap { host in IPAddress(host.filter { $0 != "[" && $0 != "]" }) }
+        return !endpoint.isLoopback && address?.isPublic != false
     }
 
     static func openIDLocation(_ issuer: String) -> String {

@@ -1,0 +1,154 @@
+import Broker
+import Sandbox
+import Testing
+
+@testable import BrokerProviders
+
+@Suite("How a client proves itself")
+struct ClientAuthenticationTests {
+    private func settings(
+        _ base: String, _ authentication: ClientAuthentication, clientID: String = "cid-1",
+        _ change: (inout WireSettings) -> Void = { _ in }
+    ) -> ProviderSettings {
+        var wire = WireSettings(identity: IdentitySettings(url: base + "/me", subject: "/id"))
+        change(&wire)
+        return ProviderSettings(
+            name: ProviderName(unchecked: "p"), service: .oauth2,
+            endpoints: EndpointSettings(authorization: base + "/authorize", token: base + "/token"),
+            clients: [ClientSettings(profile: Support.profile(nonce: false), clientID: clientID, authentication: authentication, wire: wire)])
+    }
+
+    private func sent(
+        _ authentication: ClientAuthentication, clientID: String = "cid-1", grant: CodeGrant = Support.grant(),
+        _ change: (inout WireSettings) -> Void = { _ in }
+    ) async throws -> RawServer.Received {
+        let server = try RawServer { _ in .json(#"{"access_token":"at-1"}"#) }
+        try await Support.with(settings(server.base, authentication, clientID: clientID, change)) { client in
+            _ = try await #require(client as? any CodeExchanging).redeem(grant)
+        }
+        return try #require(server.received.first)
+    }
+
+    private let body = "grant_type=authorization_code&code=c0de-1&redirect_uri=com.example.app%3A%2Foauth2redirect&code_verifier="
+        + String(repeating: "V", count: 43)
+
+    @Test("none: the id in the body and no Authorization")
+    func none() async throws {
+        let request = try await sent(.none)
+        #expect(request.body == body + "&client_id=cid-1")
+        #expect(request.header("Authorization") == nil)
+        #expect(request.header("Content-Type") == "application/x-www-form-urlencoded")
+        #expect(request.header("Host")?.hasPrefix("127.0.0.1:") == true)
+    }
+
+    @Test("client_secret_post: id and secret in the body only (SEC-18)")
+    func post() async throws {
+        let request = try await sent(.clientSecretPost(Secret("s&=1")))
+        #expect(request.body == body + "&client_id=cid-1&client_secret=s%26%3D1")
+        #expect(request.header("Authorization") == nil)
+    }
+
+    @Test("client_secret_basic: form-encoded halves, or raw ones, in the header only (SEC-18)")
+    func basic() async throws {
+        let form = try await sent(.clientSecretBasic(Secret("s:c %+")), clientID: "a b")
+        #expect(form.body == body)
+        #expect(form.header("Authorization") == "Basic " + Base64.encode(Array("a%20b:s%3Ac%20%25%2B".utf8)))
+        let raw = try await sent(.clientSecretBasic(Secret("s:c %+")), clientID: "a b") { $0.basicEncoding = .raw }
+        #expect(raw.header("Authorization") == "Basic " + Base64.encode(Array("a b:s:c %+".utf8)))
+    }
+
+    @Test("The sandbox decodes our form-encoded Basic with reserved characters")
+    func basicReserved() async throws {
+        try await withSandbox { sandbox in
+            let base = sandbox.baseURL + "/oauth2"
+            let settings = settings(base, .clientSecretBasic(Secret("s:cr%t +/ü&=")), clientID: "reserved: %+ü") {
+                $0.identity.url = base + "/api/me"
+            }
+            try await Support.with(settings) { client in
+                var flow = Flow(provider: try #require(client as? any CodeExchanging))
+                flow.nonce = nil
+                let identity = try await flow.run().identity
+                #expect(!identity.subject.isEmpty)
+            }
+        }
+    }
+
+    @Test("private_key_jwt: audience the issuer alone, typed, a minute, a fresh jti each time (SEC-19)")
+    func privateKeyJWT() async throws {
+        try await withSandbox { sandbox in
+            let key = sandbox.control.clientKey
+            let settings = ProviderSettings(
+                name: ProviderName(unchecked: "oidc"), service: .oidc, issuer: sandbox.baseURL + "/oidc",
+                clients: [
+                    ClientSettings(
+                        profile: Support.profile(), clientID: "web-jwt",
+                        authentication: .privateKeyJWT(SigningKey(pem: Secret(key.pem), keyID: key.id)))
+                ])
+            try await Support.with(settings) { client in
+                let flow = Flow(provider: try #require(client as? any CodeExchanging))
+                _ = try await flow.run()
+                _ = try await flow.run()
+            }
+            var ids: Set<String> = []
+            for request in sandbox.control.requests(provider: "oidc", endpoint: "token") {
+                #expect(request.header("Authorization") == nil && request.form["client_secret"] == nil)
+                let parts = try #require(request.form["client_assertion"]).split(separator: ".")
+                let header = try JSONParser.parseObject(try #require(Base64URL.decode(parts[0])), maximumBytes: 4096)
+                let claims = try JSONParser.parseObject(try #require(Base64URL.decode(parts[1])), maximumBytes: 4096)
+                #expect(header["typ"]?.string == "client-authentication+jwt" && header["kid"]?.string == key.id)
+                #expect(claims["aud"] == .string(sandbox.baseURL + "/oidc"))
+                #expect(claims["iss"]?.string == "web-jwt" && claims["sub"]?.string == "web-jwt")
+                let life = try #require(claims["exp"]?.integer) - #require(claims["iat"]?.integer)
+                #expect(life == 60)
+                ids.insert(try #require(claims["jti"]?.string))
+            }
+            #expect(ids.count == 2)
+        }
+    }
+
+    @Test("A key that is none, or of another algorithm, refuses to start", arguments: ["", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----"])
+    func badKey(_ pem: String) async {
+        await #expect(throws: (any Error).self) {
+            try await Support.with(settings("http://127.0.0.1:1", .privateKeyJWT(SigningKey(pem: Secret(pem))))) { _ in }
+        }
+    }
+
+    @Test("RSA keys sign too", arguments: [SignatureAlgorithm.rs256, .ps256])
+    func rsa(_ algorithm: SignatureAlgorithm) async throws {
+        let request = try await sent(.privateKeyJWT(SigningKey(pem: Secret(TestKeys.rsaPEM), algorithm: algorithm)))
+        let assertion = try #require(FormPairs(parsing: request.body)["client_assertion"])
+        let header = try JSONParser.parseObject(try #require(Base64URL.decode(assertion.split(separator: ".")[0])), maximumBytes: 4096)
+        #expect(header["alg"]?.string == algorithm.rawValue)
+    }
+
+    @Test("Native codes are redeemed with an empty redirect URI (Google) or without one (Apple)")
+    func nativeCodes() async throws {
+        let google = try await sent(.none, grant: Support.grant("4/x", redirect: .empty, verifier: nil))
+        #expect(google.body == "grant_type=authorization_code&code=4%2Fx&redirect_uri=&client_id=cid-1")
+        let apple = try await sent(.none, grant: Support.grant("c", redirect: .omitted, verifier: nil))
+        #expect(apple.body == "grant_type=authorization_code&code=c&client_id=cid-1")
+    }
+
+    @Test("Renamed, omitted and further parameters, JSON bodies and further headers are settings")
+    func shapes() async throws {
+        let request = try await sent(.none) {
+            $0.tokenRequest = TokenRequestSettings(
+                encoding: .json, omit: ["grant_type"], rename: ["client_id": "client_key", "redirect_uri": "redirect_url"],
+                parameters: [("expires_in", "60")], headers: [("Notion-Version", "2022-06-28"), ("User-Agent", "Acme")])
+        }
+        #expect(request.body == #"{"code":"c0de-1","redirect_url":"com.example.app:/oauth2redirect","code_verifier":"\#(String(repeating: "V", count: 43))","client_key":"cid-1","expires_in":"60"}"#)
+        #expect(request.header("Notion-Version") == "2022-06-28" && request.header("User-Agent") == "Acme")
+        #expect(request.header("X-Idempotency-Key") == nil)
+    }
+
+    @Test("A required scope that was not granted is no login (SEC-20)")
+    func requiredScope() async throws {
+        let server = try RawServer { _ in .json(#"{"access_token":"at-1","scope":"email"}"#) }
+        try await Support.with(settings(server.base, .none) { $0.requiredScope = ["repo"] }) { client in
+            let exchanger = try #require(client as? any CodeExchanging)
+            guard case .unusable = await Support.failure({ try await exchanger.redeem(Support.grant()) }) else {
+                return #expect(Bool(false))
+            }
+        }
+    }
+}

@@ -1,0 +1,96 @@
+import Broker
+import Sandbox
+import Testing
+
+@testable import BrokerProviders
+
+@Suite("Back-channel logout tokens")
+struct LogoutTokenTests {
+    private func verify(_ order: JSON, then body: (Result<LogoutNotice, ProviderFailure>) throws -> Void) async throws {
+        try await withSandbox { sandbox in
+            let answer = try await sandbox.control.backchannelLogout(order)
+            let token = try #require(answer["token"]?.text)
+            let settings = ProviderSettings(
+                name: ProviderName(unchecked: "oidc"), service: .oidc, issuer: sandbox.baseURL + "/oidc",
+                clients: [ClientSettings(profile: Support.profile(), clientID: "mobile-app")])
+            try await Support.with(settings) { client in
+                let verifier = try #require(client as? any LogoutTokenVerifying)
+                do { try body(.success(try await verifier.verifyLogoutToken(Secret(token)))) } catch let failure as ProviderFailure {
+                    try body(.failure(failure))
+                }
+            }
+        }
+    }
+
+    private static let order: JSON = ["provider": "oidc", "client_id": "mobile-app", "user": "ana", "sid": "sid-1"]
+
+    @Test("A good token names subject, sid and its own id")
+    func good() async throws {
+        try await verify(Self.order) { result in
+            let notice = try result.get()
+            #expect(notice.subject == "user-ana" && notice.sid == "sid-1" && !notice.tokenID.isEmpty)
+            #expect(notice.rememberUntil > Support.clock.now().advanced(by: .seconds(600)))
+        }
+    }
+
+    @Test("A token typed JWT, without exp, or with one of sub and sid is taken (real servers)", arguments: [
+        #"{"header":{"typ":"JWT"}}"#, #"{"mutate":{"exp":null}}"#, #"{"mutate":{"sub":null}}"#, #"{"mutate":{"sid":null}}"#, #"{"header":{"typ":null}}"#,
+    ])
+    func lenient(_ change: String) async throws {
+        try await verify(Self.merged(change)) { #expect(throws: Never.self, "\(change)", performing: $0.get) }
+    }
+
+    @Test("A token with any fault is identity_rejected (SEC-66)", arguments: [
+        #"{"mutate":{"iss":"https://evil.example"}}"#, #"{"mutate":{"aud":"other"}}"#, #"{"mutate":{"aud":null}}"#,
+        #"{"mutate":{"iat":null}}"#, #"{"mutate":{"iat":1000}}"#, #"{"mutate":{"iat":99999999999}}"#, #"{"mutate":{"exp":1000}}"#,
+        #"{"mutate":{"jti":null}}"#, #"{"mutate":{"jti":""}}"#, #"{"mutate":{"events":null}}"#, #"{"mutate":{"events":{}}}"#,
+        #"{"mutate":{"events":{"http://schemas.openid.net/event/backchannel-logout":"x"}}}"#, #"{"mutate":{"nonce":"n"}}"#,
+        #"{"mutate":{"sub":null,"sid":null}}"#, #"{"mutate":{"sub":7}}"#, #"{"signature":"foreign"}"#, #"{"alg":"none"}"#,
+        #"{"header":{"typ":"at+jwt"}}"#, #"{"header":{"kid":"nobody"}}"#, #"{"header":{"crit":["x"]}}"#,
+    ])
+    func faults(_ change: String) async throws {
+        try await verify(Self.merged(change)) { result in
+            guard case .failure(.identityRejected) = result else { return #expect(Bool(false), "\(change): \(result)") }
+        }
+    }
+
+    @Test("An id_token is no logout token, and a logout token no id_token (SEC-31)")
+    func crossing() async throws {
+        try await withSandbox { sandbox in
+            let settings = ProviderSettings(
+                name: ProviderName(unchecked: "oidc"), service: .oidc, issuer: sandbox.baseURL + "/oidc",
+                clients: [ClientSettings(profile: Support.profile(), clientID: "mobile-app")])
+            let logout = try #require(try await sandbox.control.backchannelLogout(Self.merged(#"{"header":{"typ":"JWT"}}"#))["token"]?.text)
+            try await Support.with(settings) { client in
+                let exchanger = try #require(client as? any CodeExchanging)
+                let idToken = try #require(try await Flow(provider: exchanger).run().tokens.idToken)
+                let verifier = try #require(client as? any LogoutTokenVerifying)
+                guard case .identityRejected = await Support.failure({ try await verifier.verifyLogoutToken(idToken) }) else {
+                    return #expect(Bool(false))
+                }
+                let asIdentity = TokenSet(accessToken: Secret("at"), idToken: Secret(logout))
+                guard case .identityRejected = await Support.failure({ try await exchanger.identify(asIdentity, Support.context()) })
+                else { return #expect(Bool(false)) }
+            }
+        }
+    }
+
+    private static func merged(_ change: String) throws -> JSON {
+        var order = Self.order
+        let object = try JSONParser.parseObject(Array(change.utf8), maximumBytes: 4096)
+        for member in object.members { order[member.name] = json(member.value) }
+        return order
+    }
+
+    private static func json(_ value: JSONValue) -> JSON {
+        switch value {
+        case .string(let text): .string(text)
+        case .number(let text): .raw(text)
+        case .bool(let flag): .bool(flag)
+        case .null: .null
+        case .array(let items): .array(items.map(json))
+        case .object(let object):
+            object.members.reduce(into: [:] as JSON) { $0[$1.name] = json($1.value) }
+        }
+    }
+}

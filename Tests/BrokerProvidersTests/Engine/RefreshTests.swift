@@ -1,0 +1,82 @@
+import Broker
+import Sandbox
+import Testing
+
+@testable import BrokerProviders
+
+@Suite("Refreshing tokens")
+struct RefreshTests {
+    private func settings(_ base: String, _ change: (inout WireSettings) -> Void = { _ in }) -> ProviderSettings {
+        var wire = WireSettings(identity: IdentitySettings(url: base + "/me"))
+        change(&wire)
+        return ProviderSettings(
+            name: ProviderName(unchecked: "p"), service: .oauth2,
+            endpoints: EndpointSettings(authorization: base + "/authorize", token: base + "/token"),
+            clients: [ClientSettings(profile: Support.profile(), clientID: "cid-1", wire: wire)])
+    }
+
+    private func refresh(_ reply: RawServer.Reply, _ change: (inout WireSettings) -> Void = { _ in }) async throws -> Result<TokenSet, ProviderFailure> {
+        let server = try RawServer { _ in reply }
+        return try await Support.with(settings(server.base, change)) { client in
+            let refresher = try #require(client as? any TokenRefreshing)
+            do { return .success(try await refresher.refresh(Support.refresh())) } catch let failure as ProviderFailure { return .failure(failure) }
+        }
+    }
+
+    @Test("Only a parsed invalid_grant says that the grant is dead (SEC-58)")
+    func deadGrant() async throws {
+        func isDead(_ result: Result<TokenSet, ProviderFailure>) -> Bool {
+            if case .failure(.rejected(let error)) = result { error.isInvalidGrant } else { false }
+        }
+        #expect(isDead(try await refresh(.json(#"{"error":"invalid_grant"}"#, status: 400))))
+        for reply in [
+            RawServer.Reply.http(400, [], []), .http(400, [], Array("<html>blocked</html>".utf8)), .http(401, [], []),
+            .json(#"{"error":"invalid_client"}"#, status: 401), .json(#"{"error":"invalid_grant"}"#, status: 500),
+            .json(#"{"message":"invalid_grant"}"#, status: 403), .close, .http(302, [("Location", "/")], []),
+        ] {
+            #expect(!isDead(try await refresh(reply)))
+        }
+    }
+
+    @Test("What the answer leaves out stays nil, and a new refresh token replaces (SEC-57)")
+    func parts() async throws {
+        let kept = try await refresh(.json(#"{"access_token":"at-2"}"#)).get()
+        #expect(kept.refreshToken == nil && kept.scope == nil && kept.expiresAt == nil)
+        let rotated = try await refresh(.json(#"{"access_token":"at-2","refresh_token":"rt-2","scope":"a"}"#)).get()
+        #expect(rotated.refreshToken?.reveal() == "rt-2" && rotated.scope == ["a"])
+    }
+
+    @Test("A client that does not refresh calls nobody and keeps no refresh token")
+    func none() async throws {
+        let server = try RawServer { _ in .json(#"{"access_token":"at-1","refresh_token":"rt-1"}"#) }
+        try await Support.with(settings(server.base) { $0.refresh = .none }) { client in
+            let refresher = try #require(client as? any TokenRefreshing)
+            guard case .notSent = await Support.failure({ try await refresher.refresh(Support.refresh()) }) else { return #expect(Bool(false)) }
+            let tokens = try await #require(client as? any CodeExchanging).redeem(Support.grant())
+            #expect(tokens.refreshToken == nil)
+        }
+    }
+
+    @Test("A refreshed id_token is verified: another subject, an unverifiable one, none (SEC-59)", arguments: ["", "refresh-invalid-sub", "refresh-invalid-issuer", "off"])
+    func subject(_ fault: String) async throws {
+        try await withSandbox { sandbox in
+            sandbox.control.set(settings: ["id_token_on_refresh": .bool(fault != "off"), "refresh_token": "always"], of: "oidc")
+            if fault.hasPrefix("refresh") { try sandbox.control.place(Fault(provider: "oidc", fault)) }
+            let settings = ProviderSettings(
+                name: ProviderName(unchecked: "oidc"), service: .oidc, issuer: sandbox.baseURL + "/oidc",
+                clients: [ClientSettings(profile: Support.profile(), clientID: "mobile-app")])
+            try await Support.with(settings) { client in
+                let tokens = try await Flow(provider: try #require(client as? any CodeExchanging)).run().tokens
+                let refresher = try #require(client as? any TokenRefreshing)
+                let fresh = try await refresher.refresh(Support.refresh(try #require(tokens.refreshToken).reveal()))
+                let subject = try await refresher.subjectOfRefreshed(fresh, client: Support.ios)
+                switch fault {
+                case "": #expect(subject == .subject("user-ana"))
+                case "off": #expect(subject == .absent)
+                case "refresh-invalid-issuer": #expect(subject == .unverifiable)
+                default: #expect(subject != .subject("user-ana") && subject != .absent)
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,180 @@
+import Broker
+import Sandbox
+import Testing
+
+@testable import BrokerProviders
+
+@Suite("Clever")
+struct CleverTests {
+    private func settings(
+        _ base: String, own: CleverSettings = CleverSettings(), clientID: String = "ios-0001",
+        authentication: ClientAuthentication = .blankSecretBasic, nonce: Bool = false
+    ) -> ProviderSettings {
+        ProviderSettings(
+            name: ProviderName(unchecked: "clever"), service: .clever(own), issuer: base, discovery: false,
+            endpoints: EndpointSettings(
+                authorization: base + "/oauth/authorize", token: base + "/oauth/tokens",
+                jwks: base + "/oauth/jwks", api: base),
+            clients: [
+                ClientSettings(
+                    profile: Support.profile(redirects: ["clever-ios-0001://oauth"], nonce: nonce) {
+                        $0.pkce = .unsupported
+                        $0.scope = []
+                    }, clientID: clientID, authentication: authentication)
+            ])
+    }
+
+    private func flow(_ client: any ProviderClient, nonce: Bool = false) throws -> Flow {
+        var flow = Flow(provider: try #require(client as? any CodeExchanging))
+        flow.verifier = nil
+        flow.scope = []
+        if !nonce { flow.nonce = nil }
+        return flow
+    }
+
+    @Test("The token request is JSON with Basic, a blank secret kept as one, to the byte")
+    func wire() async throws {
+        let server = try RawServer { _ in .json(#"{"access_token":"il-1","token_type":"bearer"}"#) }
+        try await Support.with(settings(server.base)) { client in
+            let exchanger = try #require(client as? any CodeExchanging)
+            _ = try await exchanger.redeem(
+                Support.grant("c-7f3e", redirect: .uri("clever-ios-0001://oauth"), verifier: nil))
+        }
+        let request = try #require(server.received.first)
+        #expect(request.method == "POST" && request.target == "/oauth/tokens")
+        #expect(request.header("Authorization") == "Basic aW9zLTAwMDE6")
+        #expect(request.header("Content-Type") == "application/json")
+        #expect(request.header("Accept") == "application/json")
+        #expect(request.body == #"{"grant_type":"authorization_code","code":"c-7f3e","redirect_uri":"clever-ios-0001://oauth"}"#)
+        #expect(server.received.count == 1)
+    }
+
+    @Test("The authorize request has no scope and no challenge, and takes a district")
+    func authorize() async throws {
+        try await Support.with(settings("http://127.0.0.1:1")) { client in
+            var flow = try flow(client)
+            flow.parameters = [("district_id", "d1")]
+            let url = try await flow.start().url.reveal()
+            #expect(url == "http://127.0.0.1:1/oauth/authorize?response_type=code&client_id=ios-0001"
+                + "&redirect_uri=clever-ios-0001%3A%2F%2Foauth&state=state-0123456789abcdef&district_id=d1")
+        }
+    }
+
+    @Test("A code that was used, as text, is a rejection and no crash; so is a wrong client")
+    func errors() async throws {
+        try await withSandbox { sandbox in
+            try await Support.with(settings(sandbox.baseURL + "/clever")) { client in
+                let flow = try flow(client)
+                let callback = try await flow.callback()
+                _ = try await flow.redeem(callback)
+                guard case .rejected(let error) = await Support.failure({ try await flow.redeem(callback) }) else {
+                    return #expect(Bool(false))
+                }
+                #expect(error.isInvalidGrant && error.status == 400)
+            }
+            let wrong = settings(
+                sandbox.baseURL + "/clever", clientID: "web-0001",
+                authentication: .clientSecretBasic(Secret("wrong")))
+            try await Support.with(wrong) { client in
+                let flow = try flow(client)
+                let callback = try await flow.callback()
+                guard case .rejected(let error) = await Support.failure({ try await flow.redeem(callback) }) else {
+                    return #expect(Bool(false))
+                }
+                #expect(error.code == "invalid_client")
+            }
+        }
+    }
+
+    @Test("HTML errors are rejections by status, and 429 says when by X-RateLimit-Reset", arguments: [400, 401, 404, 429, 503])
+    func html(_ status: Int) async throws {
+        let reset = String(Support.clock.now().seconds + 120)
+        let server = try RawServer { _ in
+            .http(status, [("Content-Type", "text/html"), ("X-RateLimit-Reset", reset)], Array("<html></html>".utf8))
+        }
+        try await Support.with(settings(server.base)) { client in
+            let exchanger = try #require(client as? any CodeExchanging)
+            let failure = await Support.failure { try await exchanger.redeem(Support.grant(verifier: nil)) }
+            switch (status, failure) {
+            case (429, .retryable(_, let wait, _)):
+                let seconds = try #require(wait).components.seconds
+                #expect((110...120).contains(seconds))
+            case (503, .retryable), (400, .rejected), (401, .rejected), (404, .rejected): break
+            default: #expect(Bool(false), "\(String(describing: failure))")
+            }
+        }
+    }
+
+    @Test("Identity: /me, then its canonical link; role, district, name and address are claims")
+    func identity() async throws {
+        try await withSandbox { sandbox in
+            for place in ["inside", "top"] {
+                sandbox.control.set(settings: ["type_place": .string(place)], of: "clever")
+                try await Support.with(settings(sandbox.baseURL + "/clever")) { client in
+                    let (tokens, identity) = try await flow(client).run()
+                    #expect(!identity.subject.isEmpty)
+                    let names = identity.claims.map(\.name)
+                    #expect(names.contains("role") && names.contains("district") && names.contains("name"))
+                    #expect(identity.claims.first { $0.name == "email" }?.value == .string("ana@example.org"))
+                    #expect(tokens.refreshToken == nil)
+                    let life = try #require(tokens.expiresAt).since(Support.clock.now())
+                    #expect(life > .seconds(86_300) && life <= .seconds(86_400))
+                    #expect(!(client is any TokenRefreshing) && !(client is any TokenRevoking))
+                }
+            }
+        }
+    }
+
+    @Test("A profile of another user than /me names is identity_rejected")
+    func otherUser() async throws {
+        try await withSandbox { sandbox in
+            try sandbox.control.place(Fault(provider: "clever", endpoint: "me", "userinfo-invalid-sub"))
+            try await Support.with(settings(sandbox.baseURL + "/clever")) { client in
+                let flow = try flow(client)
+                guard case .identityRejected = await Support.failure({ try await flow.run() }) else {
+                    return #expect(Bool(false))
+                }
+            }
+        }
+    }
+
+    @Test(
+        "A canonical link never leads elsewhere",
+        arguments: [
+            "https://evil.example/v3.0/users/u1", "//evil.example/users/u1", "/v3.0/users/../u1", "/v3.0/users/u2",
+            "/v3.0/users/u1/x", "/v3.0//u1", "/v3.0/users/u1?x=1", "@evil.example/v3.0/users/u1", "/v3.0/users/u1%00",
+            "/v3.0/us ers/u1", "/./users/u1",
+        ])
+    func hostileLinks(_ link: String) async throws {
+        let server = try RawServer { _ in
+            .json(#"{"data":{"id":"u1"},"links":[{"rel":"canonical","uri":"\#(link)"}]}"#)
+        }
+        try await Support.with(settings(server.base)) { client in
+            let exchanger = try #require(client as? any CodeExchanging)
+            let failure = await Support.failure {
+                try await exchanger.identify(TokenSet(accessToken: Secret("il-1")), Support.context())
+            }
+            guard case .identityRejected = failure else { return #expect(Bool(false), "\(link)") }
+            #expect(server.received.map(\.target) == ["/v3.0/me"])
+        }
+    }
+
+    @Test("With OpenID on, the id_token is verified and userinfo has to be the same user's", arguments: ["", "invalid-aud", "nonce-invalid", "userinfo-invalid-sub"])
+    func openID(_ fault: String) async throws {
+        try await withSandbox { sandbox in
+            sandbox.control.set(settings: ["oidc": true], of: "clever")
+            if !fault.isEmpty { try sandbox.control.place(Fault(provider: "clever", fault)) }
+            let settings = settings(sandbox.baseURL + "/clever", own: CleverSettings(openID: true), nonce: true)
+            try await Support.with(settings) { client in
+                let flow = try flow(client, nonce: true)
+                if fault.isEmpty {
+                    let identity = try await flow.run().identity
+                    #expect(identity.claims.contains { $0.name == "given_name" })
+                } else {
+                    let failure = await Support.failure { try await flow.run() }
+                    guard case .identityRejected = failure else { return #expect(Bool(false), "\(String(describing: failure))") }
+                }
+            }
+        }
+    }
+}

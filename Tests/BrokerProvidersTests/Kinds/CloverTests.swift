@@ -1,0 +1,215 @@
+import Broker
+import Sandbox
+import Synchronization
+import Testing
+
+@testable import BrokerProviders
+
+@Suite("Clover")
+struct CloverTests {
+    private func settings(
+        web: String, api: String, clientID: String = "AFAKE0001", authentication: ClientAuthentication = .none,
+        site: String? = "https://app.example.com", redirect: String = "https://app.example.com/clover"
+    ) -> ProviderSettings {
+        ProviderSettings(
+            name: ProviderName(unchecked: "clover"),
+            service: .clover(CloverSettings(environment: .sandbox, siteURL: site)),
+            endpoints: EndpointSettings(authorization: web + "/oauth/v2/authorize", api: api),
+            clients: [
+                ClientSettings(
+                    profile: Support.profile(redirects: [redirect], nonce: false) { $0.importTokens = true },
+                    clientID: clientID, authentication: authentication)
+            ])
+    }
+
+    private func sandboxed(_ base: String, _ authentication: ClientAuthentication = .none, clientID: String = "AFAKE0001") -> ProviderSettings {
+        settings(web: base + "/clover-web", api: base + "/clover-api", clientID: clientID, authentication: authentication)
+    }
+
+    private func flow(_ client: any ProviderClient) throws -> Flow {
+        var flow = Flow(provider: try #require(client as? any CodeExchanging))
+        flow.nonce = nil
+        return flow
+    }
+
+    @Test("Each environment has its pair of hosts", arguments: [
+        (CloverSettings.Environment.sandbox, "https://sandbox.dev.clover.com", "https://apisandbox.dev.clover.com"),
+        (.us, "https://www.clover.com", "https://api.clover.com"), (.eu, "https://www.eu.clover.com", "https://api.eu.clover.com"),
+        (.la, "https://www.la.clover.com", "https://api.la.clover.com"),
+    ])
+    func hosts(_ environment: CloverSettings.Environment, _ web: String, _ api: String) throws {
+        let plain = ProviderSettings(
+            name: ProviderName(unchecked: "clover"), service: .clover(CloverSettings(environment: environment)),
+            clients: [ClientSettings(profile: Support.profile(), clientID: "A")])
+        let endpoints = try CloverWire.settings(plain, CloverSettings(environment: environment)).endpoints
+        #expect(endpoints.authorization == web + "/oauth/v2/authorize")
+        #expect(endpoints.token == api + "/oauth/v2/token")
+        #expect(endpoints.refresh == api + "/oauth/v2/refresh")
+        #expect(endpoints.recovery == api + "/oauth/v2/recovery")
+    }
+
+    @Test("A redirect URI outside the Site URL refuses to start", arguments: [
+        "https://evil.example.com/clover", "http://127.0.0.1/clover", "https://app.example.com:8443/clover",
+        "https://app.example.com/shopping", "com.example.app:/clover",
+    ])
+    func siteURL(_ redirect: String) {
+        let settings = settings(
+            web: "https://w.example", api: "https://a.example", site: "https://app.example.com/shop", redirect: redirect)
+        #expect(throws: CatalogueFailure.self) {
+            try CloverWire.settings(settings, CloverSettings(environment: .us, siteURL: "https://app.example.com/shop"))
+        }
+        #expect(CloverWire.lies(RedirectURI(redirect)!, under: "https://app.example.com/shop") == false)
+    }
+
+    @Test("The token request of a low-trust client has client_id, code and verifier, and nothing else")
+    func lowTrust() async throws {
+        let server = try RawServer { _ in
+            .json(#"{"access_token":"at-1","access_token_expiration":1900000000,"refresh_token":"rt-1","refresh_token_expiration":1931536000}"#)
+        }
+        let clock = ManualClock(seconds: 1_899_990_000)
+        try await Support.with(settings(web: server.base, api: server.base), clock: clock.clock) { client in
+            let exchanger = try #require(client as? any CodeExchanging)
+            let tokens = try await exchanger.redeem(Support.grant("c0de-1", redirect: .uri("https://app.example.com/clover")))
+            #expect(tokens.expiresAt == WallTime(seconds: 1_900_000_000))
+            #expect(tokens.refreshExpiresAt == WallTime(seconds: 1_931_536_000))
+        }
+        let request = try #require(server.received.first)
+        #expect(request.target == "/oauth/v2/token")
+        #expect(request.header("Authorization") == nil && request.header("Content-Type") == "application/json")
+        #expect(request.body == #"{"code":"c0de-1","code_verifier":"\#(String(repeating: "V", count: 43))","client_id":"AFAKE0001"}"#)
+    }
+
+    @Test("The token request of a high-trust client has the secret in the body and no verifier, its URL no challenge")
+    func highTrust() async throws {
+        let server = try RawServer { _ in .json(#"{"access_token":"at-1"}"#) }
+        let settings = settings(web: server.base, api: server.base, authentication: .clientSecretBasic(Secret("s3cret")))
+        try await Support.with(settings) { client in
+            let url = try await flow(client).start().url.reveal()
+            #expect(!url.contains("code_challenge") && !url.contains("scope="))
+            _ = try await #require(client as? any CodeExchanging).redeem(Support.grant())
+        }
+        #expect(server.received.first?.body == #"{"code":"c0de-1","client_id":"AFAKE0001","client_secret":"s3cret"}"#)
+    }
+
+    @Test("A refresh has client_id and refresh token only, even with a secret")
+    func refreshWire() async throws {
+        let server = try RawServer { _ in .json(#"{"access_token":"at-2","refresh_token":"rt-2"}"#) }
+        let settings = settings(web: server.base, api: server.base, authentication: .clientSecretPost(Secret("s3cret")))
+        try await Support.with(settings) { client in
+            let fresh = try await #require(client as? any TokenRefreshing).refresh(Support.refresh("rt-1"))
+            #expect(fresh.refreshToken?.reveal() == "rt-2")
+        }
+        #expect(server.received.map(\.target) == ["/oauth/v2/refresh"])
+        #expect(server.received.first?.body == #"{"client_id":"AFAKE0001","refresh_token":"rt-1"}"#)
+    }
+
+    @Test("A refresh whose answer was lost is recovered by a client with a secret, and only by one")
+    func recovery() async throws {
+        try await withSandbox { sandbox in
+            for (authentication, clientID, recovers) in [
+                (ClientAuthentication.clientSecretPost(Secret("web-secret")), "web", true), (.none, "AFAKE0001", false),
+            ] {
+                try await Support.with(sandboxed(sandbox.baseURL, authentication, clientID: clientID)) { client in
+                    let tokens = try await flow(client).run().tokens
+                    let refresher = try #require(client as? any TokenRefreshing)
+                    let old = try #require(tokens.refreshToken).reveal()
+                    try sandbox.control.place(Fault(provider: "clover", endpoint: "refresh", "drop-after", times: 1))
+                    guard case .lost = await Support.failure({ try await refresher.refresh(Support.refresh(old)) }) else {
+                        return #expect(Bool(false))
+                    }
+                    let before = sandbox.control.count("clover", "recovery")
+                    if recovers {
+                        let fresh = try await refresher.refresh(Support.refresh(old, recovering: true))
+                        #expect(fresh.refreshToken?.reveal() != old)
+                        #expect(sandbox.control.count("clover", "recovery") == before + 1)
+                    } else {
+                        let failure = await Support.failure { try await refresher.refresh(Support.refresh(old, recovering: true)) }
+                        guard case .rejected(let error) = failure else { return #expect(Bool(false)) }
+                        #expect(error.isInvalidGrant && error.recoveryOffered)
+                        #expect(sandbox.control.count("clover", "recovery") == before)
+                    }
+                }
+            }
+        }
+    }
+
+    @Test("A page with status 401 is not a dead grant: nobody is logged out by a proxy")
+    func proxyPage() async throws {
+        let server = try RawServer { _ in .http(401, [("Content-Type", "text/html")], Array("<html></html>".utf8)) }
+        try await Support.with(settings(web: server.base, api: server.base)) { client in
+            let refresher = try #require(client as? any TokenRefreshing)
+            guard case .unusable = await Support.failure({ try await refresher.refresh(Support.refresh()) }) else {
+                return #expect(Bool(false))
+            }
+        }
+    }
+
+    @Test("The merchant is the subject once the token read it; the employee stays unverified; no PIN is kept (SEC-16)")
+    func identity() async throws {
+        try await withSandbox { sandbox in
+            try await Support.with(sandboxed(sandbox.baseURL)) { client in
+                let identity = try await flow(client).run().identity
+                let merchant = sandbox.control.requests(provider: "clover", endpoint: "merchant").first?.path
+                #expect(merchant == "/clover-api/v3/merchants/" + identity.subject)
+                #expect(identity.claims.map(\.name) == ["name"])
+                #expect(identity.unverified.map(\.name) == ["employee_id"])
+            }
+        }
+    }
+
+    @Test("A merchant that the token cannot read, or another than answered, signs nobody in", arguments: ["wrong-merchant-callback", "userinfo-invalid-sub"])
+    func wrongMerchant(_ fault: String) async throws {
+        try await withSandbox { sandbox in
+            try sandbox.control.place(fault.hasPrefix("wrong")
+                ? Fault(provider: "clover", fault, value: "MOTHER0000001") : Fault(provider: "clover", endpoint: "merchant", fault))
+            try await Support.with(sandboxed(sandbox.baseURL)) { client in
+                let flow = try flow(client)
+                let failure = await Support.failure { try await flow.run() }
+                guard case .identityRejected = failure else { return #expect(Bool(false), "\(String(describing: failure))") }
+            }
+        }
+    }
+
+    @Test("A merchant_id that is no identifier is never part of a path", arguments: ["", "..", "a/b", "a%2Fb", "M?x=1", "M#", "ü", String(repeating: "M", count: 33)])
+    func hostileMerchant(_ id: String) async throws {
+        let server = try RawServer { _ in .json("{}") }
+        try await Support.with(settings(web: server.base, api: server.base)) { client in
+            let exchanger = try #require(client as? any CodeExchanging)
+            let failure = await Support.failure {
+                try await exchanger.identify(
+                    TokenSet(accessToken: Secret("at-1")), Support.context(callback: [("merchant_id", id)]))
+            }
+            guard case .identityRejected = failure else { return #expect(Bool(false)) }
+            #expect(server.received.isEmpty)
+        }
+    }
+
+    @Test("A callback of another app is refused before the API is asked")
+    func otherApp() async throws {
+        let server = try RawServer { _ in .json(#"{"id":"M1"}"#) }
+        try await Support.with(settings(web: server.base, api: server.base)) { client in
+            let exchanger = try #require(client as? any CodeExchanging)
+            let failure = await Support.failure {
+                try await exchanger.identify(
+                    TokenSet(accessToken: Secret("at-1")),
+                    Support.context(callback: [("merchant_id", "M1"), ("client_id", "AOTHER")]))
+            }
+            guard case .identityRejected = failure else { return #expect(Bool(false)) }
+            #expect(server.received.isEmpty)
+        }
+    }
+
+    @Test("A used code is a rejection")
+    func usedCode() async throws {
+        try await withSandbox { sandbox in
+            try await Support.with(sandboxed(sandbox.baseURL)) { client in
+                let flow = try flow(client)
+                let callback = try await flow.callback()
+                _ = try await flow.redeem(callback)
+                guard case .rejected = await Support.failure({ try await flow.redeem(callback) }) else {
+                    return #expect(Bool(false))
+                }
+            }
+        }
+    }
+}

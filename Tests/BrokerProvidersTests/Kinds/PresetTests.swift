@@ -1,0 +1,235 @@
+import Broker
+import Sandbox
+import Testing
+
+@testable import BrokerProviders
+
+@Suite("Presets against the sandbox")
+struct PresetTests {
+    /// The preset's settings with its addresses moved to the sandbox.
+    private func settings(
+        _ name: String, issuer: String? = nil, endpoints: EndpointSettings? = nil, clientID: String = "web",
+        authentication: ClientAuthentication = .clientSecretPost(Secret("web-secret")),
+        profile: (inout ClientProfile) -> Void = { _ in }, wire change: (inout WireSettings) -> Void = { _ in }
+    ) throws -> ProviderSettings {
+        let preset = try #require(Presets.named(name))
+        var wire = preset.wire
+        change(&wire)
+        let client = Support.profile(nonce: preset.nonce) { client in
+            client.scope = preset.scope
+            client.pkce = preset.pkce
+            client.callbackParameters = preset.callbackParameters
+            profile(&client)
+        }
+        return ProviderSettings(
+            name: ProviderName(unchecked: name), service: preset.service, displayName: preset.displayName,
+            issuer: issuer ?? preset.issuer, endpoints: endpoints ?? preset.endpoints,
+            clients: [ClientSettings(profile: client, clientID: clientID, authentication: authentication, wire: wire)])
+    }
+
+    private func flow(_ client: any ProviderClient, nonce: Bool = true, user: String = "ana", verifier: Bool = true) throws -> Flow {
+        var flow = Flow(provider: try #require(client as? any CodeExchanging))
+        if !nonce { flow.nonce = nil }
+        if !verifier { flow.verifier = nil }
+        flow.user = user
+        flow.scope = client.profile.clients.first?.scope ?? []
+        return flow
+    }
+
+    @Test("Every preset's settings make a client", arguments: Presets.all.map(\.name))
+    func all(_ name: String) async throws {
+        let settings = try settings(name, issuer: name == "cloudentity" ? "https://t.eu.authz.cloudentity.io/t/w" : nil)
+        try await Support.with(settings) { client in #expect(client.profile.displayName == Presets.named(name)?.displayName) }
+    }
+
+    @Test("Google: offline access and consent are asked for, and a refresh keeps the token")
+    func google() async throws {
+        try await withSandbox { sandbox in
+            try await Support.with(try settings("google", issuer: sandbox.baseURL + "/google")) { client in
+                let flow = try flow(client)
+                let url = try await flow.start().url.reveal()
+                #expect(url.contains("&access_type=offline&prompt=consent"))
+                let (tokens, identity) = try await flow.run()
+                #expect(identity.subject == "user-ana")
+                let refresh = try #require(tokens.refreshToken)
+                let refresher = try #require(client as? any TokenRefreshing)
+                let fresh = try await refresher.refresh(Support.refresh(refresh.reveal()))
+                #expect(fresh.refreshToken == nil)
+                #expect(fresh.accessToken.reveal() != tokens.accessToken.reveal())
+                try await #require(client as? any TokenRevoking).revoke(tokens, client: Support.ios)
+                #expect(sandbox.control.requests(provider: "google", endpoint: "revoke").map { $0.form["token_type_hint"] } == ["refresh_token", "access_token"])
+            }
+        }
+    }
+
+    @Test("Apple: form post, a client secret that is a JWT, the name once and only as a hint, revocation")
+    func apple() async throws {
+        try await withSandbox { sandbox in
+            let key = sandbox.control.clientKey
+            var settings = try settings(
+                "apple", issuer: sandbox.baseURL + "/apple", endpoints: EndpointSettings(), clientID: "com.example.app",
+                authentication: .apple(teamID: "TEAM000001", keyID: key.id, key: Secret(key.pem)))
+            settings.endpoints.revocation = nil
+            try await Support.with(settings) { client in
+                let flow = try flow(client)
+                #expect(try await flow.start().url.reveal().contains("&response_mode=form_post"))
+                let (tokens, identity) = try await flow.run()
+                #expect(identity.subject == "user-ana")
+                #expect(identity.unverified.first { $0.name == "name" } != nil)
+                #expect(identity.claims.first { $0.name == "name" } == nil)
+                #expect(identity.claims.first { $0.name == "email_verified" } == nil)
+                let second = try await flow.run()
+                #expect(second.identity.unverified.isEmpty)
+                try await #require(client as? any TokenRevoking).revoke(tokens, client: Support.ios)
+                let request = try #require(sandbox.control.requests(provider: "apple", endpoint: "token").first)
+                #expect(request.header("Authorization") == nil)
+                #expect(request.form["client_secret"]?.split(separator: ".").count == 3)
+            }
+        }
+    }
+
+    @Test("Microsoft: each tenant's tokens carry its own issuer, and a foreign tid is refused", arguments: ["", "wrong-tid", "missing-tid", "invalid-iss"])
+    func microsoft(_ fault: String) async throws {
+        try await withSandbox { sandbox in
+            if !fault.isEmpty { try sandbox.control.place(Fault(provider: "microsoft", fault)) }
+            let settings = try settings("microsoft", issuer: sandbox.baseURL + "/microsoft/common/v2.0") { _ in } wire: {
+                $0.idToken.issuerTemplate = sandbox.baseURL + "/microsoft/{tenantid}/v2.0"
+            }
+            try await Support.with(settings) { client in
+                let flow = try flow(client)
+                let expectation = try await flow.start().issuer
+                #expect(expectation == IssuerExpectation(issuer: nil, demanded: false))
+                let failure = await Support.failure { try await flow.run() }
+                if fault.isEmpty { #expect(failure == nil, "\(String(describing: failure))") } else {
+                    guard case .identityRejected = failure else { return #expect(Bool(false), "\(String(describing: failure))") }
+                }
+            }
+        }
+    }
+
+    @Test("Microsoft: a tenant that is not listed is refused (SEC-28)")
+    func microsoftTenants() async throws {
+        try await withSandbox { sandbox in
+            let settings = try settings("microsoft", issuer: sandbox.baseURL + "/microsoft/common/v2.0") { _ in } wire: {
+                $0.idToken.issuerTemplate = sandbox.baseURL + "/microsoft/{tenantid}/v2.0"
+                $0.idToken.tenants = ["00000000-0000-4000-8000-000000000000"]
+            }
+            try await Support.with(settings) { client in
+                let flow = try flow(client)
+                guard case .identityRejected = await Support.failure({ try await flow.run() }) else {
+                    return #expect(Bool(false))
+                }
+            }
+        }
+    }
+
+    private func github(_ base: String) throws -> ProviderSettings {
+        try settings("github", endpoints: EndpointSettings(
+            authorization: base + "/github/login/oauth/authorize", token: base + "/github/login/oauth/access_token",
+            userinfo: base + "/github/user", revocation: base + "/github/applications/{client_id}/token")) { _ in } wire: {
+            $0.identity.url = base + "/github/user"
+            $0.identity.emailsURL = base + "/github/user/emails"
+        }
+    }
+
+    @Test("GitHub: an error with 200 is a rejection, the id is a number, the e-mail comes from a second call")
+    func github() async throws {
+        try await withSandbox { sandbox in
+            try await Support.with(try github(sandbox.baseURL)) { client in
+                let flow = try flow(client, nonce: false)
+                let callback = try await flow.callback()
+                let tokens = try await flow.redeem(callback)
+                let identity = try await flow.identify(tokens, callback)
+                #expect(Int64(identity.subject) != nil)
+                #expect(identity.claims.first { $0.name == "email" }?.value == .string("ana@example.org"))
+                #expect(identity.claims.first { $0.name == "email_verified" }?.value == .bool(true))
+                #expect(tokens.refreshToken == nil)
+                guard case .rejected(let error) = await Support.failure({ try await flow.redeem(callback) }) else {
+                    return #expect(Bool(false))
+                }
+                #expect(error.code == "bad_verification_code" && error.status == 200)
+            }
+        }
+    }
+
+    @Test("GitHub: an unverified primary address is not taken (SEC-33)")
+    func githubUnverified() async throws {
+        try await withSandbox { sandbox in
+            try await Support.with(try github(sandbox.baseURL)) { client in
+                let identity = try await flow(client, nonce: false, user: "ben").run().identity
+                #expect(identity.claims.first { $0.name == "email" } == nil)
+            }
+        }
+    }
+
+    @Test("GitHub: a grant is ended by DELETE with Basic and the client id in the path")
+    func githubRevocation() async throws {
+        let server = try RawServer { _ in .http(204, [], []) }
+        let settings = try settings(
+            "github", endpoints: EndpointSettings(
+                authorization: server.base + "/a", token: server.base + "/t",
+                revocation: server.base + "/applications/{client_id}/token"),
+            authentication: .clientSecretBasic(Secret("web-secret"))) { _ in } wire: { $0.identity.url = server.base + "/user" }
+        try await Support.with(settings) { client in
+            try await #require(client as? any TokenRevoking).revoke(TokenSet(accessToken: Secret("gho_1")), client: Support.ios)
+            let request = try #require(server.received.first)
+            #expect(request.method == "DELETE" && request.target == "/applications/web/token")
+            #expect(request.body == #"{"access_token":"gho_1"}"#)
+            #expect(request.header("Authorization") == "Basic d2ViOndlYi1zZWNyZXQ=")
+        }
+    }
+
+    @Test("Slack: the user's token stands below authed_user, the scope is asked for as user_scope, errors come with 200")
+    func slack() async throws {
+        try await withSandbox { sandbox in
+            let base = sandbox.baseURL + "/slack"
+            let settings = try settings("slack", endpoints: EndpointSettings(
+                authorization: base + "/oauth/v2/authorize", token: base + "/api/oauth.v2.access",
+                userinfo: base + "/api/users.identity", revocation: base + "/api/auth.revoke")) { _ in } wire: {
+                $0.identity.url = base + "/api/users.identity"
+            }
+            try await Support.with(settings) { client in
+                let flow = try flow(client, nonce: false, verifier: false)
+                #expect(try await flow.start().url.reveal().contains("&user_scope=identity.basic%2Cidentity.email&"))
+                let callback = try await flow.callback()
+                let tokens = try await flow.redeem(callback)
+                #expect(tokens.scope == ["identity.basic", "identity.email"])
+                let identity = try await flow.identify(tokens, callback)
+                #expect(identity.subject.hasPrefix("U"))
+                #expect(identity.claims.first { $0.name == "team" }?.value == .string("TFAKE0001"))
+                guard case .rejected(let error) = await Support.failure({ try await flow.redeem(callback) }) else {
+                    return #expect(Bool(false))
+                }
+                #expect(error.code == "invalid_code")
+                try await #require(client as? any TokenRevoking).revoke(tokens, client: Support.ios)
+                guard case .identityRejected = await Support.failure({ try await flow.identify(tokens, callback) }) else {
+                    return #expect(Bool(false))
+                }
+            }
+        }
+    }
+
+    @Test("Cloudentity: an issuer with a path and one without, idempotency key, public client, revocation", arguments: [("cloudentity", "/cloudentity/example/demo"), ("cloudentity-vanity", "/demo")])
+    func cloudentity(_ name: String, _ path: String) async throws {
+        try await withSandbox { sandbox in
+            let settings = try settings("cloudentity", issuer: sandbox.baseURL + path, clientID: "mobile-app", authentication: .none)
+            try await Support.with(settings) { client in
+                let flow = try flow(client)
+                let (tokens, identity) = try await flow.run()
+                #expect(identity.subject == "user-ana")
+                let request = try #require(sandbox.control.requests(provider: name, endpoint: "token").first)
+                #expect(request.header("X-Idempotency-Key") == String(repeating: "k", count: 43))
+                #expect(request.header("Authorization") == nil)
+                #expect(request.form["client_id"] == "mobile-app")
+                let refresher = try #require(client as? any TokenRefreshing)
+                let refresh = try #require(tokens.refreshToken).reveal()
+                let first = try await refresher.refresh(Support.refresh(refresh))
+                let again = try await refresher.refresh(Support.refresh(refresh))
+                #expect(first.refreshToken?.reveal() == again.refreshToken?.reveal())
+                try await #require(client as? any TokenRevoking).revoke(first, client: Support.ios)
+                let revocations = sandbox.control.requests(provider: name, endpoint: "revoke")
+                #expect(revocations.allSatisfy { $0.form["token_type_hint"] == nil })
+            }
+        }
+    }
+}

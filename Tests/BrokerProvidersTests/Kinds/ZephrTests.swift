@@ -1,0 +1,284 @@
+import Broker
+import Sandbox
+import Testing
+
+@testable import BrokerProviders
+
+@Suite("Zephr")
+struct ZephrTests {
+    private func settings(_ base: String, _ change: (inout ZephrSettings) -> Void = { _ in }) -> ProviderSettings {
+        var own = ZephrSettings(
+            baseURL: base, socialProviders: ["google", "apple"],
+            requiredAttributes: [RegistrationField(name: "first-name", type: .string, required: true)])
+        change(&own)
+        return ProviderSettings(
+            name: ProviderName(unchecked: "zephr"), service: .zephr(own),
+            clients: [
+                ClientSettings(
+                    profile: Support.profile(redirects: ["my-app:/oauthRedirect"], nonce: false) { $0.platform = "ios" },
+                    clientID: "")
+            ])
+    }
+
+    private func with<Result>(
+        _ settings: ProviderSettings, _ body: (any PartialRegistering) async throws -> Result
+    ) async throws -> Result {
+        try await Support.with(settings) { try await body(try #require($0 as? any PartialRegistering)) }
+    }
+
+    private func start(_ client: any PartialRegistering, _ provider: String?) async throws -> String {
+        try await client.startAuthorization(AuthorizationRequest(
+            client: Support.ios, redirectURI: try #require(RedirectURI("my-app:/oauthRedirect")), state: Secret("s"),
+            nonce: nil, codeChallenge: nil, scope: [], socialProvider: provider)).url.reveal()
+    }
+
+    private func request(
+        _ key: String = "e42a", _ attributes: [(name: String, value: JSONValue)] = [("first-name", .string("Ana"))],
+        identifier: String? = "ana@example.org"
+    ) -> RegistrationRequest {
+        RegistrationRequest(client: Support.ios, stateKey: Secret(key), attributes: attributes, identifier: identifier)
+    }
+
+    @Test("The start URL is the site's, by platform and social provider; it carries no secret of ours")
+    func startURL() async throws {
+        try await with(settings("https://news.example.org/")) { client in
+            let url = try await start(client, "google")
+            #expect(url == "https://news.example.org/blaize/oauth/google?client_type=ios")
+        }
+        let custom = settings("https://news.example.org") {
+            $0.startPaths = ["ios": "/zephr/oauth/{provider}/ios"]
+            $0.clientTypes = [:]
+            $0.startParameters = [("target_url", "/x y")]
+        }
+        try await with(custom) { client in
+            let url = try await start(client, "apple")
+            #expect(url == "https://news.example.org/zephr/oauth/apple/ios?target_url=%2Fx%20y")
+        }
+    }
+
+    @Test("A social provider that is not configured starts nothing", arguments: ["facebook", "../account", "", nil] as [String?])
+    func unknownSocial(_ name: String?) async throws {
+        try await with(settings("https://news.example.org")) { client in
+            guard case .unusable = await Support.failure({ try await start(client, name) }) else { return #expect(Bool(false)) }
+        }
+    }
+
+    @Test("A fetched start hands on the Location, or the location of a JSON answer, and nothing else")
+    func fetchedStart() async throws {
+        for (mode, expected) in [("redirect", true), ("json", true)] {
+            try await withSandbox { sandbox in
+                sandbox.control.set(settings: ["start_mode": .string(mode)], of: "zephr")
+                try await with(settings(sandbox.baseURL + "/zephr") { $0.start = .fetch }) { client in
+                    let url = try await start(client, "google")
+                    #expect(url.hasPrefix(sandbox.baseURL + "/zephr/social/google?") == expected)
+                }
+            }
+        }
+        for reply in [
+            RawServer.Reply.http(302, [("Location", "javascript:alert(1)")], []), .http(302, [], []), .json("{}"),
+            .json(#"{"location":"http://evil.example/"}"#), .http(404, [], []), .http(200, [], Array("<html>".utf8)),
+        ] {
+            let server = try RawServer { _ in reply }
+            try await with(settings(server.base) { $0.start = .fetch }) { client in
+                guard case .unusable = await Support.failure({ try await start(client, "google") }) else {
+                    return #expect(Bool(false))
+                }
+            }
+        }
+    }
+
+    @Test("The register request is exact: the state key travels as validators.token_exchange")
+    func registerWire() async throws {
+        let server = try RawServer { _ in
+            .json(
+                #"{"cookie":"blaize_session=other; Path=/;","message":"ok"}"#, status: 200,
+                [
+                    ("Set-Cookie", "blaize_tracking_id=91ab; Path=/;"),
+                    ("Set-Cookie", "blaize_session=5f2c; Expires=Tue, 02 Nov 2027 10:00:00 GMT; Path=/;"),
+                ])
+        }
+        let clock = ManualClock(seconds: 1_800_000_000)
+        try await Support.with(settings(server.base), clock: clock.clock) { client in
+            let zephr = try #require(client as? any PartialRegistering)
+            let outcome = try await zephr.register(
+                request("e42a", [("first-name", .string("Ana")), ("newsletter", .bool(true)), ("age", .number("41"))]))
+            guard case .registered(let session, let expiresAt) = outcome else { return #expect(Bool(false)) }
+            #expect(session.reveal() == "5f2c")
+            #expect(expiresAt == WallTime(seconds: 1_825_149_600))
+        }
+        let sent = try #require(server.received.first)
+        #expect(sent.method == "POST" && sent.target == "/blaize/register")
+        #expect(sent.header("Content-Type") == "application/json" && sent.header("Accept") == "application/json")
+        #expect(sent.header("Cookie") == nil)
+        #expect(sent.body == #"{"identifiers":{},"validators":{"token_exchange":"e42a"},"attributes":{"first-name":"Ana","newsletter":true,"age":41}}"#)
+    }
+
+    @Test("Identifiers are empty, left out or the callback's, and defaults fill what the app left out")
+    func registerShapes() async throws {
+        let server = try RawServer { _ in .http(400, [], []) }
+        for shape in [ZephrSettings.Identifiers.omit, .send] {
+            try await with(settings(server.base) {
+                $0.identifiers = shape
+                $0.attributeDefaults = [("country", .string("PT")), ("first-name", .string("X"))]
+            }) { client in _ = try await client.register(request()) }
+        }
+        let attributes = #""attributes":{"first-name":"Ana","country":"PT"}}"#
+        #expect(server.received.map(\.body) == [
+            #"{"validators":{"token_exchange":"e42a"},"# + attributes,
+            #"{"identifiers":{"email_address":"ana@example.org"},"validators":{"token_exchange":"e42a"},"# + attributes,
+        ])
+    }
+
+    @Test("Each refusal of the register call has its meaning, by status and never by text", arguments: [
+        (400, "bad_attributes"), (401, "state_invalid"), (403, "email_domain_denied"), (404, "state_invalid"),
+        (409, "user_exists"), (410, "state_invalid"), (429, "rate_limited"),
+    ])
+    func statuses(_ status: Int, _ meaning: String) async throws {
+        for body in ["", "<html><title>User already exists</title></html>", #"{"message":"x"}"#] {
+            let server = try RawServer { _ in .http(status, [("Retry-After", "9")], Array(body.utf8)) }
+            try await with(settings(server.base)) { client in
+                let outcome = try await client.register(request())
+                let name = switch outcome {
+                case .registered: "registered"
+                case .badAttributes: "bad_attributes"
+                case .userExists: "user_exists"
+                case .emailDomainDenied: "email_domain_denied"
+                case .stateInvalid: "state_invalid"
+                case .rateLimited(let wait): wait == .seconds(9) ? "rate_limited" : "no wait"
+                }
+                #expect(name == meaning)
+                #expect(server.received.count == 1)
+            }
+        }
+    }
+
+    @Test("A status map of the site's own wins")
+    func statusMap() async throws {
+        let server = try RawServer { _ in .http(409, [], []) }
+        try await with(settings(server.base) { $0.statusMap = [409: .stateInvalid] }) { client in
+            guard case .stateInvalid = try await client.register(request()) else { return #expect(Bool(false)) }
+        }
+    }
+
+    @Test("A 200 without a session is a provider's fault and never success", arguments: [
+        RawServer.Reply.json("{}"), .json(#"{"cookie":"blaize_tracking_id=1"}"#), .json(#"{"cookie":"blaize_session=; Path=/"}"#),
+        .http(200, [("Set-Cookie", "blaize_session=x; Max-Age=0")], []), .http(201, [("Set-Cookie", "blaize_session=x")], []),
+        .http(200, [("Set-Cookie", "blaize_session=a\"b")], []), .http(302, [("Location", "/")], []), .http(418, [], []),
+        .http(200, [("Set-Cookie", "xblaize_session=1"), ("Set-Cookie", "blaize_sessions=1")], []),
+    ])
+    func noSession(_ reply: RawServer.Reply) async throws {
+        let server = try RawServer { _ in reply }
+        try await with(settings(server.base)) { client in
+            let failure = await Support.failure { try await client.register(request()) }
+            guard case .unusable = failure else { return #expect(Bool(false), "\(String(describing: failure))") }
+        }
+    }
+
+    @Test("5xx is for later, a lost answer is lost: register is never made twice by itself")
+    func unknown() async throws {
+        let broken = try RawServer { _ in .http(502, [], []) }
+        let gone = try RawServer { _ in .close }
+        try await with(settings(broken.base)) { client in
+            guard case .retryable = await Support.failure({ try await client.register(request()) }) else { return #expect(Bool(false)) }
+        }
+        try await with(settings(gone.base)) { client in
+            guard case .lost = await Support.failure({ try await client.register(request()) }) else { return #expect(Bool(false)) }
+            #expect(gone.received.count == 1)
+        }
+    }
+
+    @Test("A session is somebody's only with an e-mail address; dead and anonymous ones are rejected", arguments: [
+        RawServer.Reply.http(401, [], []), .http(404, [], []), .json("{}"), .json(#"{"identifiers":{"email_address":""}}"#),
+        .json(#"{"identifiers":{},"tracking_id":"t"}"#),
+    ])
+    func deadSessions(_ reply: RawServer.Reply) async throws {
+        let server = try RawServer { _ in reply }
+        try await with(settings(server.base)) { client in
+            guard case .rejected = await Support.failure({ try await client.account(of: Secret("0b9d")) }) else {
+                return #expect(Bool(false))
+            }
+        }
+        #expect(server.received.first?.header("Cookie") == "blaize_session=0b9d")
+    }
+
+    @Test("A session id that could not stand in a Cookie field is never sent (SEC-78)", arguments: ["", "a;b=1", "a b", "a\r\nX: y", "ü", String(repeating: "a", count: 4097)])
+    func hostileSession(_ id: String) async throws {
+        let server = try RawServer { _ in .json("{}") }
+        try await with(settings(server.base)) { client in
+            guard case .rejected = await Support.failure({ try await client.account(of: Secret(id)) }) else {
+                return #expect(Bool(false))
+            }
+            try await client.logOut(Secret(id))
+            #expect(server.received.isEmpty)
+        }
+    }
+
+    @Test("An HTML account page with 200 is no account")
+    func htmlAccount() async throws {
+        let server = try RawServer { _ in .http(200, [], Array("<html></html>".utf8)) }
+        try await with(settings(server.base)) { client in
+            guard case .unusable = await Support.failure({ try await client.account(of: Secret("x")) }) else {
+                return #expect(Bool(false))
+            }
+        }
+    }
+
+    @Test("Against the sandbox: probe, partial registration, body cookie, log-out")
+    func wholeFlow() async throws {
+        try await withSandbox { sandbox in
+            try await with(settings(sandbox.baseURL + "/zephr")) { client in
+                let known = try FormPairs(parsing: try #require(
+                    try await Browser.open(Secret(try await start(client, "google"))).split(separator: "?").last))
+                let session = Secret(try #require(known["session_id"]))
+                let identity = try await client.account(of: session)
+                #expect(identity.subject == "ana@example.org")
+                try await client.logOut(session)
+                guard case .rejected = await Support.failure({ try await client.account(of: session) }) else {
+                    return #expect(Bool(false))
+                }
+                try await client.logOut(session)
+                for fault in ["register-body-cookie-only", "register-header-cookie-only"] {
+                    try sandbox.control.place(Fault(provider: "zephr", fault, times: 1))
+                    let partial = try FormPairs(parsing: try #require(
+                        try await Browser.open(Secret(try await start(client, "google")), user: "new-" + fault.prefix(12))
+                            .split(separator: "?").last))
+                    let outcome = try await client.register(request(try #require(partial["state_key"])))
+                    guard case .registered(let made, _) = outcome else { return #expect(Bool(false), "\(outcome)") }
+                    #expect(try await client.account(of: made).claims.contains { $0.name == "email" })
+                }
+            }
+        }
+    }
+
+    @Test("The needed attributes come from the configuration, or from the schema with an anonymous session")
+    func fields() async throws {
+        try await withSandbox { sandbox in
+            try await with(settings(sandbox.baseURL + "/zephr")) { client in
+                let fields = try await client.registrationFields()
+                #expect(fields.map(\.name) == ["first-name"])
+                #expect(sandbox.control.count("zephr", "schema") == 0)
+            }
+            try await with(settings(sandbox.baseURL + "/zephr") { $0.fields = .schema }) { client in
+                let fields = try await client.registrationFields()
+                #expect(fields.map(\.name) == ["first-name"])
+                _ = try await client.registrationFields()
+                #expect(sandbox.control.count("zephr", "schema") == 1)
+            }
+        }
+    }
+
+    @Test("Cookie dates are read, and nonsense is none")
+    func dates() {
+        #expect(HTTPDate.parse("Tue, 02 Nov 2027 10:00:00 GMT") == WallTime(seconds: 1_825_149_600))
+        #expect(HTTPDate.parse("Thu, 01-Jan-1970 00:00:00 GMT") == WallTime(seconds: 0))
+        #expect(HTTPDate.parse("Tue, 29 Feb 2028 23:59:60 GMT") == WallTime(seconds: 1_835_481_600))
+        for text in ["", "Tue", "Tue, 02 Foo 2027 10:00:00 GMT", "Tue, 32 Nov 2027 10:00:00 GMT", "Tue, 02 Nov 99999 10:00:00 GMT", "Tue, 02 Nov 2027 10:00 GMT", "Tue, 02 Nov 2027 10:00:00 CET", "Tue, 02 Nov -9223372036854775808 10:00:00 GMT"] {
+            #expect(HTTPDate.parse(text) == nil, "\(text)")
+        }
+    }
+
+    @Test("Settings that cannot work refuse to start", arguments: ["http://news.example.org", "news.example.org", "https://news.example.org?x=1"])
+    func badBase(_ base: String) async {
+        await #expect(throws: CatalogueFailure.self) { try await with(settings(base)) { _ in } }
+    }
+}

@@ -2,6 +2,7 @@ import ArgumentParser
 import AsyncHTTPClient
 import Broker
 import NIOCore
+import NIOHTTP1
 
 /// Is the options of the commands that talk to a running broker, and the call they make.
 struct ManagementClient: ParsableArguments {

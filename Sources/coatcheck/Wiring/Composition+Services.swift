@@ -1,5 +1,6 @@
 import Broker
 import BrokerHTTP
+import BrokerRelay
 import BrokerVault
 import Hummingbird
 import HummingbirdCore
@@ -32,7 +33,7 @@ extension Composition {
         ).requestLog
         return Application(
             responder: BrokerRouter.responder(
-                useCases: useCases, configuration: http, clock: context.clock, digest: { vault.digest($0) },
+                useCases: useCases, relay: relay, configuration: http, clock: context.clock, digest: { vault.digest($0) },
                 log: requests),
             server: BrokerRouter.server(configuration: http, log: requests),
             configuration: Self.listener(configuration.server.listen),

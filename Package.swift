@@ -88,7 +88,7 @@ let package = Package(
             name: "coatcheck",
             dependencies: [
                 "Broker", "BrokerHTTP", "BrokerRelay", "BrokerProviders", "BrokerVault", "BrokerStore", hummingbird,
-                hummingbirdCore, httpTypes, nioCore, nioPosix, asyncHTTPClient, nioSSL, argumentParser, yams, logging,
+                hummingbirdCore, httpTypes, nioCore, nioPosix, nioHTTP1, asyncHTTPClient, nioSSL, argumentParser, yams, logging,
                 metrics, coreMetrics, serviceLifecycle, unixSignals,
             ],
             swiftSettings: strict),

@@ -7,5 +7,7 @@ struct Coatcheck: AsyncParsableCommand {
         commandName: "coatcheck",
         abstract: "An HTTP session broker: OAuth codes in, session cookies out.",
         version: Version.text,
-        subcommands: [Serve.self, Check.self, Keys.self, Migrate.self, HashSecret.self])
+        subcommands: [
+            Serve.self, Check.self, Keys.self, Migrate.self, HashSecret.self, Sessions.self,
+        ])
 }

@@ -1,5 +1,6 @@
 import Broker
 import BrokerHTTP
+import BrokerRelay
 import BrokerVault
 import Hummingbird
 import HummingbirdCore

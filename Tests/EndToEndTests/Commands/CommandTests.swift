@@ -1,4 +1,5 @@
 import ArgumentParser
+import BrokerVault
 import Foundation
 import BrokerVault
 import Testing

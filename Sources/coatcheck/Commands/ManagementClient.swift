@@ -1,0 +1,54 @@
+import ArgumentParser
+import AsyncHTTPClient
+import Broker
+import NIOCore
+import NIOHTTP1
+
+/// Is the options of the commands that talk to a running broker, and the call they make.
+struct ManagementClient: ParsableArguments {
+    @Option(name: .long, help: "The management listener.")
+    var management = "http://127.0.0.1:9090"
+
+    @Option(name: .long, help: "A file with an admin token in its first line.")
+    var tokenFile: String
+
+    /// Makes one call; returns the status and the parsed body. A token leaves for loopback or over TLS only.
+    func call(_ method: String, _ path: String) async throws -> JSONObject? {
+        guard let url = WebURL(management), url.isSecure || url.isLoopback else {
+            throw Self.fault("--management has to be https, or http on loopback")
+        }
+        guard let bytes = BoundedFile.read(tokenFile, limit: 4096),
+            let line = String(decoding: bytes, as: UTF8.self).split(separator: "\n").first
+        else { throw Self.fault("\(tokenFile) cannot be read, or is empty") }
+        var request = HTTPClientRequest(url: management + path)
+        request.method = .RAW(value: method)
+        request.headers.add(name: "Authorization", value: "Bearer \(line)")
+        var configuration = HTTPClient.Configuration(redirectConfiguration: .disallow)
+        configuration.httpVersion = .http1Only
+        let client = HTTPClient(configuration: configuration)
+        do {
+            let response = try await client.execute(request, timeout: .seconds(15))
+            let body = try await response.body.collect(upTo: 4 << 20)
+            try await client.shutdown()
+            return try Self.read(Int(response.status.code), Array(body.readableBytesView))
+        } catch let error as ExitCode {
+            throw error
+        } catch {
+            try? await client.shutdown()
+            throw Self.fault("\(management) does not answer")
+        }
+    }
+
+    private static func read(_ status: Int, _ body: [UInt8]) throws -> JSONObject? {
+        let object = try? JSONParser.parseObject(body, maximumBytes: 4 << 20, maximumDepth: 16)
+        guard (200...299).contains(status) else {
+            throw fault("refused with \(status) \(object?["code"]?.string ?? "")")
+        }
+        return object
+    }
+
+    static func fault(_ text: String) -> ExitCode {
+        StandardError.write(text)
+        return ExitCode(1)
+    }
+}

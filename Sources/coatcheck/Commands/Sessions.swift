@@ -1,0 +1,77 @@
+import ArgumentParser
+import Broker
+
+/// Lists and ends sessions of a running broker.
+struct Sessions: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "List and end sessions, through the management listener.", subcommands: [List.self, End.self])
+
+    struct List: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Print live sessions, newest first: handle, provider, client, created, last used, subject.")
+
+        @OptionGroup var management: ManagementClient
+        @Option(help: "Only this provider's.") var provider: String?
+        @Option(help: "Only this client's; needs --provider.") var client: String?
+        @Option(help: "Only this subject's; needs --provider.") var subject: String?
+
+        func run() async throws {
+            var cursor: String?
+            repeat {
+                let pairs = [("provider", provider), ("client", client), ("subject", subject), ("cursor", cursor)]
+                    .compactMap { name, value in value.map { (name: name, value: $0) } }
+                let query = pairs.isEmpty ? "" : "?" + FormPairs.encode(pairs)
+                let page = try await management.call("GET", "/admin/v1/sessions" + query)
+                for item in page?["items"]?.array ?? [] { print(Self.line(item.object)) }
+                cursor = page?["next_cursor"]?.string
+            } while cursor != nil
+        }
+
+        private static func line(_ item: JSONObject?) -> String {
+            ["handle", "provider", "client", "created_at", "last_used_at", "subject"]
+                .map { printable(item?[$0]?.string ?? "-") }.joined(separator: "\t")
+        }
+
+        /// A subject is a provider's text: what could move a terminal's cursor is left out.
+        private static func printable(_ text: String) -> String {
+            String(String.UnicodeScalarView(text.unicodeScalars.filter { (0x20...0x7E).contains($0.value) || $0.value > 0x2FFF }))
+        }
+    }
+
+    struct End: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "End one session by its handle, or all of a subject's.")
+
+        @OptionGroup var management: ManagementClient
+        @Argument(help: "The session's handle (ses_…).") var handle: String?
+        @Option(help: "The subject's provider.") var provider: String?
+        @Option(help: "The subject whose sessions end.") var subject: String?
+
+        func validate() throws {
+            guard (handle != nil) != (provider != nil && subject != nil) else {
+                throw ValidationError("name a handle, or --provider and --subject")
+            }
+            if let handle, SessionHandle(handle) == nil { throw ValidationError("a handle begins with ses_") }
+        }
+
+        func run() async throws {
+            if let handle {
+                _ = try await management.call("DELETE", "/admin/v1/sessions/\(handle)")
+            } else if let provider, let subject {
+                let path = "/admin/v1/subjects/\(Self.encoded(provider))/\(Self.encoded(subject))/sessions"
+                _ = try await management.call("DELETE", path)
+            }
+            print("ended")
+        }
+
+        private static func encoded(_ text: String) -> String {
+            var result = ""
+            for byte in text.utf8 {
+                let isPlain = (0x30...0x39).contains(byte) || (0x41...0x5A).contains(byte) || (0x61...0x7A).contains(byte)
+                    || byte == 0x2D || byte == 0x2E || byte == 0x5F
+                result += isPlain ? String(decoding: [byte], as: UTF8.self) : "%" + Hexadecimal.encode([byte]).uppercased()
+            }
+            return result
+        }
+    }
+}

@@ -2,18 +2,22 @@
 
     python openid_provider.py --port 0 --redirect-uri com.example.app:/oauth2redirect [--redirect-uri ...]
 
-Prints one JSON line when it answers: {"issuer": ..., "port": ..., "pid": ...}. It keeps everything in memory, and knows one
+Prints one JSON line when it answers: {"issuer": ..., "port": ..., "pid": ...}. It keeps its data in a temporary folder, and knows one
 user (`ana`, password `correct horse battery staple`) and two clients: `mobile-app`, public with PKCE, and `web-app`, with
 a secret with reserved characters.
 """
 
 import argparse
+import atexit
 import datetime
 import json
 import logging
 import os
+import shutil
+import signal
 import socket
 import sys
+import tempfile
 
 from joserfc.jwk import RSAKey
 from werkzeug.serving import make_server
@@ -39,13 +43,17 @@ def main():
     from canaille import create_app
 
     key = RSAKey.generate_key(2048, {"use": "sig", "alg": "RS256"}, auto_kid=True)
+    folder = tempfile.mkdtemp(prefix="openid-provider.")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     app = create_app(
         {
             "SECRET_KEY": os.urandom(32).hex(),
             "SERVER_NAME": f"127.0.0.1:{port}",
             "PREFERRED_URL_SCHEME": "http",
             "SESSION_COOKIE_SECURE": False,
-            "CANAILLE_SQL": None,
+            # (Its in-memory store finds a code by the client alone.)
+            "CANAILLE_SQL": {"DATABASE_URI": f"sqlite:///{folder}/provider.db"},
             "CANAILLE": {"JAVASCRIPT": False, "SMTP": None},
             "CANAILLE_OIDC": {"ACTIVE_JWKS": [key.as_dict(private=True)]},
         }

@@ -60,7 +60,7 @@ post /v1/sessions "{\"callback_url\":\"com.example.app:/cb?code=$planted&state=$
 post /v1/sessions "{\"provider\":\"oidc\",\"code\":\"$planted\",\"unknown_member\":\"$planted\"}"
 post /v1/sessions "{\"$planted\":1}"
 if grep -q "$planted" "$work/body"; then ok "a member's name may be told to its sender"; else ok "even a member's name is not echoed"; fi
-request GET "/v1/session?session=$planted" -b "coatcheck=$planted" -H "Authorization: Bearer $planted" -H "User-Agent: ua-$(random_token)"
+JAR= request GET "/v1/session?session=$planted" -b "coatcheck=$planted" -H "Authorization: Bearer $planted" -H "User-Agent: ua-$(random_token)"
 request GET "/$planted"
 # Every token that the provider gave out.
 sandbox GET /tokens

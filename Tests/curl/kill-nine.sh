@@ -31,18 +31,18 @@ same "$rounds" "$(cat "$work"/killed.* | grep -c '^201 ')" "$rounds times 201"
 step "2. Every session is still there"
 alive=0
 for n in $(seq "$rounds"); do
-    request GET /v1/session -b "coatcheck=$(cut -d' ' -f2 "$work/killed.$n")" -c /dev/null
+    JAR= request GET /v1/session -b "coatcheck=$(cut -d' ' -f2 "$work/killed.$n")"
     [ "$STATUS" = 200 ] && alive=$((alive + 1))
 done
 same "$rounds" "$alive" "$rounds sessions answer"
 
 step "3. An ended session stays ended over a kill -9"
 victim=$(cut -d' ' -f2 "$work/killed.1")
-request DELETE /v1/session -b "coatcheck=$victim" -c /dev/null
+JAR= request DELETE /v1/session -b "coatcheck=$victim"
 kill_broker KILL
 expect_status 204 "logged out"
 start_broker
-request GET /v1/session -b "coatcheck=$victim" -c /dev/null
+JAR= request GET /v1/session -b "coatcheck=$victim"
 same "401 session_ended logged_out" "$STATUS $(json .code) $(json .reason)" "still ended, with its reason"
 
 finish

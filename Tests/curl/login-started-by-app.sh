@@ -51,6 +51,7 @@ before=$(calls oidc/token)
 app_forwards "\"callback_url\":$(json_text "$CALLBACK"),\"state\":\"$(random_token)\",\"code_verifier\":\"$verifier\",\"nonce\":\"$nonce\""
 expect_problem 409 login_required "another state"
 matches '^http' "$(json .login.authorization_url)" "with a fresh login to open"
+device c-phone
 app_authorizes ben
 app_forwards "\"callback_url\":$(json_text "$CALLBACK"),\"code_verifier\":\"$verifier\",\"nonce\":\"$nonce\""
 expect_problem 409 login_required "a state in the callback that the app does not vouch for"

@@ -4,8 +4,10 @@
 source "$(dirname "$0")/lib.bash"
 start_stack
 
-# fresh_callback: a login of this device, walked up to the provider's return
+# fresh_callback: a login of a new device (a device may have 8 pending), walked up to the provider's return
 fresh_callback() {
+    phone="phone-$RANDOM$RANDOM"
+    device "$phone"
     start_login oidc ios
     browser "$AUTHORIZATION_URL" "${1:-ana}"
 }
@@ -18,7 +20,7 @@ fresh_callback
 device a-stranger
 forward "$CALLBACK"
 expect_problem 403 login_not_yours "another device"
-device a-phone
+device "$phone"
 forward "$CALLBACK"
 expect_problem 400 state_mismatch "the login is burned for its starter too"
 no_call
@@ -33,7 +35,6 @@ expect_problem 403 login_not_yours "another's login token"
 no_call
 
 step "3. A callback without a state never makes a session (SEC-04, SEC-15)"
-device a-phone
 fresh_callback
 forward "$(with_value state - "$CALLBACK")"
 expect_problem 409 login_required "no state"
@@ -42,7 +43,6 @@ matches 'state=' "$(json .login.authorization_url)" "its URL has a state of its 
 forward "$(with_value state - "$CALLBACK")"
 expect_problem 400 invalid_callback "a second one in a row does not loop"
 no_call
-device another-phone
 fresh_callback
 forward "$(with_value state "" "$CALLBACK")"
 expect_problem 409 login_required "an empty state"
@@ -136,6 +136,7 @@ no_call
 
 step "12. The app holds the verifier: the broker checks it itself, before the provider is asked (SEC-03)"
 verifier=$(random_token)
+device c-phone
 start_login oidc ios "\"code_challenge\":\"$(s256 "$verifier")\",\"code_challenge_method\":\"S256\""
 browser "$AUTHORIZATION_URL" ana
 forward "$CALLBACK"
@@ -153,11 +154,12 @@ expect_problem 400 invalid_request "a verifier where the broker holds it"
 no_call
 
 step "13. State, login id and login token open no session (SEC-06)"
+device d-phone
 start_login oidc ios
 for value in "$STATE" "$(json .login_id)" "$(cookie coatcheck-login)"; do
-    request GET /v1/session -b "coatcheck=$value"
+    JAR= request GET /v1/session -b "coatcheck=$value"
     expect_problem 401 session_required "as the cookie"
-    request GET /v1/session -b /dev/null -H "Authorization: Bearer $value"
+    JAR= request GET /v1/session -H "Authorization: Bearer $value"
     expect_problem 401 session_required "as the bearer"
     post /v1/sessions "{\"handoff\":\"$value\"}"
     same 4 "${STATUS:0:1}" "as a handoff: refused"

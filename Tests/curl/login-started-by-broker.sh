@@ -66,7 +66,7 @@ expect_status 201 "a new session"
 new_handle=$(json .handle)
 if [ "$new_handle" != "$handle" ]; then ok "another handle"; else not_ok "another handle" "$handle"; fi
 if [ "$(cookie coatcheck)" != "$session" ]; then ok "another cookie"; else not_ok "another cookie"; fi
-request GET /v1/session -b "coatcheck=$session" -c /dev/null
+JAR= request GET /v1/session -b "coatcheck=$session"
 same "401 session_ended replaced" "$STATUS $(json .code) $(json .reason)" "the old cookie: 401 session_ended, replaced"
 
 step "8. Log out: gone here at once, and the cookie cleared"
@@ -75,7 +75,7 @@ old=$(cookie coatcheck)
 request DELETE /v1/session
 expect_status 204 "logged out"
 matches '^coatcheck=; .*Max-Age=0' "$(header Set-Cookie | grep '^coatcheck=')" "the cookie is cleared"
-request GET /v1/session -b "coatcheck=$old"
+JAR= request GET /v1/session -b "coatcheck=$old"
 same "401 session_ended logged_out" "$STATUS $(json .code) $(json .reason)" "the old cookie: 401 session_ended, logged_out"
 get /v1/session
 expect_problem 401 session_required "without a cookie"

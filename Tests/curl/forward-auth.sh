@@ -28,7 +28,7 @@ recipe() {
         sed -e "s|@BROKER@|127.0.0.1:$BROKER_PORT|g" -e "s|@BROKER_NAME@|127.0.0.1:$BROKER_PORT|g" \
             -e "s|@UPSTREAM@|127.0.0.1:$upstream_port|g" -e "s|@LISTEN@|127.0.0.1:$port|g" -e "s|@NAME@|localhost|g" \
             -e "s|@SITE@|http://127.0.0.1:$port|g" -e "s|@TIMEOUT@|2|g" -e "s|@FOLDER@|$folder|g" \
-            -e "s|@CREDENTIAL_FILE@|$folder/credential|g" "$recipes/$file" >"$folder/$file"
+            -e "s|@CREDENTIAL_FILE@|$folder/credential|g" -e "${BREAK:-}" "$recipes/$file" >"$folder/$file"
         if grep -n '@[A-Z_]*@' "$folder/$file"; then give_up "$file has an unknown placeholder, it"; fi
     done
 }
@@ -121,6 +121,18 @@ denied() {
 # saw NAME EXPECTED SENTENCE: the values that the service got for a header in any spelling
 saw() { same "$2" "$(json ".fields.$1")" "$3"; }
 
+# at_once NAME [curl options…]: sixty requests, fifteen at a time
+at_once() {
+    local name=$1
+    shift
+    curl -s -m 40 -Z --parallel-max 15 "$@" -o "$work/$name-#1" "$SITE/orders/[1-60]" 2>/dev/null
+}
+
+# subjects NAME: how many of its answers have which subject
+subjects() {
+    sed -n 's/.*"x_auth_subject": \["\([^]]*\)"\].*/\1/p' "$work/$1"-* | sort | uniq -c | sed 's/^ *//'
+}
+
 walk_live() {
     local cookie handle secret other
     SITE=${site[$1]}
@@ -210,6 +222,13 @@ walk_live() {
     saw authorization "" "the service does not get the session"
     denied "a bearer token of no session" 401 GET -H "Authorization: Bearer ${other:0:42}A"
 
+    step "$1: two users at once"
+    at_once "ana-$1" -H "Cookie: coatcheck=$cookie" &
+    at_once "eva-$1" -H "Authorization: Bearer $other"
+    wait $!
+    same "60 user-ana" "$(subjects "ana-$1")" "every answer of the one is hers"
+    same "60 user-eva" "$(subjects "eva-$1")" "and of the other hers"
+
     step "$1: our own credential is wrong"
     SITE=${stranger[$1]}
     denied "an unknown backend" 503 GET -H "Cookie: coatcheck=$cookie"
@@ -223,6 +242,15 @@ walk_live() {
     denied "the ended session" 401 GET -H "Cookie: coatcheck=$cookie"
     expect_json .code session_ended
     matches 'Max-Age=0' "$(header Set-Cookie)" "the cookie is cleared"
+}
+
+# walk_broken SERVER: our own script fails
+walk_broken() {
+    case $1 in haproxy | apache) ;; *) return ;; esac
+    step "$1: the script fails"
+    # What is called is nil; nothing in the script catches that.
+    BREAK='s/pcall(/nothing_of_this_name(/' serve "$1" gateway-credential-4f1d9c
+    denied "a failing script" '50[03]' GET -H "Cookie: coatcheck=$late"
 }
 
 # walk_dead SERVER: with a cookie and without
@@ -285,6 +313,7 @@ for server in "${servers[@]}"; do
     expect_status 200 "$server: passes while the broker lives"
 done
 JAR=
+for server in "${servers[@]}"; do walk_broken "$server"; done
 kill_broker KILL
 for server in "${servers[@]}"; do walk_dead "$server"; done
 

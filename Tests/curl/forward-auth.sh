@@ -1,0 +1,336 @@
+#!/usr/bin/env bash
+# The forward-auth recipes of deploy/forward-auth behind real servers: nginx, Caddy, HAProxy, Apache. Each gets the recipe
+# file with its placeholders filled in, and a protected service that shows the headers it got (SEC-85, SEC-86, SEC-87).
+#   forward-auth.sh [SERVER…]
+source "$(dirname "$0")/lib.bash"
+PATH="$PATH:/usr/sbin:/sbin"
+recipes=$root/deploy/forward-auth
+servers=("${@:-nginx}")
+[ $# -gt 0 ] || servers=(nginx caddy haproxy apache)
+for program in "${servers[@]}"; do
+    command -v "${program/apache/apache2}" >/dev/null || { echo "Bail out! $program is missing: scripts/setup test"; exit 1; }
+done
+
+# Apache's workers give up root, so they must be able to read their files: a folder beside the run's own.
+place=$(mktemp -d /tmp/coatcheck-forward-auth.XXXXXX)
+chmod 711 "$place"
+trap 'stop_stack; rm -rf "$place"' EXIT
+
+# ---- the servers -----------------------------------------------------------------------------------------------------
+
+declare -A site stranger
+
+# recipe FOLDER FILE…: the recipe's files with the placeholders filled in
+recipe() {
+    local folder=$1 file
+    shift
+    for file in "$@"; do
+        sed -e "s|@BROKER@|127.0.0.1:$BROKER_PORT|g" -e "s|@BROKER_NAME@|127.0.0.1:$BROKER_PORT|g" \
+            -e "s|@UPSTREAM@|127.0.0.1:$upstream_port|g" -e "s|@LISTEN@|127.0.0.1:$port|g" -e "s|@NAME@|localhost|g" \
+            -e "s|@SITE@|http://127.0.0.1:$port|g" -e "s|@TIMEOUT@|2|g" -e "s|@FOLDER@|$folder|g" \
+            -e "s|@CREDENTIAL_FILE@|$folder/credential|g" -e "${BREAK:-}" "$recipes/$file" >"$folder/$file"
+        if grep -n '@[A-Z_]*@' "$folder/$file"; then give_up "$file has an unknown placeholder, it"; fi
+    done
+}
+
+# serve SERVER CREDENTIAL: starts it; SITE is where it listens
+serve() {
+    local server=$1 credential=$2 folder
+    folder=$(mktemp -d "$place/$server.XXXXXX")
+    chmod 755 "$folder"
+    port=$(free_port)
+    SITE="http://127.0.0.1:$port"
+    printf '%s\n' "$credential" >"$folder/credential"
+    "serve_$server" "$folder" "$credential" >"$work/$server-$port.log" 2>&1 &
+    pids+=($!)
+    wait_for 15 curl -s -o /dev/null "$SITE/" || give_up "$server"
+}
+
+serve_nginx() {
+    recipe "$1" nginx.conf
+    printf 'proxy_set_header X-Coatcheck-Backend "%s";\n' "$2" >"$1/credential"
+    cat >"$1/main.conf" <<TEXT
+load_module /usr/lib/nginx/modules/ngx_http_headers_more_filter_module.so;
+daemon off;
+worker_processes 1;
+pid $1/pid;
+error_log stderr info;
+events { worker_connections 256; }
+http {
+    access_log off;
+    client_body_temp_path $1/body; proxy_temp_path $1/proxy; fastcgi_temp_path $1/fastcgi;
+    uwsgi_temp_path $1/uwsgi; scgi_temp_path $1/scgi;
+    include $1/nginx.conf;
+}
+TEXT
+    [ "$(id -u)" -ne 0 ] || sed -i "1i user root;" "$1/main.conf"
+    exec nginx -e stderr -c "$1/main.conf"
+}
+
+serve_caddy() {
+    recipe "$1" Caddyfile
+    sed -i '1i {\n\tadmin off\n}' "$1/Caddyfile"
+    COATCHECK_CREDENTIAL=$2 HOME=$1 XDG_DATA_HOME=$1 XDG_CONFIG_HOME=$1 \
+        exec caddy run --adapter caddyfile --config "$1/Caddyfile"
+}
+
+serve_haproxy() {
+    recipe "$1" haproxy.cfg haproxy.lua
+    exec haproxy -db -f "$1/haproxy.cfg"
+}
+
+serve_apache() {
+    local modules=/usr/lib/apache2/modules module
+    recipe "$1" apache.conf apache.lua
+    {
+        for module in mpm_event authz_core headers lua proxy proxy_http; do
+            echo "LoadModule ${module}_module $modules/mod_$module.so"
+        done
+        echo "ServerRoot $1"
+        echo "ServerName localhost"
+        echo "PidFile $1/pid"
+        echo "DefaultRuntimeDir $1"
+        echo "ErrorLog /dev/stderr"
+        echo "StartServers 1"
+        [ "$(id -u)" -ne 0 ] || printf 'User www-data\nGroup www-data\n'
+        cat "$1/apache.conf"
+    } >"$1/main.conf"
+    exec apache2 -d "$1" -f "$1/main.conf" -D FOREGROUND
+}
+
+# ---- what is asked of each -------------------------------------------------------------------------------------------
+
+served() { curl -s -m 10 "http://127.0.0.1:$upstream_port/count"; }
+
+# denied SENTENCE STATUS-EXPRESSION METHOD [curl options…]: the answer is that, and the service was not reached
+denied() {
+    local sentence=$1 expected=$2 method=$3 before
+    shift 3
+    before=$(served)
+    if [ "$method" = HEAD ]; then
+        STATUS=$(curl -s -m 20 -I -o "$work/headers" -w '%{http_code}' "$@" "$SITE/orders") || true
+        : >"$work/body"
+    else
+        request "$method" "$SITE/orders" "$@"
+    fi
+    matches "^($expected)\$" "$STATUS" "$sentence: $expected"
+    same "$before" "$(served)" "$sentence: the service is not reached"
+    if grep -q protected "$work/body"; then not_ok "$sentence: nothing of the service"; fi
+}
+
+# saw NAME EXPECTED SENTENCE: the values that the service got for a header in any spelling
+saw() { same "$2" "$(json ".fields.$1")" "$3"; }
+
+# at_once NAME [curl options…]: sixty requests, fifteen at a time
+at_once() {
+    local name=$1
+    shift
+    curl -s -m 40 -Z --parallel-max 15 "$@" -o "$work/$name-#1" "$SITE/orders/[1-60]" 2>/dev/null
+}
+
+# subjects NAME: how many of its answers have which subject
+subjects() {
+    sed -n 's/.*"x_auth_subject": \["\([^]]*\)"\].*/\1/p' "$work/$1"-* | sort | uniq -c | sed 's/^ *//'
+}
+
+walk_live() {
+    local cookie handle secret other
+    SITE=${site[$1]}
+
+    step "$1: no session"
+    device "nobody-$1"
+    denied "no session" 401 GET
+    expect_header Content-Type application/problem+json
+    matches '^Bearer realm="coatcheck"$' "$(header WWW-Authenticate)" "one challenge, for the session"
+    expect_json .code session_required
+    expect_json .status 401
+    same "" "$(header Location)" "no redirect (SEC-89)"
+    denied "a forged identity" 401 GET -H 'X-Auth-Subject: mallory' -H 'X-Auth-Session: ses_0000000000000000000000'
+    denied "another method" 401 POST --data-binary 'name=value'
+    denied "OPTIONS is no way around (SEC-85)" 401 OPTIONS -H 'User-Agent: GoogleHC/1.0'
+    denied "HEAD neither" 401 HEAD
+    denied "nor a public path told in a header" 401 GET -H 'X-Original-URI: /healthz' -H 'X-Forwarded-Uri: /healthz'
+    denied "a cookie of no session" '4..' GET -H 'Cookie: coatcheck=nonsense'
+    denied "a credential of the client's own" 401 GET -H 'X-Coatcheck-Backend: gateway-credential-4f1d9c' -H 'X-Coatcheck-Session: x'
+
+    step "$1: a live session"
+    device "device-$1"
+    sign_in oidc ios ana
+    expect_status 201 "signed in"
+    cookie=$(cookie coatcheck)
+    handle=$(json .handle)
+    secret=$(json .subject)
+    JAR= # cookies are named by hand from here
+    request GET "$SITE/orders?a=b%20c" -H "Cookie: theme=dark; coatcheck=$cookie; lang=en"
+    expect_status 200 "it passes"
+    expect_json .path '/orders?a=b%20c'
+    saw x_auth_subject "[\"$secret\"]" "the subject"
+    saw x_auth_session "[\"$handle\"]" "the session's handle"
+    saw x_auth_provider '["oidc"]' "the provider"
+    saw x_auth_client '["ios"]' "the client"
+    matches 'openid' "$(json .fields.x_auth_scope)" "the scope"
+    saw cookie '["theme=dark; lang=en"]' "the service gets the other cookies, and not the session"
+    saw x_coatcheck_backend "" "nor our credential"
+    request GET "$SITE/orders" -H "Cookie: coatcheck=$cookie"
+    expect_status 200 "the session cookie alone"
+    matches '^(|\[""\])$' "$(json .fields.cookie)" "no cookie is left"
+    request GET "$SITE/orders" -H "Cookie: coatcheck-login=xyz; a=1; coatcheck=$cookie; coatcheck-theme=1"
+    saw cookie '["a=1; coatcheck-theme=1"]' "only our two cookies are taken out"
+    request POST "$SITE/orders" -H "Cookie: coatcheck=$cookie" -H 'Content-Type: text/plain' --data-binary 'two coats'
+    expect_status 200 "a POST"
+    expect_json .method POST
+    expect_json .body 'two coats' "its body arrives"
+    head -c 300000 /dev/zero | tr '\0' x >"$work/large"
+    request PUT "$SITE/orders" -H "Cookie: coatcheck=$cookie" -H 'Expect: 100-continue' --data-binary "@$work/large"
+    expect_status 200 "a large body"
+    same 300000 "$(json .body | tr -d '\n' | wc -c)" "arrives whole"
+
+    step "$1: a live session with forged headers (SEC-86)"
+    request GET "$SITE/orders" -H "Cookie: coatcheck=$cookie" \
+        -H 'X-Auth-Subject: mallory' -H 'X_Auth_Subject: mallory' -H 'X-Auth_Subject: mallory' -H 'X_Auth-Subject: mallory' \
+        -H 'x_auth_subject: mallory' -H 'X.Auth.Subject: mallory' -H 'X-AUTH-EMAIL: mallory@example.org' \
+        -H 'X_Auth_Token: mallory' -H 'X-Auth-Token: mallory' -H 'X-Auth-Roles: mallory' -H 'X_Auth_Roles: mallory' \
+        -H 'X-Coatcheck-Backend: mallory' -H 'X_Coatcheck_Backend: mallory' -H 'X-Coatcheck-Session: mallory' \
+        -H 'X_Coatcheck_Session: mallory' -H 'X-Coatcheck-Anything: mallory'
+    expect_status 200 "it passes"
+    saw x_auth_subject "[\"$secret\"]" "the service sees the broker's subject alone"
+    same "" "$(grep -o mallory "$work/body" | head -1)" "and nothing of what the client forged"
+    for other in 'X-Auth-Subject' 'close, x-auth-subject, x-auth-session' 'keep-alive, X_Auth_Subject'; do
+        request GET "$SITE/orders" -H "Cookie: coatcheck=$cookie" -H "Connection: $other" -H 'X-Auth-Subject: mallory'
+        if [ "$STATUS" = 400 ]; then ok "Connection: $other is refused"; else
+            saw x_auth_subject "[\"$secret\"]" "Connection: $other takes nothing away"
+        fi
+    done
+
+    step "$1: ambiguous sessions, and sessions that this service is not for"
+    denied "two session cookies" 400 GET -H "Cookie: coatcheck=$cookie; coatcheck=mallory"
+    device "clever-$1"
+    sign_in oauth2 ios ben
+    expect_status 201 "signed in elsewhere"
+    denied "the backend may not know of it" 403 GET
+    expect_json .code backend_not_allowed
+
+    step "$1: a bearer client"
+    device "bearer-$1"
+    sign_in oidc android eva
+    expect_status 201 "signed in"
+    other=$(json .session_token)
+    secret=$(json .subject)
+    request GET "$SITE/orders" -H "Authorization: Bearer $other"
+    expect_status 200 "it passes"
+    saw x_auth_subject "[\"$secret\"]" "the subject"
+    saw authorization "" "the service does not get the session"
+    denied "a bearer token of no session" 401 GET -H "Authorization: Bearer ${other:0:42}A"
+
+    step "$1: two users at once"
+    at_once "ana-$1" -H "Cookie: coatcheck=$cookie" &
+    at_once "eva-$1" -H "Authorization: Bearer $other"
+    wait $!
+    same "60 user-ana" "$(subjects "ana-$1")" "every answer of the one is hers"
+    same "60 user-eva" "$(subjects "eva-$1")" "and of the other hers"
+
+    step "$1: our own credential is wrong"
+    SITE=${stranger[$1]}
+    denied "an unknown backend" 503 GET -H "Cookie: coatcheck=$cookie"
+    same "" "$(header Set-Cookie)" "nobody is signed out for it"
+
+    step "$1: the session has ended"
+    SITE=${site[$1]}
+    device "nobody-$1"
+    request DELETE /v1/session -H "Cookie: coatcheck=$cookie"
+    expect_status 204 "signed out"
+    denied "the ended session" 401 GET -H "Cookie: coatcheck=$cookie"
+    expect_json .code session_ended
+    matches 'Max-Age=0' "$(header Set-Cookie)" "the cookie is cleared"
+}
+
+# walk_broken SERVER: our own script fails
+walk_broken() {
+    case $1 in haproxy | apache) ;; *) return ;; esac
+    step "$1: the script fails"
+    # What is called is nil; nothing in the script catches that.
+    BREAK='s/pcall(/nothing_of_this_name(/' serve "$1" gateway-credential-4f1d9c
+    denied "a failing script" '50[03]' GET -H "Cookie: coatcheck=$late"
+}
+
+# walk_dead SERVER: with a cookie and without
+walk_dead() {
+    SITE=${site[$1]}
+    step "$1: the broker is dead (SEC-87)"
+    denied "a dead broker" 503 GET -H "Cookie: coatcheck=$late"
+    expect_json .status 503
+    matches '^[0-9]+$' "$(header Retry-After)" "with Retry-After"
+    same "" "$(header Set-Cookie)" "the cookie stays"
+    denied "no session and a dead broker" 503 GET -H 'X-Auth-Subject: mallory'
+    denied "a POST at a dead broker" 503 POST --data-binary x -H "Cookie: coatcheck=$late"
+}
+
+# walk_faults SERVER: something else answers where the broker was
+walk_faults() {
+    local answer
+    SITE=${site[$1]}
+    step "$1: the broker's answers that are no yes"
+    become busy
+    denied "503" 503 GET -H "Cookie: coatcheck=$late"
+    expect_header Retry-After 7 "the broker's Retry-After"
+    become limited
+    denied "429" 429 GET -H "Cookie: coatcheck=$late"
+    expect_header Retry-After 7 "the broker's Retry-After"
+    become ambiguous
+    denied "400" 400 GET -H "Cookie: coatcheck=$late"
+    become forbidden
+    denied "403" 403 GET -H "Cookie: coatcheck=$late"
+    for answer in broken bad-gateway misdirected redirect not-modified html nothing slow; do
+        become "$answer"
+        denied "$answer" 503 GET -H "Cookie: coatcheck=$late"
+        matches '^[0-9]+$' "$(header Retry-After)" "$answer: with Retry-After"
+    done
+}
+
+become() { curl -s -f -o /dev/null -X PUT --data "$1" "http://127.0.0.1:$BROKER_PORT/mode" || not_ok "mode $1"; }
+
+# ---- the run ---------------------------------------------------------------------------------------------------------
+
+start_stack
+upstream_port=$(free_port)
+python3 "$root/Tests/blackbox/forward_auth.py" upstream "$upstream_port" >"$work/upstream.log" 2>&1 &
+pids+=($!)
+wait_for 10 served || give_up "the protected service"
+for server in "${servers[@]}"; do
+    serve "$server" gateway-credential-4f1d9c
+    site[$server]=$SITE
+    serve "$server" gateway-credential-wrong
+    stranger[$server]=$SITE
+done
+
+for server in "${servers[@]}"; do walk_live "$server"; done
+
+device a-late-phone
+sign_in oidc ios ana
+late=$(cookie coatcheck)
+for server in "${servers[@]}"; do
+    request GET "${site[$server]}/orders"
+    expect_status 200 "$server: passes while the broker lives"
+done
+JAR=
+for server in "${servers[@]}"; do walk_broken "$server"; done
+kill_broker KILL
+for server in "${servers[@]}"; do walk_dead "$server"; done
+
+python3 "$root/Tests/blackbox/forward_auth.py" broker "$BROKER_PORT" >"$work/fake.log" 2>&1 &
+fake=$!
+pids+=("$fake")
+wait_for 10 curl -s -f -o /dev/null -X PUT --data busy "http://127.0.0.1:$BROKER_PORT/mode" || give_up "the stand-in"
+for server in "${servers[@]}"; do walk_faults "$server"; done
+kill "$fake"
+wait "$fake" 2>/dev/null
+
+step "The broker is back"
+start_broker
+for server in "${servers[@]}"; do
+    request GET "${site[$server]}/orders" -H "Cookie: coatcheck=$late"
+    expect_status 200 "$server: the same session passes again"
+    matches '^[0-9]+$' "$(served)" "$server: and the service answers"
+done
+
+finish

@@ -1,0 +1,113 @@
+-- Asks Coatcheck whether a request may pass: GET /v1/forward-auth with the request's cookies and our credential. Needs
+-- lua-socket. It runs in the access phase; every path through this file that is not a plain yes denies.
+
+require "apache2"
+local http = require "socket.http"
+local socket = require "socket"
+local ltn12 = require "ltn12"
+
+local broker = "http://@BROKER@/v1/forward-auth"
+local broker_name = "@BROKER_NAME@"
+local timeout = @TIMEOUT@
+
+-- Read once in each Lua state, so the user that Apache runs as must be able to read it.
+local file = assert(io.open("@CREDENTIAL_FILE@"))
+local credential = assert(file:read("l"), "the credential's file is empty")
+file:close()
+
+local identity = {
+    "X-Auth-Subject", "X-Auth-Provider", "X-Auth-Client", "X-Auth-Session",
+    "X-Auth-Name", "X-Auth-Email", "X-Auth-Scope", "X-Auth-Token",
+}
+-- What of the broker's refusal the client gets.
+local passed_on = { "Cache-Control", "Retry-After", "Set-Cookie", "WWW-Authenticate", "X-Request-Id" }
+local refusals = { [400] = true, [401] = true, [403] = true, [429] = true, [503] = true }
+
+local function answer(r, status, headers, body)
+    r.status = status
+    r.content_type = "application/problem+json"
+    for name, value in pairs(headers) do r.err_headers_out[name] = value end
+    r:puts(body)
+    -- Without this Apache would write its own status over ours.
+    r:flush()
+    return apache2.DONE
+end
+
+local function unavailable(r)
+    return answer(r, 503, { ["Cache-Control"] = "no-store", ["Retry-After"] = "5" },
+        '{"type":"urn:coatcheck:problem:store_unavailable","title":"Store unavailable","status":503,'
+        .. '"code":"store_unavailable","detail":"Sessions cannot be checked now. Try again later."}')
+end
+
+-- The client's own copies of the headers that only we may set, in every spelling that a server may take for them.
+local function strip(r)
+    for name in pairs(r:headers_in_table()) do
+        local plain = name:lower():gsub("[^a-z0-9]", "-")
+        if plain:find("^x%-auth%-") or plain:find("^x%-coatcheck%-") then r.headers_in[name] = nil end
+    end
+    -- Apache takes out what Connection names, ours too. All that a service behind it needs of it is "upgrade".
+    local connection = r.headers_in["Connection"]
+    if connection then
+        local wanted = {}
+        for option in connection:lower():gmatch("[^,%s]+") do
+            if option == "close" or option == "keep-alive" or option == "upgrade" then wanted[#wanted + 1] = option end
+        end
+        r.headers_in["Connection"] = #wanted > 0 and table.concat(wanted, ", ") or nil
+    end
+end
+
+local function ask(r)
+    local deadline = socket.gettime() + timeout
+    local received = {}
+    local size = 0
+    local worked, status, headers = http.request {
+        url = broker,
+        redirect = false,
+        headers = {
+            ["Host"] = broker_name,
+            ["Cookie"] = r.headers_in["Cookie"],
+            ["Authorization"] = r.headers_in["Authorization"],
+            ["X-Coatcheck-Backend"] = credential,
+            ["X-Forwarded-For"] = r.useragent_ip,
+        },
+        -- The time and the size of the whole answer are bounded, not of each read.
+        create = function()
+            local tcp = socket.tcp()
+            tcp:settimeout(timeout, "t")
+            return tcp
+        end,
+        sink = function(chunk)
+            if not chunk then return 1 end
+            size = size + #chunk
+            if size > 65536 or socket.gettime() > deadline then return nil, "too much" end
+            received[#received + 1] = chunk
+            return 1
+        end,
+    }
+    if not worked then return nil end
+    return status, headers, table.concat(received)
+end
+
+local function decide(r)
+    strip(r)
+    local status, headers, body = ask(r)
+    if not status or not headers then return unavailable(r) end
+
+    if status == 200 and (headers["x-auth-session"] or ""):sub(1, 4) == "ses_" then
+        for _, name in ipairs(identity) do r.headers_in[name] = headers[name:lower()] or "" end
+        return apache2.OK
+    end
+    -- A credential of ours that the broker does not know is not the user's fault.
+    local is_stranger = (headers["www-authenticate"] or ""):find("coatcheck-backend", 1, true)
+    local is_json = (headers["content-type"] or ""):find("json", 1, true)
+    if not refusals[status] or is_stranger or not is_json then return unavailable(r) end
+
+    local kept = {}
+    for _, name in ipairs(passed_on) do kept[name] = headers[name:lower()] end
+    return answer(r, status, kept, body)
+end
+
+function check(r)
+    local decided, result = pcall(decide, r)
+    return decided and result or 503
+end

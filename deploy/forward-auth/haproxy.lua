@@ -1,0 +1,87 @@
+-- Asks Coatcheck whether a request may pass: GET /v1/forward-auth with the request's cookies and our credential.
+-- Only HAProxy's own HTTP client is used. Every path through this file that is not a plain yes denies.
+
+local broker = "http://@BROKER@/v1/forward-auth"
+local broker_name = "@BROKER_NAME@"
+local timeout = @TIMEOUT@ * 1000
+
+-- Read at the start, before HAProxy gives up its rights.
+local file = assert(io.open("@CREDENTIAL_FILE@"))
+local credential = assert(file:read("l"), "the credential's file is empty")
+file:close()
+
+local identity = {
+    "x-auth-subject", "x-auth-provider", "x-auth-client", "x-auth-session",
+    "x-auth-name", "x-auth-email", "x-auth-scope", "x-auth-token",
+}
+-- What of the broker's refusal the client gets.
+local passed_on = { "content-type", "cache-control", "retry-after", "set-cookie", "www-authenticate", "x-request-id" }
+local reasons = {
+    [400] = "Bad Request", [401] = "Unauthorized", [403] = "Forbidden", [429] = "Too Many Requests",
+    [503] = "Service Unavailable",
+}
+
+-- HAProxy's lists begin at 0.
+local function list(values)
+    local result = {}
+    local index = 0
+    while values and values[index] do
+        result[index + 1] = values[index]
+        index = index + 1
+    end
+    return result
+end
+
+local function first(values) return values and values[0] or "" end
+
+local function answer(txn, status, headers, body)
+    txn:done(txn:reply { status = status, reason = reasons[status], headers = headers, body = body })
+end
+
+local function unavailable(txn)
+    answer(txn, 503, {
+        ["content-type"] = { "application/problem+json" }, ["cache-control"] = { "no-store" }, ["retry-after"] = { "5" },
+    }, '{"type":"urn:coatcheck:problem:store_unavailable","title":"Store unavailable","status":503,'
+        .. '"code":"store_unavailable","detail":"Sessions cannot be checked now. Try again later."}')
+end
+
+local function ask(txn)
+    local fields = txn.http:req_get_headers()
+    local response = core.httpclient():get {
+        url = broker,
+        timeout = timeout,
+        headers = {
+            ["host"] = { broker_name },
+            ["cookie"] = list(fields["cookie"]),
+            ["authorization"] = list(fields["authorization"]),
+            ["x-coatcheck-backend"] = { credential },
+            ["x-forwarded-for"] = { txn.sf:src() },
+        },
+    }
+    return response
+end
+
+core.register_action("coatcheck", { "http-req" }, function(txn)
+    local asked, response = pcall(ask, txn)
+    if not asked or not response or not response.headers then return unavailable(txn) end
+    local headers = response.headers
+    local status = response.status
+
+    if status == 200 and first(headers["x-auth-session"]):sub(1, 4) == "ses_" then
+        for _, name in ipairs(identity) do txn.http:req_set_header(name, first(headers[name])) end
+        txn:set_var("txn.coatcheck_allowed", true)
+        return
+    end
+    -- A credential of ours that the broker does not know is not the user's fault.
+    local is_stranger = first(headers["www-authenticate"]):find("coatcheck-backend", 1, true)
+    -- HAProxy's client says 503 itself when it could not reach the broker; that one has no JSON.
+    local is_json = first(headers["content-type"]):find("json", 1, true)
+    if not reasons[status] or is_stranger or not is_json then return unavailable(txn) end
+
+    local kept = {}
+    for _, name in ipairs(passed_on) do
+        local values = list(headers[name])
+        if #values > 0 then kept[name] = values end
+    end
+    answer(txn, status, kept, response.body or "")
+end)

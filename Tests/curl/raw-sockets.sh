@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Ambiguous, oversized and slow requests on raw sockets (SEC-101 to SEC-106), each with a smuggled second one: see
+# Tests/blackbox/raw_sockets.py. Its options may follow; the slow clients take a minute and a half.
+source "$(dirname "$0")/lib.bash"
+ulimit -n "$(ulimit -Hn)"
+start_stack
+sandbox DELETE /requests
+sign_in oidc android
+expect_status 201 "a session"
+session=$(json .session_token)
+
+while IFS= read -r line; do
+    case $line in
+        "ok "*) ok "${line#*- }" ;;
+        "not ok "*) failed=$((failed + 1)); printf 'not ok %d - %s\n' "$((passed + failed))" "${line#*- }" ;;
+        *) printf '%s\n' "$line" ;;
+    esac
+done < <(python3 "$here/../blackbox/raw_sockets.py" --broker "$BROKER" --management "$MANAGEMENT" --sandbox "$SANDBOX" \
+    --session "$session" --backend gateway-credential-4f1d9c --pid "$broker_pid" "$@" || echo "not ok 0 - raw_sockets.py ended well")
+
+kill -0 "$broker_pid" 2>/dev/null
+same 0 $? "the broker still runs"
+same "" "$(grep -aiE 'fatal error|precondition|Swift runtime failure|stack dump' "$work/broker.log" | head -3)" "no trap in its log"
+finish

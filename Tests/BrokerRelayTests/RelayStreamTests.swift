@@ -8,13 +8,6 @@ import Testing
 
 @Suite("Streaming (SEC-81)", .serialized)
 struct RelayStreamTests {
-    /// Returns this process's resident memory in bytes.
-    private static func resident() throws -> Int {
-        let data = try #require(FileManager.default.contents(atPath: "/proc/self/statm"))
-        let pages = String(decoding: data, as: UTF8.self).split(separator: " ").dropFirst().first.flatMap { Int($0) }
-        return try #require(pages) * 4096
-    }
-
     private static let chunk = ByteBuffer(repeating: 0x61, count: 65_536)
     private static let count = 1600
     /// More than kernels hold between sockets, which is up to some 50 MiB for each pair.
@@ -52,19 +45,17 @@ struct RelayStreamTests {
         }
     }
 
-    @Test("100 MiB down and up again stay flat in memory", arguments: [65_536 * count, nil])
+    // That memory stays flat meanwhile is measured on the release binary, alone in its process (Tests/curl/relay.sh).
+    @Test("100 MiB down and up again arrive whole", arguments: [65_536 * count, nil])
     func flat(length: Int?) async throws {
-        let before = try Self.resident()
         try await Self.pipe(Self.count, into: answeringSize, timeout: .seconds(10)) { fixture, body, _ in
             let response = try await fixture.call(.put, "/x", body: .stream(RelayBodyStream(body), length: length))
             #expect(try await response.body.text() == "\(65_536 * Self.count)")
         }
-        #expect(try Self.resident() - before < 64 << 20)
     }
 
     @Test("An upstream that does not read holds the app up")
     func backPressureUp() async throws {
-        let before = try Self.resident()
         try await Self.pipe(
             Self.endless,
             into: { connection in
@@ -76,13 +67,11 @@ struct RelayStreamTests {
             let problem = try await fixture.problem(.post, "/x", body: request)
             #expect(problem.code == .upstreamTimeout)
             #expect(written.count < Self.endless / 2)
-            #expect(try Self.resident() - before < 64 << 20)
         }
     }
 
     @Test("A reader that stops holds the upstream up")
     func backPressure() async throws {
-        let before = try Self.resident()
         let written = ChunkSource.Counter()
         try await ScriptedUpstream.run({ try await Self.sending(Self.endless, written, $0) }) { upstream in
             try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
@@ -99,7 +88,6 @@ struct RelayStreamTests {
                         return last == written.count
                     })
                 #expect(written.count < Self.endless / 2)
-                #expect(try Self.resident() - before < 64 << 20)
                 for _ in 0..<Self.count { _ = try await iterator.next() }
                 #expect(try await eventually { written.count > last })
             }

@@ -45,10 +45,8 @@ struct TransportTests {
         let url = server.base + "/token"
         server.stop()
         try await with { fixture in
-            let started = ContinuousClock.now
             let failure = await Support.failure { try await fixture.post(url) }
             #expect(isNotSent(failure))
-            #expect(ContinuousClock.now - started < .seconds(3))
         }
     }
 

@@ -39,7 +39,7 @@ struct TransportTests {
     private func isNotSent(_ failure: ProviderFailure?) -> Bool { if case .notSent = failure { true } else { false } }
     private func isLost(_ failure: ProviderFailure?) -> Bool { if case .lost = failure { true } else { false } }
 
-    @Test("A refused connection is surely not sent, and known at once")
+    @Test("A refused connection is surely not sent")
     func refused() async throws {
         let server = try RawServer { _ in .close }
         let url = server.base + "/token"

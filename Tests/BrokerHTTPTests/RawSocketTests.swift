@@ -151,6 +151,27 @@ struct RawSocketTests {
         }
     }
 
+    @Test("A client that does not read is cut, and others are served meanwhile (SEC-105)")
+    func slowReader() async throws {
+        let size = 32 * 1024 * 1024
+        let harness = try HTTPHarness { configuration, _ in
+            configuration.openAPI = Array(repeating: UInt8(ascii: "#"), count: size)
+            configuration.limits.channel.write = .milliseconds(300)
+        }
+        try await harness.live { port in
+            let other = "GET /v1/providers HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+            let received = try await RawClient(port: port).received(
+                after: "GET /openapi.yaml HTTP/1.1\r\nHost: localhost\r\n\r\n"
+            ) {
+                // Nothing is read while this runs.
+                #expect(try await RawClient(port: port).exchange(other).hasPrefix("HTTP/1.1 200 "))
+                try await Task.sleep(for: .milliseconds(800))
+            }
+            #expect(received < size)
+            #expect(try await RawClient(port: port).exchange(other).hasPrefix("HTTP/1.1 200 "))
+        }
+    }
+
     @Test("HTTP/1.0 and Connection: close end the connection; so does an Upgrade, which is ignored")
     func lastRequests() async throws {
         for request in [

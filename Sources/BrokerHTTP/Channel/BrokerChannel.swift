@@ -61,9 +61,8 @@ package struct BrokerChannel: HTTPChannelHandler {
                 withEncoderConfiguration: .init(), withDecoderLimitConfiguration: decoder)
             try pipeline.addHandler(
                 FramingDoor(linger: limits.linger) { [door, connection] code in door.answer(code, connection) })
-            try pipeline.addHandler(WriteDeadlineHandler(deadline: limits.write))
             try pipeline.addHandler(HTTP1ToHTTPServerCodec(secure: false))
-            try pipeline.addHandler(ClientGoneHandler(connection))
+            try pipeline.addHandler(ConnectionWatchHandler(connection, writeDeadline: limits.write))
             try pipeline.addHandler(HTTPConnectionStateHandler(idleTimeout: limits.idle, logger: logger))
             let parts = try NIOAsyncChannel<HTTPRequestPart, HTTPResponsePart>(
                 wrappingChannelSynchronously: channel, configuration: .init(isOutboundHalfClosureEnabled: true))

@@ -41,17 +41,21 @@ final class FramingDoor: ChannelDuplexHandler, RemovableChannelHandler {
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         guard !deaf else { return }
         switch unwrapInboundIn(data) {
-        case .head(var head):
-            switch FramingRules.check(&head) {
+        case .head(let head):
+            switch FramingRules.check(head) {
             case .refuse: refuse(.malformed, context: context)
-            case .pass(let expectsContinue, let close):
+            case .pass(let expectsContinue, let close, let path):
                 if expectsContinue, waiting.isEmpty {
                     let interim = HTTPResponseHead(version: .http1_1, status: .continue)
                     context.writeAndFlush(wrapOutboundOut(.head(interim)), promise: nil)
                 }
                 waiting.append(Waiting(version: head.version, isHead: head.method == .HEAD, close: close))
                 bodyOpen = true
-                context.fireChannelRead(wrapInboundOut(.head(head)))
+                // What needs no change goes on as it came: a head that is written to is copied first.
+                guard let path else { return context.fireChannelRead(data) }
+                var rewritten = head
+                rewritten.uri = path
+                context.fireChannelRead(wrapInboundOut(.head(rewritten)))
             }
         case .body: if bodyOpen { context.fireChannelRead(data) }
         case .end:
@@ -95,21 +99,19 @@ final class FramingDoor: ChannelDuplexHandler, RemovableChannelHandler {
             return
         }
         switch unwrapOutboundIn(data) {
-        case .head(var head) where head.status.code >= 200:
-            head.version = waiting[0].version
-            if waiting[0].isHead, !head.headers.contains(name: "content-length") {
-                // The encoder would end a body of unknown length with a chunk, and HEAD has no body: the answer is
-                // written as HTTP/1.0, whose bodies have no chunks.
-                head.version = .http1_0
-                waiting[0].close = true
-            }
-            if quiescing, waiting.count == 1, refused == nil { waiting[0].close = true }
-            if head.headers.contains(where: { $0.name.isASCIIEqual(to: "connection") }) {
-                waiting[0].close = true
-            } else if waiting[0].close {
-                head.headers.add(name: "connection", value: "close")
-            }
-            context.write(wrapOutboundOut(.head(head)), promise: promise)
+        case .head(let head) where head.status.code >= 200:
+            guard let first = waiting.first else { return }
+            let saysClose = head.headers.contains { $0.name.isASCIIEqual(to: "connection") }
+            // The encoder would end a body of unknown length with a chunk, and HEAD has no body: such an answer is
+            // written as HTTP/1.0, whose bodies have no chunks.
+            let isBare = first.isHead && !head.headers.contains(name: "content-length")
+            let closes = first.close || saysClose || isBare || (quiescing && waiting.count == 1 && refused == nil)
+            guard closes else { return context.write(data, promise: promise) }
+            waiting[0].close = true
+            var last = head
+            last.version = isBare ? .http1_0 : first.version
+            if !saysClose { last.headers.add(name: "connection", value: "close") }
+            context.write(wrapOutboundOut(.head(last)), promise: promise)
         case .end:
             context.write(data, promise: promise)
             let done = waiting.removeFirst()

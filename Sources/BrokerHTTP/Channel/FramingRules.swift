@@ -4,13 +4,20 @@ import NIOHTTP1
 /// one does is refused, not repaired (SEC-101, SEC-103).
 enum FramingRules {
     enum Verdict: Equatable {
-        /// Well formed; `close` when this is to be the connection's last request.
-        case pass(expectsContinue: Bool, close: Bool)
+        /// Well formed; `close` when this is to be the connection's last request. `path` is the origin-form of an
+        /// absolute-form target; its authority is the `Host`.
+        case pass(expectsContinue: Bool, close: Bool, path: String?)
         case refuse
     }
 
-    /// Judges the head. An absolute-form target is brought to origin-form; its authority has to be the `Host`.
-    static func check(_ head: inout HTTPRequestHead) -> Verdict {
+    private enum Target {
+        case origin
+        case absolute(path: String)
+        case malformed
+    }
+
+    /// Judges the head.
+    static func check(_ head: HTTPRequestHead) -> Verdict {
         let modern = head.version.minor >= 1
         var host: String?
         var lengths = 0
@@ -41,24 +48,27 @@ enum FramingRules {
             }
         }
         guard let host, Authority.isWellFormed(host.utf8), lengths + codings <= 1 else { return .refuse }
-        guard target(&head, host: host) else { return .refuse }
-        return .pass(expectsContinue: expectsContinue, close: close)
+        switch target(head.uri, host: host) {
+        case .malformed: return .refuse
+        case .origin: return .pass(expectsContinue: expectsContinue, close: close, path: nil)
+        case .absolute(let path): return .pass(expectsContinue: expectsContinue, close: close, path: path)
+        }
     }
 
-    private static func target(_ head: inout HTTPRequestHead, host: String) -> Bool {
-        let target = head.uri
-        guard target.utf8.allSatisfy({ (0x21...0x7E).contains($0) && $0 != UInt8(ascii: "#") }) else { return false }
-        if target.utf8.first == UInt8(ascii: "/") { return true }
+    private static func target(_ target: String, host: String) -> Target {
+        guard target.utf8.allSatisfy({ (0x21...0x7E).contains($0) && $0 != UInt8(ascii: "#") }) else {
+            return .malformed
+        }
+        if target.utf8.first == UInt8(ascii: "/") { return .origin }
         let lowered = target.prefix(8).lowercased()
         let schemeLength = lowered.hasPrefix("http://") ? 7 : lowered == "https://" ? 8 : 0
-        guard schemeLength > 0 else { return false }
+        guard schemeLength > 0 else { return .malformed }
         let rest = target.dropFirst(schemeLength)
         let end = rest.firstIndex { $0 == "/" || $0 == "?" } ?? rest.endIndex
         // Two authorities that differ are two readings of one request.
-        guard Authority.isWellFormed(rest[..<end].utf8), rest[..<end].isASCIIEqual(to: host) else { return false }
+        guard Authority.isWellFormed(rest[..<end].utf8), rest[..<end].isASCIIEqual(to: host) else { return .malformed }
         let path = rest[end...]
-        head.uri = path.hasPrefix("/") ? String(path) : "/" + path
-        return true
+        return .absolute(path: path.hasPrefix("/") ? String(path) : "/" + path)
     }
 }
 

@@ -12,13 +12,16 @@ enum CookieReader {
     static func value(of name: String, in fields: [String]) -> Result {
         var found: String?
         for field in fields {
-            for pair in field.utf8.split(separator: UInt8(ascii: ";"), omittingEmptySubsequences: true) {
-                let pair = trim(pair)
+            var rest = field.utf8[...]
+            while !rest.isEmpty {
+                let end = rest.firstIndex(of: UInt8(ascii: ";")) ?? rest.endIndex
+                let pair = trim(rest[..<end])
+                rest = rest[end...].dropFirst()
                 guard pair.starts(with: name.utf8) else { continue }
-                let rest = pair.dropFirst(name.utf8.count)
-                guard rest.first == UInt8(ascii: "=") else { continue }
+                let value = pair.dropFirst(name.utf8.count)
+                guard value.first == UInt8(ascii: "=") else { continue }
                 guard found == nil else { return .several }
-                found = String(rest.dropFirst()) ?? ""
+                found = String(value.dropFirst()) ?? ""
             }
         }
         return found.map { .one($0) } ?? .absent

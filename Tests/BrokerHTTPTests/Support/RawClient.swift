@@ -1,5 +1,6 @@
 import NIOCore
 import NIOPosix
+import Synchronization
 
 /// Speaks bytes, well formed or not.
 struct RawClient: Sendable {
@@ -40,6 +41,21 @@ struct RawClient: Sendable {
         }
     }
 
+    /// Sends the bytes, reads nothing while `meanwhile` runs, and returns how many bytes then come until the server
+    /// closes.
+    func received(after text: String, meanwhile: @Sendable () async throws -> Void) async throws -> Int {
+        let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .channelOption(.autoRead, value: false)
+            .connect(host: "127.0.0.1", port: port).get()
+        let count = ByteCount()
+        try await channel.pipeline.addHandler(count).get()
+        try await channel.writeAndFlush(ByteBuffer(string: text)).get()
+        try await meanwhile()
+        try await channel.setOption(.autoRead, value: true).get()
+        try? await channel.closeFuture.get()
+        return count.total.withLock { $0 }
+    }
+
     private func converse(
         _ pieces: [String], isEnough: @escaping @Sendable (String) -> Bool = { _ in false }
     ) async throws -> String {
@@ -63,6 +79,20 @@ struct RawClient: Sendable {
             return answer
         }
     }
+}
+
+/// Counts what comes in.
+private final class ByteCount: ChannelInboundHandler, Sendable {
+    typealias InboundIn = ByteBuffer
+
+    let total = Mutex(0)
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        let count = unwrapInboundIn(data).readableBytes
+        total.withLock { $0 += count }
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }
 }
 
 /// How many responses stand in a text.

@@ -2019,5 +2019,6 @@ components:
         idle_expires_at: '2026-12-20T21:00:00Z'
         expires_at: '2027-02-18T21:00:00Z'
         tokens: {expires_at: '2026-11-20T22:00:00Z', refreshable: true}
+
 """##
 }

@@ -3,11 +3,11 @@ package import Broker
 /// Is a Zephr site (flow E). It redeems the social provider's code itself; we verify its session and make our own.
 package struct ZephrClient: PartialRegistering {
     package let profile: ProviderProfile
-    private let own: ZephrSettings
+    let own: ZephrSettings
     private let base: String
     private let subjectPointer: String
-    private let caller: ProviderCaller
-    private let clock: BrokerClock
+    let caller: ProviderCaller
+    let clock: BrokerClock
     private let schema: CachedFetch<[RegistrationField]>
 
     init(_ settings: ProviderSettings, _ own: ZephrSettings, environment: ProviderEnvironment) throws {

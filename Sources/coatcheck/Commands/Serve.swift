@@ -17,6 +17,7 @@ struct Serve: AsyncParsableCommand {
     func run() async throws {
         // Whoever read the log may go: that is no reason to die.
         signal(SIGPIPE, SIG_IGN)
+        ProcessMetrics.begin()
         let configuration = try file.load()
         let sink = LogSink()
         let log = ProcessLog(level: configuration.log.level, now: SystemClock.wallTime, emit: { sink.write($0) })

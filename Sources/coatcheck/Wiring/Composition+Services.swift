@@ -1,6 +1,7 @@
 import Broker
 import BrokerHTTP
 import BrokerRelay
+import BrokerStore
 import BrokerVault
 import Hummingbird
 import HummingbirdCore
@@ -48,8 +49,8 @@ extension Composition {
         let health = ManagementHealth(
             ping: { [store] () async throws(StoreFailure) in try await store.ping() },
             isShuttingDown: { [readiness] in readiness.isDraining },
-            metrics: { [metrics] in metrics.text() },
-            providers: { [] })
+            metrics: { [self] in measured() },
+            providers: { [context] in ProviderHealth.all(context.providers) })
         return Application(
             responder: ManagementRouter.responder(
                 health: health, sessions: useCases.adminSessions, configuration: http, clock: context.clock,
@@ -58,6 +59,24 @@ extension Composition {
             configuration: Self.listener(configuration.management.listen),
             onServerRunning: { channel in listening("management", channel.localAddress?.port ?? 0) },
             logger: logger)
+    }
+
+    /// Reads what is measured only when asked, and returns everything as text.
+    private func measured() -> String {
+        ProviderHealth.measure(context.providers, metrics)
+        ProcessMetrics.measure(metrics)
+        if let sqlite = store as? SQLiteStore {
+            let written = sqlite.writeStatistics
+            metrics.gauge("coatcheck_store_transactions").set(Int64(written.transactions))
+            metrics.gauge("coatcheck_store_writes").set(Int64(written.writes))
+            metrics.gauge("coatcheck_store_pending_endings").set(Int64(sqlite.pendingEndings))
+        }
+        metrics.gauge("coatcheck_key_rotation_advised").set(vault.rotationAdvised ? 1.0 : 0.0)
+        for upstream in configuration.upstreams.compactMap(\.settings) {
+            metrics.gauge("coatcheck_relay_calls_under_way", [("upstream", upstream.name.text)])
+                .set(Int64(relay.underWay(upstream.name)))
+        }
+        return metrics.text()
     }
 
     private static func listener(_ address: ListenAddress) -> ApplicationConfiguration {

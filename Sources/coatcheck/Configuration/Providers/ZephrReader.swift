@@ -63,11 +63,11 @@ enum ZephrReader {
 
     private static func readStatuses(_ section: ConfigSection, into statuses: inout [Int: ZephrRegisterStatus]) {
         for (name, value) in section.pairs("status_map") {
-            if let status = Int(name), (201...499).contains(status), let meaning = ZephrRegisterStatus(rawValue: value.text) {
+            if let status = Int(name), (400...499).contains(status), let meaning = ZephrRegisterStatus(rawValue: value.text) {
                 statuses[status] = meaning
             } else {
                 let words = ConfigSection.alternatives(ZephrRegisterStatus.allCases.map(\.rawValue))
-                section.report("status_map", "has to map statuses from 201 to 499 to \(words)")
+                section.report("status_map", "has to map statuses from 400 to 499 to \(words)")
             }
         }
     }

@@ -1,0 +1,47 @@
+package import Broker
+
+/// Is one thing that was tried at a provider, for `coatcheck check --online`.
+package struct ProbeResult: Sendable, Equatable {
+    /// What was tried: `discovery`, `keys`, `clock`, `reach`.
+    package let subject: String
+    package let isGood: Bool
+    /// What was found, and what to change where it is wrong. Our own words.
+    package let text: String
+}
+
+/// Shows what an operator asks about a provider; it decides nothing and sends no secret.
+package protocol ProviderInspection: ProviderClient {
+    /// The circuit breaker's state now.
+    var breaker: CircuitBreaker.State { get }
+
+    /// Tries discovery, key set and clock, whichever the kind has.
+    func probe() async -> [ProbeResult]
+}
+
+extension OIDCClient: ProviderInspection {
+    package var breaker: CircuitBreaker.State { engine.caller.gate.breaker }
+    package func probe() async -> [ProbeResult] { await engine.probe(keysToo: true) }
+}
+
+extension OAuth2Client: ProviderInspection {
+    package var breaker: CircuitBreaker.State { engine.caller.gate.breaker }
+    package func probe() async -> [ProbeResult] { await engine.probe(keysToo: false) }
+}
+
+extension CleverClient: ProviderInspection {
+    package var breaker: CircuitBreaker.State { engine.caller.gate.breaker }
+    package func probe() async -> [ProbeResult] { await engine.probe(keysToo: own.openID) }
+}
+
+extension CloverClient: ProviderInspection {
+    package var breaker: CircuitBreaker.State { engine.caller.gate.breaker }
+    package func probe() async -> [ProbeResult] { await engine.probe(keysToo: false) }
+}
+
+extension ZephrClient: ProviderInspection {
+    package var breaker: CircuitBreaker.State { caller.gate.breaker }
+
+    package func probe() async -> [ProbeResult] {
+        await ProviderProbe.reach(own.baseURL, caller: caller, clock: clock)
+    }
+}

@@ -1,0 +1,58 @@
+import Broker
+
+/// Tries a provider as `coatcheck check --online` does.
+enum ProviderProbe {
+    /// More than this and tokens look issued in the future, or already dead.
+    private static let tolerableSkew: Int64 = 30
+
+    /// Asks a URL for anything at all, and compares the clocks.
+    static func reach(_ url: String, caller: ProviderCaller, clock: BrokerClock) async -> [ProbeResult] {
+        do throws(ProviderFailure) {
+            let answer = try await caller.send(.get(url, accept: "*/*"))
+            let reached = ProbeResult(subject: "reach", isGood: answer.status < 500, text: "answers with \(answer.status)")
+            return [reached] + [skew(answer.header("Date"), now: clock.now())].compactMap(\.self)
+        } catch {
+            return [ProbeResult(subject: "reach", isGood: false, text: "is not reached: \(error.detail)")]
+        }
+    }
+
+    private static func skew(_ date: String?, now: WallTime) -> ProbeResult? {
+        guard let theirs = date.flatMap(HTTPDate.parse) else { return nil }
+        let seconds = now.since(theirs).wholeSeconds
+        if abs(seconds) <= tolerableSkew {
+            return ProbeResult(subject: "clock", isGood: true, text: "agrees within \(tolerableSkew) s")
+        }
+        let text = "this machine is \(abs(seconds)) s \(seconds > 0 ? "ahead" : "behind"): set it by NTP"
+        return ProbeResult(subject: "clock", isGood: false, text: text)
+    }
+}
+
+extension OAuthEngine {
+    /// Tries metadata, key set and clock.
+    func probe(keysToo: Bool) async -> [ProbeResult] {
+        let known: Metadata
+        do throws(ProviderFailure) { known = try await metadata() } catch {
+            let hint = "check `issuer`, which is compared byte for byte, or fix `endpoints` with `discovery: off`"
+            return [ProbeResult(subject: "discovery", isGood: false, text: "\(error.detail); \(hint)")]
+        }
+        var results: [ProbeResult] = []
+        if settings.discovery { results.append(ProbeResult(subject: "discovery", isGood: true, text: "is in order")) }
+        for (name, url) in [("authorization", known.authorization), ("token", known.token)] where url == nil {
+            results.append(
+                ProbeResult(subject: "discovery", isGood: false, text: "names no \(name) endpoint; set `endpoints.\(name)`"))
+        }
+        if keysToo {
+            do throws(ProviderFailure) {
+                try await keys.warm()
+                results.append(ProbeResult(subject: "keys", isGood: true, text: "are in order"))
+            } catch {
+                results.append(ProbeResult(subject: "keys", isGood: false, text: error.detail))
+            }
+        }
+        // Any page of the provider tells its time; the authorization endpoint is the one that takes a GET.
+        if let url = known.authorization {
+            results += await ProviderProbe.reach(url.text, caller: caller, clock: clock)
+        }
+        return results
+    }
+}

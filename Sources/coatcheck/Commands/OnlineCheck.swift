@@ -1,0 +1,76 @@
+import Broker
+import BrokerProviders
+import BrokerStore
+import BrokerVault
+import Foundation
+
+/// Tries what a configuration names: keys, store, and every provider, side by side.
+enum OnlineCheck {
+    /// Is one line of the answer.
+    struct Finding: Sendable, CustomStringConvertible {
+        let place: String
+        let isGood: Bool
+        let text: String
+
+        var description: String { "\(isGood ? "ok    " : "FAULT ") \(place): \(text)" }
+    }
+
+    static func run(_ configuration: Configuration) async -> [Finding] {
+        var findings = [keys(configuration), await store(configuration.store.path)]
+        let outbound = configuration.outbound
+        let transport = ProviderHTTP(
+            settings: TransportSettings(
+                caFile: outbound.caFile, proxy: outbound.proxy, allowPrivate: outbound.allowPrivate,
+                connectTimeout: outbound.connectTimeout))
+        do {
+            let clients = try ProviderCatalogue.make(
+                settings: configuration.providers.map(\.settings), http: transport, clock: SystemClock.clock,
+                random: { try SystemRandom.bytes($0) })
+            findings += await withTaskGroup(of: (Int, [Finding]).self) { group in
+                for (index, client) in clients.enumerated() {
+                    group.addTask { (index, await probe(client)) }
+                }
+                return await group.reduce(into: []) { $0.append($1) }.sorted { $0.0 < $1.0 }.flatMap(\.1)
+            }
+        } catch {
+            findings.append(Finding(place: "providers", isGood: false, text: "\(error)"))
+        }
+        await transport.shutdown()
+        return findings
+    }
+
+    private static func probe(_ client: any ProviderClient) async -> [Finding] {
+        guard let inspected = client as? any ProviderInspection else { return [] }
+        return await inspected.probe().map { result in
+            Finding(place: "providers.\(client.profile.name) \(result.subject)", isGood: result.isGood, text: result.text)
+        }
+    }
+
+    private static func keys(_ configuration: Configuration) -> Finding {
+        do throws(StartFailure) {
+            let count = try KeyRingFile.load(configuration.keys.file).list.count
+            return Finding(place: "keys", isGood: true, text: "\(count) in the ring")
+        } catch {
+            return Finding(place: "keys", isGood: false, text: "\(error)")
+        }
+    }
+
+    /// Opens the store without migrating it. One that a running broker holds is in use, which is as good an answer.
+    private static func store(_ path: String) async -> Finding {
+        guard FileManager.default.fileExists(atPath: path) else {
+            return Finding(place: "store", isGood: true, text: "will be made at the first start")
+        }
+        do throws(StoreOpenFailure) {
+            let store = try await SQLiteStore.open(path: path, migrating: false)
+            await store.close()
+            return Finding(place: "store", isGood: true, text: "opens and is up to date")
+        } catch {
+            switch error {
+            case .locked: return Finding(place: "store", isGood: true, text: "is held by a running broker")
+            case .needsMigration:
+                return Finding(place: "store", isGood: true, text: "will be migrated at the next start")
+            default: return Finding(place: "store", isGood: false, text: "\(error)")
+            }
+        }
+    }
+}

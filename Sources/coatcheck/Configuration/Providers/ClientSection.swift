@@ -47,6 +47,7 @@ struct ClientSection: Sendable {
         _ section: ConfigSection, kind: ProviderKind, defaults: ProviderDraft, into profile: inout ClientProfile
     ) {
         profile.scope = section.words("scope") ?? defaults.scope
+        profile.nativeRedirect = defaults.nativeRedirect
         profile.pkce = section.choice("pkce", among: [.required, .unsupported]) ?? defaults.pkce
         if kind == .oidc || kind == .clever {
             let isOpenID = kind == .oidc ? defaults.nonce ?? profile.scope.contains("openid") : defaults.isCleverOpenID

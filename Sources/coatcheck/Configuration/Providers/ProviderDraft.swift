@@ -14,5 +14,7 @@ struct ProviderDraft: Sendable {
     /// Whether clients send a nonce; nil where the scope decides.
     var nonce: Bool?
     var pkce = ClientProfile.PKCE.required
+    /// What a native code's redemption sends as redirect URI: Google's is empty, Apple's has none.
+    var nativeRedirect = CodeGrant.RedirectParameter.omitted
     var credentials = CredentialReader.Shared()
 }

@@ -54,6 +54,7 @@ struct ProviderSection: Sendable {
             draft.callbackParameters = preset.callbackParameters
             draft.nonce = preset.nonce
             draft.pkce = preset.pkce
+            draft.nativeRedirect = preset.nativeRedirect
         }
         let service = Self.service(kind, section)
         if kind != .zephr {

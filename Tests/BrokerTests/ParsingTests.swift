@@ -43,6 +43,21 @@ import Testing
         #expect(throws: JSONFailure.self) { try JSONParser.parseObject(Array(text.utf8), maximumBytes: 1 << 16) }
     }
 
+    @Test("Names are compared by their bytes, so that combining marks cost nothing (SEC-106)")
+    func combiningMarks() throws {
+        let equivalent = try JSONParser.parse(Array("{\"\u{E9}\":1,\"e\u{301}\":2}".utf8), maximumBytes: 100)
+        #expect(equivalent.duplicates.isEmpty)
+        #expect(equivalent.value.object?["e\u{301}"]?.integer == 2)
+        let name = "n" + String(repeating: "\u{301}\u{327}\u{316}", count: 5000)
+        let took = try ContinuousClock().measure {
+            let object = try JSONParser.parseObject(Array("{\"\(name)\":1}".utf8), maximumBytes: 1 << 16)
+            #expect(object["n"] == nil)
+            #expect(throws: FormPairs.Failure.self) { try FormPairs(parsing: "\(name)=1&\(name)=2") }
+            #expect(name.firstScalars(3) == "n\u{301}\u{327}")
+        }
+        #expect(took < .seconds(1))
+    }
+
     @Test("Strings come through as they are, escapes included")
     func strings() throws {
         let text = #"["\u00e4\ud83d\ude00\n\/\"", "é"]"#

@@ -4,10 +4,13 @@
 source "$(dirname "$0")/lib.bash"
 ulimit -n "$(ulimit -Hn)"
 start_stack
-sandbox DELETE /requests
 sign_in oidc android
 expect_status 201 "a session"
 session=$(json .session_token)
+device another-phone
+sign_in oidc android bob
+expect_status 201 "a victim's session"
+victim=$(json .session_token)
 
 while IFS= read -r line; do
     case $line in
@@ -15,8 +18,8 @@ while IFS= read -r line; do
         "not ok "*) failed=$((failed + 1)); printf 'not ok %d - %s\n' "$((passed + failed))" "${line#*- }" ;;
         *) printf '%s\n' "$line" ;;
     esac
-done < <(python3 "$here/../blackbox/raw_sockets.py" --broker "$BROKER" --management "$MANAGEMENT" --sandbox "$SANDBOX" \
-    --session "$session" --backend gateway-credential-4f1d9c --pid "$broker_pid" "$@" || echo "not ok 0 - raw_sockets.py ended well")
+done < <(python3 "$here/../blackbox/raw_sockets.py" --broker "$BROKER" --management "$MANAGEMENT" \
+    --session "$session" --victim "$victim" --backend gateway-credential-4f1d9c --pid "$broker_pid" "$@" || echo "not ok 0 - raw_sockets.py ended well")
 
 kill -0 "$broker_pid" 2>/dev/null
 same 0 $? "the broker still runs"

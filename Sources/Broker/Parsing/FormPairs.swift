@@ -22,7 +22,7 @@ package struct FormPairs: Sendable, Equatable {
     /// Parses the text; at most `maximumPairs` of them.
     package init(parsing text: some StringProtocol, maximumPairs: Int = 64) throws(Failure) {
         var pairs: [(name: String, value: String)] = []
-        var names: Set<String> = []
+        var names: Set<[UInt8]> = []
         if !text.isEmpty {
             for part in text.utf8.split(separator: UInt8(ascii: "&"), omittingEmptySubsequences: false) {
                 guard pairs.count < maximumPairs else { throw .tooManyPairs }
@@ -30,7 +30,7 @@ package struct FormPairs: Sendable, Equatable {
                 guard let name = Self.decode(part[..<(equals ?? part.endIndex)]), !name.isEmpty,
                     let value = Self.decode(equals.map { part[part.index(after: $0)...] } ?? part[part.endIndex...])
                 else { throw .malformed }
-                guard names.insert(name).inserted else { throw .duplicate(name) }
+                guard names.insert(Array(name.utf8)).inserted else { throw .duplicate(name) }
                 pairs.append((name, value))
             }
         }
@@ -38,7 +38,7 @@ package struct FormPairs: Sendable, Equatable {
     }
 
     /// Returns the value of a name, or nil.
-    package subscript(_ name: String) -> String? { pairs.first { $0.name == name }?.value }
+    package subscript(_ name: String) -> String? { pairs.first { $0.name.hasBytes(of: name) }?.value }
 
     /// Returns the text decoded (`+` is a space), or nil for a half escape, a control byte or invalid UTF-8.
     package static func decode(_ text: some Sequence<UInt8>) -> String? {

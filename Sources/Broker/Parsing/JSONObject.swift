@@ -7,7 +7,7 @@ package struct JSONObject: Sendable, Equatable {
     package init(_ members: [(name: String, value: JSONValue)] = []) { self.members = members }
 
     /// Returns the member's value, or nil when there is none of that name.
-    package subscript(_ name: String) -> JSONValue? { members.first { $0.name == name }?.value }
+    package subscript(_ name: String) -> JSONValue? { members.first { $0.name.hasBytes(of: name) }?.value }
 
     /// The member names, in order.
     package var names: [String] { members.map(\.name) }

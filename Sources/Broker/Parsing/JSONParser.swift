@@ -9,7 +9,7 @@ package struct JSONParser {
         package let duplicates: [String]
     }
 
-    /// The most duplicates that are reported: a pointer is as long as the names above it, and members are cheap to repeat.
+    /// The most duplicates that are reported: members are cheap to repeat.
     package static let maximumDuplicates = 32
 
     private let bytes: [UInt8]
@@ -83,7 +83,8 @@ package struct JSONParser {
         guard depth <= maximumDepth else { throw failure(.tooDeep) }
         position += 1
         var object = JSONObject()
-        var names: Set<String> = []
+        // Names are compared byte by byte (RFC 8259 section 8.3), and in time that their author cannot choose.
+        var names: Set<[UInt8]> = []
         skipSpace()
         if take(UInt8(ascii: "}")) { return .object(object) }
         while true {
@@ -93,9 +94,10 @@ package struct JSONParser {
             skipSpace()
             guard take(UInt8(ascii: ":")) else { throw failure(.syntax) }
             skipSpace()
-            path.append(name)
+            // Pointers are made of these, so they are as long as somebody needs to find the place.
+            path.append(name.firstScalars(128))
             let member = try value(depth: depth)
-            if names.insert(name).inserted {
+            if names.insert(Array(name.utf8)).inserted {
                 object.append(name, member)
             } else if duplicates.count < Self.maximumDuplicates {
                 duplicates.append(JSONPointer.make(path))

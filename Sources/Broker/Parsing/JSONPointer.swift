@@ -4,11 +4,11 @@ package enum JSONPointer {
     package static func make(_ path: [String]) -> String {
         path.map { name in
             var escaped = "/"
-            for character in name {
-                switch character {
+            for scalar in name.unicodeScalars {
+                switch scalar {
                 case "~": escaped += "~0"
                 case "/": escaped += "~1"
-                default: escaped.append(character)
+                default: escaped.unicodeScalars.append(scalar)
                 }
             }
             return escaped

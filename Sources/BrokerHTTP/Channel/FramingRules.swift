@@ -1,3 +1,4 @@
+import Broker
 import NIOHTTP1
 
 /// Judges a request's head before anything is made of it: what one reader could take for another message than the next
@@ -37,6 +38,7 @@ enum FramingRules {
                 // Ignored, as RFC 9110 section 7.8 allows; the parser reads nothing after such a message.
                 close = true
             case 10 where name.isASCIIEqual(to: "connection"):
+                guard value.isASCII else { return .refuse }
                 if value.isASCIIEqual(to: "close") || value.lowercased().contains("close") { close = true }
             case 14 where name.isASCIIEqual(to: "content-length"):
                 lengths += 1

@@ -4,7 +4,7 @@ import Broker
 struct RequestForm {
     private let pairs: FormPairs
     private var faults: [FieldFault] = []
-    private var read: Set<String> = []
+    private var read: [String] = []
 
     /// Parses a form; a field that stands twice is refused (RFC 6749 section 3.1).
     init(parsing bytes: [UInt8]) throws(BrokerProblem) {
@@ -16,7 +16,7 @@ struct RequestForm {
         guard let text = String(validating: bytes, as: UTF8.self) else { throw malformed }
         do throws(FormPairs.Failure) { return try FormPairs(parsing: text) } catch {
             guard case .duplicate(let name) = error else { throw malformed }
-            throw BrokerProblem(.invalidRequest, errors: [FieldFault(String(name.prefix(64)), .duplicate)])
+            throw BrokerProblem(.invalidRequest, errors: [FieldFault(name.firstScalars(64), .duplicate)])
         }
     }
 
@@ -27,7 +27,7 @@ struct RequestForm {
 
     /// Returns a field of visible ASCII.
     mutating func visible(_ name: String, required: Bool, maximum: Int) -> String? {
-        read.insert(name)
+        read.append(name)
         guard let text = pairs[name] else {
             if required { faults.append(FieldFault(name, .required)) }
             return nil
@@ -47,8 +47,8 @@ struct RequestForm {
 
     /// Throws everything that was found wrong; unknown fields too, unless they are to be ignored.
     consuming func finish(ignoringUnknown: Bool = false) throws(BrokerProblem) {
-        let unknown = ignoringUnknown ? [] : pairs.pairs.map(\.name).filter { !read.contains($0) }
-        let all = faults + unknown.prefix(16).map { FieldFault(String($0.prefix(64)), .unknown) }
+        let unknown = ignoringUnknown ? [] : pairs.pairs.map(\.name).filter { name in !read.contains { $0.hasBytes(of: name) } }
+        let all = faults + unknown.prefix(16).map { FieldFault($0.firstScalars(64), .unknown) }
         guard all.isEmpty else { throw BrokerProblem(.invalidRequest, errors: all) }
     }
 }

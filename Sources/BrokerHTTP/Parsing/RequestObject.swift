@@ -8,7 +8,7 @@ struct RequestObject {
     /// The names on the way to this object, for the pointers.
     private let path: [String]
     private var faults: [FieldFault]
-    private var read: Set<String> = []
+    private var read: [String] = []
 
     /// The most faults that one answer names.
     private static let maximumFaults = 32
@@ -51,7 +51,7 @@ struct RequestObject {
 
     private var allFaults: [FieldFault] {
         faults
-            + object.names.filter { !read.contains($0) }.map {
+            + object.names.filter { name in !read.contains { $0.hasBytes(of: name) } }.map {
                 FieldFault(Self.bounded(JSONPointer.make(path + [$0])), .unknown)
             }
     }
@@ -60,7 +60,7 @@ struct RequestObject {
     func contains(_ name: String) -> Bool { object[name] != nil }
 
     private mutating func value(_ name: String, required: Bool) -> JSONValue? {
-        read.insert(name)
+        read.append(name)
         let value = object[name]
         if required, value == nil { fault(name, .required) }
         return value
@@ -141,5 +141,5 @@ struct RequestObject {
     }
 
     /// Names are the client's words: enough of one to find it, no more.
-    private static func bounded(_ pointer: String) -> String { String(pointer.prefix(128)) }
+    private static func bounded(_ pointer: String) -> String { pointer.firstScalars(128) }
 }

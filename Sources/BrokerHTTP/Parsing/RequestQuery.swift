@@ -4,13 +4,13 @@ import Broker
 struct RequestQuery {
     private let pairs: FormPairs
     private var faults: [FieldFault] = []
-    private var read: Set<String> = []
+    private var read: [String] = []
 
     /// Parses what stands after the `?`, if anything does.
     init(parsing query: Substring?) throws(BrokerProblem) {
         do throws(FormPairs.Failure) { pairs = try FormPairs(parsing: query ?? "", maximumPairs: 16) } catch {
             if case .duplicate(let name) = error {
-                throw BrokerProblem(.invalidRequest, errors: [FieldFault(String(name.prefix(64)), .duplicate)])
+                throw BrokerProblem(.invalidRequest, errors: [FieldFault(name.firstScalars(64), .duplicate)])
             }
             throw BrokerProblem(.invalidRequest, detail: "The query is not well formed.")
         }
@@ -18,7 +18,7 @@ struct RequestQuery {
 
     /// Returns a parameter that may be missing.
     mutating func text(_ name: String, maximum: Int) -> String? {
-        read.insert(name)
+        read.append(name)
         guard let text = pairs[name] else { return nil }
         guard (1...maximum).contains(text.utf8.count) else {
             faults.append(FieldFault(name, text.isEmpty ? .tooShort : .tooLong))
@@ -32,8 +32,8 @@ struct RequestQuery {
 
     /// Throws everything that was found wrong.
     consuming func finish() throws(BrokerProblem) {
-        let unknown = pairs.pairs.map(\.name).filter { !read.contains($0) }
-        let all = faults + unknown.map { FieldFault(String($0.prefix(64)), .unknown) }
+        let unknown = pairs.pairs.map(\.name).filter { name in !read.contains { $0.hasBytes(of: name) } }
+        let all = faults + unknown.map { FieldFault($0.firstScalars(64), .unknown) }
         guard all.isEmpty else { throw BrokerProblem(.invalidRequest, errors: all) }
     }
 }

@@ -16,7 +16,9 @@ struct CompactToken: Sendable {
     /// Splits a token; throws `identityRejected` for anything but three segments of canonical base64url, JSON objects
     /// without repeated members, and an algorithm from `allowed`.
     init(_ text: String, allowed: [SignatureAlgorithm], types: Set<String>) throws(ProviderFailure) {
-        guard text.utf8.count <= Self.maximumBytes else { throw .identityRejected(detail: "token too long") }
+        guard text.utf8.count <= Self.maximumBytes, text.isASCII else {
+            throw .identityRejected(detail: "token too long, or no ASCII")
+        }
         let segments = text.split(separator: ".", maxSplits: 4, omittingEmptySubsequences: false)
         guard segments.count == 3, let first = segments.first, let last = segments.last,
             let headerBytes = Base64URL.decode(first), let claimBytes = Base64URL.decode(segments[1]),
@@ -31,7 +33,7 @@ struct CompactToken: Sendable {
         // We understand no extension, so none may be critical (RFC 7515 section 4.1.11).
         guard header["crit"] == nil else { throw .identityRejected(detail: "token has critical extensions") }
         if let type = header["typ"] {
-            guard let text = type.string, types.contains(Self.normalized(type: text)) else {
+            guard let text = type.string, text.isASCII, types.contains(Self.normalized(type: text)) else {
                 throw .identityRejected(detail: "token of another type")
             }
         }

@@ -8,7 +8,7 @@ enum AnswerBody {
         if first == UInt8(ascii: "{") { return answer.object }
         guard ["application/x-www-form-urlencoded", "text/plain"].contains(answer.mediaType),
             answer.body.count <= 65_536, first != UInt8(ascii: "<"),
-            let text = String(validating: answer.body, as: UTF8.self), text.contains("="),
+            let text = String(validating: answer.body, as: UTF8.self), text.utf8.contains(UInt8(ascii: "=")),
             let form = try? FormPairs(parsing: text)
         else { return nil }
         return JSONObject(form.pairs.map { ($0.name, .string($0.value)) })

@@ -71,8 +71,8 @@ struct TokenAnswer: Sendable {
 
     /// Text, an array, or nothing known; entries outside RFC 6749's scope alphabet are dropped.
     private func scope(_ value: JSONValue?) -> [String]? {
-        let separators = Set(scopeSeparator + " ")
-        let parts = value?.string?.split(whereSeparator: separators.contains).map(String.init)
+        let separators = Set((scopeSeparator + " ").unicodeScalars)
+        let parts = value?.string?.unicodeScalars.split(whereSeparator: separators.contains).map(String.init)
             ?? value?.array?.compactMap(\.string)
         return parts?.prefix(64).filter { part in
             (1...256).contains(part.utf8.count)

@@ -11,6 +11,7 @@ struct EndpointURL: Sendable, Hashable {
     let query: String?
 
     init?(_ text: String) {
+        guard text.isASCII else { return nil }
         let split = text.firstIndex(of: "?")
         let query = split.map { String(text[text.index(after: $0)...]) }
         guard let base = RedirectURI(String(text[..<(split ?? text.endIndex)])), base.host?.isEmpty == false,

@@ -1,0 +1,15 @@
+extension StringProtocol {
+    /// Is whether both are the same bytes. For texts of others, where `==` and hashing are no option: those look for
+    /// canonical equivalence, which takes seconds for some 10,000 combining marks (SEC-106).
+    package func hasBytes(of other: some StringProtocol) -> Bool { utf8.elementsEqual(other.utf8) }
+
+    /// Is whether there is nothing but ASCII in it: then every operation takes time in proportion to the length.
+    package var isASCII: Bool { utf8.allSatisfy { $0 < 0x80 } }
+
+    /// Returns the first `maximum` Unicode scalars; a `Character` may be as long as the whole text.
+    package func firstScalars(_ maximum: Int) -> String {
+        var text = String.UnicodeScalarView()
+        text.append(contentsOf: unicodeScalars.prefix(maximum))
+        return String(text)
+    }
+}

@@ -772,7 +772,7 @@ paths:
               required: [token]
               properties:
                 token: {type: string, minLength: 1, maxLength: 4096, pattern: '^[\x21-\x7E]+$', description: The session token.}
-                token_type_hint: {type: string, minLength: 1, maxLength: 64, pattern: '^[a-z_]+$', description: Ignored.}
+                token_type_hint: {type: string, minLength: 1, maxLength: 64, pattern: '^[\x21-\x7E]+$', description: Ignored.}
             example: {token: 3q2-7wHc0u0Hn5C0jC3Jq7E2q1k5kQm8c2q9y0m4zQE}
       responses:
         '200':

@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# OpenID Connect Back-Channel Logout 1.0: the provider ends sessions by a signed token.
+source "$(dirname "$0")/lib.bash"
+start_stack
+
+# logout MEMBERS: the emulator signs a logout token and posts it; LOGOUT_STATUS
+logout() {
+    sandbox POST /backchannel-logout "{\"provider\":\"oidc\",\"client_id\":\"ios-app\",\"url\":\"$BROKER/v1/backchannel-logout/oidc\",$1}"
+    LOGOUT_STATUS=$(json .status "$work/control")
+}
+alive() { JAR= request GET /v1/session -b "coatcheck=$1"; [ "$STATUS" = 200 ]; }
+# session_of USER SID: a session; COOKIE
+session_of() {
+    device "phone-$RANDOM$RANDOM"
+    start_login oidc ios
+    CALLBACK=$(location "$AUTHORIZATION_URL&sandbox_user=$1&sandbox_sid=$2")
+    forward "$CALLBACK"
+    COOKIE=$(cookie coatcheck)
+}
+
+step "1. Three sessions of ana, one of ben"
+session_of ana sid-1; first=$COOKIE
+session_of ana sid-2; second=$COOKIE
+session_of ana sid-3; third=$COOKIE
+session_of ben sid-4; ben=$COOKIE
+
+step "2. Tokens that are not what they have to be (SEC-66): 400, and nothing ends"
+for members in '"sid":"sid-1","signature":"foreign"' '"sid":"sid-1","mutate":{"iss":"https://evil.example"}' '"sid":"sid-1","mutate":{"aud":"other-app"}' \
+    '"sid":"sid-1","mutate":{"events":null}' '"sid":"sid-1","mutate":{"events":{"http://schemas.openid.net/event/other":{}}}' '"sid":"sid-1","mutate":{"nonce":"n"}' \
+    '"sid":"sid-1","mutate":{"jti":null}' '"sid":"sid-1","mutate":{"iat":null}' '"sid":"sid-1","mutate":{"iat":1000000000,"exp":1000000600}' '"mutate":{"sub":null,"sid":null}' '"sid":"sid-1","header":{"typ":"at+jwt"}' '"sid":"sid-1","header":{"alg":"none"}'; do
+    logout "$members"
+    same 400 "$LOGOUT_STATUS" "$members"
+done
+alive "$first"; same 0 $? "the session lives"
+request POST /v1/backchannel-logout/oidc -d logout_token=junk
+expect_status 400 "junk"
+request POST /v1/backchannel-logout/oidc -d other=x
+expect_status 400 "no token"
+request POST /v1/backchannel-logout/oidc -H 'Content-Type: application/json' --data-binary '{"logout_token":"x"}'
+expect_problem 415 unsupported_media_type "JSON"
+get /v1/backchannel-logout/oidc
+expect_problem 405 method_not_allowed "GET"
+request POST /v1/backchannel-logout/nobody -d logout_token=x
+expect_problem 404 provider_not_found "an unknown provider"
+head -c 100000 /dev/zero | tr '\0' x >"$work/big"
+request POST /v1/backchannel-logout/oidc -H 'Content-Type: application/x-www-form-urlencoded' --data-binary "logout_token=$(cat "$work/big")" 2>/dev/null
+same 4 "${STATUS:0:1}" "a huge token: refused"
+
+step "3. A sid ends exactly one (SEC-68)"
+logout '"user":"ana","sid":"sid-1"'
+same 200 "$LOGOUT_STATUS" "accepted"
+alive "$first"
+same "401 provider_logout" "$STATUS $(json .reason)" "ended by the provider"
+alive "$second"; same 0 $? "the second lives"
+alive "$ben"; same 0 $? "ben lives"
+
+step "4. A token is used once (SEC-67)"
+token=$(json .token "$work/control")
+request POST /v1/backchannel-logout/oidc --data-urlencode "logout_token=$token"
+expect_status 400 "replayed"
+
+step "5. An unknown sid gets the same answer as a known one"
+logout '"user":"ana","sid":"sid-unknown"'
+same 200 "$LOGOUT_STATUS" "200"
+
+step "6. A sub without a sid ends all of the user's"
+logout '"user":"ana","mutate":{"sid":null}'
+same 200 "$LOGOUT_STATUS" "accepted"
+alive "$second"
+same "401 provider_logout" "$STATUS $(json .reason)" "the second"
+alive "$third"
+same "401 provider_logout" "$STATUS $(json .reason)" "the third"
+alive "$ben"; same 0 $? "ben lives"
+
+step "7. An id_token is no logout token (SEC-31); a cookie changes nothing"
+logout "\"user\":\"ben\",\"sid\":\"sid-4\",\"mutate\":{\"events\":null,\"nonce\":\"n\"}"
+same 400 "$LOGOUT_STATUS" "an id_token's shape"
+alive "$ben"; same 0 $? "ben lives"
+
+finish

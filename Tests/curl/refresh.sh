@@ -1,0 +1,144 @@
+#!/usr/bin/env bash
+# Guarantees 2 and 3: one refresh everywhere, and nobody is logged out by a passing fault.
+source "$(dirname "$0")/lib.bash"
+start_stack
+
+refresh() { request POST /v1/session/refresh; }
+refreshes() { calls oidc/refresh; }
+# expired_session: a session of this device whose access token is about to end
+expired_session() {
+    device "phone-$RANDOM$RANDOM"
+    sandbox PUT /settings/oidc '{"access_token_lifetime":61}'
+    sign_in oidc ios ana
+    sandbox PUT /settings/oidc '{"access_token_lifetime":3600}'
+    sandbox DELETE /requests
+    sleep 2
+}
+
+step "1. On demand"
+sign_in oidc ios ana
+session=$(cookie coatcheck)
+sandbox DELETE /requests
+refresh
+expect_status 200 "refreshed"
+same 1 "$(refreshes)" "one call"
+same "$session" "$(cookie coatcheck)" "the cookie does not change"
+refresh
+expect_status 200 "the rotated refresh token works"
+
+step "2. Two hundred relayed calls at the moment of expiry: one refresh, no failure"
+expired_session
+cookie=$(cookie coatcheck)
+fault oidc '{"fault":"slow","endpoint":"refresh","delay_ms":400}'
+fault oidc '{"fault":"rotate-strict","endpoint":"refresh"}'
+seq 200 | xargs -P 50 -I{} curl -s -m 60 -o /dev/null -w '%{http_code}\n' -b "coatcheck=$cookie" "$BROKER/v1/relay/api/private/echo" >"$work/statuses"
+same 200 "$(grep -c '^200$' "$work/statuses")" "two hundred times 200"
+same 1 "$(refreshes)" "one refresh"
+sandbox DELETE /faults
+
+step "3. Passing faults: 503 with Retry-After, the cookie stays, and it works again afterwards (SEC-58)"
+for fault in '{"fault":"status","status":500}' '{"fault":"status","status":503,"headers":{"Retry-After":"1"}}' '{"fault":"rate-limited"}' \
+    '{"fault":"status","status":400,"body":"<html>blocked by a firewall</html>"}' '{"fault":"status","status":401,"body":"{\"error\":\"invalid_client\"}"}' '{"fault":"html-200"}'; do
+    device "phone-$RANDOM$RANDOM"
+    sign_in oidc ios ana
+    session=$(cookie coatcheck)
+    fault oidc "$(python3 -c 'import json, sys; print(json.dumps(json.loads(sys.argv[1]) | {"endpoint": "refresh", "times": 1}))' "$fault")"
+    refresh
+    name=$(python3 -c 'import json, sys; f = json.loads(sys.argv[1]); print(f["fault"], f.get("status", ""), f.get("body", "")[:20])' "$fault")
+    case $STATUS in
+        503) ok "$name: 503" ; matches '^[0-9]+$' "$(header Retry-After)" "with Retry-After" ;;
+        502) ok "$name: 502" ;;
+        *) not_ok "$name: 503" ;;
+    esac
+    sandbox DELETE /faults
+    get /v1/session
+    expect_status 200 "the session lives"
+    same "$session" "$(cookie coatcheck)" "with its cookie"
+    get /v1/relay/api/private/echo
+    expect_status 200 "and its token is still served"
+done
+
+step "4. Only a parsed invalid_grant ends a session"
+device a-phone
+sign_in oidc ios ana
+session=$(cookie coatcheck)
+sandbox POST /revoke '{"provider":"oidc","user":"ana"}'
+refresh
+same "401 session_ended grant_revoked" "$STATUS $(json .code) $(json .reason)" "the grant is gone: 401 session_ended, grant_revoked"
+matches 'Max-Age=0' "$(header Set-Cookie)" "the cookie is cleared"
+JAR= request GET /v1/session -b "coatcheck=$session"
+same "401 grant_revoked" "$STATUS $(json .reason)" "and it stays ended"
+
+step "5. A refresh for another user"
+device b-phone
+sign_in oidc ios ben
+fault oidc '{"fault":"refresh-invalid-sub","times":1}'
+refresh
+same "401 subject_changed" "$STATUS $(json .reason)" "ends the session (SEC-59)"
+
+step "6. The answer has no refresh token: the current one stays (SEC-57)"
+device c-phone
+sign_in oidc ios cleo
+sandbox PUT /settings/oidc '{"refresh_mode":"keep"}'
+refresh
+expect_status 200
+refresh
+expect_status 200 "and works again"
+sandbox DELETE /settings/oidc
+
+step "7. Nothing to refresh"
+device d-phone
+sign_in clever ios ana
+refresh
+expect_problem 409 not_refreshable "Clever"
+
+step "8. The provider rotated, its answer was lost, and there is no replay: after one confirming retry, refresh_lost"
+device e-phone
+sign_in oidc ios ana
+fault oidc '{"fault":"drop-after","endpoint":"refresh","times":1}'
+refresh
+case "$STATUS $(json .code) $(json .reason)" in
+    "401 session_ended refresh_lost") ok "refresh_lost" ;;
+    "503 provider_unavailable "*)
+        ok "503 first"
+        sandbox DELETE /faults
+        sleep 1
+        wait_for 40 eval 'refresh; [ "$STATUS" = 401 ]'
+        same "session_ended refresh_lost" "$(json .code) $(json .reason)" "then refresh_lost"
+        ;;
+    *) not_ok "refresh_lost" ;;
+esac
+sandbox DELETE /faults
+
+step "9. Cloudentity replays a lost answer by its idempotency key"
+device f-phone
+sign_in cloudentity ios ana
+fault cloudentity '{"fault":"drop-after","endpoint":"refresh","times":1}'
+refresh
+case $STATUS in
+    200) ok "saved within the request" ;;
+    503) ok "503 first"; sleep "$(header Retry-After)"; refresh; expect_status 200 "then saved" ;;
+    *) not_ok "saved" ;;
+esac
+
+step "10. Clover: its own endpoint, single use; a high-trust app recovers a lost pair"
+device g-phone
+sign_in clover ios ana
+refresh
+expect_status 200 "low trust"
+refresh
+expect_status 200 "the new token works"
+sandbox GET '/requests?provider=clover&endpoint=refresh'
+json '[0].body' "$work/control" >"$work/refresh.json"
+same '["client_id", "refresh_token"]' "$(python3 -c 'import json, sys; print(json.dumps(sorted(json.load(open(sys.argv[1])))))' "$work/refresh.json")" "client_id and refresh_token, nothing else"
+
+step "11. The first caller hangs up in the middle: the others are served"
+expired_session
+cookie=$(cookie coatcheck)
+fault oidc '{"fault":"slow","endpoint":"refresh","delay_ms":1500,"times":1}'
+curl -s -m 0.4 -o /dev/null -b "coatcheck=$cookie" "$BROKER/v1/relay/api/private/echo"
+get /v1/relay/api/private/echo
+expect_status 200 "the second caller"
+same 1 "$(refreshes)" "one refresh"
+
+finish

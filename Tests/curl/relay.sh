@@ -1,0 +1,128 @@
+#!/usr/bin/env bash
+# The relay: an upstream API with the session's access token. Policy, headers, bodies, refreshes, tricks.
+source "$(dirname "$0")/lib.bash"
+start_stack
+
+# sent NAME: a header field of the request that the upstream received (the last answer is its echo)
+sent() {
+    python3 -c 'import json, sys
+print("\n".join(v for n, v in json.load(open(sys.argv[2]))["headers"] if n.lower() == sys.argv[1].lower()))' "$1" "$work/body"
+}
+
+step "1. Without a session nothing leaves"
+get /v1/relay/api/echo
+expect_problem 401 session_required "no session"
+expect_header Coatcheck-Source broker
+same 0 "$(calls api/api)" "the upstream heard nothing"
+get /v1/relay/nobody/echo
+same 4 "${STATUS:0:1}" "an unknown upstream: refused"
+
+step "2. With one, the upstream gets the provider's token, and nothing of ours"
+sign_in oidc ios ana
+session=$(cookie coatcheck)
+get "/v1/relay/api/echo?q=a%20b&list[]=1" -H 'X-Custom: 1' -H 'Authorization: Basic evil' -H 'X-Forwarded-For: 1.2.3.4' -H 'Accept-Language: eo' \
+    -H 'If-None-Match: "x"' -H 'Idempotency-Key: k-1' -H 'traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
+expect_status 200
+expect_header Coatcheck-Source upstream
+matches '^Bearer at-|^Bearer ' "$(sent Authorization)" "a bearer token"
+same "" "$(sent Cookie)" "no cookie"
+same "" "$(sent X-Custom)" "no header that is not on the list"
+same "" "$(sent X-Forwarded-For)" "no forwarding header"
+same eo "$(sent Accept-Language)" "Accept-Language passes"
+same '"x"' "$(sent If-None-Match)" "If-None-Match passes"
+same k-1 "$(sent Idempotency-Key)" "Idempotency-Key passes"
+matches '^req_' "$(sent X-Request-Id)" "our request id"
+same /api/echo "$(json .path)" "the path"
+matches '^q=a%20b&' "$(json .query)" "the query is not encoded twice"
+matches 'no-store' "$(header Cache-Control)" "an answer without a policy is private, no-store"
+get /v1/relay/api/private/echo
+expect_status 200 "the token is good"
+
+step "3. Connection-named fields cannot erase ours (SEC-76)"
+get /v1/relay/api/private/echo -H 'Connection: close, Authorization, X-Request-Id'
+expect_status 200
+matches '^Bearer ' "$(sent Authorization)" "the upstream still gets the token"
+
+step "4. Policy: method and path (SEC-71, SEC-72)"
+before=$(calls api/api)
+get /v1/relay/narrow/private/x/y
+expect_problem 403 upstream_not_allowed "two segments where one is allowed"
+request POST /v1/relay/narrow/private/x -H 'Content-Type: application/json' --data-binary '{}'
+expect_problem 403 upstream_not_allowed "a method that is not listed"
+get /v1/relay/clever-api/v3.0/me
+expect_problem 403 upstream_not_allowed "another provider's upstream"
+same "$before" "$(calls api/api)" "the upstream heard nothing"
+
+step "5. Path tricks (SEC-73): none reaches a path that the list does not name"
+for path in private/../echo private/%2e%2e/echo private/.%2e/echo private%2f..%2fecho 'private/..;/echo' private//x 'private/x;y' 'private/\x' \
+    private/%5cx private/x%00 private/%c0%ae%c0%ae/echo private/%252e%252e/echo private/x%23/ok private/x%ff ./private/x private/. '%2e/private/x'; do
+    request GET "/v1/relay/narrow/$path" --path-as-is
+    case $STATUS in
+        400 | 403 | 404) ok "$path: $STATUS" ;;
+        200)
+            # What passes has to have arrived as one segment below /api/private.
+            matches '^/api/private/[^/]+$' "$(json .path)" "$path: arrived as $(json .path)"
+            ;;
+        401) matches 'upstream' "$(header Coatcheck-Source)" "$path: the upstream's own 401" ;;
+        *) not_ok "$path" "$STATUS" ;;
+    esac
+done
+
+step "6. What the upstream must not set (SEC-77)"
+get /v1/relay/api/nasty-headers
+expect_status 200
+for name in Set-Cookie WWW-Authenticate Clear-Site-Data Alt-Svc Access-Control-Allow-Origin Server X-Auth-Subject X-Hop Proxy-Authenticate Upgrade; do
+    same "" "$(header $name)" "no $name"
+done
+expect_header Coatcheck-Source upstream "Coatcheck-Source is ours"
+expect_header X-Fine kept "a harmless field passes"
+same "$session" "$(cookie coatcheck)" "our cookie is untouched"
+
+step "7. Redirects, statuses, bodies as they are"
+get '/v1/relay/api/redirect/302?to=http://169.254.169.254/'
+expect_status 302 "passed on, not followed"
+for status in 204 304 404 418 429 500 503; do
+    get "/v1/relay/api/status/$status"
+    expect_status "$status"
+    expect_header Coatcheck-Source upstream
+done
+get /v1/relay/api/gzip/100000
+expect_header Content-Encoding gzip "a compressed body stays compressed"
+request HEAD /v1/relay/api/echo -I
+expect_status 200 "HEAD"
+
+step "8. 20 MiB either way"
+head -c 20971520 /dev/urandom >"$work/upload"
+request POST /v1/relay/api/echo -H 'Content-Type: application/octet-stream' --data-binary "@$work/upload"
+expect_status 200
+same "$(sha256sum "$work/upload" | cut -d' ' -f1)" "$(json .body_sha256)" "up, byte for byte"
+get /v1/relay/api/bytes/20971520
+same 20971520 "$(stat -c %s "$work/body")" "and down"
+
+step "9. An upstream's 401 causes one refresh and one more try, and never ends the session (SEC-60, SEC-82)"
+sandbox DELETE /requests
+get /v1/relay/api/401-until-refreshed
+expect_status 200 "refreshed and sent again"
+same 1 "$(calls oidc/refresh)" "one refresh"
+get /v1/relay/api/401-always
+expect_status 401 "a 401 that remains is passed on"
+expect_header Coatcheck-Source upstream
+get /v1/session
+expect_status 200 "the session lives"
+same "$session" "$(cookie coatcheck)" "with the same cookie"
+
+step "10. The upstream is slow, or not there"
+get '/v1/relay/api/slow?ms=1500'
+expect_status 200 "slow is fine"
+
+step "11. From another origin: every method"
+get /v1/relay/api/echo -H 'Sec-Fetch-Site: cross-site'
+expect_problem 403 cross_origin "GET with our cookie"
+
+step "12. Upgrade and odd methods (SEC-80)"
+get /v1/relay/api/echo -H 'Connection: Upgrade, HTTP2-Settings' -H 'Upgrade: h2c' -H 'HTTP2-Settings: AAMAAABkAAQAAP__'
+same 4 "${STATUS:0:1}" "h2c: refused"
+request TRACE /v1/relay/api/echo
+same 4 "${STATUS:0:1}" "TRACE: refused"
+
+finish

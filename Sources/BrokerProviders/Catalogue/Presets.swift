@@ -34,7 +34,8 @@ package enum Presets {
                 algorithms: [.rs256], issuerTemplate: "https://login.microsoftonline.com/{tenantid}/v2.0")),
         nonce: true, scope: ["openid", "email", "profile", "offline_access"])
 
-    // Errors come with status 200, answers as forms unless asked otherwise, ids as numbers, the e-mail by a second call.
+    // Errors come with status 200, answers as forms unless asked otherwise, ids as numbers, the e-mail by a second
+    // call.
     private static let github = Preset(
         name: "github", displayName: "GitHub", service: .oauth2,
         endpoints: EndpointSettings(

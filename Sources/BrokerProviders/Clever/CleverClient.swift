@@ -16,7 +16,8 @@ package struct CleverClient: CodeExchanging {
         api = wired.endpoints.api ?? ""
     }
 
-    package func startAuthorization(_ request: AuthorizationRequest) async throws(ProviderFailure) -> AuthorizationStart {
+    package func startAuthorization(_ request: AuthorizationRequest) async throws(ProviderFailure) -> AuthorizationStart
+    {
         try await engine.start(request, openID: false)
     }
 
@@ -28,7 +29,9 @@ package struct CleverClient: CodeExchanging {
         try await engine.redeem(grant, verifiesIDToken: own.openID)
     }
 
-    package func identify(_ tokens: TokenSet, _ context: IdentityContext) async throws(ProviderFailure) -> ProviderIdentity {
+    package func identify(_ tokens: TokenSet, _ context: IdentityContext) async throws(ProviderFailure)
+        -> ProviderIdentity
+    {
         let client = try engine.client(context.client)
         let unverified = IdentityMapper.unverified(context, keeping: client.profile.callbackParameters)
         if own.openID {
@@ -49,8 +52,10 @@ package struct CleverClient: CodeExchanging {
         _ tokens: TokenSet, _ context: IdentityContext, _ client: EngineClient
     ) async throws(ProviderFailure) -> (String, [(name: String, value: JSONValue)]) {
         guard let idToken = tokens.idToken else { throw .identityRejected(detail: "the answer has no id_token") }
-        let claims = try await engine.verifiedIDToken(idToken, client: client, IDTokenRules.Expectation(
-            nonce: context.nonce, accessToken: tokens.accessToken, maximumAge: context.maximumAge, isFresh: true))
+        let claims = try await engine.verifiedIDToken(
+            idToken, client: client,
+            IDTokenRules.Expectation(
+                nonce: context.nonce, accessToken: tokens.accessToken, maximumAge: context.maximumAge, isFresh: true))
         let subject = try IdentityMapper.subject(claims, at: "/sub", acceptsNumbers: false)
         let userinfo = try await get("/userinfo", tokens, client)
         guard userinfo["sub"]?.string == subject else {

@@ -40,7 +40,8 @@ enum CleverIdentity {
     static func claims(userinfo: JSONObject) -> [(name: String, value: JSONValue)] {
         var claims = IdentityMapper.claims(userinfo, [("role", "/user_type"), ("district", "/district")])
         let names = name(userinfo["name"]?.object)
-        claims += names.isEmpty
+        claims +=
+            names.isEmpty
             ? IdentityMapper.claims(userinfo, [("given_name", "/given_name"), ("family_name", "/family_name")]) : names
         return claims
             + IdentityMapper.claims(userinfo, [("email", "/email"), ("email_verified", "/email_verified")])
@@ -48,7 +49,9 @@ enum CleverIdentity {
 
     private static func name(_ object: JSONObject?) -> [(name: String, value: JSONValue)] {
         guard let object else { return [] }
-        func part(_ name: String) -> String? { object[name]?.string.flatMap { $0.isEmpty || $0.utf8.count > 256 ? nil : $0 } }
+        func part(_ name: String) -> String? {
+            object[name]?.string.flatMap { $0.isEmpty || $0.utf8.count > 256 ? nil : $0 }
+        }
         let whole = ["first", "middle", "last"].compactMap(part).joined(separator: " ")
         let parts = [("given_name", part("first")), ("family_name", part("last"))]
         return (whole.isEmpty ? [] : [("name", .string(whole))])

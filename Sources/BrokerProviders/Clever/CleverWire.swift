@@ -28,7 +28,9 @@ enum CleverWire {
     static let dialect: @Sendable (ProviderAnswer) -> OAuthError? = { answer in
         guard (400..<500).contains(answer.status), answer.object == nil else { return nil }
         let text = String(decoding: answer.body.prefix(4096), as: UTF8.self).lowercased()
-        let code = answer.status == 401 ? "invalid_client" : text.contains("invalid grant") ? "invalid_grant" : "invalid_request"
+        let code =
+            answer.status == 401
+            ? "invalid_client" : text.contains("invalid grant") ? "invalid_grant" : "invalid_request"
         return OAuthError(status: answer.status, code: code)
     }
 }

@@ -13,7 +13,8 @@ package struct CloverClient: CodeExchanging, TokenRefreshing, TokenImporting {
         self.engine = engine
     }
 
-    package func startAuthorization(_ request: AuthorizationRequest) async throws(ProviderFailure) -> AuthorizationStart {
+    package func startAuthorization(_ request: AuthorizationRequest) async throws(ProviderFailure) -> AuthorizationStart
+    {
         var request = request
         // Permissions are set on the app, and a client with a secret is not known to take PKCE beside it.
         request.scope = []
@@ -31,7 +32,9 @@ package struct CloverClient: CodeExchanging, TokenRefreshing, TokenImporting {
         return try await engine.redeem(grant, verifiesIDToken: false)
     }
 
-    package func identify(_ tokens: TokenSet, _ context: IdentityContext) async throws(ProviderFailure) -> ProviderIdentity {
+    package func identify(_ tokens: TokenSet, _ context: IdentityContext) async throws(ProviderFailure)
+        -> ProviderIdentity
+    {
         let client = try engine.client(context.client)
         func hint(_ name: String) -> String? { context.callback.first { $0.name == name }?.value }
         if let app = hint("client_id"), app != client.settings.clientID {
@@ -49,8 +52,8 @@ package struct CloverClient: CodeExchanging, TokenRefreshing, TokenImporting {
                 context, keeping: client.profile.callbackParameters.filter { $0 != "merchant_id" }))
     }
 
-    /// Refreshes by client id and refresh token alone; where the answer offers recovery and the client has a secret, the
-    /// lost pair is traded for a new one.
+    /// Refreshes by client id and refresh token alone; where the answer offers recovery and the client has a secret,
+    /// the lost pair is traded for a new one.
     package func refresh(_ request: RefreshRequest) async throws(ProviderFailure) -> TokenSet {
         let client = try engine.client(request.client)
         do throws(ProviderFailure) {
@@ -70,7 +73,9 @@ package struct CloverClient: CodeExchanging, TokenRefreshing, TokenImporting {
         }
     }
 
-    package func subjectOfRefreshed(_ tokens: TokenSet, client: ClientName) async throws(ProviderFailure) -> RefreshedSubject {
+    package func subjectOfRefreshed(_ tokens: TokenSet, client: ClientName) async throws(ProviderFailure)
+        -> RefreshedSubject
+    {
         .absent
     }
 
@@ -79,16 +84,19 @@ package struct CloverClient: CodeExchanging, TokenRefreshing, TokenImporting {
     ) async throws(ProviderFailure) -> TokenSet {
         guard let url else { throw .notSent(detail: "Clover: no address") }
         let body = ParameterBody.make(members, TokenRequestSettings(encoding: .json))
-        let answer = try await engine.caller.send(ProviderRequest(
-            method: "POST", url: url, lane: .single,
-            headers: [("Content-Type", body.type), ("Accept", "application/json")]
-                + client.wire.tokenRequest.headers,
-            body: body.bytes))
+        let answer = try await engine.caller.send(
+            ProviderRequest(
+                method: "POST", url: url, lane: .single,
+                headers: [("Content-Type", body.type), ("Accept", "application/json")]
+                    + client.wire.tokenRequest.headers,
+                body: body.bytes))
         return try engine.answers(client).parse(answer, now: engine.clock.now())
     }
 
     private static func isIdentifier(_ text: String) -> Bool {
         (1...32).contains(text.utf8.count)
-            && text.utf8.allSatisfy { (0x30...0x39).contains($0) || (0x41...0x5A).contains($0) || (0x61...0x7A).contains($0) }
+            && text.utf8.allSatisfy {
+                (0x30...0x39).contains($0) || (0x41...0x5A).contains($0) || (0x61...0x7A).contains($0)
+            }
     }
 }

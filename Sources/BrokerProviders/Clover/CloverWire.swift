@@ -12,9 +12,11 @@ enum CloverWire {
         }
     }
 
-    /// Clover's own addresses and ways, under whatever the configuration overrides; throws for a redirect URI that Clover
-    /// would refuse.
-    static func settings(_ settings: ProviderSettings, _ own: CloverSettings) throws(CatalogueFailure) -> ProviderSettings {
+    /// Clover's own addresses and ways, under whatever the configuration overrides; throws for a redirect URI that
+    /// Clover would refuse.
+    static func settings(_ settings: ProviderSettings, _ own: CloverSettings) throws(CatalogueFailure)
+        -> ProviderSettings
+    {
         var result = settings
         let hosts = hosts(own.environment)
         let endpoints = settings.endpoints

@@ -18,7 +18,9 @@ enum AuthorizationURL {
         ]
         // Without `openid` there is no id_token, and without that nobody is signed in.
         let scope = openID && !request.scope.contains("openid") ? ["openid"] + request.scope : request.scope
-        if !scope.isEmpty { pairs.append((client.wire.scopeParameter, scope.joined(separator: client.wire.scopeSeparator))) }
+        if !scope.isEmpty {
+            pairs.append((client.wire.scopeParameter, scope.joined(separator: client.wire.scopeSeparator)))
+        }
         pairs.append(("state", request.state.reveal()))
         if let nonce = request.nonce { pairs.append(("nonce", nonce.reveal())) }
         if let challenge = request.codeChallenge {

@@ -66,10 +66,11 @@ struct ClientAuthenticator: Sendable {
     }
 
     private func basic(_ secret: String) -> (name: String, value: String) {
-        let pair = switch basicEncoding {
-        case .form: FormPairs.encode(clientID) + ":" + FormPairs.encode(secret)
-        case .raw: clientID + ":" + secret
-        }
+        let pair =
+            switch basicEncoding {
+            case .form: FormPairs.encode(clientID) + ":" + FormPairs.encode(secret)
+            case .raw: clientID + ":" + secret
+            }
         return ("Authorization", "Basic " + Base64.encode(Array(pair.utf8)))
     }
 

@@ -46,8 +46,8 @@ struct Metadata: Sendable {
         requiresPushedAuthorization = document["require_pushed_authorization_requests"]?.bool ?? false
     }
 
-    /// Fills what this document lacks from a second one of the same issuer (real-servers.md: revocation may stand only in
-    /// the RFC 8414 document).
+    /// Fills what this document lacks from a second one of the same issuer (real-servers.md: revocation may stand only
+    /// in the RFC 8414 document).
     mutating func fill(from other: Metadata) {
         authorization = authorization ?? other.authorization
         token = token ?? other.token

@@ -20,7 +20,9 @@ extension OAuthEngine {
     ) async throws(ProviderFailure) -> JSONObject {
         let answer = try await call(url, method: method, token: token, client: client)
         if answer.mediaType == "application/jwt" { return try await signedObject(answer, client: client) }
-        guard let object = answer.object else { throw .identityRejected(detail: "identity: \(answer.summary), no object") }
+        guard let object = answer.object else {
+            throw .identityRejected(detail: "identity: \(answer.summary), no object")
+        }
         if let code = OAuthErrorParser.code(in: object, isFailure: false) {
             throw .identityRejected(detail: "identity: \(code)")
         }

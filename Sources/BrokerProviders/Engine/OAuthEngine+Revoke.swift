@@ -58,11 +58,12 @@ extension OAuthEngine {
         let proof = try await client.authenticator.proof(issuer: settings.issuer ?? endpoint.text)
         var writer = JSONWriter()
         writer.object { $0.member("access_token", token.reveal()) }
-        let answer = try await caller.send(ProviderRequest(
-            method: "DELETE", url: endpoint.text, lane: .single,
-            headers: [("Content-Type", "application/json"), ("Accept", "application/json")] + proof.headers
-                + client.wire.tokenRequest.headers,
-            body: writer.bytes))
+        let answer = try await caller.send(
+            ProviderRequest(
+                method: "DELETE", url: endpoint.text, lane: .single,
+                headers: [("Content-Type", "application/json"), ("Accept", "application/json")] + proof.headers
+                    + client.wire.tokenRequest.headers,
+                body: writer.bytes))
         // GitHub answers 404 and 422 for tokens that are gone.
         if [404, 422].contains(answer.status) { return }
         try checkRevoked(answer)
@@ -72,7 +73,9 @@ extension OAuthEngine {
     private func checkRevoked(_ answer: ProviderAnswer) throws(ProviderFailure) {
         try answer.requireUsable(at: clock.now())
         let code = answer.object.flatMap { OAuthErrorParser.code(in: $0, isFailure: !answer.isSuccess) }
-        if let code, ["invalid_token", "unsupported_token_type", "token_revoked", "invalid_auth"].contains(code) { return }
+        if let code, ["invalid_token", "unsupported_token_type", "token_revoked", "invalid_auth"].contains(code) {
+            return
+        }
         if answer.isSuccess, code == nil { return }
         if let code { throw .rejected(OAuthError(status: answer.status, code: code)) }
         throw .unusable(detail: "revocation: \(answer.summary)")

@@ -5,7 +5,9 @@ extension OAuthEngine {
     func start(_ request: AuthorizationRequest, openID: Bool) async throws(ProviderFailure) -> AuthorizationStart {
         let client = try client(request.client)
         let metadata = try await metadata()
-        guard let endpoint = metadata.authorization else { throw .unusable(detail: "no authorization endpoint is known") }
+        guard let endpoint = metadata.authorization else {
+            throw .unusable(detail: "no authorization endpoint is known")
+        }
         var pairs = AuthorizationURL.parameters(request, client: client, openID: openID)
         let mode = client.wire.pushedAuthorization
         if mode != .off || metadata.requiresPushedAuthorization {
@@ -26,7 +28,9 @@ extension OAuthEngine {
 
     /// What the callback's `iss` has to be; a multi-tenant issuer has no one value.
     func expectation(_ metadata: Metadata) -> IssuerExpectation {
-        guard IssuerTemplate.issuer(of: settings) == settings.issuer ?? "" else { return IssuerExpectation(issuer: nil, demanded: false) }
+        guard IssuerTemplate.issuer(of: settings) == settings.issuer ?? "" else {
+            return IssuerExpectation(issuer: nil, demanded: false)
+        }
         return IssuerExpectation(
             issuer: settings.issuer, demanded: settings.issuer != nil && metadata.promisesIssuer)
     }

@@ -23,9 +23,13 @@ struct OAuthEngine: Sendable {
         try SettingsCheck.run(settings)
         clients = Dictionary(
             try settings.clients.map { client in
-                (client.profile.name, EngineClient(
-                    settings: client,
-                    authenticator: try ClientAuthenticator(client, clock: environment.clock, random: environment.random)))
+                (
+                    client.profile.name,
+                    EngineClient(
+                        settings: client,
+                        authenticator: try ClientAuthenticator(
+                            client, clock: environment.clock, random: environment.random))
+                )
             }, uniquingKeysWith: { first, _ in first })
         let fetcher = MetadataFetcher(
             settings: settings, caller: caller, clock: environment.clock,
@@ -73,11 +77,12 @@ struct OAuthEngine: Sendable {
         let proof = try await client.authenticator.proof(issuer: self.settings.issuer ?? url.text)
         let names = Set(proof.parameters.map(\.name))
         let body = ParameterBody.make(parameters.filter { !names.contains($0.name) } + proof.parameters, wire)
-        return try await caller.send(ProviderRequest(
-            method: "POST", url: url.text, lane: .single,
-            headers: [("Content-Type", body.type), ("Accept", "application/json")] + proof.headers + wire.headers
-                + headers,
-            body: body.bytes))
+        return try await caller.send(
+            ProviderRequest(
+                method: "POST", url: url.text, lane: .single,
+                headers: [("Content-Type", body.type), ("Accept", "application/json")] + proof.headers + wire.headers
+                    + headers,
+                body: body.bytes))
     }
 
     /// The parser of this client's token answers.

@@ -6,7 +6,8 @@ enum ParameterBody {
     static func make(
         _ parameters: [(name: String, value: String)], _ settings: TokenRequestSettings
     ) -> (bytes: [UInt8], type: String) {
-        let sent = parameters.filter { !settings.omit.contains($0.name) }
+        let sent =
+            parameters.filter { !settings.omit.contains($0.name) }
             .map { (name: settings.rename[$0.name] ?? $0.name, value: $0.value) } + settings.parameters
         switch settings.encoding {
         case .form: return (Array(FormPairs.encode(sent).utf8), "application/x-www-form-urlencoded")

@@ -9,7 +9,8 @@ enum ProviderProbe {
     static func reach(_ url: String, caller: ProviderCaller, clock: BrokerClock) async -> [ProbeResult] {
         do throws(ProviderFailure) {
             let answer = try await caller.send(.get(url, accept: "*/*"))
-            let reached = ProbeResult(subject: "reach", isGood: answer.status < 500, text: "answers with \(answer.status)")
+            let reached = ProbeResult(
+                subject: "reach", isGood: answer.status < 500, text: "answers with \(answer.status)")
             return [reached] + [skew(answer.header("Date"), now: clock.now())].compactMap(\.self)
         } catch {
             return [ProbeResult(subject: "reach", isGood: false, text: "is not reached: \(error.detail)")]
@@ -39,7 +40,8 @@ extension OAuthEngine {
         if settings.discovery { results.append(ProbeResult(subject: "discovery", isGood: true, text: "is in order")) }
         for (name, url) in [("authorization", known.authorization), ("token", known.token)] where url == nil {
             results.append(
-                ProbeResult(subject: "discovery", isGood: false, text: "names no \(name) endpoint; set `endpoints.\(name)`"))
+                ProbeResult(
+                    subject: "discovery", isGood: false, text: "names no \(name) endpoint; set `endpoints.\(name)`"))
         }
         if keysToo {
             do throws(ProviderFailure) {

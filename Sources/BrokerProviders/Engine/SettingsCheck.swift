@@ -5,7 +5,8 @@ enum SettingsCheck {
     static func run(_ settings: ProviderSettings) throws(CatalogueFailure) {
         func fail(_ text: String) -> CatalogueFailure { CatalogueFailure("providers.\(settings.name): \(text)") }
         guard !settings.clients.isEmpty else { throw fail("clients is empty") }
-        for endpoint in settings.endpoints.all where EndpointURL(endpoint.url.replacing("{client_id}", with: "id")) == nil {
+        for endpoint in settings.endpoints.all
+        where EndpointURL(endpoint.url.replacing("{client_id}", with: "id")) == nil {
             throw fail("endpoints.\(endpoint.key) is not an https URL (http is for loopback)")
         }
         if let issuer = settings.issuer {

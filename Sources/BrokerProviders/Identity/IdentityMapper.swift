@@ -2,7 +2,8 @@ import Broker
 
 /// Takes subject and claims out of an answer by the configuration's pointers.
 enum IdentityMapper {
-    /// Returns the subject at a pointer: text, or (for APIs) a whole number as text; throws `identityRejected` otherwise.
+    /// Returns the subject at a pointer: text, or (for APIs) a whole number as text; throws `identityRejected`
+    /// otherwise.
     static func subject(
         _ object: JSONObject, at pointer: String, acceptsNumbers: Bool = true
     ) throws(ProviderFailure) -> String {
@@ -53,7 +54,9 @@ enum IdentityMapper {
         guard let user = try? JSONParser.parseObject(Array(text.utf8), maximumBytes: 2048, maximumDepth: 3),
             user["name"]?.object != nil
         else { return nil }
-        let parts = ["/name/firstName", "/name/lastName"].compactMap { user.value(at: $0)?.string }.filter { !$0.isEmpty }
+        let parts = ["/name/firstName", "/name/lastName"].compactMap { user.value(at: $0)?.string }.filter {
+            !$0.isEmpty
+        }
         return parts.isEmpty ? [] : [("name", .string(parts.joined(separator: " ")))]
     }
 }

@@ -38,7 +38,9 @@ struct CompactToken: Sendable {
             }
         }
         if let kid = header["kid"] {
-            guard let text = kid.string, text.utf8.count <= 512 else { throw .identityRejected(detail: "kid is no text") }
+            guard let text = kid.string, text.utf8.count <= 512 else {
+                throw .identityRejected(detail: "kid is no text")
+            }
             keyID = text
         } else {
             keyID = nil

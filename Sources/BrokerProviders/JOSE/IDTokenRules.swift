@@ -117,15 +117,16 @@ struct IDTokenRules: Sendable {
         return String(decoding: bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
     }
 
-    /// The left half of the hash that the algorithm names (Core 3.1.3.6). EdDSA names none: servers take the SHA-512 that
-    /// Ed25519 uses itself, or SHA-256.
+    /// The left half of the hash that the algorithm names (Core 3.1.3.6). EdDSA names none: servers take the SHA-512
+    /// that Ed25519 uses itself, or SHA-256.
     static func halfHashes(_ bytes: [UInt8], _ algorithm: SignatureAlgorithm) -> [String] {
-        let hashes: [[UInt8]] = switch algorithm {
-        case .rs256, .ps256, .es256: [Array(SHA256.hash(data: bytes))]
-        case .rs384, .ps384, .es384: [Array(SHA384.hash(data: bytes))]
-        case .rs512, .ps512, .es512: [Array(SHA512.hash(data: bytes))]
-        case .edDSA: [Array(SHA512.hash(data: bytes)), Array(SHA256.hash(data: bytes))]
-        }
+        let hashes: [[UInt8]] =
+            switch algorithm {
+            case .rs256, .ps256, .es256: [Array(SHA256.hash(data: bytes))]
+            case .rs384, .ps384, .es384: [Array(SHA384.hash(data: bytes))]
+            case .rs512, .ps512, .es512: [Array(SHA512.hash(data: bytes))]
+            case .edDSA: [Array(SHA512.hash(data: bytes)), Array(SHA256.hash(data: bytes))]
+            }
         return hashes.map { Base64URL.encode($0.prefix($0.count / 2)) }
     }
 }

@@ -60,7 +60,8 @@ struct JSONWebKey: Sendable {
             && (self.algorithm == nil || self.algorithm == algorithm.rawValue)
     }
 
-    /// Makes JWTKit's verifier of exactly this key and algorithm, in a collection of its own; nil when the key is broken.
+    /// Makes JWTKit's verifier of exactly this key and algorithm, in a collection of its own; nil when the key is
+    /// broken.
     func verifier(for algorithm: SignatureAlgorithm) async -> (any JWTAlgorithm)? {
         let name = JWK.Algorithm(rawValue: algorithm.rawValue)
         let identifier = JWKIdentifier(string: "key")

@@ -16,7 +16,9 @@ struct LogoutTokenRules: Sendable {
             throw .identityRejected(detail: "iss is not the issuer")
         }
         let audiences = claims["aud"]?.string.map { [$0] } ?? claims["aud"]?.array?.compactMap(\.string) ?? []
-        guard !clientIDs.isDisjoint(with: audiences) else { throw .identityRejected(detail: "aud is no client of ours") }
+        guard !clientIDs.isDisjoint(with: audiences) else {
+            throw .identityRejected(detail: "aud is no client of ours")
+        }
         let present = Double(now.milliseconds) / 1000
         let skew = Double(min(leeway, .seconds(120)).wholeMilliseconds) / 1000
         guard let issued = claims["iat"]?.double, issued <= present + skew,

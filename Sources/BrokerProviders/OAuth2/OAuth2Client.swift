@@ -9,7 +9,8 @@ package struct OAuth2Client: CodeExchanging, TokenRefreshing, TokenRevoking {
         let name = settings.name
         if !settings.discovery {
             guard settings.endpoints.authorization != nil, settings.endpoints.token != nil else {
-                throw CatalogueFailure("providers.\(name): oauth2 without discovery needs endpoints.authorization and .token")
+                throw CatalogueFailure(
+                    "providers.\(name): oauth2 without discovery needs endpoints.authorization and .token")
             }
             for client in settings.clients where client.wire.identity.url == nil && settings.endpoints.userinfo == nil {
                 throw CatalogueFailure("providers.\(name): oauth2 needs identity.url or endpoints.userinfo")
@@ -21,7 +22,8 @@ package struct OAuth2Client: CodeExchanging, TokenRefreshing, TokenRevoking {
         engine = try OAuthEngine(settings, environment: environment)
     }
 
-    package func startAuthorization(_ request: AuthorizationRequest) async throws(ProviderFailure) -> AuthorizationStart {
+    package func startAuthorization(_ request: AuthorizationRequest) async throws(ProviderFailure) -> AuthorizationStart
+    {
         try await engine.start(request, openID: false)
     }
 
@@ -33,7 +35,9 @@ package struct OAuth2Client: CodeExchanging, TokenRefreshing, TokenRevoking {
         try await engine.redeem(grant, verifiesIDToken: false)
     }
 
-    package func identify(_ tokens: TokenSet, _ context: IdentityContext) async throws(ProviderFailure) -> ProviderIdentity {
+    package func identify(_ tokens: TokenSet, _ context: IdentityContext) async throws(ProviderFailure)
+        -> ProviderIdentity
+    {
         let client = try engine.client(context.client)
         let settings = client.wire.identity
         let configured = settings.url.flatMap(EndpointURL.init)
@@ -45,7 +49,9 @@ package struct OAuth2Client: CodeExchanging, TokenRefreshing, TokenRevoking {
         var claims = IdentityMapper.claims(object, settings.claims ?? IdentitySettings.standardClaims)
         if let emails = settings.emailsURL.flatMap(EndpointURL.init) {
             let primary = await engine.primaryEmail(emails, token: tokens.accessToken, client: client)
-            if !primary.isEmpty { claims = claims.filter { $0.name != "email" && $0.name != "email_verified" } + primary }
+            if !primary.isEmpty {
+                claims = claims.filter { $0.name != "email" && $0.name != "email_verified" } + primary
+            }
         }
         return ProviderIdentity(
             subject: try IdentityMapper.subject(object, at: settings.subject ?? "/sub"), claims: claims,
@@ -57,7 +63,9 @@ package struct OAuth2Client: CodeExchanging, TokenRefreshing, TokenRevoking {
     }
 
     /// A plain OAuth 2.0 answer has no id_token to believe.
-    package func subjectOfRefreshed(_ tokens: TokenSet, client: ClientName) async throws(ProviderFailure) -> RefreshedSubject {
+    package func subjectOfRefreshed(_ tokens: TokenSet, client: ClientName) async throws(ProviderFailure)
+        -> RefreshedSubject
+    {
         .absent
     }
 

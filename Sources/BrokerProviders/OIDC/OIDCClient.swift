@@ -10,7 +10,8 @@ package struct OIDCClient: CodeExchanging, TokenRefreshing, TokenRevoking, Logou
         engine = try OAuthEngine(settings, environment: environment)
     }
 
-    package func startAuthorization(_ request: AuthorizationRequest) async throws(ProviderFailure) -> AuthorizationStart {
+    package func startAuthorization(_ request: AuthorizationRequest) async throws(ProviderFailure) -> AuthorizationStart
+    {
         try await engine.start(request, openID: true)
     }
 
@@ -22,11 +23,15 @@ package struct OIDCClient: CodeExchanging, TokenRefreshing, TokenRevoking, Logou
         try await engine.redeem(grant, verifiesIDToken: true)
     }
 
-    package func identify(_ tokens: TokenSet, _ context: IdentityContext) async throws(ProviderFailure) -> ProviderIdentity {
+    package func identify(_ tokens: TokenSet, _ context: IdentityContext) async throws(ProviderFailure)
+        -> ProviderIdentity
+    {
         let client = try engine.client(context.client)
         guard let idToken = tokens.idToken else { throw .identityRejected(detail: "the answer has no id_token") }
-        let claims = try await engine.verifiedIDToken(idToken, client: client, IDTokenRules.Expectation(
-            nonce: context.nonce, accessToken: tokens.accessToken, maximumAge: context.maximumAge, isFresh: true))
+        let claims = try await engine.verifiedIDToken(
+            idToken, client: client,
+            IDTokenRules.Expectation(
+                nonce: context.nonce, accessToken: tokens.accessToken, maximumAge: context.maximumAge, isFresh: true))
         return try await OIDCIdentity.make(claims, tokens: tokens, context: context, client: client, engine: engine)
     }
 
@@ -34,12 +39,16 @@ package struct OIDCClient: CodeExchanging, TokenRefreshing, TokenRevoking, Logou
         try await engine.refresh(request)
     }
 
-    package func subjectOfRefreshed(_ tokens: TokenSet, client: ClientName) async throws(ProviderFailure) -> RefreshedSubject {
+    package func subjectOfRefreshed(_ tokens: TokenSet, client: ClientName) async throws(ProviderFailure)
+        -> RefreshedSubject
+    {
         guard let idToken = tokens.idToken else { return .absent }
         let client = try engine.client(client)
         do throws(ProviderFailure) {
-            let claims = try await engine.verifiedIDToken(idToken, client: client, IDTokenRules.Expectation(
-                nonce: .none, accessToken: tokens.accessToken, maximumAge: nil, isFresh: false))
+            let claims = try await engine.verifiedIDToken(
+                idToken, client: client,
+                IDTokenRules.Expectation(
+                    nonce: .none, accessToken: tokens.accessToken, maximumAge: nil, isFresh: false))
             return .subject(try IdentityMapper.subject(claims, at: client.wire.identity.subject ?? "/sub"))
         } catch {
             guard case .identityRejected = error else { throw error }

@@ -2,7 +2,8 @@ package import Broker
 
 /// Is what only `kind: zephr` has. Most keys are there because Zephr's documents leave the point open.
 package struct ZephrSettings: Sendable {
-    /// `start`: whether the app opens the start URL itself, or the broker fetches it and hands on its `Location` (or the
+    /// `start`: whether the app opens the start URL itself, or the broker fetches it and hands on its `Location` (or
+    /// the
     /// `location` of a JSON answer).
     package enum Start: String, Sendable { case redirect, fetch }
     /// `identifiers`: what a registration's `identifiers` is.

@@ -16,11 +16,14 @@ enum OAuthErrorParser {
         if object["ok"]?.bool == false || object["success"]?.bool == false { return "invalid_request" }
         if let first = object["errors"]?.array?.first {
             let names = ["errorType", "code", "error", "type"]
-            let code = first.string ?? first.object.flatMap { error in names.lazy.compactMap { scalar(error[$0]) }.first }
+            let code =
+                first.string ?? first.object.flatMap { error in names.lazy.compactMap { scalar(error[$0]) }.first }
             return code.map(reduced) ?? "invalid_request"
         }
         if object["error_code"] != nil, object["error_message"] != nil { return "invalid_request" }
-        guard isFailure, object["message"]?.string != nil || object["error_description"]?.string != nil else { return nil }
+        guard isFailure, object["message"]?.string != nil || object["error_description"]?.string != nil else {
+            return nil
+        }
         return "invalid_request"
     }
 

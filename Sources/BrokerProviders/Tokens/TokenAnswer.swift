@@ -72,7 +72,8 @@ struct TokenAnswer: Sendable {
     /// Text, an array, or nothing known; entries outside RFC 6749's scope alphabet are dropped.
     private func scope(_ value: JSONValue?) -> [String]? {
         let separators = Set((scopeSeparator + " ").unicodeScalars)
-        let parts = value?.string?.unicodeScalars.split(whereSeparator: separators.contains).map(String.init)
+        let parts =
+            value?.string?.unicodeScalars.split(whereSeparator: separators.contains).map(String.init)
             ?? value?.array?.compactMap(\.string)
         return parts?.prefix(64).filter { part in
             (1...256).contains(part.utf8.count)
@@ -84,11 +85,12 @@ struct TokenAnswer: Sendable {
     static func isBearerText(_ text: String) -> Bool {
         guard (1...maximumTokenBytes).contains(text.utf8.count) else { return false }
         let body = text.utf8.reversed().drop { $0 == UInt8(ascii: "=") }
-        return !body.isEmpty && body.allSatisfy { byte in
-            switch byte {
-            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
-            default: "-._~+/".utf8.contains(byte)
+        return !body.isEmpty
+            && body.allSatisfy { byte in
+                switch byte {
+                case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
+                default: "-._~+/".utf8.contains(byte)
+                }
             }
-        }
     }
 }

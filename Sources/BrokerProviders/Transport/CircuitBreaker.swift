@@ -41,7 +41,8 @@ package struct CircuitBreaker: Sendable, Equatable {
     package mutating func fail(at now: Duration) {
         switch state {
         case .closed(let failures):
-            state = failures + 1 < failuresToOpen
+            state =
+                failures + 1 < failuresToOpen
                 ? .closed(failures: failures + 1) : .open(until: now + firstPause, pause: firstPause)
         case .halfOpen(let pause):
             let longer = min(pause * 2, Self.longestPause)

@@ -16,7 +16,8 @@ struct EndpointURL: Sendable, Hashable {
         let query = split.map { String(text[text.index(after: $0)...]) }
         guard let base = RedirectURI(String(text[..<(split ?? text.endIndex)])), base.host?.isEmpty == false,
             base.scheme == "https" || (base.scheme == "http" && base.isLoopback),
-            query.map({ $0.utf8.allSatisfy { (0x21...0x7E).contains($0) && !"\"#<>\\^`{|}".utf8.contains($0) } }) ?? true
+            query.map({ $0.utf8.allSatisfy { (0x21...0x7E).contains($0) && !"\"#<>\\^`{|}".utf8.contains($0) } })
+                ?? true
         else { return nil }
         self.text = text
         self.base = base

@@ -11,11 +11,15 @@ struct HTTPClients: Sendable {
 
     init(_ settings: TransportSettings, group: any EventLoopGroup) {
         func make(keeping: Bool) -> [AddressPolicy: HTTPClient] {
-            Dictionary(uniqueKeysWithValues: AddressPolicy.allCases.map { policy in
-                (policy, HTTPClient(
-                    eventLoopGroupProvider: .shared(group),
-                    configuration: Self.configuration(settings, policy: policy, keeping: keeping)))
-            })
+            Dictionary(
+                uniqueKeysWithValues: AddressPolicy.allCases.map { policy in
+                    (
+                        policy,
+                        HTTPClient(
+                            eventLoopGroupProvider: .shared(group),
+                            configuration: Self.configuration(settings, policy: policy, keeping: keeping))
+                    )
+                })
         }
         single = make(keeping: false)
         pooled = make(keeping: true)

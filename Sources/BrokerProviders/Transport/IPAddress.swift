@@ -4,7 +4,13 @@ struct IPAddress: Sendable, Equatable {
 
     /// Parses dotted IPv4 or IPv6 text (no brackets, no zone), or returns nil.
     init?(_ text: String) {
-        if let four = Self.four(text[...]) { bytes = four } else if let sixteen = Self.sixteen(text) { bytes = sixteen } else { return nil }
+        if let four = Self.four(text[...]) {
+            bytes = four
+        } else if let sixteen = Self.sixteen(text) {
+            bytes = sixteen
+        } else {
+            return nil
+        }
     }
 
     private static func four(_ text: Substring) -> [UInt8]? {

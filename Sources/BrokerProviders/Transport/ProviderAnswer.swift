@@ -29,8 +29,8 @@ struct ProviderAnswer: Sendable {
         return String(type.filter { $0 != " " && $0 != "\t" }).lowercased()
     }
 
-    /// How long to wait: `Retry-After` in whole seconds, else `X-RateLimit-Reset` as Unix time (Clever, GitHub); an hour
-    /// at most, and a date is not believed.
+    /// How long to wait: `Retry-After` in whole seconds, else `X-RateLimit-Reset` as Unix time (Clever, GitHub); an
+    /// hour at most, and a date is not believed.
     func retryAfter(at now: WallTime) -> Duration? {
         let relative = headers.first(name: "Retry-After").flatMap { Int64($0) }
         let absolute = headers.first(name: "X-RateLimit-Reset").flatMap { Int64($0) }
@@ -48,7 +48,9 @@ struct ProviderAnswer: Sendable {
 
     /// Throws what a status means that says nothing about the request itself: 429, 5xx, a redirect.
     func requireUsable(at now: WallTime) throws(ProviderFailure) {
-        if status == 429 || status >= 500 { throw .retryable(status: status, retryAfter: retryAfter(at: now), detail: summary) }
+        if status == 429 || status >= 500 {
+            throw .retryable(status: status, retryAfter: retryAfter(at: now), detail: summary)
+        }
         if (300..<400).contains(status) { throw .unusable(detail: "redirect refused, " + summary) }
         if fault != nil { throw .unusable(detail: summary) }
     }

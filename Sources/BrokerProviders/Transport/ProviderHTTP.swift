@@ -70,7 +70,9 @@ package final class ProviderHTTP: Sendable {
         var outgoing = HTTPClientRequest(url: request.url)
         outgoing.method = HTTPMethod(rawValue: request.method)
         outgoing.headers = HTTPHeaders(request.headers.map { ($0.name, $0.value) })
-        if !outgoing.headers.contains(name: "User-Agent") { outgoing.headers.add(name: "User-Agent", value: "coatcheck") }
+        if !outgoing.headers.contains(name: "User-Agent") {
+            outgoing.headers.add(name: "User-Agent", value: "coatcheck")
+        }
         outgoing.headers.add(name: "Accept-Encoding", value: "gzip, deflate")
         if let body = request.body {
             outgoing.body = .stream(
@@ -107,9 +109,10 @@ package final class ProviderHTTP: Sendable {
             guard let error = error as? NIOHTTPDecompression.DecompressionError else { throw error }
             fault = error == .limit ? .tooLarge : .undecodable
         }
-        return .answer(ProviderAnswer(
-            status: Int(response.status.code), headers: response.headers, body: fault == nil ? body : [],
-            fault: fault))
+        return .answer(
+            ProviderAnswer(
+                status: Int(response.status.code), headers: response.headers, body: fault == nil ? body : [],
+                fault: fault))
     }
 
     private static func failed(_ error: any Error) -> Outcome {

@@ -2,7 +2,8 @@
 struct ProviderRequest: Sendable {
     /// Is which connections carry the call (engineering note 10).
     enum Lane: Sendable {
-        /// A connection of its own: a pooled one that the provider closes at that instant would lose a single-use secret.
+        /// A connection of its own: a pooled one that the provider closes at that instant would lose a single-use
+        /// secret.
         case single
         /// Kept connections: metadata and identity.
         case pooled

@@ -1,8 +1,8 @@
 import NIOCore
 import Synchronization
 
-/// Knows whether a request's body was asked for: AsyncHTTPClient does so only on a connection that stands, TLS included.
-/// Until then a code or refresh token in it surely was not sent.
+/// Knows whether a request's body was asked for: AsyncHTTPClient does so only on a connection that stands, TLS
+/// included. Until then a code or refresh token in it surely was not sent.
 final class SentMark: Sendable {
     private let flag = Atomic(false)
 

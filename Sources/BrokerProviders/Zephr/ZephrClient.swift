@@ -33,7 +33,8 @@ package struct ZephrClient: PartialRegistering {
         schema = CachedFetch(clock: environment.clock) { await source.fetch() }
     }
 
-    package func startAuthorization(_ request: AuthorizationRequest) async throws(ProviderFailure) -> AuthorizationStart {
+    package func startAuthorization(_ request: AuthorizationRequest) async throws(ProviderFailure) -> AuthorizationStart
+    {
         let platform = profile.client(request.client)?.platform ?? "web"
         guard let url = ZephrWire.startURL(own, base: base, platform: platform, request) else {
             throw .unusable(detail: "Zephr: not a configured social provider")
@@ -82,10 +83,11 @@ package struct ZephrClient: PartialRegistering {
     }
 
     package func register(_ request: RegistrationRequest) async throws(ProviderFailure) -> RegistrationOutcome {
-        let answer = try await caller.send(ProviderRequest(
-            method: "POST", url: base + own.paths.register, lane: .single,
-            headers: [("Content-Type", "application/json"), ("Accept", "application/json")],
-            body: ZephrWire.registration(request, own)))
+        let answer = try await caller.send(
+            ProviderRequest(
+                method: "POST", url: base + own.paths.register, lane: .single,
+                headers: [("Content-Type", "application/json"), ("Accept", "application/json")],
+                body: ZephrWire.registration(request, own)))
         let now = clock.now()
         let meaning = own.statusMap[answer.status] ?? ZephrRegisterStatus.documented[answer.status]
         switch meaning {
@@ -111,9 +113,11 @@ package struct ZephrClient: PartialRegistering {
 
     package func logOut(_ session: Secret) async throws(ProviderFailure) {
         guard ZephrCookie.isValue(session.reveal()) else { return }
-        let answer = try await caller.send(ProviderRequest(
-            method: "POST", url: base + own.paths.logout, lane: .single,
-            headers: [("Accept", "application/json"), ("Cookie", own.cookieName + "=" + session.reveal())], body: []))
+        let answer = try await caller.send(
+            ProviderRequest(
+                method: "POST", url: base + own.paths.logout, lane: .single,
+                headers: [("Accept", "application/json"), ("Cookie", own.cookieName + "=" + session.reveal())], body: []
+            ))
         try answer.requireUsable(at: clock.now())
         // A dead session's logout is answered in various ways; all of them mean that it is dead.
         guard answer.isSuccess || [400, 401, 404].contains(answer.status) else {

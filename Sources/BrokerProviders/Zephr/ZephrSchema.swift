@@ -14,9 +14,10 @@ struct ZephrSchema: Sendable {
     }
 
     private func fields() async throws(ProviderFailure) -> [RegistrationField] {
-        let opened = try await caller.send(ProviderRequest(
-            method: "POST", url: base + own.paths.anonymousSession, lane: .single,
-            headers: [("Accept", "application/json")], body: []))
+        let opened = try await caller.send(
+            ProviderRequest(
+                method: "POST", url: base + own.paths.anonymousSession, lane: .single,
+                headers: [("Accept", "application/json")], body: []))
         try opened.requireUsable(at: clock.now())
         guard opened.isSuccess, let cookie = ZephrWire.session(opened, name: own.cookieName, now: clock.now()) else {
             throw .unusable(detail: "Zephr anonymous session: \(opened.summary)")

@@ -4,8 +4,11 @@ import NIOHTTP1
 /// Is Zephr on the wire (providers/zephr.md): how its requests and answers look.
 enum ZephrWire {
     /// Returns the start URL of a social sign-in; nil when the provider is not one of the configured slugs.
-    static func startURL(_ own: ZephrSettings, base: String, platform: String, _ request: AuthorizationRequest) -> String? {
-        guard let provider = request.socialProvider ?? (own.socialProviders.count == 1 ? own.socialProviders.first : nil),
+    static func startURL(_ own: ZephrSettings, base: String, platform: String, _ request: AuthorizationRequest)
+        -> String?
+    {
+        guard
+            let provider = request.socialProvider ?? (own.socialProviders.count == 1 ? own.socialProviders.first : nil),
             own.socialProviders.contains(provider)
         else { return nil }
         let template = own.startPaths[platform] ?? own.paths.start
@@ -13,7 +16,9 @@ enum ZephrWire {
         var pairs: [(name: String, value: String)] = []
         if let type = own.clientTypes[platform] { pairs.append(("client_type", type)) }
         var names = Set(pairs.map(\.name))
-        for pair in own.startParameters + request.parameters where names.insert(pair.name).inserted { pairs.append(pair) }
+        for pair in own.startParameters + request.parameters where names.insert(pair.name).inserted {
+            pairs.append(pair)
+        }
         return EndpointURL(base + path)?.adding(pairs)
     }
 
@@ -53,11 +58,12 @@ enum ZephrWire {
             guard let slug = field["slug"]?.string, (1...128).contains(slug.utf8.count),
                 field["required"]?.bool == true, field["publicly-writable"]?.bool != false
             else { return nil }
-            let kind: RegistrationField.Kind = switch field["input-type"]?.string {
-            case "number", "range": .number
-            case "checkbox", "boolean": .boolean
-            default: .string
-            }
+            let kind: RegistrationField.Kind =
+                switch field["input-type"]?.string {
+                case "number", "range": .number
+                case "checkbox", "boolean": .boolean
+                default: .string
+                }
             return RegistrationField(name: slug, type: kind, required: true)
         }
     }

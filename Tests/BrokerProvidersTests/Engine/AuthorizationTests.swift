@@ -6,14 +6,17 @@ import Testing
 
 @Suite("Starting a login")
 struct AuthorizationTests {
-    private func settings(_ base: String, kind: ProviderSettings.Service = .oauth2, _ change: (inout ClientSettings) -> Void = { _ in }) -> ProviderSettings {
+    private func settings(
+        _ base: String, kind: ProviderSettings.Service = .oauth2, _ change: (inout ClientSettings) -> Void = { _ in }
+    ) -> ProviderSettings {
         var client = ClientSettings(
             profile: Support.profile(), clientID: "cid-1",
             wire: WireSettings(identity: IdentitySettings(url: base + "/me")))
         change(&client)
         return ProviderSettings(
             name: ProviderName(unchecked: "p"), service: kind,
-            endpoints: EndpointSettings(authorization: base + "/authorize?tenant=x", token: base + "/token", par: base + "/par"),
+            endpoints: EndpointSettings(
+                authorization: base + "/authorize?tenant=x", token: base + "/token", par: base + "/par"),
             clients: [client])
     }
 
@@ -26,19 +29,24 @@ struct AuthorizationTests {
         try await Support.with(settings) { client in
             var flow = Flow(provider: try #require(client as? any CodeExchanging))
             // What the app may add never replaces what is set (SEC-07).
-            flow.parameters = [("login_hint", "a b@example.org"), ("prompt", "none"), ("state", "evil"), ("request", "evil"), ("redirect_uri", "evil:/")]
+            flow.parameters = [
+                ("login_hint", "a b@example.org"), ("prompt", "none"), ("state", "evil"), ("request", "evil"),
+                ("redirect_uri", "evil:/"),
+            ]
             let url = try await flow.start().url.reveal()
-            #expect(url == "https://id.example.com/authorize?tenant=x&response_type=code&client_id=cid-1"
-                + "&redirect_uri=com.example.app%3A%2Foauth2redirect&scope=openid%20email&state=state-0123456789abcdef"
-                + "&nonce=nonce-0123456789abcdef&code_challenge=O7IIvZYORwG8QLuHSNUrWCUNrVCFWVRBFZsCyeIDsEs"
-                + "&code_challenge_method=S256&response_mode=form_post&access_type=offline&prompt=consent"
-                + "&login_hint=a%20b%40example.org" || url.contains("code_challenge="))
+            #expect(
+                url == "https://id.example.com/authorize?tenant=x&response_type=code&client_id=cid-1"
+                    + "&redirect_uri=com.example.app%3A%2Foauth2redirect&scope=openid%20email&state=state-0123456789abcdef"
+                    + "&nonce=nonce-0123456789abcdef&code_challenge=O7IIvZYORwG8QLuHSNUrWCUNrVCFWVRBFZsCyeIDsEs"
+                    + "&code_challenge_method=S256&response_mode=form_post&access_type=offline&prompt=consent"
+                    + "&login_hint=a%20b%40example.org" || url.contains("code_challenge="))
             #expect(!url.contains("evil") && !url.contains("prompt=none"))
             let names = try FormPairs(parsing: url.split(separator: "?", maxSplits: 1)[1]).pairs.map(\.name)
-            #expect(names == [
-                "tenant", "response_type", "client_id", "redirect_uri", "scope", "state", "nonce", "code_challenge",
-                "code_challenge_method", "response_mode", "access_type", "prompt", "login_hint",
-            ])
+            #expect(
+                names == [
+                    "tenant", "response_type", "client_id", "redirect_uri", "scope", "state", "nonce", "code_challenge",
+                    "code_challenge_method", "response_mode", "access_type", "prompt", "login_hint",
+                ])
         }
     }
 
@@ -58,18 +66,24 @@ struct AuthorizationTests {
 
     @Test("A pushed request leaves only client_id and request_uri in the browser (SEC-10)")
     func pushed() async throws {
-        let server = try RawServer { _ in .json(#"{"request_uri":"urn:ietf:params:oauth:request_uri:x1","expires_in":60}"#, status: 201) }
+        let server = try RawServer { _ in
+            .json(#"{"request_uri":"urn:ietf:params:oauth:request_uri:x1","expires_in":60}"#, status: 201)
+        }
         let settings = settings(server.base) {
             $0.wire.pushedAuthorization = .required
             $0.authentication = .clientSecretBasic(Secret("s"))
         }
         try await Support.with(settings) { client in
             let url = try await Flow(provider: try #require(client as? any CodeExchanging)).start().url.reveal()
-            #expect(url == server.base + "/authorize?tenant=x&client_id=cid-1&request_uri=urn%3Aietf%3Aparams%3Aoauth%3Arequest_uri%3Ax1")
+            #expect(
+                url == server.base
+                    + "/authorize?tenant=x&client_id=cid-1&request_uri=urn%3Aietf%3Aparams%3Aoauth%3Arequest_uri%3Ax1")
             let request = try #require(server.received.first)
             #expect(request.target == "/par" && request.header("Authorization") == "Basic Y2lkLTE6cw==")
             let form = try FormPairs(parsing: request.body)
-            #expect(form["state"] == "state-0123456789abcdef" && form["client_id"] == "cid-1" && form["code_challenge"] != nil)
+            #expect(
+                form["state"] == "state-0123456789abcdef" && form["client_id"] == "cid-1"
+                    && form["code_challenge"] != nil)
         }
     }
 
@@ -90,9 +104,12 @@ struct AuthorizationTests {
     func pushByMetadata(_ works: Bool) async throws {
         try await withSandbox { sandbox in
             sandbox.control.set(settings: ["require_par": true], of: "cloudentity")
-            if !works { try sandbox.control.place(Fault(provider: "cloudentity", endpoint: "par", "status", status: 500)) }
+            if !works {
+                try sandbox.control.place(Fault(provider: "cloudentity", endpoint: "par", "status", status: 500))
+            }
             let settings = ProviderSettings(
-                name: ProviderName(unchecked: "c"), service: .oidc, issuer: sandbox.baseURL + "/cloudentity/example/demo",
+                name: ProviderName(unchecked: "c"), service: .oidc,
+                issuer: sandbox.baseURL + "/cloudentity/example/demo",
                 clients: [ClientSettings(profile: Support.profile(), clientID: "mobile-app")])
             try await Support.with(settings) { client in
                 let flow = Flow(provider: try #require(client as? any CodeExchanging))

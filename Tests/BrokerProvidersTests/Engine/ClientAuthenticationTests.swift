@@ -15,7 +15,11 @@ struct ClientAuthenticationTests {
         return ProviderSettings(
             name: ProviderName(unchecked: "p"), service: .oauth2,
             endpoints: EndpointSettings(authorization: base + "/authorize", token: base + "/token"),
-            clients: [ClientSettings(profile: Support.profile(nonce: false), clientID: clientID, authentication: authentication, wire: wire)])
+            clients: [
+                ClientSettings(
+                    profile: Support.profile(nonce: false), clientID: clientID, authentication: authentication,
+                    wire: wire)
+            ])
     }
 
     private func sent(
@@ -29,7 +33,8 @@ struct ClientAuthenticationTests {
         return try #require(server.received.first)
     }
 
-    private let body = "grant_type=authorization_code&code=c0de-1&redirect_uri=com.example.app%3A%2Foauth2redirect&code_verifier="
+    private let body =
+        "grant_type=authorization_code&code=c0de-1&redirect_uri=com.example.app%3A%2Foauth2redirect&code_verifier="
         + String(repeating: "V", count: 43)
 
     @Test("none: the id in the body and no Authorization")
@@ -106,10 +111,13 @@ struct ClientAuthenticationTests {
         }
     }
 
-    @Test("A key that is none, or of another algorithm, refuses to start", arguments: ["", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----"])
+    @Test(
+        "A key that is none, or of another algorithm, refuses to start",
+        arguments: ["", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----"])
     func badKey(_ pem: String) async {
         await #expect(throws: (any Error).self) {
-            try await Support.with(settings("http://127.0.0.1:1", .privateKeyJWT(SigningKey(pem: Secret(pem))))) { _ in }
+            try await Support.with(settings("http://127.0.0.1:1", .privateKeyJWT(SigningKey(pem: Secret(pem))))) { _ in
+            }
         }
     }
 
@@ -117,7 +125,8 @@ struct ClientAuthenticationTests {
     func rsa(_ algorithm: SignatureAlgorithm) async throws {
         let request = try await sent(.privateKeyJWT(SigningKey(pem: Secret(TestKeys.rsaPEM), algorithm: algorithm)))
         let assertion = try #require(FormPairs(parsing: request.body)["client_assertion"])
-        let header = try JSONParser.parseObject(try #require(Base64URL.decode(assertion.split(separator: ".")[0])), maximumBytes: 4096)
+        let header = try JSONParser.parseObject(
+            try #require(Base64URL.decode(assertion.split(separator: ".")[0])), maximumBytes: 4096)
         #expect(header["alg"]?.string == algorithm.rawValue)
     }
 
@@ -133,10 +142,14 @@ struct ClientAuthenticationTests {
     func shapes() async throws {
         let request = try await sent(.none) {
             $0.tokenRequest = TokenRequestSettings(
-                encoding: .json, omit: ["grant_type"], rename: ["client_id": "client_key", "redirect_uri": "redirect_url"],
+                encoding: .json, omit: ["grant_type"],
+                rename: ["client_id": "client_key", "redirect_uri": "redirect_url"],
                 parameters: [("expires_in", "60")], headers: [("Notion-Version", "2022-06-28"), ("User-Agent", "Acme")])
         }
-        #expect(request.body == #"{"code":"c0de-1","redirect_url":"com.example.app:/oauth2redirect","code_verifier":"\#(String(repeating: "V", count: 43))","client_key":"cid-1","expires_in":"60"}"#)
+        #expect(
+            request.body
+                == #"{"code":"c0de-1","redirect_url":"com.example.app:/oauth2redirect","code_verifier":"\#(String(repeating: "V", count: 43))","client_key":"cid-1","expires_in":"60"}"#
+        )
         #expect(request.header("Notion-Version") == "2022-06-28" && request.header("User-Agent") == "Acme")
         #expect(request.header("X-Idempotency-Key") == nil)
     }

@@ -15,7 +15,9 @@ struct LogoutTokenTests {
                 clients: [ClientSettings(profile: Support.profile(), clientID: "mobile-app")])
             try await Support.with(settings) { client in
                 let verifier = try #require(client as? any LogoutTokenVerifying)
-                do { try body(.success(try await verifier.verifyLogoutToken(Secret(token)))) } catch let failure as ProviderFailure {
+                do { try body(.success(try await verifier.verifyLogoutToken(Secret(token)))) } catch let failure
+                    as ProviderFailure
+                {
                     try body(.failure(failure))
                 }
             }
@@ -33,21 +35,30 @@ struct LogoutTokenTests {
         }
     }
 
-    @Test("A token typed JWT, without exp, or with one of sub and sid is taken (real servers)", arguments: [
-        #"{"header":{"typ":"JWT"}}"#, #"{"mutate":{"exp":null}}"#, #"{"mutate":{"sub":null}}"#, #"{"mutate":{"sid":null}}"#, #"{"header":{"typ":null}}"#,
-    ])
+    @Test(
+        "A token typed JWT, without exp, or with one of sub and sid is taken (real servers)",
+        arguments: [
+            #"{"header":{"typ":"JWT"}}"#, #"{"mutate":{"exp":null}}"#, #"{"mutate":{"sub":null}}"#,
+            #"{"mutate":{"sid":null}}"#, #"{"header":{"typ":null}}"#,
+        ])
     func lenient(_ change: String) async throws {
         try await verify(Self.merged(change)) { #expect(throws: Never.self, "\(change)", performing: $0.get) }
     }
 
-    @Test("A token with any fault is identity_rejected (SEC-66)", arguments: [
-        #"{"mutate":{"iss":"https://evil.example"}}"#, #"{"mutate":{"aud":"other"}}"#, #"{"mutate":{"aud":null}}"#,
-        #"{"mutate":{"iat":null}}"#, #"{"mutate":{"iat":1000}}"#, #"{"mutate":{"iat":99999999999}}"#, #"{"mutate":{"exp":1000}}"#,
-        #"{"mutate":{"jti":null}}"#, #"{"mutate":{"jti":""}}"#, #"{"mutate":{"events":null}}"#, #"{"mutate":{"events":{}}}"#,
-        #"{"mutate":{"events":{"http://schemas.openid.net/event/backchannel-logout":"x"}}}"#, #"{"mutate":{"nonce":"n"}}"#,
-        #"{"mutate":{"sub":null,"sid":null}}"#, #"{"mutate":{"sub":7}}"#, #"{"signature":"foreign"}"#, #"{"alg":"none"}"#,
-        #"{"header":{"typ":"at+jwt"}}"#, #"{"header":{"kid":"nobody"}}"#, #"{"header":{"crit":["x"]}}"#,
-    ])
+    @Test(
+        "A token with any fault is identity_rejected (SEC-66)",
+        arguments: [
+            #"{"mutate":{"iss":"https://evil.example"}}"#, #"{"mutate":{"aud":"other"}}"#, #"{"mutate":{"aud":null}}"#,
+            #"{"mutate":{"iat":null}}"#, #"{"mutate":{"iat":1000}}"#, #"{"mutate":{"iat":99999999999}}"#,
+            #"{"mutate":{"exp":1000}}"#,
+            #"{"mutate":{"jti":null}}"#, #"{"mutate":{"jti":""}}"#, #"{"mutate":{"events":null}}"#,
+            #"{"mutate":{"events":{}}}"#,
+            #"{"mutate":{"events":{"http://schemas.openid.net/event/backchannel-logout":"x"}}}"#,
+            #"{"mutate":{"nonce":"n"}}"#,
+            #"{"mutate":{"sub":null,"sid":null}}"#, #"{"mutate":{"sub":7}}"#, #"{"signature":"foreign"}"#,
+            #"{"alg":"none"}"#,
+            #"{"header":{"typ":"at+jwt"}}"#, #"{"header":{"kid":"nobody"}}"#, #"{"header":{"crit":["x"]}}"#,
+        ])
     func faults(_ change: String) async throws {
         try await verify(Self.merged(change)) { result in
             guard case .failure(.identityRejected) = result else { return #expect(Bool(false), "\(change): \(result)") }
@@ -60,16 +71,21 @@ struct LogoutTokenTests {
             let settings = ProviderSettings(
                 name: ProviderName(unchecked: "oidc"), service: .oidc, issuer: sandbox.baseURL + "/oidc",
                 clients: [ClientSettings(profile: Support.profile(), clientID: "mobile-app")])
-            let logout = try #require(try await sandbox.control.backchannelLogout(Self.merged(#"{"header":{"typ":"JWT"}}"#))["token"]?.text)
+            let logout = try #require(
+                try await sandbox.control.backchannelLogout(Self.merged(#"{"header":{"typ":"JWT"}}"#))["token"]?.text)
             try await Support.with(settings) { client in
                 let exchanger = try #require(client as? any CodeExchanging)
                 let idToken = try #require(try await Flow(provider: exchanger).run().tokens.idToken)
                 let verifier = try #require(client as? any LogoutTokenVerifying)
-                guard case .identityRejected = await Support.failure({ try await verifier.verifyLogoutToken(idToken) }) else {
+                guard case .identityRejected = await Support.failure({ try await verifier.verifyLogoutToken(idToken) })
+                else {
                     return #expect(Bool(false))
                 }
                 let asIdentity = TokenSet(accessToken: Secret("at"), idToken: Secret(logout))
-                guard case .identityRejected = await Support.failure({ try await exchanger.identify(asIdentity, Support.context()) })
+                guard
+                    case .identityRejected = await Support.failure({
+                        try await exchanger.identify(asIdentity, Support.context())
+                    })
                 else { return #expect(Bool(false)) }
             }
         }

@@ -6,12 +6,26 @@ import Testing
 
 @Suite("Metadata")
 struct MetadataTests {
-    @Test("The well-known places follow both specifications (RFC 8414 section 3.1)", arguments: [
-        ("https://id.example", "https://id.example/.well-known/openid-configuration", "https://id.example/.well-known/oauth-authorization-server"),
-        ("https://id.example/", "https://id.example/.well-known/openid-configuration", "https://id.example/.well-known/oauth-authorization-server"),
-        ("https://id.example/a/b", "https://id.example/a/b/.well-known/openid-configuration", "https://id.example/.well-known/oauth-authorization-server/a/b"),
-        ("https://id.example/a/", "https://id.example/a/.well-known/openid-configuration", "https://id.example/.well-known/oauth-authorization-server/a"),
-    ])
+    @Test(
+        "The well-known places follow both specifications (RFC 8414 section 3.1)",
+        arguments: [
+            (
+                "https://id.example", "https://id.example/.well-known/openid-configuration",
+                "https://id.example/.well-known/oauth-authorization-server"
+            ),
+            (
+                "https://id.example/", "https://id.example/.well-known/openid-configuration",
+                "https://id.example/.well-known/oauth-authorization-server"
+            ),
+            (
+                "https://id.example/a/b", "https://id.example/a/b/.well-known/openid-configuration",
+                "https://id.example/.well-known/oauth-authorization-server/a/b"
+            ),
+            (
+                "https://id.example/a/", "https://id.example/a/.well-known/openid-configuration",
+                "https://id.example/.well-known/oauth-authorization-server/a"
+            ),
+        ])
     func locations(_ issuer: String, _ openID: String, _ oauth: String) throws {
         #expect(MetadataFetcher.openIDLocation(issuer) == openID)
         #expect(MetadataFetcher.oauthLocation(try #require(EndpointURL(issuer))) == oauth)
@@ -20,7 +34,11 @@ struct MetadataTests {
     private func settings(_ base: String, kind: ProviderSettings.Service = .oidc) -> ProviderSettings {
         ProviderSettings(
             name: ProviderName(unchecked: "p"), service: kind, issuer: base,
-            clients: [ClientSettings(profile: Support.profile(), clientID: "cid-1", wire: WireSettings(identity: IdentitySettings(url: base + "/me")))])
+            clients: [
+                ClientSettings(
+                    profile: Support.profile(), clientID: "cid-1",
+                    wire: WireSettings(identity: IdentitySettings(url: base + "/me")))
+            ])
     }
 
     private func document(_ base: String, _ more: String = "") -> String {
@@ -33,16 +51,21 @@ struct MetadataTests {
         return try await flow.start()
     }
 
-    @Test("An endpoint that is not https, or no text, refuses the document (SEC-24)", arguments: [
-        #""token_endpoint":"http://id.example.com/token""#, #""authorization_endpoint":"javascript:alert(1)""#,
-        #""jwks_uri":7"#, #""userinfo_endpoint":"https://u:p@id.example.com/""#, #""revocation_endpoint":["https://a.example"]"#,
-    ])
+    @Test(
+        "An endpoint that is not https, or no text, refuses the document (SEC-24)",
+        arguments: [
+            #""token_endpoint":"http://id.example.com/token""#, #""authorization_endpoint":"javascript:alert(1)""#,
+            #""jwks_uri":7"#, #""userinfo_endpoint":"https://u:p@id.example.com/""#,
+            #""revocation_endpoint":["https://a.example"]"#,
+        ])
     func badEndpoints(_ member: String) async throws {
         let base = Mutex("")
         let server = try RawServer { _ in .json(#"{"issuer":"\#(base.withLock { $0 })",\#(member)}"#) }
         base.withLock { $0 = server.base }
         try await Support.with(settings(server.base)) { client in
-            guard case .unusable = await Support.failure({ try await start(client) }) else { return #expect(Bool(false)) }
+            guard case .unusable = await Support.failure({ try await start(client) }) else {
+                return #expect(Bool(false))
+            }
         }
     }
 
@@ -54,7 +77,9 @@ struct MetadataTests {
             #expect(!MetadataFetcher.allows(url, from: issuer, allowPrivate: false), "\(host)")
             #expect(MetadataFetcher.allows(url, from: issuer, allowPrivate: true))
         }
-        #expect(MetadataFetcher.allows(try #require(EndpointURL("https://login.example.net/t")), from: issuer, allowPrivate: false))
+        #expect(
+            MetadataFetcher.allows(
+                try #require(EndpointURL("https://login.example.net/t")), from: issuer, allowPrivate: false))
     }
 
     @Test("Revocation is found where only the RFC 8414 document names it")
@@ -96,7 +121,9 @@ struct MetadataTests {
     func htmlBoth() async throws {
         let server = try RawServer { _ in .http(200, [("Content-Type", "text/html")], Array("<html></html>".utf8)) }
         try await Support.with(settings(server.base)) { client in
-            guard case .unusable = await Support.failure({ try await start(client) }) else { return #expect(Bool(false)) }
+            guard case .unusable = await Support.failure({ try await start(client) }) else {
+                return #expect(Bool(false))
+            }
         }
     }
 
@@ -104,13 +131,18 @@ struct MetadataTests {
     func promised() async throws {
         let base = Mutex("")
         let server = try RawServer { _ in
-            .json(document(base.withLock { $0 }, #","revocation_endpoint":null,"authorization_response_iss_parameter_supported":true"#))
+            .json(
+                document(
+                    base.withLock { $0 },
+                    #","revocation_endpoint":null,"authorization_response_iss_parameter_supported":true"#))
         }
         base.withLock { $0 = server.base }
         try await Support.with(settings(server.base, kind: .oauth2)) { client in
             try await withThrowingTaskGroup(of: IssuerExpectation.self) { group in
                 for _ in 0..<50 { group.addTask { try await start(client).issuer } }
-                for try await expectation in group { #expect(expectation == IssuerExpectation(issuer: server.base, demanded: true)) }
+                for try await expectation in group {
+                    #expect(expectation == IssuerExpectation(issuer: server.base, demanded: true))
+                }
             }
             #expect(server.received.count == 1)
         }

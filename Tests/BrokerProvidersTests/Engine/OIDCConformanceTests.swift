@@ -85,7 +85,9 @@ struct OIDCConformanceTests {
         #expect(isIdentityRejected(try await login([Fault(provider: "oidc", "secondary-aud-azp")])))
     }
 
-    static let badMetadata = ["discovery-issuer-mismatch", "discovery-issuer-slash", "discovery-no-issuer", "discovery-not-object"]
+    static let badMetadata = [
+        "discovery-issuer-mismatch", "discovery-issuer-slash", "discovery-no-issuer", "discovery-not-object",
+    ]
 
     @Test("Metadata of another issuer, or none, starts no login (SEC-23)", arguments: badMetadata)
     func metadata(_ fault: String) async throws {
@@ -99,7 +101,9 @@ struct OIDCConformanceTests {
         guard case .failure(.notSent) = result else { return #expect(Bool(false), "\(result)") }
     }
 
-    static let userinfoFaults = ["userinfo-invalid-sub", "userinfo-missing-sub", "userinfo-sub-number", "userinfo-not-object"]
+    static let userinfoFaults = [
+        "userinfo-invalid-sub", "userinfo-missing-sub", "userinfo-sub-number", "userinfo-not-object",
+    ]
 
     @Test("Userinfo of another subject, or of none, is identity_rejected (SEC-32)", arguments: userinfoFaults)
     func userinfo(_ fault: String) async throws {
@@ -167,7 +171,9 @@ struct OIDCConformanceTests {
             try await Support.with(settings) { client in
                 let flow = Flow(provider: try #require(client as? any CodeExchanging))
                 let failure = await Support.failure { try await flow.run() }
-                guard case .identityRejected = failure else { return #expect(Bool(false), "\(String(describing: failure))") }
+                guard case .identityRejected = failure else {
+                    return #expect(Bool(false), "\(String(describing: failure))")
+                }
                 _ = try await flow.run()
             }
         }
@@ -175,7 +181,8 @@ struct OIDCConformanceTests {
 
     @Test("The number of conformance cases is printed")
     func count() {
-        let all = Self.refusedClaims.count + Self.refusedSignatures.count + Self.accepted.count + Self.badMetadata.count
+        let all =
+            Self.refusedClaims.count + Self.refusedSignatures.count + Self.accepted.count + Self.badMetadata.count
             + Self.userinfoFaults.count + 4 + 8
         print("OpenID relying-party cases: \(all)")
         #expect(all >= 50)

@@ -15,11 +15,14 @@ struct RefreshTests {
             clients: [ClientSettings(profile: Support.profile(), clientID: "cid-1", wire: wire)])
     }
 
-    private func refresh(_ reply: RawServer.Reply, _ change: (inout WireSettings) -> Void = { _ in }) async throws -> Result<TokenSet, ProviderFailure> {
+    private func refresh(_ reply: RawServer.Reply, _ change: (inout WireSettings) -> Void = { _ in }) async throws
+        -> Result<TokenSet, ProviderFailure>
+    {
         let server = try RawServer { _ in reply }
         return try await Support.with(settings(server.base, change)) { client in
             let refresher = try #require(client as? any TokenRefreshing)
-            do { return .success(try await refresher.refresh(Support.refresh())) } catch let failure as ProviderFailure { return .failure(failure) }
+            do { return .success(try await refresher.refresh(Support.refresh())) } catch let failure as ProviderFailure
+            { return .failure(failure) }
         }
     }
 
@@ -51,16 +54,21 @@ struct RefreshTests {
         let server = try RawServer { _ in .json(#"{"access_token":"at-1","refresh_token":"rt-1"}"#) }
         try await Support.with(settings(server.base) { $0.refresh = .none }) { client in
             let refresher = try #require(client as? any TokenRefreshing)
-            guard case .notSent = await Support.failure({ try await refresher.refresh(Support.refresh()) }) else { return #expect(Bool(false)) }
+            guard case .notSent = await Support.failure({ try await refresher.refresh(Support.refresh()) }) else {
+                return #expect(Bool(false))
+            }
             let tokens = try await #require(client as? any CodeExchanging).redeem(Support.grant())
             #expect(tokens.refreshToken == nil)
         }
     }
 
-    @Test("A refreshed id_token is verified: another subject, an unverifiable one, none (SEC-59)", arguments: ["", "refresh-invalid-sub", "refresh-invalid-issuer", "off"])
+    @Test(
+        "A refreshed id_token is verified: another subject, an unverifiable one, none (SEC-59)",
+        arguments: ["", "refresh-invalid-sub", "refresh-invalid-issuer", "off"])
     func subject(_ fault: String) async throws {
         try await withSandbox { sandbox in
-            sandbox.control.set(settings: ["id_token_on_refresh": .bool(fault != "off"), "refresh_token": "always"], of: "oidc")
+            sandbox.control.set(
+                settings: ["id_token_on_refresh": .bool(fault != "off"), "refresh_token": "always"], of: "oidc")
             if fault.hasPrefix("refresh") { try sandbox.control.place(Fault(provider: "oidc", fault)) }
             let settings = ProviderSettings(
                 name: ProviderName(unchecked: "oidc"), service: .oidc, issuer: sandbox.baseURL + "/oidc",

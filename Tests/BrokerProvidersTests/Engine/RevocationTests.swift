@@ -8,7 +8,8 @@ struct RevocationTests {
     private func settings(_ base: String, _ revocation: RevocationSettings = RevocationSettings()) -> ProviderSettings {
         ProviderSettings(
             name: ProviderName(unchecked: "p"), service: .oauth2,
-            endpoints: EndpointSettings(authorization: base + "/authorize", token: base + "/token", revocation: base + "/revoke"),
+            endpoints: EndpointSettings(
+                authorization: base + "/authorize", token: base + "/token", revocation: base + "/revoke"),
             clients: [
                 ClientSettings(
                     profile: Support.profile(), clientID: "cid-1",
@@ -18,7 +19,9 @@ struct RevocationTests {
 
     private let tokens = TokenSet(accessToken: Secret("at-1"), refreshToken: Secret("rt-1"))
 
-    private func revoke(_ server: RawServer, _ revocation: RevocationSettings = RevocationSettings()) async throws -> ProviderFailure? {
+    private func revoke(_ server: RawServer, _ revocation: RevocationSettings = RevocationSettings()) async throws
+        -> ProviderFailure?
+    {
         try await Support.with(settings(server.base, revocation)) { client in
             let revoker = try #require(client as? any TokenRevoking)
             return await Support.failure { try await revoker.revoke(tokens, client: Support.ios) }
@@ -29,30 +32,41 @@ struct RevocationTests {
     func order() async throws {
         let server = try RawServer { _ in .http(200, [], []) }
         #expect(try await revoke(server) == nil)
-        #expect(server.received.map(\.body) == [
-            "token=rt-1&token_type_hint=refresh_token&client_id=cid-1", "token=at-1&token_type_hint=access_token&client_id=cid-1",
-        ])
+        #expect(
+            server.received.map(\.body) == [
+                "token=rt-1&token_type_hint=refresh_token&client_id=cid-1",
+                "token=at-1&token_type_hint=access_token&client_id=cid-1",
+            ])
     }
 
     @Test("503 and a lost answer are for later, a refusal is said aloud (SEC-63)")
     func failures() async throws {
-        guard case .retryable = try await revoke(try RawServer { _ in .http(503, [], []) }) else { return #expect(Bool(false)) }
+        guard case .retryable = try await revoke(try RawServer { _ in .http(503, [], []) }) else {
+            return #expect(Bool(false))
+        }
         guard case .lost = try await revoke(try RawServer { _ in .close }) else { return #expect(Bool(false)) }
         let refusing = try RawServer { _ in .json(#"{"error":"invalid_client"}"#, status: 401) }
         guard case .rejected(let error) = try await revoke(refusing) else { return #expect(Bool(false)) }
         #expect(error.code == "invalid_client")
     }
 
-    @Test("A token that the provider does not know counts as revoked", arguments: ["invalid_token", "unsupported_token_type"])
+    @Test(
+        "A token that the provider does not know counts as revoked",
+        arguments: ["invalid_token", "unsupported_token_type"])
     func unknown(_ code: String) async throws {
         #expect(try await revoke(try RawServer { _ in .json(#"{"error":"\#(code)"}"#, status: 400) }) == nil)
     }
 
     @Test("A refused public client revokes once more with the token as Bearer, where the settings say so")
     func bearerFallback() async throws {
-        let server = try RawServer { $0.header("Authorization") == "Bearer at-1" ? .http(200, [], []) : .http(401, [], []) }
+        let server = try RawServer {
+            $0.header("Authorization") == "Bearer at-1" ? .http(200, [], []) : .http(401, [], [])
+        }
         #expect(try await revoke(server, RevocationSettings(hint: false, bearerFallback: true)) == nil)
-        #expect(server.received.map(\.body) == ["token=rt-1&client_id=cid-1", "token=rt-1", "token=at-1&client_id=cid-1", "token=at-1"])
+        #expect(
+            server.received.map(\.body) == [
+                "token=rt-1&client_id=cid-1", "token=rt-1", "token=at-1&client_id=cid-1", "token=at-1",
+            ])
     }
 
     @Test("Without an endpoint, or with style none, nothing is called")
@@ -61,7 +75,9 @@ struct RevocationTests {
         #expect(try await revoke(server, RevocationSettings(style: .none)) == nil)
         var settings = settings(server.base)
         settings.endpoints.revocation = nil
-        try await Support.with(settings) { try await #require($0 as? any TokenRevoking).revoke(tokens, client: Support.ios) }
+        try await Support.with(settings) {
+            try await #require($0 as? any TokenRevoking).revoke(tokens, client: Support.ios)
+        }
         #expect(server.received.isEmpty)
     }
 }

@@ -45,7 +45,9 @@ struct CleverTests {
         #expect(request.header("Authorization") == "Basic aW9zLTAwMDE6")
         #expect(request.header("Content-Type") == "application/json")
         #expect(request.header("Accept") == "application/json")
-        #expect(request.body == #"{"grant_type":"authorization_code","code":"c-7f3e","redirect_uri":"clever-ios-0001://oauth"}"#)
+        #expect(
+            request.body
+                == #"{"grant_type":"authorization_code","code":"c-7f3e","redirect_uri":"clever-ios-0001://oauth"}"#)
         #expect(server.received.count == 1)
     }
 
@@ -55,8 +57,9 @@ struct CleverTests {
             var flow = try flow(client)
             flow.parameters = [("district_id", "d1")]
             let url = try await flow.start().url.reveal()
-            #expect(url == "http://127.0.0.1:1/oauth/authorize?response_type=code&client_id=ios-0001"
-                + "&redirect_uri=clever-ios-0001%3A%2F%2Foauth&state=state-0123456789abcdef&district_id=d1")
+            #expect(
+                url == "http://127.0.0.1:1/oauth/authorize?response_type=code&client_id=ios-0001"
+                    + "&redirect_uri=clever-ios-0001%3A%2F%2Foauth&state=state-0123456789abcdef&district_id=d1")
         }
     }
 
@@ -86,7 +89,9 @@ struct CleverTests {
         }
     }
 
-    @Test("HTML errors are rejections by status, and 429 says when by X-RateLimit-Reset", arguments: [400, 401, 404, 429, 503])
+    @Test(
+        "HTML errors are rejections by status, and 429 says when by X-RateLimit-Reset",
+        arguments: [400, 401, 404, 429, 503])
     func html(_ status: Int) async throws {
         let reset = String(Support.clock.now().seconds + 120)
         let server = try RawServer { _ in
@@ -159,7 +164,9 @@ struct CleverTests {
         }
     }
 
-    @Test("With OpenID on, the id_token is verified and userinfo has to be the same user's", arguments: ["", "invalid-aud", "nonce-invalid", "userinfo-invalid-sub"])
+    @Test(
+        "With OpenID on, the id_token is verified and userinfo has to be the same user's",
+        arguments: ["", "invalid-aud", "nonce-invalid", "userinfo-invalid-sub"])
     func openID(_ fault: String) async throws {
         try await withSandbox { sandbox in
             sandbox.control.set(settings: ["oidc": true], of: "clever")
@@ -172,7 +179,9 @@ struct CleverTests {
                     #expect(identity.claims.contains { $0.name == "given_name" })
                 } else {
                     let failure = await Support.failure { try await flow.run() }
-                    guard case .identityRejected = failure else { return #expect(Bool(false), "\(String(describing: failure))") }
+                    guard case .identityRejected = failure else {
+                        return #expect(Bool(false), "\(String(describing: failure))")
+                    }
                 }
             }
         }

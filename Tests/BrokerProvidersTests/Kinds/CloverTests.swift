@@ -22,8 +22,11 @@ struct CloverTests {
             ])
     }
 
-    private func sandboxed(_ base: String, _ authentication: ClientAuthentication = .none, clientID: String = "AFAKE0001") -> ProviderSettings {
-        settings(web: base + "/clover-web", api: base + "/clover-api", clientID: clientID, authentication: authentication)
+    private func sandboxed(
+        _ base: String, _ authentication: ClientAuthentication = .none, clientID: String = "AFAKE0001"
+    ) -> ProviderSettings {
+        settings(
+            web: base + "/clover-web", api: base + "/clover-api", clientID: clientID, authentication: authentication)
     }
 
     private func flow(_ client: any ProviderClient) throws -> Flow {
@@ -32,11 +35,14 @@ struct CloverTests {
         return flow
     }
 
-    @Test("Each environment has its pair of hosts", arguments: [
-        (CloverSettings.Environment.sandbox, "https://sandbox.dev.clover.com", "https://apisandbox.dev.clover.com"),
-        (.us, "https://www.clover.com", "https://api.clover.com"), (.eu, "https://www.eu.clover.com", "https://api.eu.clover.com"),
-        (.la, "https://www.la.clover.com", "https://api.la.clover.com"),
-    ])
+    @Test(
+        "Each environment has its pair of hosts",
+        arguments: [
+            (CloverSettings.Environment.sandbox, "https://sandbox.dev.clover.com", "https://apisandbox.dev.clover.com"),
+            (.us, "https://www.clover.com", "https://api.clover.com"),
+            (.eu, "https://www.eu.clover.com", "https://api.eu.clover.com"),
+            (.la, "https://www.la.clover.com", "https://api.la.clover.com"),
+        ])
     func hosts(_ environment: CloverSettings.Environment, _ web: String, _ api: String) throws {
         let plain = ProviderSettings(
             name: ProviderName(unchecked: "clover"), service: .clover(CloverSettings(environment: environment)),
@@ -48,13 +54,16 @@ struct CloverTests {
         #expect(endpoints.recovery == api + "/oauth/v2/recovery")
     }
 
-    @Test("A redirect URI outside the Site URL refuses to start", arguments: [
-        "https://evil.example.com/clover", "http://127.0.0.1/clover", "https://app.example.com:8443/clover",
-        "https://app.example.com/shopping", "com.example.app:/clover",
-    ])
+    @Test(
+        "A redirect URI outside the Site URL refuses to start",
+        arguments: [
+            "https://evil.example.com/clover", "http://127.0.0.1/clover", "https://app.example.com:8443/clover",
+            "https://app.example.com/shopping", "com.example.app:/clover",
+        ])
     func siteURL(_ redirect: String) {
         let settings = settings(
-            web: "https://w.example", api: "https://a.example", site: "https://app.example.com/shop", redirect: redirect)
+            web: "https://w.example", api: "https://a.example", site: "https://app.example.com/shop", redirect: redirect
+        )
         #expect(throws: CatalogueFailure.self) {
             try CloverWire.settings(settings, CloverSettings(environment: .us, siteURL: "https://app.example.com/shop"))
         }
@@ -64,25 +73,32 @@ struct CloverTests {
     @Test("The token request of a low-trust client has client_id, code and verifier, and nothing else")
     func lowTrust() async throws {
         let server = try RawServer { _ in
-            .json(#"{"access_token":"at-1","access_token_expiration":1900000000,"refresh_token":"rt-1","refresh_token_expiration":1931536000}"#)
+            .json(
+                #"{"access_token":"at-1","access_token_expiration":1900000000,"refresh_token":"rt-1","refresh_token_expiration":1931536000}"#
+            )
         }
         let clock = ManualClock(seconds: 1_899_990_000)
         try await Support.with(settings(web: server.base, api: server.base), clock: clock.clock) { client in
             let exchanger = try #require(client as? any CodeExchanging)
-            let tokens = try await exchanger.redeem(Support.grant("c0de-1", redirect: .uri("https://app.example.com/clover")))
+            let tokens = try await exchanger.redeem(
+                Support.grant("c0de-1", redirect: .uri("https://app.example.com/clover")))
             #expect(tokens.expiresAt == WallTime(seconds: 1_900_000_000))
             #expect(tokens.refreshExpiresAt == WallTime(seconds: 1_931_536_000))
         }
         let request = try #require(server.received.first)
         #expect(request.target == "/oauth/v2/token")
         #expect(request.header("Authorization") == nil && request.header("Content-Type") == "application/json")
-        #expect(request.body == #"{"code":"c0de-1","code_verifier":"\#(String(repeating: "V", count: 43))","client_id":"AFAKE0001"}"#)
+        #expect(
+            request.body
+                == #"{"code":"c0de-1","code_verifier":"\#(String(repeating: "V", count: 43))","client_id":"AFAKE0001"}"#
+        )
     }
 
     @Test("The token request of a high-trust client has the secret in the body and no verifier, its URL no challenge")
     func highTrust() async throws {
         let server = try RawServer { _ in .json(#"{"access_token":"at-1"}"#) }
-        let settings = settings(web: server.base, api: server.base, authentication: .clientSecretBasic(Secret("s3cret")))
+        let settings = settings(
+            web: server.base, api: server.base, authentication: .clientSecretBasic(Secret("s3cret")))
         try await Support.with(settings) { client in
             let url = try await flow(client).start().url.reveal()
             #expect(!url.contains("code_challenge") && !url.contains("scope="))
@@ -114,7 +130,8 @@ struct CloverTests {
                     let refresher = try #require(client as? any TokenRefreshing)
                     let old = try #require(tokens.refreshToken).reveal()
                     try sandbox.control.place(Fault(provider: "clover", endpoint: "refresh", "drop-after", times: 1))
-                    guard case .lost = await Support.failure({ try await refresher.refresh(Support.refresh(old)) }) else {
+                    guard case .lost = await Support.failure({ try await refresher.refresh(Support.refresh(old)) })
+                    else {
                         return #expect(Bool(false))
                     }
                     let before = sandbox.control.count("clover", "recovery")
@@ -123,7 +140,9 @@ struct CloverTests {
                         #expect(fresh.refreshToken?.reveal() != old)
                         #expect(sandbox.control.count("clover", "recovery") == before + 1)
                     } else {
-                        let failure = await Support.failure { try await refresher.refresh(Support.refresh(old, recovering: true)) }
+                        let failure = await Support.failure {
+                            try await refresher.refresh(Support.refresh(old, recovering: true))
+                        }
                         guard case .rejected(let error) = failure else { return #expect(Bool(false)) }
                         #expect(error.isInvalidGrant && error.recoveryOffered)
                         #expect(sandbox.control.count("clover", "recovery") == before)
@@ -157,20 +176,28 @@ struct CloverTests {
         }
     }
 
-    @Test("A merchant that the token cannot read, or another than answered, signs nobody in", arguments: ["wrong-merchant-callback", "userinfo-invalid-sub"])
+    @Test(
+        "A merchant that the token cannot read, or another than answered, signs nobody in",
+        arguments: ["wrong-merchant-callback", "userinfo-invalid-sub"])
     func wrongMerchant(_ fault: String) async throws {
         try await withSandbox { sandbox in
-            try sandbox.control.place(fault.hasPrefix("wrong")
-                ? Fault(provider: "clover", fault, value: "MOTHER0000001") : Fault(provider: "clover", endpoint: "merchant", fault))
+            try sandbox.control.place(
+                fault.hasPrefix("wrong")
+                    ? Fault(provider: "clover", fault, value: "MOTHER0000001")
+                    : Fault(provider: "clover", endpoint: "merchant", fault))
             try await Support.with(sandboxed(sandbox.baseURL)) { client in
                 let flow = try flow(client)
                 let failure = await Support.failure { try await flow.run() }
-                guard case .identityRejected = failure else { return #expect(Bool(false), "\(String(describing: failure))") }
+                guard case .identityRejected = failure else {
+                    return #expect(Bool(false), "\(String(describing: failure))")
+                }
             }
         }
     }
 
-    @Test("A merchant_id that is no identifier is never part of a path", arguments: ["", "..", "a/b", "a%2Fb", "M?x=1", "M#", "ü", String(repeating: "M", count: 33)])
+    @Test(
+        "A merchant_id that is no identifier is never part of a path",
+        arguments: ["", "..", "a/b", "a%2Fb", "M?x=1", "M#", "ü", String(repeating: "M", count: 33)])
     func hostileMerchant(_ id: String) async throws {
         let server = try RawServer { _ in .json("{}") }
         try await Support.with(settings(web: server.base, api: server.base)) { client in

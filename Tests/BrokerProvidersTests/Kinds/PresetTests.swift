@@ -27,7 +27,9 @@ struct PresetTests {
             clients: [ClientSettings(profile: client, clientID: clientID, authentication: authentication, wire: wire)])
     }
 
-    private func flow(_ client: any ProviderClient, nonce: Bool = true, user: String = "ana", verifier: Bool = true) throws -> Flow {
+    private func flow(_ client: any ProviderClient, nonce: Bool = true, user: String = "ana", verifier: Bool = true)
+        throws -> Flow
+    {
         var flow = Flow(provider: try #require(client as? any CodeExchanging))
         if !nonce { flow.nonce = nil }
         if !verifier { flow.verifier = nil }
@@ -39,7 +41,9 @@ struct PresetTests {
     @Test("Every preset's settings make a client", arguments: Presets.all.map(\.name))
     func all(_ name: String) async throws {
         let settings = try settings(name, issuer: name == "cloudentity" ? "https://t.eu.authz.cloudentity.io/t/w" : nil)
-        try await Support.with(settings) { client in #expect(client.profile.displayName == Presets.named(name)?.displayName) }
+        try await Support.with(settings) { client in
+            #expect(client.profile.displayName == Presets.named(name)?.displayName)
+        }
     }
 
     @Test("Google: offline access and consent are asked for, and a refresh keeps the token")
@@ -57,7 +61,9 @@ struct PresetTests {
                 #expect(fresh.refreshToken == nil)
                 #expect(fresh.accessToken.reveal() != tokens.accessToken.reveal())
                 try await #require(client as? any TokenRevoking).revoke(tokens, client: Support.ios)
-                #expect(sandbox.control.requests(provider: "google", endpoint: "revoke").map { $0.form["token_type_hint"] } == ["refresh_token", "access_token"])
+                #expect(
+                    sandbox.control.requests(provider: "google", endpoint: "revoke").map { $0.form["token_type_hint"] }
+                        == ["refresh_token", "access_token"])
             }
         }
     }
@@ -88,11 +94,14 @@ struct PresetTests {
         }
     }
 
-    @Test("Microsoft: each tenant's tokens carry its own issuer, and a foreign tid is refused", arguments: ["", "wrong-tid", "missing-tid", "invalid-iss"])
+    @Test(
+        "Microsoft: each tenant's tokens carry its own issuer, and a foreign tid is refused",
+        arguments: ["", "wrong-tid", "missing-tid", "invalid-iss"])
     func microsoft(_ fault: String) async throws {
         try await withSandbox { sandbox in
             if !fault.isEmpty { try sandbox.control.place(Fault(provider: "microsoft", fault)) }
-            let settings = try settings("microsoft", issuer: sandbox.baseURL + "/microsoft/common/v2.0") { _ in } wire: {
+            let settings = try settings("microsoft", issuer: sandbox.baseURL + "/microsoft/common/v2.0") { _ in
+            } wire: {
                 $0.idToken.issuerTemplate = sandbox.baseURL + "/microsoft/{tenantid}/v2.0"
             }
             try await Support.with(settings) { client in
@@ -100,8 +109,12 @@ struct PresetTests {
                 let expectation = try await flow.start().issuer
                 #expect(expectation == IssuerExpectation(issuer: nil, demanded: false))
                 let failure = await Support.failure { try await flow.run() }
-                if fault.isEmpty { #expect(failure == nil, "\(String(describing: failure))") } else {
-                    guard case .identityRejected = failure else { return #expect(Bool(false), "\(String(describing: failure))") }
+                if fault.isEmpty {
+                    #expect(failure == nil, "\(String(describing: failure))")
+                } else {
+                    guard case .identityRejected = failure else {
+                        return #expect(Bool(false), "\(String(describing: failure))")
+                    }
                 }
             }
         }
@@ -110,7 +123,8 @@ struct PresetTests {
     @Test("Microsoft: a tenant that is not listed is refused (SEC-28)")
     func microsoftTenants() async throws {
         try await withSandbox { sandbox in
-            let settings = try settings("microsoft", issuer: sandbox.baseURL + "/microsoft/common/v2.0") { _ in } wire: {
+            let settings = try settings("microsoft", issuer: sandbox.baseURL + "/microsoft/common/v2.0") { _ in
+            } wire: {
                 $0.idToken.issuerTemplate = sandbox.baseURL + "/microsoft/{tenantid}/v2.0"
                 $0.idToken.tenants = ["00000000-0000-4000-8000-000000000000"]
             }
@@ -124,9 +138,13 @@ struct PresetTests {
     }
 
     private func github(_ base: String) throws -> ProviderSettings {
-        try settings("github", endpoints: EndpointSettings(
-            authorization: base + "/github/login/oauth/authorize", token: base + "/github/login/oauth/access_token",
-            userinfo: base + "/github/user", revocation: base + "/github/applications/{client_id}/token")) { _ in } wire: {
+        try settings(
+            "github",
+            endpoints: EndpointSettings(
+                authorization: base + "/github/login/oauth/authorize", token: base + "/github/login/oauth/access_token",
+                userinfo: base + "/github/user", revocation: base + "/github/applications/{client_id}/token")
+        ) { _ in
+        } wire: {
             $0.identity.url = base + "/github/user"
             $0.identity.emailsURL = base + "/github/user/emails"
         }
@@ -166,12 +184,18 @@ struct PresetTests {
     func githubRevocation() async throws {
         let server = try RawServer { _ in .http(204, [], []) }
         let settings = try settings(
-            "github", endpoints: EndpointSettings(
+            "github",
+            endpoints: EndpointSettings(
                 authorization: server.base + "/a", token: server.base + "/t",
                 revocation: server.base + "/applications/{client_id}/token"),
-            authentication: .clientSecretBasic(Secret("web-secret"))) { _ in } wire: { $0.identity.url = server.base + "/user" }
+            authentication: .clientSecretBasic(Secret("web-secret"))
+        ) { _ in
+        } wire: {
+            $0.identity.url = server.base + "/user"
+        }
         try await Support.with(settings) { client in
-            try await #require(client as? any TokenRevoking).revoke(TokenSet(accessToken: Secret("gho_1")), client: Support.ios)
+            try await #require(client as? any TokenRevoking).revoke(
+                TokenSet(accessToken: Secret("gho_1")), client: Support.ios)
             let request = try #require(server.received.first)
             #expect(request.method == "DELETE" && request.target == "/applications/web/token")
             #expect(request.body == #"{"access_token":"gho_1"}"#)
@@ -179,13 +203,18 @@ struct PresetTests {
         }
     }
 
-    @Test("Slack: the user's token stands below authed_user, the scope is asked for as user_scope, errors come with 200")
+    @Test(
+        "Slack: the user's token stands below authed_user, the scope is asked for as user_scope, errors come with 200")
     func slack() async throws {
         try await withSandbox { sandbox in
             let base = sandbox.baseURL + "/slack"
-            let settings = try settings("slack", endpoints: EndpointSettings(
-                authorization: base + "/oauth/v2/authorize", token: base + "/api/oauth.v2.access",
-                userinfo: base + "/api/users.identity", revocation: base + "/api/auth.revoke")) { _ in } wire: {
+            let settings = try settings(
+                "slack",
+                endpoints: EndpointSettings(
+                    authorization: base + "/oauth/v2/authorize", token: base + "/api/oauth.v2.access",
+                    userinfo: base + "/api/users.identity", revocation: base + "/api/auth.revoke")
+            ) { _ in
+            } wire: {
                 $0.identity.url = base + "/api/users.identity"
             }
             try await Support.with(settings) { client in
@@ -202,17 +231,21 @@ struct PresetTests {
                 }
                 #expect(error.code == "invalid_code")
                 try await #require(client as? any TokenRevoking).revoke(tokens, client: Support.ios)
-                guard case .identityRejected = await Support.failure({ try await flow.identify(tokens, callback) }) else {
+                guard case .identityRejected = await Support.failure({ try await flow.identify(tokens, callback) })
+                else {
                     return #expect(Bool(false))
                 }
             }
         }
     }
 
-    @Test("Cloudentity: an issuer with a path and one without, idempotency key, public client, revocation", arguments: [("cloudentity", "/cloudentity/example/demo"), ("cloudentity-vanity", "/demo")])
+    @Test(
+        "Cloudentity: an issuer with a path and one without, idempotency key, public client, revocation",
+        arguments: [("cloudentity", "/cloudentity/example/demo"), ("cloudentity-vanity", "/demo")])
     func cloudentity(_ name: String, _ path: String) async throws {
         try await withSandbox { sandbox in
-            let settings = try settings("cloudentity", issuer: sandbox.baseURL + path, clientID: "mobile-app", authentication: .none)
+            let settings = try settings(
+                "cloudentity", issuer: sandbox.baseURL + path, clientID: "mobile-app", authentication: .none)
             try await Support.with(settings) { client in
                 let flow = try flow(client)
                 let (tokens, identity) = try await flow.run()

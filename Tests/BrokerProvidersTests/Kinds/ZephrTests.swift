@@ -15,7 +15,9 @@ struct ZephrTests {
             name: ProviderName(unchecked: "zephr"), service: .zephr(own),
             clients: [
                 ClientSettings(
-                    profile: Support.profile(redirects: ["my-app:/oauthRedirect"], nonce: false) { $0.platform = "ios" },
+                    profile: Support.profile(redirects: ["my-app:/oauthRedirect"], nonce: false) {
+                        $0.platform = "ios"
+                    },
                     clientID: "")
             ])
     }
@@ -27,9 +29,12 @@ struct ZephrTests {
     }
 
     private func start(_ client: any PartialRegistering, _ provider: String?) async throws -> String {
-        try await client.startAuthorization(AuthorizationRequest(
-            client: Support.ios, redirectURI: try #require(RedirectURI("my-app:/oauthRedirect")), state: Secret("s"),
-            nonce: nil, codeChallenge: nil, scope: [], socialProvider: provider)).url.reveal()
+        try await client.startAuthorization(
+            AuthorizationRequest(
+                client: Support.ios, redirectURI: try #require(RedirectURI("my-app:/oauthRedirect")),
+                state: Secret("s"),
+                nonce: nil, codeChallenge: nil, scope: [], socialProvider: provider)
+        ).url.reveal()
     }
 
     private func request(
@@ -56,10 +61,14 @@ struct ZephrTests {
         }
     }
 
-    @Test("A social provider that is not configured starts nothing", arguments: ["facebook", "../account", "", nil] as [String?])
+    @Test(
+        "A social provider that is not configured starts nothing",
+        arguments: ["facebook", "../account", "", nil] as [String?])
     func unknownSocial(_ name: String?) async throws {
         try await with(settings("https://news.example.org")) { client in
-            guard case .unusable = await Support.failure({ try await start(client, name) }) else { return #expect(Bool(false)) }
+            guard case .unusable = await Support.failure({ try await start(client, name) }) else {
+                return #expect(Bool(false))
+            }
         }
     }
 
@@ -110,42 +119,52 @@ struct ZephrTests {
         #expect(sent.method == "POST" && sent.target == "/blaize/register")
         #expect(sent.header("Content-Type") == "application/json" && sent.header("Accept") == "application/json")
         #expect(sent.header("Cookie") == nil)
-        #expect(sent.body == #"{"identifiers":{},"validators":{"token_exchange":"e42a"},"attributes":{"first-name":"Ana","newsletter":true,"age":41}}"#)
+        #expect(
+            sent.body
+                == #"{"identifiers":{},"validators":{"token_exchange":"e42a"},"attributes":{"first-name":"Ana","newsletter":true,"age":41}}"#
+        )
     }
 
     @Test("Identifiers are empty, left out or the callback's, and defaults fill what the app left out")
     func registerShapes() async throws {
         let server = try RawServer { _ in .http(400, [], []) }
         for shape in [ZephrSettings.Identifiers.omit, .send] {
-            try await with(settings(server.base) {
-                $0.identifiers = shape
-                $0.attributeDefaults = [("country", .string("PT")), ("first-name", .string("X"))]
-            }) { client in _ = try await client.register(request()) }
+            try await with(
+                settings(server.base) {
+                    $0.identifiers = shape
+                    $0.attributeDefaults = [("country", .string("PT")), ("first-name", .string("X"))]
+                }
+            ) { client in _ = try await client.register(request()) }
         }
         let attributes = #""attributes":{"first-name":"Ana","country":"PT"}}"#
-        #expect(server.received.map(\.body) == [
-            #"{"validators":{"token_exchange":"e42a"},"# + attributes,
-            #"{"identifiers":{"email_address":"ana@example.org"},"validators":{"token_exchange":"e42a"},"# + attributes,
-        ])
+        #expect(
+            server.received.map(\.body) == [
+                #"{"validators":{"token_exchange":"e42a"},"# + attributes,
+                #"{"identifiers":{"email_address":"ana@example.org"},"validators":{"token_exchange":"e42a"},"#
+                    + attributes,
+            ])
     }
 
-    @Test("Each refusal of the register call has its meaning, by status and never by text", arguments: [
-        (400, "bad_attributes"), (401, "state_invalid"), (403, "email_domain_denied"), (404, "state_invalid"),
-        (409, "user_exists"), (410, "state_invalid"), (429, "rate_limited"),
-    ])
+    @Test(
+        "Each refusal of the register call has its meaning, by status and never by text",
+        arguments: [
+            (400, "bad_attributes"), (401, "state_invalid"), (403, "email_domain_denied"), (404, "state_invalid"),
+            (409, "user_exists"), (410, "state_invalid"), (429, "rate_limited"),
+        ])
     func statuses(_ status: Int, _ meaning: String) async throws {
         for body in ["", "<html><title>User already exists</title></html>", #"{"message":"x"}"#] {
             let server = try RawServer { _ in .http(status, [("Retry-After", "9")], Array(body.utf8)) }
             try await with(settings(server.base)) { client in
                 let outcome = try await client.register(request())
-                let name = switch outcome {
-                case .registered: "registered"
-                case .badAttributes: "bad_attributes"
-                case .userExists: "user_exists"
-                case .emailDomainDenied: "email_domain_denied"
-                case .stateInvalid: "state_invalid"
-                case .rateLimited(let wait): wait == .seconds(9) ? "rate_limited" : "no wait"
-                }
+                let name =
+                    switch outcome {
+                    case .registered: "registered"
+                    case .badAttributes: "bad_attributes"
+                    case .userExists: "user_exists"
+                    case .emailDomainDenied: "email_domain_denied"
+                    case .stateInvalid: "state_invalid"
+                    case .rateLimited(let wait): wait == .seconds(9) ? "rate_limited" : "no wait"
+                    }
                 #expect(name == meaning)
                 #expect(server.received.count == 1)
             }
@@ -160,12 +179,17 @@ struct ZephrTests {
         }
     }
 
-    @Test("A 200 without a session is a provider's fault and never success", arguments: [
-        RawServer.Reply.json("{}"), .json(#"{"cookie":"blaize_tracking_id=1"}"#), .json(#"{"cookie":"blaize_session=; Path=/"}"#),
-        .http(200, [("Set-Cookie", "blaize_session=x; Max-Age=0")], []), .http(201, [("Set-Cookie", "blaize_session=x")], []),
-        .http(200, [("Set-Cookie", "blaize_session=a\"b")], []), .http(302, [("Location", "/")], []), .http(418, [], []),
-        .http(200, [("Set-Cookie", "xblaize_session=1"), ("Set-Cookie", "blaize_sessions=1")], []),
-    ])
+    @Test(
+        "A 200 without a session is a provider's fault and never success",
+        arguments: [
+            RawServer.Reply.json("{}"), .json(#"{"cookie":"blaize_tracking_id=1"}"#),
+            .json(#"{"cookie":"blaize_session=; Path=/"}"#),
+            .http(200, [("Set-Cookie", "blaize_session=x; Max-Age=0")], []),
+            .http(201, [("Set-Cookie", "blaize_session=x")], []),
+            .http(200, [("Set-Cookie", "blaize_session=a\"b")], []), .http(302, [("Location", "/")], []),
+            .http(418, [], []),
+            .http(200, [("Set-Cookie", "xblaize_session=1"), ("Set-Cookie", "blaize_sessions=1")], []),
+        ])
     func noSession(_ reply: RawServer.Reply) async throws {
         let server = try RawServer { _ in reply }
         try await with(settings(server.base)) { client in
@@ -179,18 +203,25 @@ struct ZephrTests {
         let broken = try RawServer { _ in .http(502, [], []) }
         let gone = try RawServer { _ in .close }
         try await with(settings(broken.base)) { client in
-            guard case .retryable = await Support.failure({ try await client.register(request()) }) else { return #expect(Bool(false)) }
+            guard case .retryable = await Support.failure({ try await client.register(request()) }) else {
+                return #expect(Bool(false))
+            }
         }
         try await with(settings(gone.base)) { client in
-            guard case .lost = await Support.failure({ try await client.register(request()) }) else { return #expect(Bool(false)) }
+            guard case .lost = await Support.failure({ try await client.register(request()) }) else {
+                return #expect(Bool(false))
+            }
             #expect(gone.received.count == 1)
         }
     }
 
-    @Test("A session is somebody's only with an e-mail address; dead and anonymous ones are rejected", arguments: [
-        RawServer.Reply.http(401, [], []), .http(404, [], []), .json("{}"), .json(#"{"identifiers":{"email_address":""}}"#),
-        .json(#"{"identifiers":{},"tracking_id":"t"}"#),
-    ])
+    @Test(
+        "A session is somebody's only with an e-mail address; dead and anonymous ones are rejected",
+        arguments: [
+            RawServer.Reply.http(401, [], []), .http(404, [], []), .json("{}"),
+            .json(#"{"identifiers":{"email_address":""}}"#),
+            .json(#"{"identifiers":{},"tracking_id":"t"}"#),
+        ])
     func deadSessions(_ reply: RawServer.Reply) async throws {
         let server = try RawServer { _ in reply }
         try await with(settings(server.base)) { client in
@@ -201,7 +232,9 @@ struct ZephrTests {
         #expect(server.received.first?.header("Cookie") == "blaize_session=0b9d")
     }
 
-    @Test("A session id that could not stand in a Cookie field is never sent (SEC-78)", arguments: ["", "a;b=1", "a b", "a\r\nX: y", "ü", String(repeating: "a", count: 4097)])
+    @Test(
+        "A session id that could not stand in a Cookie field is never sent (SEC-78)",
+        arguments: ["", "a;b=1", "a b", "a\r\nX: y", "ü", String(repeating: "a", count: 4097)])
     func hostileSession(_ id: String) async throws {
         let server = try RawServer { _ in .json("{}") }
         try await with(settings(server.base)) { client in
@@ -227,8 +260,9 @@ struct ZephrTests {
     func wholeFlow() async throws {
         try await withSandbox { sandbox in
             try await with(settings(sandbox.baseURL + "/zephr")) { client in
-                let known = try FormPairs(parsing: try #require(
-                    try await Browser.open(Secret(try await start(client, "google"))).split(separator: "?").last))
+                let known = try FormPairs(
+                    parsing: try #require(
+                        try await Browser.open(Secret(try await start(client, "google"))).split(separator: "?").last))
                 let session = Secret(try #require(known["session_id"]))
                 let identity = try await client.account(of: session)
                 #expect(identity.subject == "ana@example.org")
@@ -239,8 +273,11 @@ struct ZephrTests {
                 try await client.logOut(session)
                 for fault in ["register-body-cookie-only", "register-header-cookie-only"] {
                     try sandbox.control.place(Fault(provider: "zephr", fault, times: 1))
-                    let partial = try FormPairs(parsing: try #require(
-                        try await Browser.open(Secret(try await start(client, "google")), user: "new-" + fault.prefix(12))
+                    let partial = try FormPairs(
+                        parsing: try #require(
+                            try await Browser.open(
+                                Secret(try await start(client, "google")), user: "new-" + fault.prefix(12)
+                            )
                             .split(separator: "?").last))
                     let outcome = try await client.register(request(try #require(partial["state_key"])))
                     guard case .registered(let made, _) = outcome else { return #expect(Bool(false), "\(outcome)") }
@@ -272,12 +309,18 @@ struct ZephrTests {
         #expect(HTTPDate.parse("Tue, 02 Nov 2027 10:00:00 GMT") == WallTime(seconds: 1_825_149_600))
         #expect(HTTPDate.parse("Thu, 01-Jan-1970 00:00:00 GMT") == WallTime(seconds: 0))
         #expect(HTTPDate.parse("Tue, 29 Feb 2028 23:59:60 GMT") == WallTime(seconds: 1_835_481_600))
-        for text in ["", "Tue", "Tue, 02 Foo 2027 10:00:00 GMT", "Tue, 32 Nov 2027 10:00:00 GMT", "Tue, 02 Nov 99999 10:00:00 GMT", "Tue, 02 Nov 2027 10:00 GMT", "Tue, 02 Nov 2027 10:00:00 CET", "Tue, 02 Nov -9223372036854775808 10:00:00 GMT"] {
+        for text in [
+            "", "Tue", "Tue, 02 Foo 2027 10:00:00 GMT", "Tue, 32 Nov 2027 10:00:00 GMT",
+            "Tue, 02 Nov 99999 10:00:00 GMT", "Tue, 02 Nov 2027 10:00 GMT", "Tue, 02 Nov 2027 10:00:00 CET",
+            "Tue, 02 Nov -9223372036854775808 10:00:00 GMT",
+        ] {
             #expect(HTTPDate.parse(text) == nil, "\(text)")
         }
     }
 
-    @Test("Settings that cannot work refuse to start", arguments: ["http://news.example.org", "news.example.org", "https://news.example.org?x=1"])
+    @Test(
+        "Settings that cannot work refuse to start",
+        arguments: ["http://news.example.org", "news.example.org", "https://news.example.org?x=1"])
     func badBase(_ base: String) async {
         await #expect(throws: CatalogueFailure.self) { try await with(settings(base)) { _ in } }
     }

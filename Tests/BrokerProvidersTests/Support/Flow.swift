@@ -15,27 +15,31 @@ struct Flow {
     var parameters: [(name: String, value: String)] = []
 
     func start() async throws -> AuthorizationStart {
-        try await provider.startAuthorization(AuthorizationRequest(
-            client: Support.ios, redirectURI: try #require(provider.profile.clients.first?.redirectURIs.first),
-            state: Secret(state), nonce: nonce.map { Secret($0) },
-            codeChallenge: verifier.map { Base64URL.encode(SHA256.hash(data: Array($0.utf8))) }, scope: scope,
-            parameters: parameters))
+        try await provider.startAuthorization(
+            AuthorizationRequest(
+                client: Support.ios, redirectURI: try #require(provider.profile.clients.first?.redirectURIs.first),
+                state: Secret(state), nonce: nonce.map { Secret($0) },
+                codeChallenge: verifier.map { Base64URL.encode(SHA256.hash(data: Array($0.utf8))) }, scope: scope,
+                parameters: parameters))
     }
 
     func callback() async throws -> FormPairs { try await Browser.callback(try await start().url, user: user) }
 
     func redeem(_ callback: FormPairs) async throws -> TokenSet {
         let code = try #require(callback["code"])
-        return try await provider.redeem(CodeGrant(
-            client: Support.ios, code: Secret(code),
-            redirect: .uri(try #require(provider.profile.clients.first?.redirectURIs.first).text),
-            verifier: verifier.map { Secret($0) }, idempotencyKey: String(repeating: "k", count: 43)))
+        return try await provider.redeem(
+            CodeGrant(
+                client: Support.ios, code: Secret(code),
+                redirect: .uri(try #require(provider.profile.clients.first?.redirectURIs.first).text),
+                verifier: verifier.map { Secret($0) }, idempotencyKey: String(repeating: "k", count: 43)))
     }
 
     func identify(_ tokens: TokenSet, _ callback: FormPairs) async throws -> ProviderIdentity {
-        try await provider.identify(tokens, IdentityContext(
-            client: Support.ios, nonce: nonce.map { .exactly(Secret($0)) } ?? .none, callback: callback.pairs,
-            requestedScope: scope))
+        try await provider.identify(
+            tokens,
+            IdentityContext(
+                client: Support.ios, nonce: nonce.map { .exactly(Secret($0)) } ?? .none, callback: callback.pairs,
+                requestedScope: scope))
     }
 
     /// The whole login.

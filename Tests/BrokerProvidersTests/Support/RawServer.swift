@@ -22,6 +22,8 @@ final class RawServer: Sendable {
         case http(Int, [(String, String)], [UInt8])
         /// These bytes, then the connection is closed.
         case raw([UInt8])
+        /// These bytes, and then nothing until the client goes.
+        case rawThenHang([UInt8])
         case close
         /// Nothing, until the client goes.
         case hang
@@ -80,18 +82,28 @@ final class RawServer: Sendable {
             case .http(let status, let headers, let body):
                 var head = "HTTP/1.1 \(status) Status\r\n"
                 for (name, value) in headers { head += "\(name): \(value)\r\n" }
-                if !headers.contains(where: { $0.0 == "Content-Length" }) { head += "Content-Length: \(body.count)\r\n" }
+                if !headers.contains(where: { $0.0 == "Content-Length" }) {
+                    head += "Content-Length: \(body.count)\r\n"
+                }
                 guard write(connection, Array((head + "\r\n").utf8) + body) else { return }
             case .raw(let bytes):
                 _ = write(connection, bytes)
                 return
             case .close: return
+            case .rawThenHang(let bytes):
+                _ = write(connection, bytes)
+                drain(connection)
+                return
             case .hang:
-                var byte: UInt8 = 0
-                while recv(connection, &byte, 1, 0) > 0 {}
+                drain(connection)
                 return
             }
         }
+    }
+
+    private func drain(_ connection: Int32) {
+        var byte: UInt8 = 0
+        while recv(connection, &byte, 1, 0) > 0 {}
     }
 
     private func read(_ connection: Int32, _ buffer: inout [UInt8], _ number: Int) -> Received? {
@@ -126,7 +138,9 @@ final class RawServer: Sendable {
     private func write(_ connection: Int32, _ bytes: [UInt8]) -> Bool {
         var sent = 0
         while sent < bytes.count {
-            let count = bytes[sent...].withUnsafeBytes { send(connection, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL)) }
+            let count = bytes[sent...].withUnsafeBytes {
+                send(connection, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
+            }
             guard count > 0 else { return false }
             sent += count
         }

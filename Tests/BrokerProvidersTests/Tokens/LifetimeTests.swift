@@ -9,7 +9,10 @@ struct LifetimeTests {
 
     @Test(
         "A lifetime that names no time to come is no lifetime (SEC-21)",
-        arguments: ["null", "0", "-1", "-1e300", "\"\"", "\"soon\"", "\"0\"", "true", "[]", "{}", "0.5", "\"NaN\"", "\"inf\"", "1500000000", "\"-5\""])
+        arguments: [
+            "null", "0", "-1", "-1e300", "\"\"", "\"soon\"", "\"0\"", "true", "[]", "{}", "0.5", "\"NaN\"", "\"inf\"",
+            "1500000000", "\"-5\"",
+        ])
     func none(_ json: String) throws {
         let value = try JSONParser.parse(Array(json.utf8), maximumBytes: 100).value
         #expect(Lifetime.end(value, unit: .seconds, now: now) == nil)
@@ -28,7 +31,9 @@ struct LifetimeTests {
         #expect(Lifetime.end(value, unit: .seconds, now: now) == WallTime(seconds: now.seconds + expected))
     }
 
-    @Test("A moment in the past is not an eternal token and not a trap", arguments: ["1", "1799999999", "1800000000", "-5", "1e-300"])
+    @Test(
+        "A moment in the past is not an eternal token and not a trap",
+        arguments: ["1", "1799999999", "1800000000", "-5", "1e-300"])
     func pastMoments(_ json: String) throws {
         let value = try JSONParser.parse(Array(json.utf8), maximumBytes: 100).value
         #expect(Lifetime.end(value, unit: .epochSeconds, now: now) == nil)

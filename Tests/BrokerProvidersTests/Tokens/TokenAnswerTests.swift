@@ -57,7 +57,8 @@ struct TokenAnswerTests {
             (200, #"{"ok":false,"error":"invalid_code"}"#, "invalid_code"), (200, #"{"ok":false}"#, "invalid_request"),
             (400, #"{"error":"invalid_grant"}"#, "invalid_grant"), (403, #"{"error":"invalid_code"}"#, "invalid_code"),
             (400, #"{"error":{"message":"m","type":"OAuthException","code":100}}"#, "OAuthException"),
-            (400, #"{"error":{"code":100}}"#, "100"), (400, #"{"errors":[{"errorType":"invalid_grant"}]}"#, "invalid_grant"),
+            (400, #"{"error":{"code":100}}"#, "100"),
+            (400, #"{"errors":[{"errorType":"invalid_grant"}]}"#, "invalid_grant"),
             (400, #"{"status":400,"message":"Invalid"}"#, "invalid_request"),
             (401, #"{"error":"invalid_client","error_code":401,"error_hint":"x"}"#, "invalid_client"),
             (400, #"{"error":"a\r\nb\"c"}"#, "abc"),
@@ -79,7 +80,9 @@ struct TokenAnswerTests {
         guard case .retryable = failure(#"{"error":"\#(code)"}"#, status: 400) else { return #expect(Bool(false)) }
     }
 
-    @Test("A redirect, an empty 400 and an HTML 400 are no OAuth error", arguments: [(302, ""), (400, ""), (400, "<html></html>"), (404, "{}")])
+    @Test(
+        "A redirect, an empty 400 and an HTML 400 are no OAuth error",
+        arguments: [(302, ""), (400, ""), (400, "<html></html>"), (404, "{}")])
     func notContract(_ status: Int, _ body: String) {
         guard case .unusable = failure(body, status: status) else { return #expect(Bool(false)) }
     }
@@ -101,12 +104,18 @@ struct TokenAnswerTests {
             settings, separator: ",")
         #expect(tokens.accessToken.reveal() == "user")
         #expect(tokens.scope == ["a", "b"])
-        guard case .unusable = failure(#"{"ok":true,"access_token":"bot"}"#, settings) else { return #expect(Bool(false)) }
+        guard case .unusable = failure(#"{"ok":true,"access_token":"bot"}"#, settings) else {
+            return #expect(Bool(false))
+        }
     }
 
-    @Test("A form answer is read when the media type or the text says so", arguments: ["application/x-www-form-urlencoded", "text/plain; charset=utf-8"])
+    @Test(
+        "A form answer is read when the media type or the text says so",
+        arguments: ["application/x-www-form-urlencoded", "text/plain; charset=utf-8"])
     func form(_ type: String) throws {
-        let tokens = try parse("access_token=gho_1&scope=user%3Aemail%2Crepo&token_type=bearer&expires_in=28800", type: type, separator: ",")
+        let tokens = try parse(
+            "access_token=gho_1&scope=user%3Aemail%2Crepo&token_type=bearer&expires_in=28800", type: type,
+            separator: ",")
         #expect(tokens.accessToken.reveal() == "gho_1")
         #expect(tokens.scope == ["user:email", "repo"])
         #expect(tokens.expiresAt == WallTime(seconds: Self.now.seconds + 28_800))
@@ -114,7 +123,8 @@ struct TokenAnswerTests {
 
     @Test("An error in a form answer is an error")
     func formError() {
-        let failure = failure("error=bad_verification_code&error_description=x", type: "application/x-www-form-urlencoded")
+        let failure = failure(
+            "error=bad_verification_code&error_description=x", type: "application/x-www-form-urlencoded")
         guard case .rejected(let error) = failure else { return #expect(Bool(false)) }
         #expect(error.code == "bad_verification_code")
     }
@@ -122,7 +132,8 @@ struct TokenAnswerTests {
     @Test("A whole answer is taken: type missing or in any case, scope as text, array or null")
     func whole() throws {
         let tokens = try parse(
-            #"{"access_token":"at-1","token_type":"bEaReR","expires_in":"3599","refresh_token":"rt 1","id_token":"a.b.c","scope":["a","b"],"grant_id":"g"}"#)
+            #"{"access_token":"at-1","token_type":"bEaReR","expires_in":"3599","refresh_token":"rt 1","id_token":"a.b.c","scope":["a","b"],"grant_id":"g"}"#
+        )
         #expect(tokens.refreshToken?.reveal() == "rt 1")
         #expect(tokens.idToken?.reveal() == "a.b.c")
         #expect(tokens.scope == ["a", "b"])
@@ -137,19 +148,23 @@ struct TokenAnswerTests {
         let sentry = TokenResponseSettings(fields: ["access_token": "token", "refresh_token": "refreshToken"])
         #expect(try parse(#"{"token":"t","refreshToken":"r"}"#, sentry).refreshToken?.reveal() == "r")
         let clover = TokenResponseSettings(
-            expiresField: "access_token_expiration", refreshExpiresField: "refresh_token_expiration", expiresUnit: .epochSeconds)
+            expiresField: "access_token_expiration", refreshExpiresField: "refresh_token_expiration",
+            expiresUnit: .epochSeconds)
         let tokens = try parse(
-            #"{"access_token":"a","access_token_expiration":1800000100,"refresh_token":"r","refresh_token_expiration":1800000200}"#, clover)
+            #"{"access_token":"a","access_token_expiration":1800000100,"refresh_token":"r","refresh_token_expiration":1800000200}"#,
+            clover)
         #expect(tokens.expiresAt == WallTime(seconds: 1_800_000_100))
         #expect(tokens.refreshExpiresAt == WallTime(seconds: 1_800_000_200))
         let clever = TokenResponseSettings(defaultLifetime: .seconds(86_400))
         #expect(try parse(#"{"access_token":"a"}"#, clever).expiresAt == WallTime(seconds: Self.now.seconds + 86_400))
     }
 
-    @Test("A limit's end is read from Retry-After and from X-RateLimit-Reset, and bounded", arguments: [
-        ("Retry-After", "7", 7), ("X-RateLimit-Reset", "1800000030", 30), ("Retry-After", "999999", nil),
-        ("X-RateLimit-Reset", "-9223372036854775808", nil), ("Retry-After", "Tue, 02 Nov 2027 10:00:00 GMT", nil),
-    ] as [(String, String, Int64?)])
+    @Test(
+        "A limit's end is read from Retry-After and from X-RateLimit-Reset, and bounded",
+        arguments: [
+            ("Retry-After", "7", 7), ("X-RateLimit-Reset", "1800000030", 30), ("Retry-After", "999999", nil),
+            ("X-RateLimit-Reset", "-9223372036854775808", nil), ("Retry-After", "Tue, 02 Nov 2027 10:00:00 GMT", nil),
+        ] as [(String, String, Int64?)])
     func retryAfter(_ name: String, _ value: String, _ seconds: Int64?) {
         let answer = ProviderAnswer(status: 429, headers: HTTPHeaders([(name, value)]), body: [], fault: nil)
         #expect(answer.retryAfter(at: Self.now) == seconds.map { .seconds($0) })

@@ -15,7 +15,10 @@ struct EndpointURLTests {
 
     @Test(
         "https, and http on loopback, are taken",
-        arguments: ["https://id.example.com/token", "https://id.example.com:8443/t?x=1", "http://127.0.0.1:8089/t", "http://localhost/", "http://[::1]:1/"])
+        arguments: [
+            "https://id.example.com/token", "https://id.example.com:8443/t?x=1", "http://127.0.0.1:8089/t",
+            "http://localhost/", "http://[::1]:1/",
+        ])
     func allows(_ text: String) { #expect(EndpointURL(text) != nil) }
 
     @Test("Parameters join an endpoint's own query, and none comes twice (SEC-07)")

@@ -1,0 +1,159 @@
+import Broker
+import Crypto
+import Testing
+
+@testable import BrokerProviders
+
+@Suite("Claims of an id_token")
+struct IDTokenRulesTests {
+    private static let now = WallTime(seconds: 1_800_000_000)
+    private static let good =
+        #""iss":"https://id.example","aud":"cid","sub":"u1","iat":1799999990,"exp":1800003600"#
+
+    private func check(
+        _ claims: String, nonce: IdentityContext.NonceExpectation = .none, maximumAge: Int64? = nil,
+        settings: IDTokenSettings = IDTokenSettings()
+    ) throws {
+        let token = try CompactToken(
+            try TestKeys.es256("{\(claims)}"), allowed: [.es256], types: ["jwt"])
+        try IDTokenRules(issuer: "https://id.example", clientID: "cid", settings: settings).check(
+            token,
+            IDTokenRules.Expectation(nonce: nonce, accessToken: nil, maximumAge: maximumAge, isFresh: true),
+            now: Self.now)
+    }
+
+    private func replacing(_ part: String, _ with: String) -> String { Self.good.replacing(part, with: with) }
+
+    @Test("Skew is two minutes at most, and numbers out of every range are refused, not trapped on (SEC-29)")
+    func times() throws {
+        for exp in ["1799999940", "-1", "1e400", "\"1800003600\"", "null", "true", "[1800003600]", "-1e308"] {
+            #expect(throws: ProviderFailure.self, "\(exp)") { try check(replacing("1800003600", exp)) }
+        }
+        for iat in ["1800000061", "1799996339", "9223372036854775808", "1e308", "null", "\"1\""] {
+            #expect(throws: ProviderFailure.self, "\(iat)") { try check(replacing("1799999990", iat)) }
+        }
+        for exp in ["1799999941", "1800003600.5", "9223372036854775808", "1e300"] {
+            #expect(throws: Never.self, "\(exp)") { try check(replacing("1800003600", exp)) }
+        }
+        let loose = IDTokenSettings(leeway: .seconds(99_999))
+        #expect(throws: ProviderFailure.self) { try check(replacing("1800003600", "1799999879"), settings: loose) }
+        #expect(throws: Never.self) { try check(replacing("1800003600", "1799999881"), settings: loose) }
+        for nbf in ["1800000061", "\"x\"", "null", "1e308"] {
+            #expect(throws: ProviderFailure.self, "\(nbf)") { try check(Self.good + ",\"nbf\":\(nbf)") }
+        }
+    }
+
+    @Test(
+        "The issuer is compared byte for byte (SEC-28)",
+        arguments: [
+            "https://id.example/", "https://ID.example", "http://id.example", "https://id.example ", "",
+            "https://id.example\\u0000",
+        ])
+    func issuer(_ issuer: String) {
+        #expect(throws: ProviderFailure.self) { try check(replacing("https://id.example", issuer)) }
+    }
+
+    @Test("Canonically equal issuers in another form are another issuer (SEC-28)")
+    func normalisation() throws {
+        let token = try CompactToken(
+            try TestKeys.es256(
+                #"{"iss":"https://id.example/e\u0301","aud":"cid","sub":"u","iat":1799999990,"exp":1800003600}"#),
+            allowed: [.es256], types: ["jwt"])
+        let rules = IDTokenRules(issuer: "https://id.example/\u{E9}", clientID: "cid", settings: IDTokenSettings())
+        #expect(throws: ProviderFailure.self) {
+            try rules.check(
+                token,
+                IDTokenRules.Expectation(nonce: .none, accessToken: nil, maximumAge: nil, isFresh: true), now: Self.now)
+        }
+    }
+
+    @Test("Audiences and authorized party (SEC-28)")
+    func audiences() {
+        for aud in [#""other""#, "[]", #"["cid","other"]"#, #"["cid",7]"#, "7", "null", "{}"] {
+            #expect(throws: ProviderFailure.self, "\(aud)") { try check(replacing(#""cid""#, aud)) }
+        }
+        #expect(throws: Never.self) { try check(replacing(#""cid""#, #"["cid"]"#)) }
+        let trusting = IDTokenSettings(trustedAudiences: ["api"])
+        let both = replacing(#""cid""#, #"["cid","api"]"#)
+        #expect(throws: ProviderFailure.self) { try check(both, settings: trusting) }
+        #expect(throws: Never.self) { try check(both + #","azp":"cid""#, settings: trusting) }
+        #expect(throws: ProviderFailure.self) { try check(both + #","azp":"else""#, settings: trusting) }
+        #expect(throws: ProviderFailure.self) { try check(Self.good + #","azp":null"#) }
+    }
+
+    @Test("A nonce that was asked for has to come back; native ones raw or hashed (SEC-30)")
+    func nonces() {
+        let nonce = Secret("n-1234")
+        let hash = Array(SHA256.hash(data: Array("n-1234".utf8)))
+        let hexadecimal = hash.map { byte in
+            let text = String(byte, radix: 16)
+            return text.count == 1 ? "0" + text : text
+        }.joined()
+        for claim in [
+            "", #","nonce":"""#, #","nonce":null"#, #","nonce":7"#, #","nonce":"N-1234""#, #","nonce":["n-1234"]"#,
+        ] {
+            #expect(throws: ProviderFailure.self) { try check(Self.good + claim, nonce: .exactly(nonce)) }
+            #expect(throws: ProviderFailure.self) { try check(Self.good + claim, nonce: .rawOrSHA256(nonce)) }
+        }
+        for text in [hexadecimal, Base64URL.encode(hash)] {
+            let claims = Self.good + #","nonce":"\#(text)""#
+            #expect(throws: ProviderFailure.self) { try check(claims, nonce: .exactly(nonce)) }
+            #expect(throws: Never.self) { try check(claims, nonce: .rawOrSHA256(nonce)) }
+        }
+        #expect(throws: Never.self) { try check(Self.good + #","nonce":"n-1234""#, nonce: .exactly(nonce)) }
+        #expect(throws: Never.self) { try check(Self.good + #","nonce":"n-1234""#, nonce: .rawOrSHA256(nonce)) }
+    }
+
+    @Test("max_age is enforced when it was asked for (SEC-30)")
+    func maximumAge() {
+        #expect(throws: ProviderFailure.self) { try check(Self.good, maximumAge: 300) }
+        #expect(throws: ProviderFailure.self) { try check(Self.good + ",\"auth_time\":1799999000", maximumAge: 300) }
+        #expect(throws: ProviderFailure.self) { try check(Self.good + ",\"auth_time\":1800009000", maximumAge: 300) }
+        #expect(throws: Never.self) { try check(Self.good + ",\"auth_time\":1799999900", maximumAge: 300) }
+    }
+
+    @Test(
+        "A subject is text of at most 255 bytes without control characters",
+        arguments: [
+            "\"\"", "7", "null", "\"a\\nb\"", "\"\(String(repeating: "s", count: 256))\"",
+        ])
+    func subjects(_ subject: String) {
+        #expect(throws: ProviderFailure.self) { try check(replacing(#""u1""#, subject)) }
+    }
+
+    @Test(
+        "A token of another kind is not an id_token (SEC-31)",
+        arguments: ["at+jwt", "logout+jwt", "application/at+jwt", "", "dpop+jwt"])
+    func types(_ type: String) throws {
+        let token = try TestKeys.es256("{\(Self.good)}", header: #"{"alg":"ES256","kid":"k1","typ":"\#(type)"}"#)
+        #expect(throws: ProviderFailure.self) { try CompactToken(token, allowed: [.es256], types: ["jwt"]) }
+    }
+
+    @Test("What is no compact token is refused before it is decoded (SEC-122)")
+    func shapes() throws {
+        let good = try TestKeys.es256("{\(Self.good)}")
+        let parts = good.split(separator: ".").map(String.init)
+        let bad = [
+            "", ".", "..", "a.b.c", good + ".x", parts[0] + "." + parts[1], parts[0] + "." + parts[1] + ".",
+            parts[0] + "=." + parts[1] + "." + parts[2], parts[0] + "." + parts[1] + "\n." + parts[2], "e30.e30.AA",
+            good + String(repeating: "A", count: 16_384), parts.joined(separator: ".") + "=",
+            String(repeating: ".", count: 1000),
+        ]
+        for token in bad {
+            #expect(throws: ProviderFailure.self, "\(token.prefix(40))") {
+                try CompactToken(token, allowed: SignatureAlgorithm.allCases, types: ["jwt"])
+            }
+        }
+        for header in [
+            #"{"alg":"none"}"#, #"{"alg":"HS256"}"#, #"{"alg":"es256"}"#, #"{"kid":"k1"}"#, #"{"alg":["ES256"]}"#,
+            #"{"alg":"ES256","alg":"ES256"}"#, #"{"alg":"ES256","kid":7}"#, #"{"alg":"ES256","crit":[]}"#,
+            #"{"alg":"ES256","a":{"b":{"c":{"d":{}}}}}"#, #"["ES256"]"#,
+        ] {
+            #expect(throws: ProviderFailure.self, "\(header)") {
+                try CompactToken(
+                    try TestKeys.es256("{\(Self.good)}", header: header), allowed: SignatureAlgorithm.allCases,
+                    types: ["jwt"])
+            }
+        }
+    }
+}

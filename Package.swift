@@ -66,7 +66,8 @@ let package = Package(
         .target(
             name: "BrokerProviders",
             dependencies: [
-                "Broker", asyncHTTPClient, nioCore, nioHTTP1, nioHTTPCompression, nioSSL, nioFoundationCompat, jwtKit, crypto,
+                "Broker", asyncHTTPClient, nioCore, nioHTTP1, nioHTTPCompression, nioSSL, nioFoundationCompat, jwtKit,
+                crypto,
             ],
             swiftSettings: strict),
         .target(
@@ -88,7 +89,8 @@ let package = Package(
             name: "coatcheck",
             dependencies: [
                 "Broker", "BrokerHTTP", "BrokerRelay", "BrokerProviders", "BrokerVault", "BrokerStore", hummingbird,
-                hummingbirdCore, httpTypes, nioCore, nioPosix, nioHTTP1, asyncHTTPClient, nioSSL, argumentParser, yams, logging,
+                hummingbirdCore, httpTypes, nioCore, nioPosix, nioHTTP1, asyncHTTPClient, nioSSL, argumentParser, yams,
+                logging,
                 metrics, coreMetrics, serviceLifecycle, unixSignals,
             ],
             swiftSettings: strict),
@@ -127,7 +129,8 @@ let package = Package(
             dependencies: [
                 "coatcheck", "Broker", "BrokerHTTP", "BrokerProviders", "BrokerVault", "BrokerStore", "BrokerRelay",
                 "Sandbox", hummingbird, hummingbirdCore, .product(name: "HummingbirdTesting", package: "hummingbird"),
-                httpTypes, asyncHTTPClient, nioCore, nioPosix, logging, coreMetrics, yams, argumentParser, serviceLifecycle,
+                httpTypes, asyncHTTPClient, nioCore, nioPosix, logging, coreMetrics, yams, argumentParser,
+                serviceLifecycle,
             ],
             swiftSettings: strict),
     ]

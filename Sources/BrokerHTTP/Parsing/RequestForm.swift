@@ -47,7 +47,8 @@ struct RequestForm {
 
     /// Throws everything that was found wrong; unknown fields too, unless they are to be ignored.
     consuming func finish(ignoringUnknown: Bool = false) throws(BrokerProblem) {
-        let unknown = ignoringUnknown ? [] : pairs.pairs.map(\.name).filter { name in !read.contains { $0.hasBytes(of: name) } }
+        let unknown =
+            ignoringUnknown ? [] : pairs.pairs.map(\.name).filter { name in !read.contains { $0.hasBytes(of: name) } }
         let all = faults + unknown.prefix(16).map { FieldFault($0.firstScalars(64), .unknown) }
         guard all.isEmpty else { throw BrokerProblem(.invalidRequest, errors: all) }
     }

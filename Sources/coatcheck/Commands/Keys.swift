@@ -40,7 +40,8 @@ struct Keys: ParsableCommand {
     struct Rotate: ParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Put a new key first; the others go on opening what they sealed.",
-            discussion: "Running brokers take it up on SIGHUP. With several replicas, copy the file to all of them first.")
+            discussion:
+                "Running brokers take it up on SIGHUP. With several replicas, copy the file to all of them first.")
         @OptionGroup var file: File
 
         func run() throws {

@@ -42,7 +42,8 @@ enum OnlineCheck {
     private static func probe(_ client: any ProviderClient) async -> [Finding] {
         guard let inspected = client as? any ProviderInspection else { return [] }
         return await inspected.probe().map { result in
-            Finding(place: "providers.\(client.profile.name) \(result.subject)", isGood: result.isGood, text: result.text)
+            Finding(
+                place: "providers.\(client.profile.name) \(result.subject)", isGood: result.isGood, text: result.text)
         }
     }
 

@@ -31,7 +31,9 @@ struct Serve: AsyncParsableCommand {
     }
 
     private func serve(_ configuration: Configuration, _ log: ProcessLog, _ sink: LogSink) async throws {
-        for warning in configuration.warnings { log.write(.warning, "configuration", [("detail", warning.description)]) }
+        for warning in configuration.warnings {
+            log.write(.warning, "configuration", [("detail", warning.description)])
+        }
         let store = try await SQLiteStore.open(path: configuration.store.path)
         let composition: Composition
         do {

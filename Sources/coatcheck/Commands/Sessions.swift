@@ -34,7 +34,9 @@ struct Sessions: AsyncParsableCommand {
 
         /// A subject is a provider's text: what could move a terminal's cursor is left out.
         private static func printable(_ text: String) -> String {
-            String(String.UnicodeScalarView(text.unicodeScalars.filter { (0x20...0x7E).contains($0.value) || $0.value > 0x2FFF }))
+            String(
+                String.UnicodeScalarView(
+                    text.unicodeScalars.filter { (0x20...0x7E).contains($0.value) || $0.value > 0x2FFF }))
         }
     }
 
@@ -67,9 +69,11 @@ struct Sessions: AsyncParsableCommand {
         private static func encoded(_ text: String) -> String {
             var result = ""
             for byte in text.utf8 {
-                let isPlain = (0x30...0x39).contains(byte) || (0x41...0x5A).contains(byte) || (0x61...0x7A).contains(byte)
+                let isPlain =
+                    (0x30...0x39).contains(byte) || (0x41...0x5A).contains(byte) || (0x61...0x7A).contains(byte)
                     || byte == 0x2D || byte == 0x2E || byte == 0x5F
-                result += isPlain ? String(decoding: [byte], as: UTF8.self) : "%" + Hexadecimal.encode([byte]).uppercased()
+                result +=
+                    isPlain ? String(decoding: [byte], as: UTF8.self) : "%" + Hexadecimal.encode([byte]).uppercased()
             }
             return result
         }

@@ -63,7 +63,8 @@ enum ConfigurationRules {
             let settings = backend.settings
             if settings.allow?.allSatisfy({ isKnown($0.provider, $0.clients) }) == false {
                 context.report(
-                    "names a provider or client that is not configured", path: "\(backend.path).allow", line: backend.line)
+                    "names a provider or client that is not configured", path: "\(backend.path).allow",
+                    line: backend.line)
             }
             for other in draft.backends.prefix(index)
             where settings.digest != nil && other.settings.digest == settings.digest {

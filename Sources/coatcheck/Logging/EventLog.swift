@@ -16,7 +16,9 @@ struct EventLog: Sendable {
             count("logins_started", provider, client)
             write(.debug, "login started", provider, client)
         case .loginRefused(let provider, let client, let code, let detail):
-            count("logins", [("provider", provider?.text ?? "-"), ("client", client?.text ?? "-"), ("result", code.rawValue)])
+            count(
+                "logins",
+                [("provider", provider?.text ?? "-"), ("client", client?.text ?? "-"), ("result", code.rawValue)])
             write(.notice, "login refused", provider, client, [("code", code.rawValue), ("detail", detail)])
         case .loginBurned(let provider, let client):
             count("logins", provider, client, [("result", "burned")])
@@ -75,7 +77,8 @@ struct EventLog: Sendable {
             log.write(.notice, "administration", [("actor", actor), ("action", action)])
         case .rowDidNotOpen(let kind, let unknownKey):
             count("rows_not_opened", [("kind", kind.rawValue), ("reason", unknownKey ? "unknown_key" : "integrity")])
-            log.write(.error, "a sealed row did not open", [("kind", kind.rawValue), ("unknown_key", String(unknownKey))])
+            log.write(
+                .error, "a sealed row did not open", [("kind", kind.rawValue), ("unknown_key", String(unknownKey))])
         case .storeFailed(let operation, let detail):
             count("store_failures", [("operation", operation.description)])
             log.write(.error, "store failed", [("operation", operation.description), ("detail", detail)])

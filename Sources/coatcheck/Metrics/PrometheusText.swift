@@ -47,7 +47,9 @@ enum PrometheusText {
         guard !dimensions.isEmpty else { return "" }
         var pairs: [String] = []
         var rest = dimensions[...]
-        while let label = rest.popFirst(), let value = rest.popFirst() { pairs.append("\(name(label))=\"\(escaped(value))\"") }
+        while let label = rest.popFirst(), let value = rest.popFirst() {
+            pairs.append("\(name(label))=\"\(escaped(value))\"")
+        }
         return "{" + pairs.joined(separator: ",") + "}"
     }
 

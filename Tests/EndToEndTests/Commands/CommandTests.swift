@@ -1,7 +1,6 @@
 import ArgumentParser
 import BrokerVault
 import Foundation
-import BrokerVault
 import Testing
 
 @testable import coatcheck
@@ -11,7 +10,8 @@ struct CommandTests {
     /// Makes a folder of its own that only its owner may enter.
     private func folder() throws -> String {
         let path = NSTemporaryDirectory() + "coatcheck-" + UUID().uuidString
-        try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+        try FileManager.default.createDirectory(
+            atPath: path, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
         return path
     }
 
@@ -20,7 +20,9 @@ struct CommandTests {
         if var command = command as? any AsyncParsableCommand { try await command.run() } else { try command.run() }
     }
 
-    @Test("A command that does not exist, and one without its option, are refused", arguments: [["dance"], ["serve"], ["check"], ["keys", "generate"], ["keys", "rotate"], ["migrate"]])
+    @Test(
+        "A command that does not exist, and one without its option, are refused",
+        arguments: [["dance"], ["serve"], ["check"], ["keys", "generate"], ["keys", "rotate"], ["migrate"]])
     func usage(_ arguments: [String]) { #expect(throws: (any Error).self) { try Coatcheck.parseAsRoot(arguments) } }
 
     @Test("A key file is made once, with mode 0600, and never overwritten (SEC-51)")
@@ -61,7 +63,8 @@ struct CommandTests {
     @Test("A key file is not followed through a link")
     func link() async throws {
         let folder = try folder()
-        try FileManager.default.createSymbolicLink(atPath: folder + "/keys.json", withDestinationPath: folder + "/elsewhere")
+        try FileManager.default.createSymbolicLink(
+            atPath: folder + "/keys.json", withDestinationPath: folder + "/elsewhere")
         await #expect(throws: ExitCode(1)) { try await run(["keys", "generate", "--file", folder + "/keys.json"]) }
         #expect(!FileManager.default.fileExists(atPath: folder + "/elsewhere"))
     }
@@ -85,11 +88,14 @@ struct CommandTests {
         let folder = try folder()
         try await run(["keys", "generate", "--file", folder + "/keys.json"])
         let file = folder + "/coatcheck.yaml"
-        let text = ConfigurationFixture.minimal.replacingFirst("providers:", with: "store: {url: \"sqlite:data/coatcheck.db\"}\nproviders:")
+        let text = ConfigurationFixture.minimal.replacingFirst(
+            "providers:", with: "store: {url: \"sqlite:data/coatcheck.db\"}\nproviders:")
         try text.write(toFile: file, atomically: true, encoding: .utf8)
         try await run(["migrate", "--config", file])
         try await run(["migrate", "--config", file])
-        let mode = try FileManager.default.attributesOfItem(atPath: folder + "/data/coatcheck.db")[.posixPermissions] as? NSNumber
+        let mode =
+            try FileManager.default.attributesOfItem(atPath: folder + "/data/coatcheck.db")[.posixPermissions]
+            as? NSNumber
         #expect(mode?.intValue == 0o600)
     }
 }

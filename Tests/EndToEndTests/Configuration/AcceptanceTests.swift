@@ -23,12 +23,14 @@ struct AcceptanceTests {
         #expect(configuration.limits.pendingLogins == 100_000)
         #expect(configuration.limits.body == 65_536)
         #expect(configuration.limits.relayBody == 1 << 30)
-        #expect(configuration.providers.first?.clients.first?.settings.profile.lifetimes == configuration.session.lifetimes)
+        #expect(
+            configuration.providers.first?.clients.first?.settings.profile.lifetimes == configuration.session.lifetimes)
     }
 
     @Test("Plain http on loopback leaves the prefix off, and says so")
     func development() throws {
-        let text = ConfigurationFixture.minimal.replacingFirst("https://auth.example.com", with: "http://127.0.0.1:8080")
+        let text = ConfigurationFixture.minimal.replacingFirst(
+            "https://auth.example.com", with: "http://127.0.0.1:8080")
         let configuration = try ConfigurationFixture.load(text)
         #expect(configuration.session.cookieName == "coatcheck")
         #expect(configuration.warnings.contains { $0.message.contains("development only") })
@@ -36,15 +38,19 @@ struct AcceptanceTests {
 
     @Test("An inline secret is warned of, but not on loopback")
     func inlineSecret() throws {
-        let inline = ConfigurationFixture.minimal.replacingFirst("auth: none", with: "client_secret: zQ8vN2kLr5TwX7yB3mHd")
-        #expect(try ConfigurationFixture.load(inline).warnings.contains { $0.message.contains("written into the file") })
+        let inline = ConfigurationFixture.minimal.replacingFirst(
+            "auth: none", with: "client_secret: zQ8vN2kLr5TwX7yB3mHd")
+        #expect(
+            try ConfigurationFixture.load(inline).warnings.contains { $0.message.contains("written into the file") })
         let local = inline.replacingFirst("https://auth.example.com", with: "http://localhost:8080")
-        #expect(try !ConfigurationFixture.load(local).warnings.contains { $0.message.contains("written into the file") })
+        #expect(
+            try !ConfigurationFixture.load(local).warnings.contains { $0.message.contains("written into the file") })
     }
 
     @Test("A client's own lifetimes stand before the session's")
     func lifetimes() throws {
-        let text = ConfigurationFixture.minimal.replacingFirst("auth: none", with: "auth: none\n        session: {idle: 1h 30m}")
+        let text = ConfigurationFixture.minimal.replacingFirst(
+            "auth: none", with: "auth: none\n        session: {idle: 1h 30m}")
         let client = try #require(try ConfigurationFixture.load(text).providers.first?.clients.first?.settings.profile)
         #expect(client.lifetimes.idle == .seconds(5400))
         #expect(client.lifetimes.absolute == .seconds(90 * 86_400))
@@ -52,13 +58,15 @@ struct AcceptanceTests {
 
     @Test("YAML's own words for booleans do not get in the way", arguments: ["off", "\"off\""])
     func words(_ word: String) throws {
-        let text = ConfigurationFixture.minimal.replacingFirst("providers:\n", with: "session: {cache: \(word)}\nproviders:\n")
+        let text = ConfigurationFixture.minimal.replacingFirst(
+            "providers:\n", with: "session: {cache: \(word)}\nproviders:\n")
         #expect(try ConfigurationFixture.load(text).session.cache == .zero)
     }
 
     static var reference: String {
         get throws {
-            let path = #filePath.replacingOccurrence("Tests/EndToEndTests/Configuration/AcceptanceTests.swift", "deploy/coatcheck.reference.yaml")
+            let path = #filePath.replacingOccurrence(
+                "Tests/EndToEndTests/Configuration/AcceptanceTests.swift", "deploy/coatcheck.reference.yaml")
             return try String(contentsOfFile: path, encoding: .utf8)
         }
     }

@@ -18,7 +18,8 @@ enum ConfigurationFixture {
             switch path {
             case keyFile, "open-keys.json": Array("{}".utf8)
             case "google-client-secret": Array("zQ8vN2kLr5TwX7yB3mHd\n".utf8)
-            case "apple-key.p8", "service-key.pem": Array("-----BEGIN PRIVATE KEY-----\n-----END PRIVATE KEY-----\n".utf8)
+            case "apple-key.p8", "service-key.pem":
+                Array("-----BEGIN PRIVATE KEY-----\n-----END PRIVATE KEY-----\n".utf8)
             case "company-ca.pem": Array("-----BEGIN CERTIFICATE-----\n".utf8)
             case "not-a-key.pem", "not-a-certificate.pem": Array("hello\n".utf8)
             default: nil

@@ -4,41 +4,81 @@ import Testing
 
 @Suite("Durations, sizes, addresses and secrets of the file")
 struct ScalarTests {
-    @Test("What is no duration is refused", arguments: ["", " ", "30", "d", "30 d d", "-1s", "+1s", "1.5h", "1s 1m", "1s1s", "1S", "1s ", "٣s", "0x1s", "99999999999999999999s"])
+    @Test(
+        "What is no duration is refused",
+        arguments: [
+            "", " ", "30", "d", "30 d d", "-1s", "+1s", "1.5h", "1s 1m", "1s1s", "1S", "1s ", "٣s", "0x1s",
+            "99999999999999999999s",
+        ])
     func notDuration(_ text: String) { #expect(DurationText.parse(text) == nil) }
 
-    @Test("Durations are read and written", arguments: [("30d", 2_592_000_000), ("12h", 43_200_000), ("15m", 900_000), ("60s", 60_000), ("500ms", 500), ("1h 30m", 5_400_000), ("1h30m", 5_400_000), ("0s", 0)])
-    func duration(_ text: String, _ milliseconds: Int) { #expect(DurationText.parse(text) == .milliseconds(milliseconds)) }
+    @Test(
+        "Durations are read and written",
+        arguments: [
+            ("30d", 2_592_000_000), ("12h", 43_200_000), ("15m", 900_000), ("60s", 60_000), ("500ms", 500),
+            ("1h 30m", 5_400_000), ("1h30m", 5_400_000), ("0s", 0),
+        ])
+    func duration(_ text: String, _ milliseconds: Int) {
+        #expect(DurationText.parse(text) == .milliseconds(milliseconds))
+    }
 
-    @Test("What is no size is refused", arguments: ["", "64", "KiB", "64KB", "64kib", "-1KiB", "1.5MiB", "9223372036854775807KiB"])
+    @Test(
+        "What is no size is refused",
+        arguments: ["", "64", "KiB", "64KB", "64kib", "-1KiB", "1.5MiB", "9223372036854775807KiB"])
     func notSize(_ text: String) { #expect(SizeText.parse(text) == nil) }
 
-    @Test("Sizes are read", arguments: [("64KiB", 65_536), ("1MiB", 1_048_576), ("1GiB", 1_073_741_824), ("5B", 5), ("1 MiB", 1_048_576)])
+    @Test(
+        "Sizes are read",
+        arguments: [("64KiB", 65_536), ("1MiB", 1_048_576), ("1GiB", 1_073_741_824), ("5B", 5), ("1 MiB", 1_048_576)])
     func size(_ text: String, _ bytes: Int) {
         #expect(SizeText.parse(text) == bytes)
         #expect(SizeText.parse(SizeText.write(bytes)) == bytes)
     }
 
-    @Test("What is no listening address is refused", arguments: ["", ":80", "a", "a:", "a:-1", "a:65536", "::1:80", "[]:80", "[a]:80", "a/b:80", "u@h:80", "h:80:90"])
+    @Test(
+        "What is no listening address is refused",
+        arguments: [
+            "", ":80", "a", "a:", "a:-1", "a:65536", "::1:80", "[]:80", "[a]:80", "a/b:80", "u@h:80", "h:80:90",
+        ])
     func notListen(_ text: String) { #expect(ListenAddress(text) == nil) }
 
     @Test("Listening addresses are read", arguments: ["127.0.0.1:0", "0.0.0.0:8080", "[::1]:9090", "localhost:1"])
     func listen(_ text: String) { #expect(ListenAddress(text)?.description == text) }
 
-    @Test("What is no address range is refused", arguments: ["", "10.0.0.0/", "10.0.0.0/33", "10.0.0.1/8", "::/129", "10.0.0", "fe80::1%eth0", "a/8", "10.0.0.0/8/8", "10.0.0.0/-1"])
+    @Test(
+        "What is no address range is refused",
+        arguments: [
+            "", "10.0.0.0/", "10.0.0.0/33", "10.0.0.1/8", "::/129", "10.0.0", "fe80::1%eth0", "a/8", "10.0.0.0/8/8",
+            "10.0.0.0/-1",
+        ])
     func notRange(_ text: String) { #expect(AddressRange(text) == nil) }
 
-    @Test("Address ranges are read", arguments: [("10.0.0.0/8", 4, 8), ("10.1.2.3", 4, 32), ("fd00::/8", 16, 8), ("::1", 16, 128), ("0.0.0.0/0", 4, 0)])
+    @Test(
+        "Address ranges are read",
+        arguments: [
+            ("10.0.0.0/8", 4, 8), ("10.1.2.3", 4, 32), ("fd00::/8", 16, 8), ("::1", 16, 128), ("0.0.0.0/0", 4, 0),
+        ])
     func range(_ text: String, _ bytes: Int, _ prefix: Int) throws {
         let range = try #require(AddressRange(text))
         #expect(range.bytes.count == bytes)
         #expect(range.prefix == prefix)
     }
 
-    @Test("Weak secrets are told", arguments: ["", "short", "changeme", "password1234", "secretsecretsecret", "your-client-secret-here", "<client-secret-from-console>", "REPLACE_ME_WITH_SECRET", "aaaaaaaaaaaaaaaaaaaaaaaa", "1234567890123456", "xxxxxxxxxxxxxxxxxxxx", "ChangeMeChangeMe"])
+    @Test(
+        "Weak secrets are told",
+        arguments: [
+            "", "short", "changeme", "password1234", "secretsecretsecret", "your-client-secret-here",
+            "<client-secret-from-console>", "REPLACE_ME_WITH_SECRET", "aaaaaaaaaaaaaaaaaaaaaaaa", "1234567890123456",
+            "xxxxxxxxxxxxxxxxxxxx", "ChangeMeChangeMe",
+        ])
     func weak(_ text: String) { #expect(WeakSecret.fault(of: text) != nil) }
 
-    @Test("Real secrets pass", arguments: ["zQ8vN2kLr5TwX7yB3mHd", "9c1185a5c5e9fc54612808977ee8f548", "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", "sandbox-web-client-51f0c2d7"])
+    @Test(
+        "Real secrets pass",
+        arguments: [
+            "zQ8vN2kLr5TwX7yB3mHd", "9c1185a5c5e9fc54612808977ee8f548", "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",
+            "sandbox-web-client-51f0c2d7",
+        ])
     func strong(_ text: String) { #expect(WeakSecret.fault(of: text) == nil) }
 
     @Test("Odd hexadecimal is refused (SEC-110)", arguments: ["", "a", "abc", "zz", "0x00", "a b"])

@@ -9,7 +9,8 @@ import Testing
 @Suite("Log lines")
 struct LogLineTests {
     static let hostile = [
-        "a\r\nb", "\u{1B}[31mred\u{1B}[0m", "\u{2028}\u{2029}", "\u{202E}gpj.exe", "\"},{\"level\":\"x", "\\", "\u{0}", "\u{7F}\u{85}\u{9B}",
+        "a\r\nb", "\u{1B}[31mred\u{1B}[0m", "\u{2028}\u{2029}", "\u{202E}gpj.exe", "\"},{\"level\":\"x", "\\", "\u{0}",
+        "\u{7F}\u{85}\u{9B}",
         "\u{200B}\u{FEFF}", "\u{E0041}",
     ]
 
@@ -30,12 +31,15 @@ struct LogLineTests {
     @Test("The time is UTC with milliseconds (SEC-116)")
     func time() throws {
         let bytes = LogLine(WallTime(milliseconds: 1_795_208_400_007), level: "info", message: "x").finished()
-        #expect(String(decoding: bytes, as: UTF8.self) == #"{"time":"2026-11-20T21:00:00.007Z","level":"info","message":"x"}"#)
+        #expect(
+            String(decoding: bytes, as: UTF8.self)
+                == #"{"time":"2026-11-20T21:00:00.007Z","level":"info","message":"x"}"#)
     }
 
     @Test("A long text is cut (SEC-115)")
     func cut() {
-        let bytes = LogLine(WallTime(seconds: 0), level: "info", message: String(repeating: "x", count: 100_000)).finished()
+        let bytes = LogLine(WallTime(seconds: 0), level: "info", message: String(repeating: "x", count: 100_000))
+            .finished()
         #expect(bytes.count < 1200)
     }
 
@@ -52,7 +56,8 @@ struct LogLineTests {
         sink.close()
         try pipe.fileHandleForWriting.close()
         let text = String(decoding: pipe.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-        let expected = #"{"time":"1970-01-01T00:00:00.000Z","level":"error","message":"loud","logger":"http","n":"1","path":"/a\nb"}"#
+        let expected =
+            #"{"time":"1970-01-01T00:00:00.000Z","level":"error","message":"loud","logger":"http","n":"1","path":"/a\nb"}"#
         #expect(text == expected + "\n")
     }
 
@@ -71,9 +76,11 @@ struct LogLineTests {
     @Test("Events carry no handle, but a tag, and count themselves (SEC-116)")
     func events() throws {
         let lines = Mutex<[String]>([])
-        let log = ProcessLog(level: .debug, now: { WallTime(seconds: 0) }, emit: { line in
-            lines.withLock { $0.append(String(decoding: line, as: UTF8.self)) }
-        })
+        let log = ProcessLog(
+            level: .debug, now: { WallTime(seconds: 0) },
+            emit: { line in
+                lines.withLock { $0.append(String(decoding: line, as: UTF8.self)) }
+            })
         let metrics = MetricsRegistry()
         let sink = EventLog(log: log, metrics: metrics, tag: { _ in "tag-1" }).sink
         let handle = try #require(SessionHandle("ses_0123456789abcdefghijkl"))

@@ -10,7 +10,8 @@ struct PrometheusTests {
         let metrics = MetricsRegistry()
         for index in 0..<10_000 { metrics.counter("paths_total", [("path", "/\(index)")]).increment(by: 1) }
         #expect(metrics.seriesCount == MetricsRegistry.seriesLimit)
-        #expect(metrics.text().contains("coatcheck_metric_series_left_out_total \(10_000 - MetricsRegistry.seriesLimit)"))
+        #expect(
+            metrics.text().contains("coatcheck_metric_series_left_out_total \(10_000 - MetricsRegistry.seriesLimit)"))
     }
 
     @Test("Label values are escaped, names reduced")
@@ -23,7 +24,9 @@ struct PrometheusTests {
     @Test("Histograms add up")
     func histogram() {
         let metrics = MetricsRegistry()
-        let timer = Timer(label: "t_seconds", dimensions: [("route", "/x")], handler: metrics.makeTimer(label: "t_seconds", dimensions: [("route", "/x")]))
+        let timer = Timer(
+            label: "t_seconds", dimensions: [("route", "/x")],
+            handler: metrics.makeTimer(label: "t_seconds", dimensions: [("route", "/x")]))
         for milliseconds in [0, 1, 4, 400, 40_000] { timer.recordNanoseconds(Int64(milliseconds) * 1_000_000) }
         timer.recordNanoseconds(-5)
         let text = metrics.text()

@@ -11,7 +11,8 @@ struct ClientSection: Sendable {
         place = ClientPlace(path: section.path, line: section.line, redirectLine: section.line(of: "redirect_uris"))
         let kind = provider.kind
         var profile = ClientProfile(
-            name: ClientName(unchecked: name), login: section.choice("login", among: [.broker, .app, .both]) ?? .broker,
+            name: ClientName(unchecked: name),
+            login: section.choice("login", among: [.broker, .app, .both]) ?? .broker,
             transport: section.choice("transport", among: [.cookie, .bearer]) ?? .cookie,
             redirectURIs: section.redirectURIs("redirect_uris"))
         profile.hostedCallbackTo = Self.hosted(section)
@@ -65,7 +66,8 @@ struct ClientSection: Sendable {
         guard profile.pkce == .unsupported, kind != .clever, case .none = authentication,
             !section.has("client_secret"), !section.context.isCataloguing
         else { return }
-        section.report("pkce", "cannot be `unsupported` for a client without a secret: anyone with the code could redeem it")
+        section.report(
+            "pkce", "cannot be `unsupported` for a client without a secret: anyone with the code could redeem it")
     }
 
     private static func hosted(_ section: ConfigSection) -> String? {
@@ -73,7 +75,8 @@ struct ClientSection: Sendable {
         guard let uri = RedirectURI(text), !RedirectScheme.forbidden.contains(uri.scheme),
             uri.scheme != "http" || uri.isLoopback
         else {
-            section.report("hosted_callback_to", "has to be an https link or the app's own scheme, without query and fragment")
+            section.report(
+                "hosted_callback_to", "has to be an https link or the app's own scheme, without query and fragment")
             return nil
         }
         return text

@@ -46,7 +46,9 @@ enum CredentialReader {
             return .blankSecretBasic
         case .privateKeyJWT?:
             guard let key = shared.privateKey else {
-                if !section.has("private_key") { section.report("auth", "needs `private_key`, here or on the provider") }
+                if !section.has("private_key") {
+                    section.report("auth", "needs `private_key`, here or on the provider")
+                }
                 return .none
             }
             return .privateKeyJWT(key)
@@ -59,7 +61,8 @@ enum CredentialReader {
 
     private static func signingKey(_ section: ConfigSection) -> SigningKey? {
         let keyID = section.text("key_id", limit: 256)
-        let algorithm = section.choice("algorithm", among: [.es256, .es384, .rs256, .ps256, .edDSA]) ?? SignatureAlgorithm.es256
+        let algorithm =
+            section.choice("algorithm", among: [.es256, .es384, .rs256, .ps256, .edDSA]) ?? SignatureAlgorithm.es256
         section.require("file")
         return section.privateKeyFile("file").map { SigningKey(pem: $0, keyID: keyID, algorithm: algorithm) }
     }

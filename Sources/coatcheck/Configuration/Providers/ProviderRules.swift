@@ -14,7 +14,9 @@ enum ProviderRules {
                 warn("nonce", "is off for native codes: nothing then ties the id_token to this login")
             }
             if profile.login != .broker, profile.pkce != .unsupported, provider.kind != .zephr {
-                warn("login", "lets the app start logins: what ties its verifier to its challenge is the provider's check")
+                warn(
+                    "login",
+                    "lets the app start logins: what ties its verifier to its challenge is the provider's check")
             }
             guard let site = provider.cloverSite else { continue }
             for uri in profile.redirectURIs where WebURL(uri.text).map(site.covers) != true {

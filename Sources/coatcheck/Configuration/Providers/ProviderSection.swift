@@ -102,7 +102,8 @@ struct ProviderSection: Sendable {
             allowPrivate: section.flag("allow_private", default: false), limits: limits, clients: clients)
         if kind == .oidc, issuer == nil { section.require("issuer") }
         if kind == .oauth2, issuer == nil, endpoints.authorization == nil || endpoints.token == nil {
-            section.report(nil, "needs `endpoints` with `authorization` and `token`, or an `issuer` that publishes them")
+            section.report(
+                nil, "needs `endpoints` with `authorization` and `token`, or an `issuer` that publishes them")
         }
         if settings.discovery, issuer == nil, discovery == .on { section.report("discovery", "needs `issuer`") }
         return service == nil ? nil : settings

@@ -11,7 +11,8 @@ enum RedirectRules {
                 let profile = client.settings.profile
                 func report(_ message: String, _ weight: ConfigProblem.Weight = .error) {
                     context.report(
-                        message, path: "\(client.place.path).redirect_uris", line: client.place.redirectLine, weight: weight)
+                        message, path: "\(client.place.path).redirect_uris", line: client.place.redirectLine,
+                        weight: weight)
                 }
                 for uri in profile.redirectURIs {
                     if let owner = owners[uri.text], owner.provider != provider.name {
@@ -20,7 +21,8 @@ enum RedirectRules {
                         report("holds a redirect URI that client `\(owner.client)` has too: each client needs its own")
                     }
                     owners[uri.text] = owners[uri.text] ?? (provider.name, profile.name)
-                    if uri.scheme != "https", uri.scheme != "http", !uri.scheme.contains("."), provider.kind != .clever {
+                    if uri.scheme != "https", uri.scheme != "http", !uri.scheme.contains("."), provider.kind != .clever
+                    {
                         report(
                             "holds a scheme without a dot, which another app may claim: take one in reverse-domain form, "
                                 + "or an https link", .warning)

@@ -26,7 +26,9 @@ enum ZephrReader {
             section.report("required_attributes", "contradicts `fields: schema`, which asks the site")
         }
         settings.identifiers = section.choice("identifiers", among: [.empty, .omit, .send]) ?? settings.identifiers
-        settings.attributeDefaults = (WireReader.texts(section, "attribute_defaults") ?? []).map { ($0.name, value($0.value)) }
+        settings.attributeDefaults = (WireReader.texts(section, "attribute_defaults") ?? []).map {
+            ($0.name, value($0.value))
+        }
         settings.sessionLifetime = section.duration(
             "session_lifetime", default: settings.sessionLifetime, in: .seconds(60) ... .seconds(365 * 86_400))
         return url == nil ? nil : settings
@@ -63,7 +65,9 @@ enum ZephrReader {
 
     private static func readStatuses(_ section: ConfigSection, into statuses: inout [Int: ZephrRegisterStatus]) {
         for (name, value) in section.pairs("status_map") {
-            if let status = Int(name), (400...499).contains(status), let meaning = ZephrRegisterStatus(rawValue: value.text) {
+            if let status = Int(name), (400...499).contains(status),
+                let meaning = ZephrRegisterStatus(rawValue: value.text)
+            {
                 statuses[status] = meaning
             } else {
                 let words = ConfigSection.alternatives(ZephrRegisterStatus.allCases.map(\.rawValue))

@@ -9,7 +9,9 @@ struct AddressRange: Sendable, Hashable, CustomStringConvertible {
     /// Parses a range, or returns nil when it is none. Bits beyond the prefix have to be zero.
     init?(_ text: String) {
         let parts = text.split(separator: "/", omittingEmptySubsequences: false)
-        guard let first = parts.first, parts.count <= 2, let bytes = IPAddressText.parse(String(first)) else { return nil }
+        guard let first = parts.first, parts.count <= 2, let bytes = IPAddressText.parse(String(first)) else {
+            return nil
+        }
         let bits = bytes.count * 8
         guard let prefix = parts.count == 2 ? UInt8(parts[1]).map(Int.init) : bits, prefix <= bits else { return nil }
         for (index, byte) in bytes.enumerated() {

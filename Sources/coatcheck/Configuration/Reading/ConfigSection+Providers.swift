@@ -33,7 +33,8 @@ extension ConfigSection {
                 return nil
             }
             if uri.scheme == "http", !uri.isLoopback {
-                context.report("holds plain http, which is for loopback addresses only", path: child(key), line: scalar.line)
+                context.report(
+                    "holds plain http, which is for loopback addresses only", path: child(key), line: scalar.line)
                 return nil
             }
             return uri

@@ -51,7 +51,9 @@ extension ConfigSection {
             report(key, "names a file that cannot be read")
             return nil
         }
-        if context.sources.isOpenToOthers(path) { warn(key, "names a file that others may read; its mode should be 0600") }
+        if context.sources.isOpenToOthers(path) {
+            warn(key, "names a file that others may read; its mode should be 0600")
+        }
         // One line end at the end is what editors and `echo` leave.
         var text = String(decoding: bytes, as: UTF8.self)
         if text.hasSuffix("\r\n") || text.hasSuffix("\n") { text.removeLast() }

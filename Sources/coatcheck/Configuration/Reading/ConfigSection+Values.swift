@@ -71,7 +71,8 @@ extension ConfigSection {
     }
 
     /// Reads one of some of an enumeration's words.
-    func choice<Value: RawRepresentable>(_ key: String, among values: [Value]) -> Value? where Value.RawValue == String {
+    func choice<Value: RawRepresentable>(_ key: String, among values: [Value]) -> Value?
+    where Value.RawValue == String {
         guard let scalar = scalar(key) else { return nil }
         if let value = values.first(where: { $0.rawValue == scalar.text }) { return value }
         report(key, "has to be \(Self.alternatives(values.map(\.rawValue)))")
@@ -110,7 +111,8 @@ extension ConfigSection {
         guard range.contains(value) else {
             report(
                 key,
-                "has to lie between \(DurationText.write(range.lowerBound)) and \(DurationText.write(range.upperBound))")
+                "has to lie between \(DurationText.write(range.lowerBound)) and \(DurationText.write(range.upperBound))"
+            )
             return nil
         }
         return value
@@ -124,7 +126,8 @@ extension ConfigSection {
             return fallback
         }
         guard range.contains(value) else {
-            report(key, "has to lie between \(SizeText.write(range.lowerBound)) and \(SizeText.write(range.upperBound))")
+            report(
+                key, "has to lie between \(SizeText.write(range.lowerBound)) and \(SizeText.write(range.upperBound))")
             return fallback
         }
         return value

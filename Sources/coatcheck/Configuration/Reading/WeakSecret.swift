@@ -4,7 +4,8 @@ enum WeakSecret {
     private static let words = [
         "placeholder", "changeit", "changeme", "credential", "password", "passwort", "example", "replace", "default",
         "coatcheck", "client", "secret", "sample", "change", "insert", "token", "dummy", "admin", "super", "value",
-        "here", "this", "your", "test", "todo", "fake", "real", "with", "some", "the", "key", "not", "abc", "xxx", "123", "456",
+        "here", "this", "your", "test", "todo", "fake", "real", "with", "some", "the", "key", "not", "abc", "xxx",
+        "123", "456",
         "789", "top", "my", "me", "id", "a",
     ]
 

@@ -28,7 +28,8 @@ struct AppLinkSettings: Sendable {
         for id in ids {
             let parts = id.split(separator: ".", maxSplits: 1, omittingEmptySubsequences: false)
             let isWord = id.utf8.allSatisfy { byte in
-                (0x30...0x39).contains(byte) || (0x41...0x5A).contains(byte) || (0x61...0x7A).contains(byte) || byte == 0x2D || byte == 0x2E
+                (0x30...0x39).contains(byte) || (0x41...0x5A).contains(byte) || (0x61...0x7A).contains(byte)
+                    || byte == 0x2D || byte == 0x2E
             }
             if parts.count != 2 || parts.contains(where: \.isEmpty) || !isWord {
                 section.report("app_ids", "has to hold app ids: the team id, a dot and the bundle id")
@@ -54,7 +55,8 @@ struct AppLinkSettings: Sendable {
         for fingerprint in fingerprints {
             let pairs = fingerprint.split(separator: ":", omittingEmptySubsequences: false)
             if pairs.count != 32 || pairs.contains(where: { $0.count != 2 || Hexadecimal.decode(String($0)) == nil }) {
-                section.report("sha256_cert_fingerprints", "has to hold 32 pairs of hexadecimal digits with colons between")
+                section.report(
+                    "sha256_cert_fingerprints", "has to hold 32 pairs of hexadecimal digits with colons between")
             }
         }
         guard let package else { return nil }

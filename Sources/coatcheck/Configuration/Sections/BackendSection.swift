@@ -19,9 +19,13 @@ struct BackendSection: Sendable {
             guard let provider = item.requiredText("provider", limit: 63) else { return nil }
             return BackendConfiguration.Scope(provider: ProviderName(unchecked: provider), clients: clients)
         }
-        if !section.has("sha256"), ranges.isEmpty { section.report(nil, "needs `sha256` or `peers`: how it proves itself") }
+        if !section.has("sha256"), ranges.isEmpty {
+            section.report(nil, "needs `sha256` or `peers`: how it proves itself")
+        }
         if may.isEmpty { section.report(nil, "needs `may`: one or more of `introspect`, `token`, `forward-auth`") }
-        if forward, !may.contains(.forwardAuth) { section.report("forward_access_token", "needs `forward-auth` in `may`") }
+        if forward, !may.contains(.forwardAuth) {
+            section.report("forward_access_token", "needs `forward-auth` in `may`")
+        }
         for range in ranges where range.prefix == 0 { section.report("peers", "holds the whole internet (\(range))") }
         guard let name = BackendName(name) else {
             section.report(nil, "has a name that is not 1 to 63 letters, digits, `-`, `_` or `.`")

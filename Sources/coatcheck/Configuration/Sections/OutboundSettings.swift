@@ -18,9 +18,12 @@ struct OutboundSettings: Sendable {
         }
         caFile = file?.path
         allowPrivate = section.flag("allow_private", default: false)
-        connectTimeout = section.duration("connect_timeout", default: .seconds(5), in: .milliseconds(100) ... .seconds(10))
+        connectTimeout = section.duration(
+            "connect_timeout", default: .seconds(5), in: .milliseconds(100) ... .seconds(10))
         let credentials = section.secret("proxy_credentials")
-        if section.has("proxy_credentials"), !section.has("proxy") { section.report("proxy_credentials", "needs `proxy`") }
+        if section.has("proxy_credentials"), !section.has("proxy") {
+            section.report("proxy_credentials", "needs `proxy`")
+        }
         proxy = section.text("proxy", limit: 2048).flatMap { text in
             guard let url = WebURL(text), !url.isSecure, let port = url.port, url.path.isEmpty else {
                 section.report("proxy", "has to be `http://host:port`, without user name and path")

@@ -38,7 +38,8 @@ struct SessionSettings: Sendable {
         let idle = section.duration("idle", default: defaults.idle, in: .seconds(1)...longest)
         let absolute = section.duration("absolute", default: defaults.absolute, in: .seconds(1)...longest)
         if idle > absolute, section.has("idle") || section.has("absolute") {
-            section.report(section.has("idle") ? "idle" : "absolute", "idle is longer than absolute: it could never end a session")
+            section.report(
+                section.has("idle") ? "idle" : "absolute", "idle is longer than absolute: it could never end a session")
         }
         return SessionLifetimes(idle: idle, absolute: absolute)
     }
@@ -47,7 +48,8 @@ struct SessionSettings: Sendable {
         let fallback = isSecure ? "__Host-coatcheck" : "coatcheck"
         guard let name = cookie.text("name", limit: 64) else { return fallback }
         let isToken = name.utf8.allSatisfy {
-            (0x30...0x39).contains($0) || (0x41...0x5A).contains($0) || (0x61...0x7A).contains($0) || $0 == 0x2D || $0 == 0x5F
+            (0x30...0x39).contains($0) || (0x41...0x5A).contains($0) || (0x61...0x7A).contains($0) || $0 == 0x2D
+                || $0 == 0x5F
         }
         guard isToken else {
             cookie.report("name", "has to consist of letters, digits, `-` and `_`")
@@ -56,7 +58,9 @@ struct SessionSettings: Sendable {
         let hasPrefix = name.hasPrefix("__Host-")
         if isSecure, !hasPrefix {
             cookie.report("name", "has to begin with `__Host-`, which is what binds the cookie to this host")
-        } else if !isSecure, hasPrefix || name.lowercased().hasPrefix("__host-") || name.lowercased().hasPrefix("__secure-") {
+        } else if !isSecure,
+            hasPrefix || name.lowercased().hasPrefix("__host-") || name.lowercased().hasPrefix("__secure-")
+        {
             cookie.report("name", "cannot have this prefix on plain http: browsers drop such a cookie")
         } else if hasPrefix, name.utf8.count == 7 {
             cookie.report("name", "needs something after `__Host-`")

@@ -35,7 +35,8 @@ struct UpstreamSection: Sendable {
         }
         do throws(UpstreamFaults) {
             settings = try UpstreamSettings(
-                name: name, baseURL: baseURL, provider: provider, clients: clients, allow: allow, credential: credential,
+                name: name, baseURL: baseURL, provider: provider, clients: clients, allow: allow,
+                credential: credential,
                 requestHeaders: headers, timeout: timeout, isInternal: isInternal, maximumConcurrent: concurrent)
         } catch {
             for fault in error.faults { section.report(fault.key, fault.message) }

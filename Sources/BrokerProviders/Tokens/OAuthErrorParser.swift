@@ -10,7 +10,9 @@ enum OAuthErrorParser {
         case .object(let error):
             let names = ["type", "code", "error", "status"]
             return names.lazy.compactMap { scalar(error[$0]) }.first.map(reduced) ?? "invalid_request"
-        case .bool(true), .number: return "invalid_request"
+        case .bool(true): return "invalid_request"
+        // Some APIs number their errors; 0 is none.
+        case .number(let text) where text != "0": return "invalid_request"
         default: break
         }
         if object["ok"]?.bool == false || object["success"]?.bool == false { return "invalid_request" }

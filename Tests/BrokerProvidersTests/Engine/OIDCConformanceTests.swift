@@ -39,7 +39,9 @@ struct OIDCConformanceTests {
         "expired", "missing-exp", "exp-string", "nonce-invalid", "nonce-missing", "invalid-athash", "no-id-token",
     ]
 
-    @Test("An id_token with a wrong claim is identity_rejected (SEC-28 … SEC-31)", arguments: refusedClaims)
+    @Test(
+        "An id_token with a wrong claim is identity_rejected (SEC-28, SEC-29, SEC-30, SEC-31)", arguments: refusedClaims
+    )
     func claims(_ fault: String) async throws {
         let result = try await login([Fault(provider: "oidc", fault)])
         #expect(isIdentityRejected(result), "\(fault): \(result)")
@@ -51,7 +53,8 @@ struct OIDCConformanceTests {
         "crit-header",
     ]
 
-    @Test("An id_token that does not verify is identity_rejected (SEC-25 … SEC-27)", arguments: refusedSignatures)
+    @Test(
+        "An id_token that does not verify is identity_rejected (SEC-25, SEC-26, SEC-27)", arguments: refusedSignatures)
     func signatures(_ fault: String) async throws {
         let result = try await login([Fault(provider: "oidc", fault)])
         #expect(isIdentityRejected(result), "\(fault): \(result)")

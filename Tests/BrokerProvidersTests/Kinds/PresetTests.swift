@@ -7,7 +7,7 @@ import Testing
 @Suite("Presets against the sandbox")
 struct PresetTests {
     /// The preset's settings with its addresses moved to the sandbox.
-    private func settings(
+    func settings(
         _ name: String, issuer: String? = nil, endpoints: EndpointSettings? = nil, clientID: String = "web",
         authentication: ClientAuthentication = .clientSecretPost(Secret("web-secret")),
         profile: (inout ClientProfile) -> Void = { _ in }, wire change: (inout WireSettings) -> Void = { _ in }
@@ -27,7 +27,7 @@ struct PresetTests {
             clients: [ClientSettings(profile: client, clientID: clientID, authentication: authentication, wire: wire)])
     }
 
-    private func flow(_ client: any ProviderClient, nonce: Bool = true, user: String = "ana", verifier: Bool = true)
+    func flow(_ client: any ProviderClient, nonce: Bool = true, user: String = "ana", verifier: Bool = true)
         throws -> Flow
     {
         var flow = Flow(provider: try #require(client as? any CodeExchanging))
@@ -134,72 +134,6 @@ struct PresetTests {
                     return #expect(Bool(false))
                 }
             }
-        }
-    }
-
-    private func github(_ base: String) throws -> ProviderSettings {
-        try settings(
-            "github",
-            endpoints: EndpointSettings(
-                authorization: base + "/github/login/oauth/authorize", token: base + "/github/login/oauth/access_token",
-                userinfo: base + "/github/user", revocation: base + "/github/applications/{client_id}/token")
-        ) { _ in
-        } wire: {
-            $0.identity.url = base + "/github/user"
-            $0.identity.emailsURL = base + "/github/user/emails"
-        }
-    }
-
-    @Test("GitHub: an error with 200 is a rejection, the id is a number, the e-mail comes from a second call")
-    func github() async throws {
-        try await withSandbox { sandbox in
-            try await Support.with(try github(sandbox.baseURL)) { client in
-                let flow = try flow(client, nonce: false)
-                let callback = try await flow.callback()
-                let tokens = try await flow.redeem(callback)
-                let identity = try await flow.identify(tokens, callback)
-                #expect(Int64(identity.subject) != nil)
-                #expect(identity.claims.first { $0.name == "email" }?.value == .string("ana@example.org"))
-                #expect(identity.claims.first { $0.name == "email_verified" }?.value == .bool(true))
-                #expect(tokens.refreshToken == nil)
-                guard case .rejected(let error) = await Support.failure({ try await flow.redeem(callback) }) else {
-                    return #expect(Bool(false))
-                }
-                #expect(error.code == "bad_verification_code" && error.status == 200)
-            }
-        }
-    }
-
-    @Test("GitHub: an unverified primary address is not taken (SEC-33)")
-    func githubUnverified() async throws {
-        try await withSandbox { sandbox in
-            try await Support.with(try github(sandbox.baseURL)) { client in
-                let identity = try await flow(client, nonce: false, user: "ben").run().identity
-                #expect(identity.claims.first { $0.name == "email" } == nil)
-            }
-        }
-    }
-
-    @Test("GitHub: a grant is ended by DELETE with Basic and the client id in the path")
-    func githubRevocation() async throws {
-        let server = try RawServer { _ in .http(204, [], []) }
-        let settings = try settings(
-            "github",
-            endpoints: EndpointSettings(
-                authorization: server.base + "/a", token: server.base + "/t",
-                revocation: server.base + "/applications/{client_id}/token"),
-            authentication: .clientSecretBasic(Secret("web-secret"))
-        ) { _ in
-        } wire: {
-            $0.identity.url = server.base + "/user"
-        }
-        try await Support.with(settings) { client in
-            try await #require(client as? any TokenRevoking).revoke(
-                TokenSet(accessToken: Secret("gho_1")), client: Support.ios)
-            let request = try #require(server.received.first)
-            #expect(request.method == "DELETE" && request.target == "/applications/web/token")
-            #expect(request.body == #"{"access_token":"gho_1"}"#)
-            #expect(request.header("Authorization") == "Basic d2ViOndlYi1zZWNyZXQ=")
         }
     }
 

@@ -1,0 +1,125 @@
+import Broker
+import Testing
+
+@testable import BrokerProviders
+
+extension ZephrTests {
+    @Test("The register request is exact: the state key travels as validators.token_exchange")
+    func registerWire() async throws {
+        let server = try RawServer { _ in
+            .json(
+                #"{"cookie":"blaize_session=other; Path=/;","message":"ok"}"#, status: 200,
+                [
+                    ("Set-Cookie", "blaize_tracking_id=91ab; Path=/;"),
+                    ("Set-Cookie", "blaize_session=5f2c; Expires=Tue, 02 Nov 2027 10:00:00 GMT; Path=/;"),
+                ])
+        }
+        let clock = ManualClock(seconds: 1_800_000_000)
+        try await Support.with(settings(server.base), clock: clock.clock) { client in
+            let zephr = try #require(client as? any PartialRegistering)
+            let outcome = try await zephr.register(
+                request("e42a", [("first-name", .string("Ana")), ("newsletter", .bool(true)), ("age", .number("41"))]))
+            guard case .registered(let session, let expiresAt) = outcome else { return #expect(Bool(false)) }
+            #expect(session.reveal() == "5f2c")
+            #expect(expiresAt == WallTime(seconds: 1_825_149_600))
+        }
+        let sent = try #require(server.received.first)
+        #expect(sent.method == "POST" && sent.target == "/blaize/register")
+        #expect(sent.header("Content-Type") == "application/json" && sent.header("Accept") == "application/json")
+        #expect(sent.header("Cookie") == nil)
+        #expect(
+            sent.body
+                == #"{"identifiers":{},"validators":{"token_exchange":"e42a"},"attributes":{"first-name":"Ana","newsletter":true,"age":41}}"#
+        )
+    }
+
+    @Test("Identifiers are empty, left out or the callback's, and defaults fill what the app left out")
+    func registerShapes() async throws {
+        let server = try RawServer { _ in .http(400, [], []) }
+        for shape in [ZephrSettings.Identifiers.omit, .send] {
+            try await with(
+                settings(server.base) {
+                    $0.identifiers = shape
+                    $0.attributeDefaults = [("country", .string("PT")), ("first-name", .string("X"))]
+                }
+            ) { client in _ = try await client.register(request()) }
+        }
+        let attributes = #""attributes":{"first-name":"Ana","country":"PT"}}"#
+        #expect(
+            server.received.map(\.body) == [
+                #"{"validators":{"token_exchange":"e42a"},"# + attributes,
+                #"{"identifiers":{"email_address":"ana@example.org"},"validators":{"token_exchange":"e42a"},"#
+                    + attributes,
+            ])
+    }
+
+    @Test(
+        "Each refusal of the register call has its meaning, by status and never by text",
+        arguments: [
+            (400, "bad_attributes"), (401, "state_invalid"), (403, "email_domain_denied"), (404, "state_invalid"),
+            (409, "user_exists"), (410, "state_invalid"), (429, "rate_limited"),
+        ])
+    func statuses(_ status: Int, _ meaning: String) async throws {
+        for body in ["", "<html><title>User already exists</title></html>", #"{"message":"x"}"#] {
+            let server = try RawServer { _ in .http(status, [("Retry-After", "9")], Array(body.utf8)) }
+            try await with(settings(server.base)) { client in
+                let outcome = try await client.register(request())
+                let name =
+                    switch outcome {
+                    case .registered: "registered"
+                    case .badAttributes: "bad_attributes"
+                    case .userExists: "user_exists"
+                    case .emailDomainDenied: "email_domain_denied"
+                    case .stateInvalid: "state_invalid"
+                    case .rateLimited(let wait): wait == .seconds(9) ? "rate_limited" : "no wait"
+                    }
+                #expect(name == meaning)
+                #expect(server.received.count == 1)
+            }
+        }
+    }
+
+    @Test("A status map of the site's own wins")
+    func statusMap() async throws {
+        let server = try RawServer { _ in .http(409, [], []) }
+        try await with(settings(server.base) { $0.statusMap = [409: .stateInvalid] }) { client in
+            guard case .stateInvalid = try await client.register(request()) else { return #expect(Bool(false)) }
+        }
+    }
+
+    @Test(
+        "A 200 without a session is a provider's fault and never success",
+        arguments: [
+            RawServer.Reply.json("{}"), .json(#"{"cookie":"blaize_tracking_id=1"}"#),
+            .json(#"{"cookie":"blaize_session=; Path=/"}"#),
+            .http(200, [("Set-Cookie", "blaize_session=x; Max-Age=0")], []),
+            .http(201, [("Set-Cookie", "blaize_session=x")], []),
+            .http(200, [("Set-Cookie", "blaize_session=a\"b")], []), .http(302, [("Location", "/")], []),
+            .http(418, [], []),
+            .http(200, [("Set-Cookie", "xblaize_session=1"), ("Set-Cookie", "blaize_sessions=1")], []),
+        ])
+    func noSession(_ reply: RawServer.Reply) async throws {
+        let server = try RawServer { _ in reply }
+        try await with(settings(server.base)) { client in
+            let failure = await Support.failure { try await client.register(request()) }
+            guard case .unusable = failure else { return #expect(Bool(false), "\(String(describing: failure))") }
+        }
+    }
+
+    @Test("5xx is for later, a lost answer is lost: register is never made twice by itself")
+    func unknown() async throws {
+        let broken = try RawServer { _ in .http(502, [], []) }
+        let gone = try RawServer { _ in .close }
+        try await with(settings(broken.base)) { client in
+            guard case .retryable = await Support.failure({ try await client.register(request()) }) else {
+                return #expect(Bool(false))
+            }
+        }
+        try await with(settings(gone.base)) { client in
+            guard case .lost = await Support.failure({ try await client.register(request()) }) else {
+                return #expect(Bool(false))
+            }
+            #expect(gone.received.count == 1)
+        }
+    }
+}

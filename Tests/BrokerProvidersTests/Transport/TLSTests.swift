@@ -67,14 +67,20 @@ private final class TLSServer {
 
 @Suite("TLS to providers", .enabled(if: FileManager.default.isExecutableFile(atPath: TLSServer.openssl)))
 struct TLSTests {
-    private func answer(_ server: TLSServer, _ settings: TransportSettings) async -> Result<Int, ProviderFailure> {
+    private func post(_ server: TLSServer, _ settings: TransportSettings) async -> Result<Int, ProviderFailure> {
+        let url = "https://127.0.0.1:\(server.port)/token"
+        let request = ProviderRequest(method: "POST", url: url, lane: .single, body: Array("code=secret".utf8))
+        return await answer(server, settings, request)
+    }
+
+    private func answer(
+        _ server: TLSServer, _ settings: TransportSettings, _ request: ProviderRequest? = nil
+    ) async -> Result<Int, ProviderFailure> {
         let http = ProviderHTTP(settings: settings)
         let result: Result<Int, ProviderFailure>
         do throws(ProviderFailure) {
             let answer = try await http.send(
-                ProviderRequest(
-                    method: "POST", url: "https://127.0.0.1:\(server.port)/token", lane: .single,
-                    body: Array("code=secret".utf8)),
+                request ?? .get("https://127.0.0.1:\(server.port)/"),
                 gate: CallGate(limits: CallLimits(), clock: Support.clock), internalAddresses: false,
                 total: .seconds(10))
             result = .success(answer.status)
@@ -90,13 +96,13 @@ struct TLSTests {
     @Test("A certificate that nobody vouches for is refused before anything is sent (SEC-111)")
     func untrusted() async throws {
         let server = try await TLSServer(named: "IP:127.0.0.1")
-        #expect(isNotSent(await answer(server, TransportSettings())))
+        #expect(isNotSent(await post(server, TransportSettings())))
     }
 
     @Test("A certificate of another name is refused although its issuer is trusted (SEC-111)")
     func otherName() async throws {
         let server = try await TLSServer(named: "DNS:id.example.com")
-        #expect(isNotSent(await answer(server, TransportSettings(caFile: server.certificate))))
+        #expect(isNotSent(await post(server, TransportSettings(caFile: server.certificate))))
     }
 
     @Test("A certificate from outbound.ca_file is trusted")

@@ -27,14 +27,21 @@ package struct Relay: Sendable {
 
     private let upstreams: [String: Upstream]
     private let maximumBody: Int
+    private let observe: Observer?
+
+    /// Hears of each call to a configured upstream: how long it took to the answer's head, and its status; nil when there
+    /// was no answer.
+    package typealias Observer = @Sendable (_ upstream: UpstreamName, _ duration: Duration, _ status: Int?) -> Void
 
     /// Creates a relay. `maximumBody` bounds request bodies, in bytes. End it with `shutdown()`.
     package init(
-        upstreams: [UpstreamSettings], outbound: RelayOutbound = RelayOutbound(), maximumBody: Int = 1 << 30
+        upstreams: [UpstreamSettings], outbound: RelayOutbound = RelayOutbound(), maximumBody: Int = 1 << 30,
+        observe: Observer? = nil
     ) {
         self.upstreams = Dictionary(
             upstreams.map { ($0.name.text, Upstream($0, outbound: outbound)) }, uniquingKeysWith: { first, _ in first })
         self.maximumBody = maximumBody
+        self.observe = observe
     }
 
     /// Closes the upstream connections, for good.
@@ -51,6 +58,24 @@ package struct Relay: Sendable {
     /// refused), `method_not_allowed`, `too_large`, `upstream_error`, `upstream_timeout`, and what `token` or the
     /// request's body throw.
     package func call(
+        _ request: RelayRequest, session: RelaySession,
+        token: (_ force: Bool) async throws(BrokerProblem) -> RelayToken
+    ) async throws(BrokerProblem) -> RelayResponse {
+        guard let observe, let upstream = upstreams[request.target.upstream] else {
+            return try await answer(request, session: session, token: token)
+        }
+        let begin = ContinuousClock.now
+        do throws(BrokerProblem) {
+            let response = try await answer(request, session: session, token: token)
+            observe(upstream.settings.name, ContinuousClock.now - begin, response.status.code)
+            return response
+        } catch {
+            observe(upstream.settings.name, ContinuousClock.now - begin, nil)
+            throw error
+        }
+    }
+
+    private func answer(
         _ request: RelayRequest, session: RelaySession,
         token: (_ force: Bool) async throws(BrokerProblem) -> RelayToken
     ) async throws(BrokerProblem) -> RelayResponse {

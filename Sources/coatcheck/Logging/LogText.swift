@@ -7,6 +7,12 @@ enum LogText {
     /// escaped; what is longer than the limit is cut and says so.
     static func append(_ text: String, to line: inout [UInt8]) {
         line.append(UInt8(ascii: "\""))
+        defer { line.append(UInt8(ascii: "\"")) }
+        // Nearly every text is short and plain.
+        if text.utf8.count <= limit, text.utf8.allSatisfy({ (0x20...0x7E).contains($0) && $0 != 0x22 && $0 != 0x5C }) {
+            line.append(contentsOf: text.utf8)
+            return
+        }
         var count = 0
         for scalar in text.unicodeScalars {
             guard count < limit else {
@@ -26,7 +32,6 @@ enum LogText {
             default: line.append(contentsOf: String(scalar).utf8)
             }
         }
-        line.append(UInt8(ascii: "\""))
     }
 
     private static func appendEscape(_ scalar: Unicode.Scalar, to line: inout [UInt8]) {

@@ -25,6 +25,7 @@ struct Composition: Sendable {
         _ configuration: Configuration, log: ProcessLog, store: any BrokerStore, clock: BrokerClock = SystemClock.clock
     ) throws(StartFailure) -> Composition {
         let metrics = MetricsRegistry()
+        let timed = TimedStore(base: store, metrics: metrics, monotonic: clock.monotonic)
         let vault = try makeVault(configuration.keys.file)
         let detached = DetachedWork(metrics: metrics)
         let events = EventLog(log: log, metrics: metrics) { handle in
@@ -36,7 +37,7 @@ struct Composition: Sendable {
                 caFile: outbound.caFile, proxy: outbound.proxy, allowPrivate: outbound.allowPrivate,
                 connectTimeout: outbound.connectTimeout))
         let context = BrokerContext(
-            clock: clock, spawner: detached.spawner, events: events.sink, vault: vault, store: store,
+            clock: clock, spawner: detached.spawner, events: events.sink, vault: vault, store: timed,
             providers: ProviderDirectory(try makeProviders(configuration, transport, clock, vault)),
             cache: SessionCache(lifetime: configuration.session.cache), notices: SessionNotices(),
             settings: BrokerSettings(configuration.limits))
@@ -47,7 +48,8 @@ struct Composition: Sendable {
             http: HTTPConfiguration(configuration, contract: Array(Contract.text.utf8)),
             relay: Relay(
                 upstreams: configuration.upstreams.compactMap(\.settings),
-                outbound: RelayOutbound(outbound), maximumBody: configuration.limits.relayBody))
+                outbound: RelayOutbound(outbound), maximumBody: configuration.limits.relayBody,
+                observe: RelayMetrics(metrics).observer))
     }
 
     private static func makeVault(_ keyFile: String) throws(StartFailure) -> OpenSSLVault {

@@ -1,5 +1,6 @@
 import Broker
 import BrokerHTTP
+import Synchronization
 
 /// Turns request records into log lines and metrics.
 struct RequestMetrics: Sendable {
@@ -8,6 +9,14 @@ struct RequestMetrics: Sendable {
     /// `public` or `management`.
     let listener: String
     let writesLines: Bool
+    private let known = KnownSeries()
+
+    init(log: ProcessLog, metrics: MetricsRegistry, listener: String, writesLines: Bool) {
+        self.log = log
+        self.metrics = metrics
+        self.listener = listener
+        self.writesLines = writesLines
+    }
 
     /// The methods that get a label of their own (SEC-118).
     private static let methods: Set<String> = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
@@ -17,12 +26,19 @@ struct RequestMetrics: Sendable {
 
     private func take(_ record: RequestRecord) {
         let method = Self.methods.contains(record.method) ? record.method : "other"
-        metrics.counter(
-            "coatcheck_http_requests_total",
-            [("listener", listener), ("method", method), ("route", record.route), ("status", String(record.status))]
-        ).increment(by: 1)
-        metrics.histogram("coatcheck_http_request_duration_seconds", [("listener", listener), ("route", record.route)])
-            .recordNanoseconds(record.duration.nanoseconds)
+        let series = known.find(KnownSeries.Key(method: method, route: record.route, status: record.status)) {
+            let requests = metrics.counter(
+                "coatcheck_http_requests_total",
+                [
+                    ("listener", listener), ("method", method), ("route", record.route),
+                    ("status", String(record.status)),
+                ])
+            let durations = metrics.histogram(
+                "coatcheck_http_request_duration_seconds", [("listener", listener), ("route", record.route)])
+            return (requests, durations)
+        }
+        series.requests.increment(by: 1)
+        series.durations.recordNanoseconds(record.duration.nanoseconds)
         if writesLines { write(record, method: method) }
     }
 
@@ -40,6 +56,27 @@ struct RequestMetrics: Sendable {
         if let detail = record.privateDetail { line.add("detail", detail) }
         if let agent = record.safeUserAgent { line.add("user_agent", agent) }
         log.emit(line.finished())
+    }
+}
+
+/// Remembers the series of each kind of request, so that the hot path does not look them up by their labels.
+private final class KnownSeries: Sendable {
+    struct Key: Hashable {
+        let method: String
+        let route: String
+        let status: Int
+    }
+
+    typealias Pair = (requests: CounterSeries, durations: HistogramSeries)
+
+    /// Guards the table. Its keys come from fixed sets; the registry bounds what they could become.
+    private let table = Mutex<[Key: Pair]>([:])
+
+    func find(_ key: Key, make: () -> Pair) -> Pair {
+        if let found = table.withLock({ $0[key] }) { return found }
+        let made = make()
+        table.withLock { table in if table.count < 4096 { table[key] = made } }
+        return made
     }
 }
 

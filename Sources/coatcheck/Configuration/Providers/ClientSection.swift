@@ -42,19 +42,23 @@ struct ClientSection: Sendable {
     }
 
     private enum Platform: String, CaseIterable { case ios, android, web }
+    private enum NativeRedirect: String, CaseIterable { case omitted, empty }
     private enum Switch: String, CaseIterable { case on, off }
 
     private static func read(
         _ section: ConfigSection, kind: ProviderKind, defaults: ProviderDraft, into profile: inout ClientProfile
     ) {
         profile.scope = section.words("scope") ?? defaults.scope
-        profile.nativeRedirect = defaults.nativeRedirect
         profile.pkce = section.choice("pkce", among: [.required, .unsupported]) ?? defaults.pkce
         if kind == .oidc || kind == .clever {
             let isOpenID = kind == .oidc ? defaults.nonce ?? profile.scope.contains("openid") : defaults.isCleverOpenID
             profile.nonce = section.choice("nonce", as: Switch.self).map { $0 == .on } ?? isOpenID
         }
-        if kind == .oidc || kind == .oauth2 { profile.nativeCode = section.flag("native_code", default: false) }
+        if kind == .oidc || kind == .oauth2 {
+            profile.nativeCode = section.flag("native_code", default: false)
+            let redirect = section.choice("native_redirect", as: NativeRedirect.self)
+            profile.nativeRedirect = redirect.map { $0 == .empty ? .empty : .omitted } ?? defaults.nativeRedirect
+        }
         if kind == .clover { profile.importTokens = section.flag("import_tokens", default: false) }
     }
 

@@ -1,0 +1,183 @@
+import Broker
+
+/// Measures how long a store takes, by operation, and counts what it refuses. Every call is handed on unchanged.
+struct TimedStore: BrokerStore {
+    let base: any BrokerStore
+    let metrics: MetricsRegistry
+    let monotonic: @Sendable () -> Duration
+
+    private func timed<Value: Sendable>(
+        _ operation: String, _ work: () async throws(StoreFailure) -> Value
+    ) async throws(StoreFailure) -> Value {
+        let begin = monotonic()
+        defer {
+            metrics.histogram("coatcheck_store_duration_seconds", [("operation", operation)])
+                .recordNanoseconds((monotonic() - begin).nanoseconds)
+        }
+        return try await work()
+    }
+
+    func insertLogin(_ row: LoginRow, limits: LoginLimits) async throws(StoreFailure) -> LoginInsertion {
+        try await timed("insertLogin") { () async throws(StoreFailure) in
+            try await base.insertLogin(row, limits: limits)
+        }
+    }
+
+    func login(state: Digest) async throws(StoreFailure) -> LoginRow? {
+        try await timed("login") { () async throws(StoreFailure) in try await base.login(state: state) }
+    }
+
+    func pendingLogins(loginToken: Digest, now: WallTime) async throws(StoreFailure) -> [LoginRow] {
+        try await timed("pendingLogins") { () async throws(StoreFailure) in
+            try await base.pendingLogins(loginToken: loginToken, now: now)
+        }
+    }
+
+    func burnLogin(state: Digest) async throws(StoreFailure) -> Bool {
+        try await timed("burnLogin") { () async throws(StoreFailure) in try await base.burnLogin(state: state) }
+    }
+
+    func claimExchange(_ row: ExchangeRow, maximumAttempts: Int) async throws(StoreFailure) -> ExchangeClaimResult {
+        try await timed("claimExchange") { () async throws(StoreFailure) in
+            try await base.claimExchange(row, maximumAttempts: maximumAttempts)
+        }
+    }
+
+    func exchange(_ key: Digest) async throws(StoreFailure) -> ExchangeRow? {
+        try await timed("exchange") { () async throws(StoreFailure) in try await base.exchange(key) }
+    }
+
+    func releaseExchange(_ key: Digest, fence: Int64, countingAttempt: Bool) async throws(StoreFailure) -> Bool {
+        try await timed("releaseExchange") { () async throws(StoreFailure) in
+            try await base.releaseExchange(key, fence: fence, countingAttempt: countingAttempt)
+        }
+    }
+
+    func settleExchange(
+        _ key: Digest, fence: Int64, outcome: ExchangeRow.Outcome, outbox: [OutboxRow], registration: RegistrationRow?
+    ) async throws(StoreFailure) -> Bool {
+        try await timed("settleExchange") { () async throws(StoreFailure) in
+            try await base.settleExchange(
+                key, fence: fence, outcome: outcome, outbox: outbox, registration: registration)
+        }
+    }
+
+    func completeExchange(
+        _ key: Digest, fence: Int64, session: SessionRow, replacing: Digest?, sessionLimit: Int
+    ) async throws(StoreFailure) -> EndedSessions? {
+        try await timed("completeExchange") { () async throws(StoreFailure) in
+            try await base.completeExchange(
+                key, fence: fence, session: session, replacing: replacing, sessionLimit: sessionLimit)
+        }
+    }
+
+    func session(token: Digest) async throws(StoreFailure) -> SessionRow? {
+        try await timed("session") { () async throws(StoreFailure) in try await base.session(token: token) }
+    }
+
+    func session(handle: SessionHandle) async throws(StoreFailure) -> SessionRow? {
+        try await timed("session") { () async throws(StoreFailure) in try await base.session(handle: handle) }
+    }
+
+    func sessions(
+        _ selector: SessionSelector, after: SessionCursor?, limit: Int, now: WallTime
+    ) async throws(StoreFailure) -> [SessionRow] {
+        try await timed("sessions") { () async throws(StoreFailure) in
+            try await base.sessions(selector, after: after, limit: limit, now: now)
+        }
+    }
+
+    func endSessions(
+        _ selector: SessionSelector, reason: EndReason, now: WallTime
+    ) async throws(StoreFailure) -> [Digest] {
+        try await timed("endSessions") { () async throws(StoreFailure) in
+            try await base.endSessions(selector, reason: reason, now: now)
+        }
+    }
+
+    func slideSession(token: Digest, lastUsedAt: WallTime, idleExpiresAt: WallTime) async throws(StoreFailure) {
+        try await timed("slideSession") { () async throws(StoreFailure) in
+            try await base.slideSession(token: token, lastUsedAt: lastUsedAt, idleExpiresAt: idleExpiresAt)
+        }
+    }
+
+    func claimRefresh(
+        token: Digest, tokenVersion: Int64, now: WallTime, claimUntil: WallTime
+    ) async throws(StoreFailure) -> RefreshClaimResult {
+        try await timed("claimRefresh") { () async throws(StoreFailure) in
+            try await base.claimRefresh(token: token, tokenVersion: tokenVersion, now: now, claimUntil: claimUntil)
+        }
+    }
+
+    func commitRefresh(_ commit: RefreshCommit) async throws(StoreFailure) -> RefreshCommitResult {
+        try await timed("commitRefresh") { () async throws(StoreFailure) in try await base.commitRefresh(commit) }
+    }
+
+    func releaseRefresh(token: Digest, tokenVersion: Int64, fence: Int64) async throws(StoreFailure) {
+        try await timed("releaseRefresh") { () async throws(StoreFailure) in
+            try await base.releaseRefresh(token: token, tokenVersion: tokenVersion, fence: fence)
+        }
+    }
+
+    func condemnRefresh(
+        token: Digest, tokenVersion: Int64, fence: Int64, reason: EndReason, now: WallTime
+    ) async throws(StoreFailure) -> Bool {
+        try await timed("condemnRefresh") { () async throws(StoreFailure) in
+            try await base.condemnRefresh(
+                token: token, tokenVersion: tokenVersion, fence: fence, reason: reason, now: now)
+        }
+    }
+
+    func registration(_ key: Digest) async throws(StoreFailure) -> RegistrationRow? {
+        try await timed("registration") { () async throws(StoreFailure) in try await base.registration(key) }
+    }
+
+    func insertRegistration(_ row: RegistrationRow) async throws(StoreFailure) {
+        try await timed("insertRegistration") { () async throws(StoreFailure) in
+            try await base.insertRegistration(row)
+        }
+    }
+
+    func addOutbox(_ rows: [OutboxRow]) async throws(StoreFailure) {
+        try await timed("addOutbox") { () async throws(StoreFailure) in try await base.addOutbox(rows) }
+    }
+
+    func takeOutbox(now: WallTime, until: WallTime, limit: Int) async throws(StoreFailure) -> [OutboxRow] {
+        try await timed("takeOutbox") { () async throws(StoreFailure) in
+            try await base.takeOutbox(now: now, until: until, limit: limit)
+        }
+    }
+
+    func removeOutbox(_ id: Digest) async throws(StoreFailure) {
+        try await timed("removeOutbox") { () async throws(StoreFailure) in try await base.removeOutbox(id) }
+    }
+
+    func outboxCount() async throws(StoreFailure) -> Int {
+        try await timed("outboxCount") { () async throws(StoreFailure) in try await base.outboxCount() }
+    }
+
+    func rememberLogoutToken(_ id: Digest, until: WallTime, now: WallTime) async throws(StoreFailure) -> Bool {
+        try await timed("rememberLogoutToken") { () async throws(StoreFailure) in
+            try await base.rememberLogoutToken(id, until: until, now: now)
+        }
+    }
+
+    func acquireLease(
+        _ name: String, owner: String, now: WallTime, until: WallTime
+    ) async throws(StoreFailure) -> Bool {
+        try await timed("acquireLease") { () async throws(StoreFailure) in
+            try await base.acquireLease(name, owner: owner, now: now, until: until)
+        }
+    }
+
+    func appendAudit(_ row: AuditRow) async throws(StoreFailure) {
+        try await timed("appendAudit") { () async throws(StoreFailure) in try await base.appendAudit(row) }
+    }
+
+    func sweep(now: WallTime, limit: Int) async throws(StoreFailure) -> Int {
+        try await timed("sweep") { () async throws(StoreFailure) in try await base.sweep(now: now, limit: limit) }
+    }
+
+    func ping() async throws(StoreFailure) { try await base.ping() }
+    func close() async { await base.close() }
+}

@@ -115,7 +115,7 @@ matches '^[0-9]+$' "$(header Retry-After)" "with Retry-After"
 sandbox DELETE /faults
 sandbox DELETE /settings/oidc
 
-step "7. Ended"
+step "7. An ended session is denied at once everywhere (SEC-88)"
 request DELETE /v1/session -b "coatcheck=$session"
 get /v1/forward-auth "${gateway[@]}" -b "coatcheck=$session"
 expect_problem 401 session_ended "forward-auth"

@@ -9,7 +9,11 @@ fi
 start_stack
 export BROKER SANDBOX PYTHONPATH="$root/Tests/blackbox" SCHEMATHESIS_HOOKS=hooks
 
-step "1. Every documented path and method, and no other"
+step "1. The contract by itself"
+"$PYTHON" "$root/Tests/blackbox/contract.py" | grep -v '^ok '
+same 0 "${PIPESTATUS[0]}" "valid, its examples fit, its lists are the sources'"
+
+step "2. Every documented path and method, and no other"
 "$PYTHON" "$root/Tests/blackbox/routes.py" "$BROKER" "$MANAGEMENT" admin-ender-b81c64e2f0
 same 0 $? "the routes are the contract's"
 
@@ -23,13 +27,13 @@ drive() {
     same 0 $? "schemathesis finds nothing on the $name listener"
 }
 
-step "2. The public listener"
+step "3. The public listener"
 drive public "$BROKER" --exclude-tag management --exclude-tag relay --exclude-tag events ${EXCLUDE:+--exclude-tag $EXCLUDE}
 
-step "3. The management listener"
+step "4. The management listener"
 drive management "$MANAGEMENT" --include-tag management -H "Authorization: Bearer admin-ender-b81c64e2f0"
 
-step "4. The process lives"
+step "5. The process lives"
 get "$MANAGEMENT/readyz"
 expect_status 200 "ready"
 

@@ -59,7 +59,7 @@ token=$(json .token "$work/control")
 request POST /v1/backchannel-logout/oidc --data-urlencode "logout_token=$token"
 expect_status 400 "replayed"
 
-step "5. An unknown sid gets the same answer as a known one"
+step "5. An unknown sid gets the same answer as a known one (SEC-69)"
 logout '"user":"ana","sid":"sid-unknown"'
 same 200 "$LOGOUT_STATUS" "200"
 

@@ -22,7 +22,7 @@ expect_header X-Auth-Subject user-ana
 expect_header X-Auth-Provider oidc
 expect_header X-Auth-Client ios
 expect_header X-Auth-Session "$handle"
-expect_header X-Auth-Email ana%40example.org
+expect_header X-Auth-Email ana@example.org
 matches '^Ana%20Example$' "$(header X-Auth-Name)" "the name, percent-encoded"
 same "" "$(header X-Auth-Token)" "no token, unless asked for (SEC-52)"
 expect_header Cache-Control no-store
@@ -115,7 +115,7 @@ matches '^[0-9]+$' "$(header Retry-After)" "with Retry-After"
 sandbox DELETE /faults
 sandbox DELETE /settings/oidc
 
-step "7. Ended"
+step "7. An ended session is denied at once everywhere (SEC-88)"
 request DELETE /v1/session -b "coatcheck=$session"
 get /v1/forward-auth "${gateway[@]}" -b "coatcheck=$session"
 expect_problem 401 session_ended "forward-auth"

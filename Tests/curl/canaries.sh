@@ -3,6 +3,7 @@
 # token, cookie or secret.
 source "$(dirname "$0")/lib.bash"
 start_stack
+RECORD="$work/answers"
 
 canaries="$work/canaries"
 # remember KIND VALUE
@@ -68,7 +69,36 @@ python3 -c 'import json, sys
 for entry in json.load(open(sys.argv[1])): print(entry["kind"], entry["token"])' "$work/control" >>"$canaries"
 cut -d' ' -f1 "$canaries" | sort | uniq -c | sed 's/^/#  /'
 
-step "2. Look for them in every file: database, write-ahead log, key file's neighbours, the broker's log"
+step "2. No answer held a provider's token (SEC-52)"
+get /v1/session
+get /v1/sessions
+get /v1/providers
+found=$(grep -E '^(access|refresh)_token ' "$canaries" | cut -d' ' -f2 | grep -aohFf - "$work/answers" | head -1)
+if [ -z "$found" ]; then ok "none in $(grep -ao 'HTTP/1\.1 [0-9]' "$work/answers" | wc -l) answers"; else not_ok "none in any answer"; fi
+
+step "3. Nothing that the database holds can be presented (SEC-39)"
+# Every value of every row, as the cookie, as text, hexadecimal and base64url.
+python3 - "$work/data/coatcheck.db" >"$work/values" <<'PY'
+import base64, sqlite3, sys
+database = sqlite3.connect(f"file:{sys.argv[1]}?mode=ro", uri=True)
+seen = set()
+for (table,) in database.execute("select name from sqlite_master where type = 'table'").fetchall():
+    for row in database.execute(f'select * from "{table}"'):
+        for value in row:
+            if isinstance(value, bytes) and 16 <= len(value) <= 64:
+                seen |= {base64.urlsafe_b64encode(value).rstrip(b"=").decode(), value.hex()}
+            elif isinstance(value, str) and len(value) >= 16:
+                seen.add(value)
+print("\n".join(v for v in sorted(seen) if v.isascii() and v.isprintable() and not set(v) & set(" ;,\"")))
+PY
+opened=0
+while read -r value; do
+    JAR= RECORD= request GET /v1/session -b "coatcheck=$value"
+    [ "$STATUS" = 401 ] || opened=$((opened + 1))
+done < <(head -300 "$work/values")
+same 0 "$opened" "none of $(wc -l <"$work/values") values opens a session"
+
+step "4. Look for them in every file: database, write-ahead log, key file's neighbours, the broker's log"
 sleep 1
 # look WHAT FILE…
 look() {
@@ -85,7 +115,7 @@ look "the metrics" "$work/body"
 kill_broker TERM
 look "the files after a shutdown" "$work"/data/* "$work/broker.log"
 
-step "3. The files are nobody else's"
+step "5. The files are nobody else's"
 same 700 "$(stat -c %a "$work/data")" "the directory is 0700"
 for file in "$work"/data/*; do same 600 "$(stat -c %a "$file")" "$(basename "$file") is 0600"; done
 

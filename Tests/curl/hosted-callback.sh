@@ -58,7 +58,7 @@ expect_status 303 "the real one works"
 post /v1/sessions "{\"handoff\":\"$(url_value handoff "$TARGET")\"}"
 expect_status 201
 
-step "5. What goes wrong goes to the app as ?error="
+step "5. What goes wrong goes to the configured place as ?error=, and nowhere else (SEC-89)"
 device c-phone
 start_login oidc hosted
 browser "$AUTHORIZATION_URL" denied

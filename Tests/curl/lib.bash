@@ -68,6 +68,7 @@ request() {
     case $url in /*) url="$BROKER$url" ;; esac
     STATUS=$(curl -s -m 40 -X "$method" -o "$work/body" -D "$work/headers" -w '%{http_code}' \
         ${JAR:+-b "$JAR" -c "$JAR"} "$@" "$url") || true
+    [ -n "${RECORD:-}" ] && cat "$work/headers" "$work/body" >>"$RECORD"
     [ -n "${VERBOSE:-}" ] && printf '#   %s %s -> %s %s\n' "$method" "$url" "$STATUS" "$(head -c 400 "$work/body")"
     return 0
 }
@@ -156,7 +157,7 @@ wait_for() {
 
 # start_stack [CONFIGURATION]: sandbox and broker on free ports, the broker's configuration from coatcheck.yaml
 start_stack() {
-    start_sandbox
+    [ -n "${SANDBOX:-}" ] || start_sandbox
     BROKER_PORT=$(free_port)
     MANAGEMENT_PORT=$(free_port)
     CLOSED_PORT=$(free_port)

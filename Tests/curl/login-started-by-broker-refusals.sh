@@ -165,7 +165,7 @@ for value in "$STATE" "$(json .login_id)" "$(cookie coatcheck-login)"; do
     same 4 "${STATUS:0:1}" "as a handoff: refused"
 done
 
-step "14. What a login may ask for (SEC-02, SEC-07, SEC-08)"
+step "14. What a login may ask for, and where it may lead (SEC-02, SEC-07, SEC-08, SEC-92)"
 start_login oidc ios '"redirect_uri":"com.evil.app:/cb"'
 expect_problem 400 invalid_request "a redirect URI that is not registered"
 expect_json .errors[0].pointer /redirect_uri
@@ -175,6 +175,8 @@ start_login oidc ios '"parameters":{"redirect_uri":"https://evil.example"}'
 expect_problem 400 invalid_request "a parameter that only the broker sets"
 start_login oidc ios '"code_challenge":"E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM","code_challenge_method":"plain"'
 expect_problem 400 invalid_request "PKCE plain"
+start_login oidc ios '"return":"evilapp://"'
+expect_problem 400 invalid_request "a place to return to"
 start_login nobody ios
 expect_problem 404 provider_not_found "an unknown provider"
 start_login oidc nobody

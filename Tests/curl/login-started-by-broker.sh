@@ -69,12 +69,13 @@ if [ "$(cookie coatcheck)" != "$session" ]; then ok "another cookie"; else not_o
 JAR= request GET /v1/session -b "coatcheck=$session"
 same "401 session_ended replaced" "$STATUS $(json .code) $(json .reason)" "the old cookie: 401 session_ended, replaced"
 
-step "8. Log out: gone here at once, and the cookie cleared"
+step "8. Log out: gone here at once, and the cookie cleared (SEC-62, SEC-65)"
 device a-phone
 old=$(cookie coatcheck)
 request DELETE /v1/session
 expect_status 204 "logged out"
 matches '^coatcheck=; .*Max-Age=0' "$(header Set-Cookie | grep '^coatcheck=')" "the cookie is cleared"
+same "" "$(cookie coatcheck)" "the device has no cookie any more"
 JAR= request GET /v1/session -b "coatcheck=$old"
 same "401 session_ended logged_out" "$STATUS $(json .code) $(json .reason)" "the old cookie: 401 session_ended, logged_out"
 get /v1/session
@@ -95,7 +96,7 @@ step "10. A confidential client with reserved characters in its secret"
 sign_in oidc web ana
 expect_status 201
 
-step "11. A plain OAuth 2.0 provider, whose identity is an API call"
+step "11. A plain OAuth 2.0 provider, whose identity is an API call with the new token (SEC-34)"
 sign_in oauth2 ios ana
 expect_status 201
 expect_json .subject user-ana

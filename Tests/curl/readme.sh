@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# The README's login by curl, taken out of the README and run as it stands there.
+source "$(dirname "$0")/lib.bash"
+start_stack
+
+step "1. The block"
+awk '/^## A login by curl/ { found = 1 } found && /^```sh/ { inside = 1; next } inside && /^```/ { exit } inside' "$root/README.md" |
+    sed "s|^BROKER=.*|BROKER=$BROKER|" >"$work/pasted.sh"
+same 4 "$(grep -c "^# [1-4]\. " "$work/pasted.sh")" "has its four steps"
+
+step "2. Pasted"
+(cd "$work" && bash -eu pasted.sh >pasted.out 2>pasted.err)
+same 0 $? "every command succeeds"
+same 2 "$(grep -c '"handle": "ses_' "$work/pasted.out")" "the session is shown twice"
+same 204 "$(tail -1 "$work/pasted.out")" "and logged out"
+
+finish

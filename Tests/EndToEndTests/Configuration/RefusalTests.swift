@@ -190,7 +190,8 @@ struct RefusalTests {
         Refusal("an unknown preset", "kind: oidc", "preset: myspace", at: "providers.example.preset", says: "`google`"),
         Refusal("no issuer", issuer, "display_name: x", at: "providers.example", says: "needs `issuer`"),
         Refusal(
-            "an issuer over plain http", issuer, "issuer: http://id.example.com", at: "providers.example.issuer",
+            "an issuer over plain http (SEC-111)", issuer, "issuer: http://id.example.com",
+            at: "providers.example.issuer",
             says: "https"),
         Refusal(
             "an issuer with a query", issuer, "issuer: https://id.example.com?x=1", at: "providers.example.issuer",
@@ -200,7 +201,8 @@ struct RefusalTests {
             at: "providers.example.site_url", says: "not a key"),
         Refusal("a name with a space", "  example:", "  \"my provider\":", at: "providers.my provider", says: "name"),
         Refusal(
-            "an endpoint over plain http", issuer, issuer + "\n    endpoints: {token: \"http://id.example.com/t\"}",
+            "an endpoint over plain http (SEC-111)", issuer,
+            issuer + "\n    endpoints: {token: \"http://id.example.com/t\"}",
             at: "providers.example.endpoints.token", says: "loopback"),
         Refusal(
             "an authorization parameter of the broker's (SEC-07)", issuer,
@@ -257,7 +259,8 @@ struct RefusalTests {
             "a redirect URI twice", "[\"\(redirect)\"]", "[\"\(redirect)\", \"\(redirect)\"]",
             at: "providers.example.clients.ios.redirect_uris", says: "twice"),
         Refusal(
-            "a redirect to a script", redirect, "javascript:/alert", at: "providers.example.clients.ios.redirect_uris",
+            "a redirect to a script (SEC-92)", redirect, "javascript:/alert",
+            at: "providers.example.clients.ios.redirect_uris",
             says: "redirect URIs"),
         Refusal(
             "a redirect with a query", redirect, "https://a.example.com/cb?x=1",

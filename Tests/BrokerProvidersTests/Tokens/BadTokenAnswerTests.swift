@@ -1,15 +1,8 @@
 import Broker
 import Sandbox
-import Synchronization
 import Testing
 
 @testable import BrokerProviders
-
-private final class Counter: Sendable {
-    private let count = Mutex(0)
-    var value: Int { count.withLock { $0 } }
-    func add() { count.withLock { $0 += 1 } }
-}
 
 @Suite("Bad token answers from a whole provider")
 struct BadTokenAnswerTests {
@@ -68,40 +61,5 @@ struct BadTokenAnswerTests {
             let life = end.since(Support.clock.now())
             #expect(life > .seconds(-5) && life <= .seconds(Lifetime.longest))
         }
-    }
-
-    @Test("A provider that hangs does not slow another (SEC-120)")
-    func isolation() async throws {
-        let hanging = try RawServer { _ in .hang }
-        let healthy = try RawServer { _ in .json(#"{"access_token":"at-1"}"#) }
-        func plain(_ base: String, _ name: String) -> ProviderSettings {
-            ProviderSettings(
-                name: ProviderName(unchecked: name), service: .oauth2,
-                endpoints: EndpointSettings(
-                    authorization: base + "/a", token: base + "/t", userinfo: base + "/me"),
-                limits: CallLimits(total: .seconds(60)),
-                clients: [ClientSettings(profile: Support.profile(), clientID: "cid-1")])
-        }
-        let http = ProviderHTTP()
-        let clients = try ProviderCatalogue.make(
-            settings: [plain(hanging.base, "slow"), plain(healthy.base, "fast")], http: http, clock: Support.clock,
-            random: Support.random)
-        let slow = try #require(clients.first as? any CodeExchanging)
-        let fast = try #require(clients.last as? any CodeExchanging)
-        let ended = Counter()
-        await withTaskGroup(of: Void.self) { group in
-            for _ in 0..<40 {
-                group.addTask {
-                    _ = await Support.failure { try await slow.redeem(Support.grant()) }
-                    ended.add()
-                }
-            }
-            while hanging.received.count < 40 { try? await Task.sleep(for: .milliseconds(5)) }
-            for _ in 0..<10 { #expect(await Support.failure { try await fast.redeem(Support.grant()) } == nil) }
-            // All of the fast one's calls came and went while every one of the slow one's still hung.
-            #expect(ended.value == 0)
-            group.cancelAll()
-        }
-        await http.shutdown()
     }
 }

@@ -12,7 +12,7 @@ extension TransportTests {
             fixture.gate = CallGate(limits: CallLimits(concurrent: 1), clock: Support.clock)
             let calls = fixture
             async let first = Support.failure { try await calls.post(server.base, total: .seconds(1)) }
-            while server.received.isEmpty { try await Task.sleep(for: .milliseconds(5)) }
+            while server.received.isEmpty { await Task.yield() }
             let second = await Support.failure { try await calls.post(server.base) }
             #expect(isNotSent(second))
             #expect(isLost(await first))
@@ -52,7 +52,7 @@ extension TransportTests {
             fixture.gate = CallGate(limits: CallLimits(failuresToOpen: 1), clock: Support.clock)
             let calls = fixture
             let task = Task { await Support.failure { try await calls.post(server.base) } }
-            while server.received.isEmpty { try await Task.sleep(for: .milliseconds(5)) }
+            while server.received.isEmpty { await Task.yield() }
             task.cancel()
             #expect(isLost(await task.value))
             #expect(calls.gate.breaker == .closed(failures: 0))

@@ -42,7 +42,7 @@ done)
 YAML
 start_stack "$work/tls.yaml"
 
-step "1. Nobody vouches for the certificate"
+step "1. Nobody vouches for the certificate (SEC-111)"
 start_login right ios
 browser "$AUTHORIZATION_URL" ana
 forward "$CALLBACK"

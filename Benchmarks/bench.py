@@ -143,7 +143,7 @@ class Bench:
         row("relay of a small GET", relay, targets["bare-relay"], 0.9)
         row("relay of a small GET", relay, targets["apache-relay"], 1.0)
         row("relay of a small GET", relay, targets["nginx-relay"], None, "goal 0.5 with a leaner client")
-        row("session check", targets["nginx-check"], targets["apache-check"], None, "through nginx auth_request")
+        row("nginx auth_request asking coatcheck", targets["nginx-check"], targets["apache-check"], None, "through nginx auth_request")
         anonymous, resident = processes.memory(self.broker.pid)
         self.report.value("memory after this load, anonymous", f"{anonymous:.1f} MiB")
         self.report.value("memory after this load, resident", f"{resident:.1f} MiB")

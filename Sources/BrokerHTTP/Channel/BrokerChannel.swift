@@ -71,7 +71,7 @@ package struct BrokerChannel: HTTPChannelHandler {
     }
 
     package func handle(value: Value, logger: Logger) async {
-        let task = Task {
+        let task = Task(executorPreference: EventLoopExecutor(value.channel.eventLoop)) {
             await ClientConnection.$current.withValue(value.connection) {
                 await handleHTTP(asyncChannel: value.parts, logger: logger)
             }

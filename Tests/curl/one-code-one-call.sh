@@ -58,4 +58,24 @@ forward "$callback"
 expect_problem 409 code_already_used "the ended session's code"
 same "$before" "$(calls oidc/token)" "no call"
 
+step "5. One Clever code, fifty times, from an app that started its login itself (it has no PKCE: the state is its own)"
+sandbox DELETE /requests
+state=$(random_token)
+secret=$(random_token)
+browser "$SANDBOX/clever/oauth/authorize?response_type=code&client_id=ios-0001&redirect_uri=clever-ios-0001://oauth&state=$state" cleo
+members="{\"provider\":\"clever\",\"client\":\"ios\",\"callback_url\":$(json_text "$CALLBACK"),\"state\":\"$state\",\"login_token\":\"$secret\"}"
+rm -f "$work"/answer.* "$work"/status.*
+for n in $(seq 50); do
+    curl -s -m 40 -o "$work/answer.$n" -w '%{http_code}\n' "$BROKER/v1/sessions" -H 'Content-Type: application/json' \
+        --data-binary "$members" >"$work/status.$n" &
+    waiting[n]=$!
+done
+wait "${waiting[@]}"
+same 50 "$(cat "$work"/status.* | grep -c '^201$')" "fifty answers 201"
+same 1 "$(calls clever/token)" "one call"
+same 1 "$(for n in $(seq 50); do json .handle "$work/answer.$n"; done | sort -u | wc -l)" "one handle"
+post /v1/sessions "${members/$secret/$(random_token)}"
+expect_problem 409 code_already_used "a stranger with the same callback URL"
+same 1 "$(calls clever/token)" "still one call"
+
 finish

@@ -1,5 +1,5 @@
 # Helpers of the curl scripts: start a broker and a provider emulator, send requests, say what is expected.
-# Needs bash, curl and python3. Nothing here knows more of the broker than its HTTP interface.
+# Needs bash, curl, jq, openssl and python3. Nothing here knows more of the broker than its HTTP interface.
 #
 #   COATCHECK, COATCHECK_SANDBOX   the two programs (default: those of .build/dist, else of .build/debug)
 #   VERBOSE=1                      print every request and answer
@@ -92,22 +92,16 @@ header() {
 
 # json PATH [FILE]: a member of a JSON file, `.a.b[0]`; empty when it is not there
 json() {
-    python3 - "$1" "${2:-$work/body}" <<'PY'
-import json, re, sys
-try:
-    value = json.load(open(sys.argv[2]))
-    for name, index in re.findall(r"\.([^.\[]+)|\[(\d+)\]", sys.argv[1]):
-        value = value[int(index)] if index else value[name]
-except (ValueError, KeyError, IndexError, TypeError):
-    sys.exit()
-if isinstance(value, str): print(value)
-elif value is None: print("null")
-else: print(json.dumps(value, separators=(",", ":")))
-PY
+    local path
+    path=$(sed -E 's/\.([^].[]+)/"\1",/g; s/\[([0-9]+)\]/\1,/g; s/,$//' <<<"$1")
+    jq -r --argjson path "[$path]" '
+        reduce $path[] as $name ([.]; if length == 1 and (.[0] | type) == (if $name | type == "string" then "object" else "array" end)
+            and (.[0] | has($name)) then [.[0][$name]] else [] end)
+        | .[] | if type == "string" then . else tojson end' "${2:-$work/body}" 2>/dev/null
 }
 
 # json_text TEXT: the text as a JSON string
-json_text() { python3 -c 'import json, sys; print(json.dumps(sys.argv[1]))' "$1"; }
+json_text() { jq -n --arg text "$1" '$text'; }
 
 # cookie NAME: its value in the device's jar
 cookie() { awk -v name="$1" '$6 == name { print $7 }' "$JAR"; }
@@ -128,13 +122,10 @@ if value != "-": pairs.append((name, value))
 print(head + "?" + u.urlencode(pairs))' "$@"
 }
 
-random_token() { python3 -c 'import secrets; print(secrets.token_urlsafe(32))'; }
+random_token() { head -c 32 /dev/urandom | base64 | tr '+/' '-_' | tr -d '=\n'; }
 
 # s256 VERIFIER: its PKCE challenge
-s256() {
-    python3 -c 'import base64, hashlib, sys
-print(base64.urlsafe_b64encode(hashlib.sha256(sys.argv[1].encode()).digest()).rstrip(b"=").decode())' "$1"
-}
+s256() { printf %s "$1" | openssl dgst -sha256 -binary | base64 | tr '+/' '-_' | tr -d '=\n'; }
 
 # ---- the stack -------------------------------------------------------------------------------------------------------
 

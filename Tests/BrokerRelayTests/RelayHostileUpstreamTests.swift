@@ -82,9 +82,9 @@ struct RelayHostileUpstreamTests {
     @Test("An upload that makes progress is not cut by the head's deadline")
     func slowUpload() async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in
-            try await RelayFixture.run(at: upstream.url, timeout: .seconds(1)) { (fixture) async throws in
+            try await RelayFixture.run(at: upstream.url, timeout: .seconds(4)) { (fixture) async throws in
                 let slow = AsyncStream<ByteBuffer>(unfolding: {
-                    try? await Task.sleep(for: .milliseconds(250))
+                    try? await Task.sleep(for: .milliseconds(600))
                     return slowChunks.next()
                 })
                 let response = try await fixture.call(

@@ -122,7 +122,7 @@ case $STATUS in
     *) not_ok "saved" ;;
 esac
 
-step "10. Clover: its own endpoint, single use; a high-trust app recovers a lost pair"
+step "10. Clover: its own endpoint, single use"
 device g-phone
 sign_in clover ios ana
 refresh

@@ -430,8 +430,8 @@ paths:
       operationId: logOut
       summary: Log out.
       description: |
-        The session is gone here at once; its tokens are revoked at the provider in the background. 204 whether or not
-        there was a session.
+        The session is gone here at once; its tokens are revoked and, where the provider has `end_session`, its own
+        session is ended in the background. 204 whether or not there was a session.
       security: [{}, {sessionCookie: []}, {sessionBearer: []}]
       responses:
         '204': {$ref: '#/components/responses/LoggedOut'}

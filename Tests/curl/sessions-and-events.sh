@@ -71,13 +71,29 @@ request POST /v1/session/refresh
 wait_for 5 grep -q '^event: tokens_refreshed' "$work/phone.events"
 same 0 $? "tokens_refreshed"
 
-step "7. Revocation in the background (SEC-63): the provider was down, it is tried again"
+step "7. Revocation and end_session in the background (SEC-63): the provider was down, the broker died, it is tried again"
+wait_for 10 eval '[ "$(calls oidc/end_session)" -ge 2 ]'
+same "4 2" "$(calls oidc/revoke) $(calls oidc/end_session)" "tablet and laptop: tokens revoked, sessions ended"
 fault oidc '{"fault":"status","status":503,"endpoint":"revoke","times":1}'
 sandbox DELETE /requests
 request DELETE /v1/session
 expect_status 204 "204 whatever the provider says"
-wait_for 90 eval '[ "$(calls oidc/revoke)" -ge 2 ]'
-same 0 $? "revoked by a later try"
+wait_for 10 eval '[ "$(calls oidc/revoke)" -ge 1 ]'
+same 0 "$(calls oidc/end_session)" "revocation comes first"
+device kiosk
+sign_in oidc ios cleo
+fault oidc '{"fault":"drop-before","endpoint":"end_session","times":1}'
+request DELETE /v1/session
+expect_status 204 "204 for cleo too"
+wait_for 10 eval '[ "$(calls oidc/end_session)" -ge 1 ]'
+same 0 $? "cleo's end_session got no answer"
+kill_broker KILL
+start_broker
+# ana: refused, then refresh and access token. cleo: both twice.
+wait_for 90 eval '[ "$(calls oidc/end_session)" -ge 3 ]'
+same "7 3" "$(calls oidc/revoke) $(calls oidc/end_session)" "both done by a later try"
+sandbox GET '/tokens?provider=oidc'
+same 0 "$(jq '[.[] | select(.live and (.user == "ana" or .user == "cleo"))] | length' "$work/control")" "no token of theirs lives"
 
 step "8. Operators: listing, ending, permissions (SEC-97)"
 JAR=

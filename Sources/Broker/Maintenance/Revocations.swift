@@ -1,4 +1,5 @@
-/// Works the revocation outbox: tells providers which tokens ended, with retries that outlive a restart (SEC-63).
+/// Works the revocation outbox: tells providers which tokens and sessions ended, with retries that outlive a restart
+/// (SEC-63).
 package struct Revocations: Sendable {
     private let context: BrokerContext
 
@@ -12,13 +13,14 @@ package struct Revocations: Sendable {
         let now = context.clock.now()
         let rows = try await context.store.takeOutbox(now: now, until: now.advanced(by: .seconds(60)), limit: limit)
         for row in rows {
-            let done = await revoke(row)
+            let done = try await settle(row)
             if done || now.since(row.createdAt) > Self.patience { try await context.store.removeOutbox(row.id) }
         }
         return rows.count
     }
 
-    private func revoke(_ row: OutboxRow) async -> Bool {
+    /// Revokes, and when the provider has spoken on that, ends its session; false when something is to be tried again.
+    private func settle(_ row: OutboxRow) async throws(StoreFailure) -> Bool {
         let stored: StoredTokens
         do {
             stored = try StoredTokens(record: context.vault.open(row.tokens, as: .tokens, row: row.boundTo))
@@ -29,6 +31,14 @@ package struct Revocations: Sendable {
             context.events.emit(.rowDidNotOpen(kind: .outbox, unknownKey: false))
             return true
         }
+        guard await revoke(stored) else { return false }
+        guard let provider = context.providers[stored.provider] as? any SessionEnding,
+            try await endsProviderSession(row)
+        else { return true }
+        return await endSession(stored, at: provider)
+    }
+
+    private func revoke(_ stored: StoredTokens) async -> Bool {
         do throws(ProviderFailure) {
             switch context.providers[stored.provider] {
             case let provider as any PartialRegistering: try await provider.logOut(stored.tokens.accessToken)
@@ -41,11 +51,41 @@ package struct Revocations: Sendable {
             return true
         } catch {
             context.events.emit(.revocation(provider: stored.provider, result: error.shortDescription))
-            switch error {
-            // The provider has spoken: trying again would only hear it again.
-            case .rejected, .unusable, .identityRejected: return true
-            case .notSent, .retryable, .lost: return false
+            return Self.isFinal(error)
+        }
+    }
+
+    private func endSession(_ stored: StoredTokens, at provider: any SessionEnding) async -> Bool {
+        do throws(ProviderFailure) {
+            if try await provider.endSession(stored.tokens, client: stored.client) {
+                context.events.emit(.providerSessionEnd(provider: stored.provider, result: "done"))
             }
+            return true
+        } catch {
+            context.events.emit(.providerSessionEnd(provider: stored.provider, result: error.shortDescription))
+            return Self.isFinal(error)
+        }
+    }
+
+    /// Whether the provider's own session is to end too: where somebody logged the session out, and no other one here
+    /// lives by the same sign-in at the provider (its `sid`; without one, by the same person).
+    private func endsProviderSession(_ row: OutboxRow) async throws(StoreFailure) -> Bool {
+        guard let session = try await context.store.session(token: row.boundTo) else { return false }
+        switch session.endReason {
+        case .loggedOut, .loggedOutElsewhere, .admin: break
+        case .replaced, .idleExpired, .expired, .tokenExpired, .grantRevoked, .refreshLost, .subjectChanged,
+            .providerLogout, .sessionLimit, .integrity, nil:
+            return false
+        }
+        let shared = session.sid.map(SessionSelector.sid) ?? .subject(session.subject)
+        return try await context.store.sessions(shared, after: nil, limit: 1, now: context.clock.now()).isEmpty
+    }
+
+    /// Whether the provider has spoken: trying again would only hear it again.
+    private static func isFinal(_ failure: ProviderFailure) -> Bool {
+        switch failure {
+        case .rejected, .unusable, .identityRejected: true
+        case .notSent, .retryable, .lost: false
         }
     }
 }

@@ -17,6 +17,7 @@ package enum BrokerEvent: Sendable {
     case refreshWaited(provider: ProviderName)
     case rowDidNotOpen(kind: SealedKind, unknownKey: Bool)
     case revocation(provider: ProviderName, result: String)
+    case providerSessionEnd(provider: ProviderName, result: String)
     case logoutToken(provider: ProviderName, result: String)
     case adminAction(actor: String, action: String)
     case storeFailed(operation: StaticString, detail: String)

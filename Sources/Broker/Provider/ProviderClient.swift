@@ -37,6 +37,12 @@ package protocol TokenRevoking: ProviderClient {
     func revoke(_ tokens: TokenSet, client: ClientName) async throws(ProviderFailure)
 }
 
+/// Ends the user's own session at the provider (OpenID Connect RP-Initiated Logout 1.0; decision 13).
+package protocol SessionEnding: ProviderClient {
+    /// Shows the id_token to the provider's log-out endpoint; false when there is nothing to call or to show.
+    func endSession(_ tokens: TokenSet, client: ClientName) async throws(ProviderFailure) -> Bool
+}
+
 /// Imports tokens that an app already holds (Clover's PartialOAuth).
 package protocol TokenImporting: TokenRefreshing, CodeExchanging {}
 

@@ -244,9 +244,10 @@ struct RefreshFlight: Sendable {
     private func revoke(_ work: Work) async {
         guard let fresh = work.fresh, let stored = work.stored else { return }
         let now = context.clock.now()
-        let late = StoredTokens(
-            provider: stored.provider, client: stored.client, tokens: stored.tokens.refreshed(with: fresh),
-            issuedAt: now)
+        var tokens = stored.tokens.refreshed(with: fresh)
+        // The provider's session is ended by the session's own row.
+        tokens.idToken = nil
+        let late = StoredTokens(provider: stored.provider, client: stored.client, tokens: tokens, issuedAt: now)
         do {
             try await context.store.addOutbox([
                 OutboxRow(

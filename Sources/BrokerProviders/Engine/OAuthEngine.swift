@@ -5,6 +5,8 @@ struct OAuthEngine: Sendable {
     let settings: ProviderSettings
     let profile: ProviderProfile
     let caller: ProviderCaller
+    /// Calls the provider's log-out page. It has a breaker of its own: a page that is down must not stop logins.
+    let logOutCaller: ProviderCaller
     let clock: BrokerClock
     let keys: TokenKeys
     private let clients: [ClientName: EngineClient]
@@ -20,6 +22,7 @@ struct OAuthEngine: Sendable {
         clock = environment.clock
         let caller = ProviderCaller(http: environment.http, settings: settings, clock: environment.clock)
         self.caller = caller
+        logOutCaller = ProviderCaller(http: environment.http, settings: settings, clock: environment.clock)
         try SettingsCheck.run(settings)
         clients = Dictionary(
             try settings.clients.map { client in

@@ -1,7 +1,7 @@
 package import Broker
 
 /// Is a provider of kind `oauth2`: plain OAuth 2.0, whose own API says who signed in (SEC-34).
-package struct OAuth2Client: CodeExchanging, TokenRefreshing, TokenRevoking {
+package struct OAuth2Client: CodeExchanging, TokenRefreshing, TokenRevoking, SessionEnding {
     let engine: OAuthEngine
     package var profile: ProviderProfile { engine.profile }
 
@@ -71,5 +71,9 @@ package struct OAuth2Client: CodeExchanging, TokenRefreshing, TokenRevoking {
 
     package func revoke(_ tokens: TokenSet, client: ClientName) async throws(ProviderFailure) {
         try await engine.revoke(tokens, client: client)
+    }
+
+    package func endSession(_ tokens: TokenSet, client: ClientName) async throws(ProviderFailure) -> Bool {
+        try await engine.endSession(tokens, client: client)
     }
 }

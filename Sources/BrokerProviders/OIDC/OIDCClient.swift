@@ -1,7 +1,7 @@
 package import Broker
 
 /// Is a provider of kind `oidc` (OpenID Connect Core 1.0): the id_token says who signed in.
-package struct OIDCClient: CodeExchanging, TokenRefreshing, TokenRevoking, LogoutTokenVerifying {
+package struct OIDCClient: CodeExchanging, TokenRefreshing, TokenRevoking, SessionEnding, LogoutTokenVerifying {
     let engine: OAuthEngine
     package var profile: ProviderProfile { engine.profile }
 
@@ -58,6 +58,10 @@ package struct OIDCClient: CodeExchanging, TokenRefreshing, TokenRevoking, Logou
 
     package func revoke(_ tokens: TokenSet, client: ClientName) async throws(ProviderFailure) {
         try await engine.revoke(tokens, client: client)
+    }
+
+    package func endSession(_ tokens: TokenSet, client: ClientName) async throws(ProviderFailure) -> Bool {
+        try await engine.endSession(tokens, client: client)
     }
 
     package func verifyLogoutToken(_ token: Secret) async throws(ProviderFailure) -> LogoutNotice {

@@ -14,7 +14,7 @@ package struct EndpointSettings: Sendable, Equatable {
     package var revocation: String?
     /// `introspection`
     package var introspection: String?
-    /// `end_session`
+    /// `end_session`: where the provider ends its own session.
     package var endSession: String?
     /// `par`
     package var par: String?

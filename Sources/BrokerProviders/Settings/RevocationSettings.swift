@@ -1,4 +1,4 @@
-/// Is `revocation`: how a grant is ended at the provider.
+/// Is `revocation`: how a grant, and the session it came from, is ended at the provider.
 package struct RevocationSettings: Sendable, Equatable {
     /// `style`
     package enum Style: String, Sendable {
@@ -18,10 +18,13 @@ package struct RevocationSettings: Sendable, Equatable {
     package var hint: Bool
     /// `bearer_fallback`: whether a refused call is made again with the access token as Bearer (Cloudentity).
     package var bearerFallback: Bool
+    /// `end_session`: whether a log-out ends the provider's own session too, where the provider has an endpoint for it.
+    package var endSession: Bool
 
-    package init(style: Style = .rfc7009, hint: Bool = true, bearerFallback: Bool = false) {
+    package init(style: Style = .rfc7009, hint: Bool = true, bearerFallback: Bool = false, endSession: Bool = true) {
         self.style = style
         self.hint = hint
         self.bearerFallback = bearerFallback
+        self.endSession = endSession
     }
 }

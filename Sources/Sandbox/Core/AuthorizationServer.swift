@@ -96,7 +96,7 @@ extension AuthorizationServer {
             case "revoke": return try await revoke(call)
             case "introspect": return try await introspect(call)
             case "par": return try await PushedAuthorization(server: self, call: call).answer()
-            case "end_session": return endSession(call)
+            case "end_session": return try await EndSession(server: self, call: call).answer()
             default: return try await extra(call)
             }
         } catch let failure as OAuthFailure {
@@ -136,24 +136,5 @@ extension AuthorizationServer {
             "scope": .string(grant.scope), "exp": .int(Int(expiresAt)), "iss": .string(issuer(call, grant: grant)),
             "token_type": "Bearer",
         ])
-    }
-
-    /// RP-initiated log-out: ends every grant of the id_token's session.
-    private func endSession(_ call: Call) -> Response {
-        var parameters = call.queryPairs
-        parameters.all += call.form?.all ?? []
-        if let hint = parameters["id_token_hint"]?.split(separator: "."), hint.count > 1,
-            let claims = Base64URL.decode(hint[1]).flatMap({ try? JSON.parse($0) }), let sid = claims["sid"]?.text
-        {
-            call.state.with { storage in
-                for grant in storage.grants.values where grant.sid == sid { storage.revoke(grant: grant.id) }
-            }
-        }
-        guard let target = parameters["post_logout_redirect_uri"] else {
-            return .page("Signed out", "<p>You are signed out.</p>")
-        }
-        var back = Pairs()
-        back.add("state", parameters["state"])
-        return .found(back.all.isEmpty ? target : back.added(to: target))
     }
 }

@@ -49,6 +49,7 @@ struct Discovery {
         if call.faults.has("discovery-issuer-slash") { out["issuer"] = .string(issuer + "/") }
         if call.faults.has("discovery-no-issuer") { out["issuer"] = nil }
         if call.faults.has("discovery-no-jwks-uri") { out["jwks_uri"] = nil }
+        if call.faults.has("discovery-no-end-session") { out["end_session_endpoint"] = nil }
         if call.faults.has("discovery-no-token-endpoint") { out["token_endpoint"] = nil }
         if call.faults.has("discovery-no-iss-parameter") {
             out["authorization_response_iss_parameter_supported"] = nil

@@ -76,6 +76,7 @@ package struct Fault: Sendable {
         if name.hasPrefix("refresh-") || name == "rotate-strict" { return "refresh" }
         if name.hasSuffix("-callback") { return "authorize" }
         if name.hasPrefix("kid-absent-") { return "*" }
+        if name.hasPrefix("end-session-") { return "end_session" }
         if name.hasPrefix("register-") { return "register" }
         return "token"
     }

@@ -31,8 +31,9 @@ enum FaultName {
     static let metadata: Set<String> = [
         "discovery-issuer-mismatch", "discovery-issuer-slash", "discovery-no-issuer", "discovery-no-jwks-uri",
         "discovery-no-token-endpoint", "discovery-no-iss-parameter", "discovery-not-object", "jwks-no-alg",
-        "jwks-empty", "jwks-strange-keys",
+        "discovery-no-end-session", "jwks-empty", "jwks-strange-keys",
     ]
+    static let logOut: Set<String> = ["end-session-confirm"]
     static let identity: Set<String> = [
         "userinfo-invalid-sub", "userinfo-missing-sub", "userinfo-sub-number", "userinfo-signed",
         "userinfo-not-object", "account-no-email",
@@ -45,7 +46,7 @@ enum FaultName {
 
     static func isKnown(_ name: String) -> Bool {
         name.hasPrefix("expires-in-")
-            || [transport, callback, tokenAnswer, idTokenClaims, idTokenSignature, metadata, identity, zephr]
+            || [transport, callback, tokenAnswer, idTokenClaims, idTokenSignature, metadata, logOut, identity, zephr]
                 .contains { $0.contains(name) }
     }
 }

@@ -42,7 +42,8 @@ struct EventLog: Sendable {
             write(.info, "registration finished", provider, client, [("result", result)])
         case .refreshed, .refreshFailed, .refreshWaited:
             takeRefresh(event)
-        case .sessionEnded, .revocation, .logoutToken, .adminAction, .rowDidNotOpen, .storeFailed:
+        case .sessionEnded, .revocation, .providerSessionEnd, .logoutToken, .adminAction, .rowDidNotOpen,
+            .storeFailed:
             takeOther(event)
         }
     }
@@ -69,6 +70,11 @@ struct EventLog: Sendable {
         case .revocation(let provider, let result):
             count("revocations", [("provider", provider.text), ("result", result)])
             write(result == "done" ? .debug : .warning, "revocation", provider, nil, [("result", result)])
+        case .providerSessionEnd(let provider, let result):
+            count("provider_session_ends", [("provider", provider.text), ("result", result)])
+            write(
+                result == "done" ? .debug : .warning, "end of the provider's session", provider, nil,
+                [("result", result)])
         case .logoutToken(let provider, let result):
             count("logout_tokens", [("provider", provider.text), ("result", result)])
             write(.notice, "logout token", provider, nil, [("result", result)])

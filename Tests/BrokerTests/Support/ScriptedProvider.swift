@@ -3,13 +3,15 @@ import Synchronization
 @testable import Broker
 
 /// A provider that answers as a test tells it to, and counts the calls.
-final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, LogoutTokenVerifying, TokenImporting,
-    Sendable
+final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, SessionEnding, LogoutTokenVerifying,
+    TokenImporting, Sendable
 {
     struct Script: Sendable {
         var redeem: [ProviderFailure] = []
         var identify: [ProviderFailure] = []
         var refresh: [ProviderFailure] = []
+        var revoke: [ProviderFailure] = []
+        var endSession: [ProviderFailure] = []
         var start: ProviderFailure?
         var issuer = IssuerExpectation(issuer: "https://as.example", demanded: true)
         var subject = "user-1"
@@ -22,6 +24,7 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Lo
         var requests: [AuthorizationRequest] = []
         var refreshes: [RefreshRequest] = []
         var revoked = 0
+        var sessionsEnded = 0
     }
 
     let profile: ProviderProfile
@@ -82,7 +85,20 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Lo
     }
 
     func revoke(_ tokens: TokenSet, client: ClientName) async throws(ProviderFailure) {
-        script.withLock { $0.revoked += 1 }
+        let failure = script.withLock { script -> ProviderFailure? in
+            script.revoked += 1
+            return script.revoke.isEmpty ? nil : script.revoke.removeFirst()
+        }
+        if let failure { throw failure }
+    }
+
+    func endSession(_ tokens: TokenSet, client: ClientName) async throws(ProviderFailure) -> Bool {
+        let failure = script.withLock { script -> ProviderFailure? in
+            script.sessionsEnded += 1
+            return script.endSession.isEmpty ? nil : script.endSession.removeFirst()
+        }
+        if let failure { throw failure }
+        return true
     }
 
     func verifyLogoutToken(_ token: Secret) async throws(ProviderFailure) -> LogoutNotice {

@@ -82,6 +82,7 @@ enum WireReader {
             section.choice("style", among: [.rfc7009, .basicDelete, .bearerPost, .none]) ?? revocation.style
         revocation.hint = section.flag("hint", default: revocation.hint)
         revocation.bearerFallback = section.flag("bearer_fallback", default: revocation.bearerFallback)
+        revocation.endSession = section.flag("end_session", default: revocation.endSession)
     }
 
     /// Reads a mapping of texts, nil when it is absent.

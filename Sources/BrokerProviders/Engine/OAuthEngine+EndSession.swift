@@ -1,0 +1,31 @@
+import Broker
+
+extension OAuthEngine {
+    /// Ends the session at the provider that the id_token came from (RP-Initiated Logout 1.0 section 2, by POST, so that
+    /// the token stands in no access log). Any 2xx or redirect is done; false when there is nothing to call or to show.
+    func endSession(_ tokens: TokenSet, client name: ClientName) async throws(ProviderFailure) -> Bool {
+        let client = try client(name)
+        guard client.wire.revocation.endSession, let idToken = tokens.idToken,
+            let endpoint = try await metadata().endSession
+        else { return false }
+        let form = FormPairs.encode([
+            (name: "id_token_hint", value: idToken.reveal()), ("client_id", client.settings.clientID),
+        ])
+        let answer = try await logOutCaller.send(
+            ProviderRequest(
+                method: "POST", url: endpoint.text, lane: .single,
+                headers: [("Content-Type", "application/x-www-form-urlencoded"), ("Accept", "*/*")]
+                    + client.wire.tokenRequest.headers,
+                body: Array(form.utf8)))
+        switch answer.status {
+        case 200..<400: return true
+        case 429, 500...:
+            throw .retryable(
+                status: answer.status, retryAfter: answer.retryAfter(at: clock.now()), detail: answer.summary)
+        default:
+            let code = answer.object.flatMap { OAuthErrorParser.code(in: $0, isFailure: true) }
+            if let code { throw .rejected(OAuthError(status: answer.status, code: code)) }
+            throw .unusable(detail: "end_session: \(answer.summary)")
+        }
+    }
+}

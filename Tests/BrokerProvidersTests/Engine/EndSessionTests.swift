@@ -1,0 +1,132 @@
+import Broker
+import Sandbox
+import Testing
+
+@testable import BrokerProviders
+
+@Suite("End of the provider's session")
+struct EndSessionTests {
+    private func settings(_ base: String, _ revocation: RevocationSettings = RevocationSettings()) -> ProviderSettings {
+        ProviderSettings(
+            name: ProviderName(unchecked: "p"), service: .oidc, issuer: base, discovery: false,
+            endpoints: EndpointSettings(
+                authorization: base + "/authorize", token: base + "/token", jwks: base + "/jwks",
+                revocation: base + "/revoke", endSession: base + "/oidc/logout"),
+            clients: [
+                ClientSettings(
+                    profile: Support.profile(), clientID: "c id", authentication: .clientSecretBasic(Secret("s3cret")),
+                    wire: WireSettings(revocation: revocation))
+            ])
+    }
+
+    private let tokens = TokenSet(accessToken: Secret("at-1"), idToken: Secret("eyJ.e30.c+g"))
+
+    private func end(_ settings: ProviderSettings, _ tokens: TokenSet) async throws -> Bool {
+        try await Support.with(settings) { client in
+            try await #require(client as? any SessionEnding).endSession(tokens, client: Support.ios)
+        }
+    }
+
+    @Test("The request: a form with the id_token and the client, and no proof of the client")
+    func wire() async throws {
+        let server = try RawServer { _ in .http(200, [], []) }
+        #expect(try await end(settings(server.base), tokens))
+        let request = try #require(server.received.first)
+        #expect(server.received.count == 1)
+        #expect(request.method == "POST" && request.target == "/oidc/logout")
+        #expect(request.body == "id_token_hint=eyJ.e30.c%2Bg&client_id=c%20id")
+        #expect(
+            request.headers.map { $0.name + ": " + $0.value } == [
+                "Content-Type: application/x-www-form-urlencoded", "Accept: */*", "User-Agent: coatcheck",
+                "Accept-Encoding: gzip, deflate", "host: 127.0.0.1:\(server.port)", "Content-Length: 44",
+            ])
+    }
+
+    @Test("Any 2xx or redirect is done, and no redirect is followed (SEC-17)", arguments: [200, 204, 302, 303, 307])
+    func done(_ status: Int) async throws {
+        let server = try RawServer { _ in .http(status, [("Location", "/elsewhere")], Array("<html>".utf8)) }
+        #expect(try await end(settings(server.base), tokens))
+        #expect(server.received.map(\.target) == ["/oidc/logout"])
+    }
+
+    @Test("A refusal is final, a fault is for later")
+    func failures() async throws {
+        func failure(_ reply: RawServer.Reply) async throws -> String? {
+            let server = try RawServer { _ in reply }
+            return await Support.failure { try await end(settings(server.base), tokens) }?.shortDescription
+        }
+        #expect(try await failure(.json(#"{"error":"invalid_request"}"#, status: 400)) == "rejected")
+        for status in [400, 404, 405] { #expect(try await failure(.http(status, [], [])) == "unusable") }
+        for status in [429, 500, 503] { #expect(try await failure(.http(status, [], [])) == "retryable") }
+        #expect(try await failure(.close) == "lost")
+    }
+
+    @Test("A log-out page that is down opens no breaker of the token calls (SEC-120)")
+    func ownBreaker() async throws {
+        let server = try RawServer { $0.target == "/oidc/logout" ? .http(503, [], []) : .http(200, [], []) }
+        try await Support.with(settings(server.base)) { client in
+            let ender = try #require(client as? any SessionEnding)
+            for _ in 0..<20 { _ = await Support.failure { try await ender.endSession(tokens, client: Support.ios) } }
+            #expect(server.received.count == 8)
+            try await #require(client as? any TokenRevoking).revoke(tokens, client: Support.ios)
+        }
+        #expect(server.received.last?.target == "/revoke")
+    }
+
+    @Test("It goes out where nothing can be revoked; not without id_token or endpoint, nor against the settings")
+    func whether() async throws {
+        let server = try RawServer { _ in .http(200, [], []) }
+        #expect(try await end(settings(server.base, RevocationSettings(style: .none)), tokens))
+        #expect(server.received.map(\.target) == ["/oidc/logout"])
+        #expect(try await !end(settings(server.base, RevocationSettings(endSession: false)), tokens))
+        #expect(try await !end(settings(server.base), TokenSet(accessToken: Secret("at-1"))))
+        var settings = settings(server.base)
+        settings.endpoints.endSession = nil
+        #expect(try await !end(settings, tokens))
+        #expect(server.received.count == 1)
+    }
+
+    @Test(
+        "Discovered and called: the sandbox ends the session; a page that asks first ends nothing and is not asked again",
+        arguments: ["", "end-session-confirm", "discovery-no-end-session"])
+    func sandbox(_ fault: String) async throws {
+        try await withSandbox { sandbox in
+            if !fault.isEmpty { try sandbox.control.place(Fault(provider: "cloudentity", fault)) }
+            let settings = ProviderSettings(
+                name: ProviderName(unchecked: "p"), service: .oidc,
+                issuer: sandbox.baseURL + "/cloudentity/example/demo",
+                clients: [ClientSettings(profile: Support.profile(), clientID: "mobile-app")])
+            try await Support.with(settings) { client in
+                let tokens = try await Flow(provider: #require(client as? any CodeExchanging)).run().tokens
+                let ender = try #require(client as? any SessionEnding)
+                let called = try await ender.endSession(tokens, client: Support.ios)
+                #expect(called == (fault != "discovery-no-end-session"))
+                let seen = sandbox.control.requests(provider: "cloudentity", endpoint: "end_session")
+                #expect(seen.map(\.status) == (called ? [200] : []))
+                let refresher = try #require(client as? any TokenRefreshing)
+                let refresh = try #require(tokens.refreshToken).reveal()
+                let failure = await Support.failure { try await refresher.refresh(Support.refresh(refresh)) }
+                #expect((failure == nil) == !fault.isEmpty)
+            }
+        }
+    }
+
+    @Test("The sandbox takes no hint of another client, nor one that it did not sign")
+    func hints() async throws {
+        try await withSandbox { sandbox in
+            func settings(_ clientID: String) -> ProviderSettings {
+                ProviderSettings(
+                    name: ProviderName(unchecked: "p"), service: .oidc, issuer: sandbox.baseURL + "/oidc",
+                    clients: [ClientSettings(profile: Support.profile(), clientID: clientID)])
+            }
+            let tokens = try await Support.with(settings("mobile-app")) {
+                try await Flow(provider: #require($0 as? any CodeExchanging)).run().tokens
+            }
+            var forged = tokens
+            forged.idToken = tokens.idToken.map { Secret($0.reveal().dropLast(4) + "AAAA") }
+            #expect(await Support.failure { try await end(settings("other-app"), tokens) } != nil)
+            #expect(await Support.failure { try await end(settings("mobile-app"), forged) } != nil)
+            #expect(try await end(settings("mobile-app"), tokens))
+        }
+    }
+}

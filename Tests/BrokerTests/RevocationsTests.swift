@@ -1,0 +1,91 @@
+import Synchronization
+import Testing
+
+@testable import Broker
+
+/// What the outbox tells providers about sessions that ended.
+@Suite struct RevocationsTests {
+    /// How often tokens were revoked and the provider's session was ended.
+    private func told(_ broker: TestBroker) -> [Int] {
+        broker.provider.script.withLock { [$0.revoked, $0.sessionsEnded] }
+    }
+
+    @Test("A log-out revokes, then ends the provider's session, once each (SEC-63)")
+    func logOut() async throws {
+        let broker = try TestBroker(script: .init(sid: "sid-1"))
+        try await broker.useCases.endSession.logOut(broker.signIn().token)
+        #expect(try await Revocations(broker.context).work() == 1)
+        #expect(told(broker) == [1, 1])
+        #expect(try await broker.store.outboxCount() == 0)
+    }
+
+    @Test("Only a log-out ends the provider's session; every ending revokes", arguments: EndReason.allCases)
+    func reasons(_ reason: EndReason) async throws {
+        let broker = try TestBroker(script: .init(sid: "sid-1"))
+        let token = try await broker.signIn().token
+        try await broker.useCases.endSession.end(.token(broker.vault.digest(token)), reason: reason)
+        _ = try await Revocations(broker.context).work()
+        let loggedOut = [.loggedOut, .loggedOutElsewhere, .admin].contains(reason)
+        #expect(told(broker) == [1, loggedOut ? 1 : 0])
+    }
+
+    @Test("The provider's session stays while another session here came from it", arguments: ["sid-1", nil])
+    func shared(_ sid: String?) async throws {
+        let broker = try TestBroker(script: .init(sid: sid))
+        let one = try await broker.signIn(code: "c1")
+        let two = try await broker.signIn(code: "c2")
+        try await broker.useCases.endSession.logOut(one.token)
+        _ = try await Revocations(broker.context).work()
+        #expect(told(broker) == [1, 0])
+        try await broker.useCases.endSession.logOut(two.token)
+        _ = try await Revocations(broker.context).work()
+        #expect(told(broker) == [2, 1])
+    }
+
+    @Test("A session of the same user from another sign-in at the provider does not hold it")
+    func otherSignIn() async throws {
+        let broker = try TestBroker(script: .init(sid: "sid-1"))
+        let one = try await broker.signIn(code: "c1")
+        broker.provider.script.withLock { $0.sid = "sid-2" }
+        _ = try await broker.signIn(code: "c2")
+        try await broker.useCases.endSession.logOut(one.token)
+        _ = try await Revocations(broker.context).work()
+        #expect(told(broker) == [1, 1])
+    }
+
+    @Test("A passing fault is tried again a minute later, a refusal is not; revocation comes first (SEC-63)")
+    func failures() async throws {
+        let passing: [ProviderFailure] = [
+            .notSent(detail: ""), .retryable(status: 503, retryAfter: nil, detail: ""), .lost(detail: ""),
+        ]
+        let final: [ProviderFailure] = [.rejected(OAuthError(status: 400, code: "x")), .unusable(detail: "")]
+        var cases: [(revoke: [ProviderFailure], endSession: [ProviderFailure], first: [Int], then: [Int])] = []
+        for failure in passing {
+            cases.append(([failure], [], [1, 0], [2, 1]))
+            cases.append(([], [failure], [1, 1], [2, 2]))
+        }
+        for failure in final {
+            cases.append(([failure], [], [1, 1], [1, 1]))
+            cases.append(([], [failure], [1, 1], [1, 1]))
+        }
+        for (revoke, endSession, first, then) in cases {
+            let broker = try TestBroker(script: .init(revoke: revoke, endSession: endSession))
+            try await broker.useCases.endSession.logOut(broker.signIn().token)
+            _ = try await Revocations(broker.context).work()
+            #expect(told(broker) == first)
+            #expect(try await Revocations(broker.context).work() == 0)
+            broker.clock.advance(.seconds(60))
+            _ = try await Revocations(broker.context).work()
+            #expect(told(broker) == then)
+            #expect(try await broker.store.outboxCount() == 0)
+        }
+    }
+
+    @Test("A login that made no session ends none at the provider")
+    func noSession() async throws {
+        let broker = try TestBroker(script: .init(identify: [.identityRejected(detail: "")]))
+        #expect(await problem { try await broker.signIn() }?.code == .identityRejected)
+        _ = try await Revocations(broker.context).work()
+        #expect(told(broker) == [1, 0])
+    }
+}

@@ -43,6 +43,14 @@ struct ClientAuthenticator: Sendable {
         }
     }
 
+    /// The client by HTTP Basic, whichever way its token calls go; nil without a secret.
+    var basicHeader: (name: String, value: String)? {
+        switch method {
+        case .clientSecretBasic(let secret), .clientSecretPost(let secret): basic(secret.reveal())
+        case .none, .blankSecretBasic, .privateKeyJWT, .apple: nil
+        }
+    }
+
     /// Makes the proof; `issuer` is the single audience of an assertion (SEC-19). Throws `notSent`.
     func proof(issuer: String) async throws(ProviderFailure) -> Proof {
         switch method {

@@ -55,13 +55,14 @@ extension OAuthEngine {
     private func deleteGrant(
         _ token: Secret, at endpoint: EndpointURL, client: EngineClient
     ) async throws(ProviderFailure) {
-        let proof = try await client.authenticator.proof(issuer: settings.issuer ?? endpoint.text)
+        // This call knows no other proof than Basic, also where the secret is posted to the token endpoint.
+        let proof = client.authenticator.basicHeader.map { [$0] } ?? []
         var writer = JSONWriter()
         writer.object { $0.member("access_token", token.reveal()) }
         let answer = try await caller.send(
             ProviderRequest(
                 method: "DELETE", url: endpoint.text, lane: .single,
-                headers: [("Content-Type", "application/json"), ("Accept", "application/json")] + proof.headers
+                headers: [("Content-Type", "application/json"), ("Accept", "application/json")] + proof
                     + client.wire.tokenRequest.headers,
                 body: writer.bytes))
         // GitHub answers 404 and 422 for tokens that are gone.

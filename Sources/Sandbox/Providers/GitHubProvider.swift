@@ -13,6 +13,11 @@ struct GitHubProvider: AuthorizationServer {
         "iss_parameter": false, "refresh_token": "never", "basic_encoding": "raw", "response_type_optional": true,
     ])
 
+    func endpoint(method: String, path: String) -> String? {
+        if method == "DELETE", path.hasPrefix("/github/applications/"), path.hasSuffix("/token") { return "revoke" }
+        return path.hasPrefix(issuerPath + "/") ? paths[String(path.dropFirst(issuerPath.count))] : nil
+    }
+
     func accepts(redirectURI: String?, for code: IssuedCode, grant: Grant) -> Bool {
         redirectURI == nil || code.redirectURI == nil || code.redirectURI == redirectURI
     }
@@ -52,7 +57,26 @@ struct GitHubProvider: AuthorizationServer {
         return .text(pairs.encoded, type: "application/x-www-form-urlencoded; charset=utf-8")
     }
 
+    /// Ends the token that the JSON body names; the client in the path proves itself by Basic.
+    private func revoke(_ call: Call) -> Response {
+        let authentication = ClientAuthentication(call: call, issuer: "", paths: [:])
+        guard let (id, secret) = try? authentication.basicCredentials(),
+            (try? authentication.check(id: id, secret: secret, method: "client_secret_basic")) != nil,
+            call.path == "/github/applications/" + id + "/token"
+        else { return .json(["message": "Bad credentials", "status": "401"], status: 401) }
+        let token = call.json?["access_token"]?.text ?? ""
+        let ended = call.state.with { storage -> Bool in
+            guard let grant = storage.accessTokens[token].flatMap({ storage.grants[$0.grant] }),
+                grant.provider == name, grant.clientID == id, !grant.revoked
+            else { return false }
+            storage.revoke(grant: grant.id)
+            return true
+        }
+        return ended ? .empty(204) : .json(["message": "Not Found", "status": "404"], status: 404)
+    }
+
     func handle(_ call: Call) async throws -> Response {
+        if call.endpoint == "revoke" { return revoke(call) }
         guard call.endpoint == "userinfo" || call.endpoint == "emails" else { return try await standard(call) }
         guard call.headers[.userAgent] != nil else {
             return .text("Request forbidden by administrative rules. A User-Agent is wanted.\n", status: 403)

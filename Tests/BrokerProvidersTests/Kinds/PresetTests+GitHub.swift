@@ -48,15 +48,19 @@ extension PresetTests {
         }
     }
 
-    @Test("GitHub: a grant is ended by DELETE with Basic and the client id in the path")
-    func githubRevocation() async throws {
+    @Test(
+        "GitHub: a grant is ended by DELETE with Basic and the client id in the path, wherever the secret goes otherwise",
+        arguments: [
+            ClientAuthentication.clientSecretBasic(Secret("web-secret")), .clientSecretPost(Secret("web-secret")),
+        ])
+    func githubRevocation(_ authentication: ClientAuthentication) async throws {
         let server = try RawServer { _ in .http(204, [], []) }
         let settings = try settings(
             "github",
             endpoints: EndpointSettings(
                 authorization: server.base + "/a", token: server.base + "/t",
                 revocation: server.base + "/applications/{client_id}/token"),
-            authentication: .clientSecretBasic(Secret("web-secret"))
+            authentication: authentication
         ) { _ in
         } wire: {
             $0.identity.url = server.base + "/user"

@@ -2,10 +2,14 @@
 /// template (`…/{tenantid}/v2.0`), and each token names its own tenant.
 enum IssuerTemplate {
     private static let placeholder = "{tenantid}"
+    private static let everybody = ["common", "organizations"]
+
+    /// Returns whether a `tid` can be a tenant's: the names that stand for all of them are nobody's.
+    static func isTenant(_ tenant: String) -> Bool { !everybody.contains(tenant) }
 
     /// Returns whether an issuer is the template's with no tenant named; a tenant's own issuer is an ordinary one.
     static func covers(_ issuer: String, _ template: String) -> Bool {
-        ["common", "organizations"].contains { template.replacing(placeholder, with: $0) == issuer }
+        everybody.contains { template.replacing(placeholder, with: $0) == issuer }
     }
 
     /// Returns what the metadata's `issuer` has to be.

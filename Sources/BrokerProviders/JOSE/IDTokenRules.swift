@@ -40,7 +40,7 @@ struct IDTokenRules: Sendable {
         if let template = settings.issuerTemplate, IssuerTemplate.covers(issuer, template) {
             guard let tenant = claims["tid"]?.string, !tenant.isEmpty, tenant.utf8.count <= 64,
                 tenant.utf8.allSatisfy({ (0x30...0x39).contains($0) || (0x61...0x7A).contains($0) || $0 == 0x2D }),
-                settings.tenants.isEmpty || settings.tenants.contains(tenant)
+                IssuerTemplate.isTenant(tenant), settings.tenants.isEmpty || settings.tenants.contains(tenant)
             else { throw .identityRejected(detail: "tenant not allowed") }
             expected = template.replacing("{tenantid}", with: tenant)
         }

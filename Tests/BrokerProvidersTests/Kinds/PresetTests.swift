@@ -96,10 +96,12 @@ struct PresetTests {
 
     @Test(
         "Microsoft: each tenant's tokens carry its own issuer, and a foreign tid is refused",
-        arguments: ["", "wrong-tid", "missing-tid", "invalid-iss"])
+        arguments: ["", "wrong-tid", "missing-tid", "invalid-iss", "claims"])
     func microsoft(_ fault: String) async throws {
         try await withSandbox { sandbox in
-            if !fault.isEmpty { try sandbox.control.place(Fault(provider: "microsoft", fault)) }
+            // The name for all tenants is no tenant's.
+            let nobody: JSON = ["tid": "common", "iss": .string(sandbox.baseURL + "/microsoft/common/v2.0")]
+            if !fault.isEmpty { try sandbox.control.place(Fault(provider: "microsoft", fault, value: nobody)) }
             let settings = try settings("microsoft", issuer: sandbox.baseURL + "/microsoft/common/v2.0") { _ in
             } wire: {
                 $0.idToken.issuerTemplate = sandbox.baseURL + "/microsoft/{tenantid}/v2.0"

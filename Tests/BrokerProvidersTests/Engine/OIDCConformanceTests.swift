@@ -85,7 +85,10 @@ struct OIDCConformanceTests {
 
     @Test("A second audience passes when it is trusted and azp names us")
     func trustedAudience() async throws {
-        #expect(isIdentityRejected(try await login([Fault(provider: "oidc", "secondary-aud-azp")])))
+        let fault = Fault(provider: "oidc", "secondary-aud-azp")
+        #expect(isIdentityRejected(try await login([fault])))
+        let trusting = WireSettings(idToken: IDTokenSettings(trustedAudiences: ["somebody-else"]))
+        #expect(try await login([fault], wire: trusting).get().subject == "user-ana")
     }
 
     static let badMetadata = [

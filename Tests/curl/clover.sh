@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Clover: both client kinds, the exact requests, the merchant confirmed by the API, dashboard launches, import of tokens.
+# Clover: both client kinds, the exact requests, the merchant confirmed by the API, dashboard launches, import of tokens, recovery
+# of a lost pair, log-out.
 source "$(dirname "$0")/lib.bash"
 start_stack
 
@@ -69,5 +70,68 @@ post /v1/sessions "$import,\"login_token\":\"$(random_token)\"}"
 expect_problem 409 code_already_used "by somebody else"
 post /v1/sessions "${import/\"ios\"/\"web\"}}"
 expect_problem 403 client_not_allowed "a client without import_tokens"
+
+step "6. The user refuses, strangers, invented codes"
+refusals clover ios
+
+# lose_pair CLIENT: a session whose refresh did its work and whose answer was lost; REFRESH is the refresh token it had
+lose_pair() {
+    device "$1-$RANDOM$RANDOM"
+    sign_in clover "$1" ana
+    expect_status 201
+    session=$(cookie coatcheck)
+    sandbox DELETE /requests
+    fault clover '{"fault":"drop-after","endpoint":"refresh","times":1}'
+}
+# the refresh token that the N-th refresh brought
+refresh_token() { sandbox GET '/requests?provider=clover&endpoint=refresh'; jq -r ".[$1].body | fromjson.refresh_token" "$work/control"; }
+
+step "7. The pair was lost: a client with a secret recovers it"
+lose_pair web
+request POST /v1/session/refresh
+expect_status 200 "refreshed all the same"
+sandbox GET '/requests?provider=clover'
+same "refresh refresh recovery" "$(jq -r '[.[].endpoint] | join(" ")' "$work/control")" "lost, then refused with the offer, then recovered"
+same "0 401 200" "$(jq -r '[.[].status | tostring] | join(" ")' "$work/control")" "as Clover answers"
+same "POST /clover-api/oauth/v2/recovery" "$(jq -r '.[2] | "\(.method) \(.path)"' "$work/control")" "at the API's host"
+same '["client_id","client_secret","recovery_token"]' "$(jq -c '.[2].body | fromjson | keys' "$work/control")" "its body"
+same "$(refresh_token 0)" "$(sandbox GET '/requests?provider=clover&endpoint=recovery'; jq -r '.[0].body | fromjson.recovery_token' "$work/control")" "the token just before the lost one"
+get /v1/session
+expect_status 200 "the session lives"
+same "$session" "$(cookie coatcheck)" "with its cookie"
+request POST /v1/session/refresh
+expect_status 200 "and its new pair refreshes"
+sandbox GET '/requests?provider=clover'
+same "refresh refresh recovery refresh" "$(jq -r '[.[].endpoint] | join(" ")' "$work/control")" "without another recovery"
+
+step "8. The recovery fails too: 503, and the next refresh recovers"
+lose_pair web
+fault clover '{"fault":"status","status":503,"endpoint":"recovery","times":1}'
+request POST /v1/session/refresh
+expect_problem 503 provider_unavailable "for now"
+get /v1/session
+expect_status 200 "the session lives"
+fault clover '{"fault":"drop-after","endpoint":"recovery","times":1}'
+wait_for 20 eval 'request POST /v1/session/refresh; [ "$STATUS" = 200 ]'
+same 200 "$STATUS" "recovered, although that answer was lost once as well"
+request POST /v1/session/refresh
+expect_status 200 "and its new pair refreshes"
+
+step "9. A client without a secret cannot: refresh_lost"
+lose_pair ios
+request POST /v1/session/refresh
+same "401 session_ended refresh_lost" "$STATUS $(json .code) $(json .reason)" "the session ends, and says why"
+matches 'Max-Age=0' "$(header Set-Cookie)" "the cookie is cleared"
+same "2 0" "$(calls clover/refresh) $(calls clover/recovery)" "one confirming retry, no recovery call"
+JAR= request GET /v1/session -b "coatcheck=$session"
+same "401 refresh_lost" "$STATUS $(json .reason)" "it stays ended"
+
+step "10. Log out: there is nothing to call at Clover"
+device a-browser
+log_out
+wait_for 10 eval 'curl -s "$MANAGEMENT/metrics" | grep -q "^coatcheck_revocations_total.*clover.*unsupported"'
+same 0 $? "the outbox has looked at it"
+sandbox GET '/requests?provider=clover'
+same 0 "$(jq length "$work/control")" "no call"
 
 finish

@@ -114,9 +114,12 @@ fault clever '{"fault":"userinfo-invalid-sub","endpoint":"me","times":1}'
 forward "$CALLBACK"
 same 502 "$STATUS" "an identity that contradicts itself: 502"
 
-step "9. Log out"
+step "9. Log out: there is nothing to call at Clever"
 device a-phone
-request DELETE /v1/session
-expect_status 204
+log_out
+wait_for 10 eval 'curl -s "$MANAGEMENT/metrics" | grep -q "^coatcheck_revocations_total.*clever.*unsupported"'
+same 0 $? "the outbox has looked at it"
+sandbox GET '/requests?provider=clever'
+same 0 "$(jq length "$work/control")" "no call"
 
 finish

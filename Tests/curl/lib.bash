@@ -232,6 +232,12 @@ calls() {
     printf '%s' "${count:-0}"
 }
 
+# form_names [N]: the names of the form fields of the N-th of the requests that `sandbox GET /requests…` listed, in order
+form_names() { jq -r ".[${1:-0}].body | split(\"&\") | map(split(\"=\")[0]) | join(\" \")" "$work/control"; }
+
+# sent_header NAME [N]: a header field of that request
+sent_header() { jq -r --arg name "$1" ".[${2:-0}].headers[] | select((.[0] | ascii_downcase) == (\$name | ascii_downcase)) | .[1]" "$work/control"; }
+
 # ---- signing in ------------------------------------------------------------------------------------------------------
 
 # start_login PROVIDER CLIENT [MORE-MEMBERS]: a login of this device; AUTHORIZATION_URL is what its browser opens
@@ -266,4 +272,49 @@ sign_in() {
     start_login "$1" "$2"
     browser "$AUTHORIZATION_URL" "${3:-ana}"
     forward "$CALLBACK" ${LOGIN_TOKEN:+"\"login_token\":\"$LOGIN_TOKEN\""}
+}
+
+# refusals PROVIDER CLIENT: what no provider's login may accept; the last answer is that of a code nobody issued
+refusals() {
+    local before
+    before=$(calls "$1/token")
+    device "refused-$RANDOM$RANDOM"
+    start_login "$1" "$2"
+    browser "$AUTHORIZATION_URL" denied
+    forward "$CALLBACK"
+    expect_problem 403 access_denied "the user refused"
+    start_login "$1" "$2"
+    browser "$AUTHORIZATION_URL" ana
+    forward "$(with_value state "$(random_token)" "$CALLBACK")"
+    expect_problem 400 state_mismatch "an unknown state"
+    device "stranger-$RANDOM$RANDOM"
+    forward "$CALLBACK"
+    expect_problem 403 login_not_yours "a stranger"
+    same "$before" "$(calls "$1/token")" "no call at the provider"
+    start_login "$1" "$2"
+    browser "$AUTHORIZATION_URL" ana
+    forward "$(with_value code invented "$CALLBACK")"
+    expect_problem 400 code_rejected "a code that nobody issued"
+    forward "$CALLBACK"
+    same 4 "${STATUS:0:1}" "the login is over"
+    forward "$(with_value code invented "$CALLBACK")"
+    same "$((before + 1))" "$(calls "$1/token")" "one call"
+}
+
+# log_out: ends this device's session, and looks that it is gone here at once
+log_out() {
+    local session
+    session=$(cookie coatcheck)
+    sandbox DELETE /requests
+    request DELETE /v1/session
+    expect_status 204 "logged out"
+    JAR= request GET /v1/session -b "coatcheck=$session"
+    same "401 logged_out" "$STATUS $(json .reason)" "gone here at once"
+}
+
+# told PROVIDER/ENDPOINT N: the provider hears of it N times; the calls are listed in "$work/control"
+told() {
+    wait_for 10 eval '[ "$(calls "'"$1"'")" -ge '"$2"' ]'
+    sandbox GET "/requests?provider=${1%/*}&endpoint=${1#*/}"
+    same "$2" "$(jq length "$work/control")" "the provider is told: ${1#*/}"
 }

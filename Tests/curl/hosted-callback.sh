@@ -99,4 +99,15 @@ matches 'Ana' "$(json .identity)" "the name that comes once"
 JAR= request POST /callback/apple -H 'Content-Type: application/json' --data-binary '{}'
 expect_problem 415 unsupported_media_type "JSON is no form"
 
+step "7. The app's link opens in a browser instead of the app: the page leaks nothing (SEC-94)"
+JAR= request GET "/oauth/clever?code=c-canary&state=st-canary&handoff=h-canary" -H 'Accept: text/html'
+expect_status 404
+if grep -q canary "$work/body" "$work/headers"; then not_ok "nothing is reflected"; else ok "nothing is reflected"; fi
+same "" "$(header Location)" "it sends nobody on"
+same "" "$(header Set-Cookie)" "no cookie"
+expect_header Referrer-Policy no-referrer
+expect_header Cache-Control no-store
+matches "default-src 'none'" "$(header Content-Security-Policy)" "nothing is loaded"
+same 0 "$(grep -c canary "$work/broker.log")" "nor logged"
+
 finish

@@ -13,7 +13,8 @@ enum ProviderProbe {
                 subject: "reach", isGood: answer.status < 500, text: "answers with \(answer.status)")
             return [reached] + [skew(answer.header("Date"), now: clock.now())].compactMap(\.self)
         } catch {
-            return [ProbeResult(subject: "reach", isGood: false, text: "is not reached: \(error.detail)")]
+            let text = "is not reached: \(error.detail); check the address, DNS, the firewall and `outbound`"
+            return [ProbeResult(subject: "reach", isGood: false, text: text)]
         }
     }
 
@@ -45,10 +46,12 @@ extension OAuthEngine {
         }
         if keysToo {
             do throws(ProviderFailure) {
-                try await keys.warm()
-                results.append(ProbeResult(subject: "keys", isGood: true, text: "are in order"))
+                let count = try await keys.count()
+                let text = count > 0 ? "are in order: \(count)" : "none can be used; check `endpoints.jwks`"
+                results.append(ProbeResult(subject: "keys", isGood: count > 0, text: text))
             } catch {
-                results.append(ProbeResult(subject: "keys", isGood: false, text: error.detail))
+                let text = "\(error.detail); check `endpoints.jwks`, or the provider's jwks_uri"
+                results.append(ProbeResult(subject: "keys", isGood: false, text: text))
             }
         }
         // Any page of the provider tells its time; the authorization endpoint is the one that takes a GET.

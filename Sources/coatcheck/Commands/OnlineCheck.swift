@@ -36,7 +36,16 @@ enum OnlineCheck {
             findings.append(Finding(place: "providers", isGood: false, text: "\(error)"))
         }
         await transport.shutdown()
-        return findings
+        return findings + configuration.providers.compactMap(site)
+    }
+
+    /// Reading the configuration has refused what lies outside; the line says what was compared.
+    private static func site(_ provider: ProviderSection) -> Finding? {
+        guard let site = provider.cloverSite else { return nil }
+        let count = provider.clients.reduce(0) { $0 + $1.settings.profile.redirectURIs.count }
+        return Finding(
+            place: "providers.\(provider.settings.name) redirect_uris", isGood: true,
+            text: "all \(count) lie under `site_url`, \(site.url.text)")
     }
 
     private static func probe(_ client: any ProviderClient) async -> [Finding] {

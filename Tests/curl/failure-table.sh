@@ -146,4 +146,22 @@ expect_problem 503 provider_unavailable "no answer"
 expect_json .retry new_login
 if [ "$SECONDS" -le 17 ]; then ok "after $SECONDS seconds"; else not_ok "within 17 seconds" "$SECONDS"; fi
 
+step "Memory stays flat under answers that are too large (SEC-122)"
+resident() { ps -o rss= -p "$broker_pid" | tr -d ' '; }
+# large N: so many logins answered by 5 MiB, and by 64 MiB in few bytes
+large() {
+    for _ in $(seq "$1"); do
+        for name in huge gzip-bomb; do
+            begin oidc
+            fault oidc "{\"fault\":\"$name\",\"endpoint\":\"token\",\"times\":1}"
+            forward "$CALLBACK"
+        done
+    done
+}
+large 5
+before=$(resident)
+large 25
+grown=$((($(resident) - before) / 1024))
+same 1 "$((grown < 16))" "fifty of them: $grown MiB more, of 1.7 GiB sent"
+
 finish

@@ -50,6 +50,9 @@ expect_problem 400 invalid_request "district_id is not on this client's list"
 sign_in clever web ben
 expect_status 201
 expect_json .identity.email ben@example.org
+start_login clever district '"parameters":{"district_id":"650000000000000000000d01"}'
+expect_status 201 "a client that lists it"
+same 650000000000000000000d01 "$(url_value district_id "$AUTHORIZATION_URL")" "takes the user straight to the district"
 
 step "5. A launch from the portal: a code without a state is never redeemed"
 device b-phone
@@ -114,7 +117,23 @@ fault clever '{"fault":"userinfo-invalid-sub","endpoint":"me","times":1}'
 forward "$CALLBACK"
 same 502 "$STATUS" "an identity that contradicts itself: 502"
 
-step "9. Log out: there is nothing to call at Clever"
+step "9. OpenID Connect switched on: the id_token is verified, userinfo is the same user's"
+device f-browser
+sandbox PUT /settings/clever '{"oidc":true}'
+sandbox DELETE /requests
+sign_in clever-connect web ana
+expect_status 201
+expect_json .identity.role student
+expect_json .identity.email ana@example.org
+same "1 0" "$(calls clever/userinfo) $(calls clever/me)" "by /userinfo, not by /v3.0/me"
+for name in nonce-invalid invalid-aud idtoken-sig-none; do
+    fault clever "{\"fault\":\"$name\",\"times\":1}"
+    sign_in clever-connect web ana
+    expect_problem 502 identity_rejected "$name"
+done
+sandbox DELETE /settings/clever
+
+step "10. Log out: there is nothing to call at Clever"
 device a-phone
 log_out
 wait_for 10 eval 'curl -s "$MANAGEMENT/metrics" | grep -q "^coatcheck_revocations_total.*clever.*unsupported"'

@@ -42,7 +42,38 @@ browser "$AUTHORIZATION_URL" ana
 forward "$(with_value iss "$SANDBOX/cloudentity/example/other" "$CALLBACK")"
 expect_problem 400 issuer_mismatch "another workspace's callback"
 
-step "4. Google"
+step "4. Cloudentity: a key in place of a secret, pushed authorization requests"
+device b-service
+sandbox DELETE /requests
+start_login cloudentity service
+expect_status 201
+same "client_id request_uri" "$(python3 -c 'import sys, urllib.parse as u; print(*sorted(dict(u.parse_qsl(u.urlsplit(sys.argv[1]).query))))' "$AUTHORIZATION_URL")" "the browser sees the client and a reference, nothing else (SEC-10)"
+sandbox GET '/requests?provider=cloudentity&endpoint=par'
+same "POST /cloudentity/example/demo/par" "$(jq -r '.[0] | "\(.method) \(.path)"' "$work/control")" "the request is pushed"
+same "response_type redirect_uri scope state nonce code_challenge code_challenge_method client_id client_assertion_type client_assertion" "$(form_names)" "its fields"
+browser "$AUTHORIZATION_URL" ana
+forward "$CALLBACK"
+expect_status 201 "a session"
+sandbox GET '/requests?provider=cloudentity&endpoint=token'
+same "grant_type code redirect_uri code_verifier client_id client_assertion_type client_assertion" "$(form_names)" "the token request's fields"
+same "$SANDBOX/cloudentity/example/demo" "$(jq -r '.[0].body | capture("client_assertion=[^.]+\\.(?<claims>[^.]+)").claims | gsub("-"; "+") | gsub("_"; "/")
+    | . + ["", "", "==", "="][length % 4] | @base64d | fromjson.aud' "$work/control")" "the assertion's audience is the issuer (SEC-19)"
+fault cloudentity '{"fault":"status","endpoint":"par","status":400,"body":"{\"error\":\"invalid_request\",\"error_code\":\"INVALID_REQUEST\",\"status_code\":400}","times":1}'
+start_login cloudentity service
+same "502 provider_error" "$STATUS $(json .code)" "a refused push is no plain request (SEC-10)"
+log_out
+told cloudentity/end_session 1
+matches 'client_id=web-jwt$' "$(json '[0].body' "$work/control")" "ended for this client"
+
+step "5. Cloudentity behind a vanity domain: no path of the vendor's"
+device b-vanity
+sign_in cloudentity-vanity ios ana
+expect_status 201
+sandbox GET '/requests?provider=cloudentity-vanity&endpoint=token'
+same /demo/oauth2/token "$(json '[0].path' "$work/control")" "the address is under the issuer"
+refusals cloudentity-vanity ios
+
+step "6. Google"
 device c-phone
 sandbox DELETE /requests
 start_login google web
@@ -66,7 +97,7 @@ same "refresh_token access_token" "$(jq -r '[.[].body | capture("token_type_hint
 same "200 200" "$(jq -r '[.[].status | tostring] | join(" ")' "$work/control")" "and it took them"
 refusals google web
 
-step "5. Google's serverAuthCode: an empty redirect_uri, and the nonce is demanded"
+step "7. Google's serverAuthCode: an empty redirect_uri, and the nonce is demanded"
 device d-phone
 nonce=$(random_token)
 secret=$(random_token)
@@ -83,7 +114,7 @@ sandbox POST /native-code/google "{\"client_id\":\"google-app\",\"user\":\"ben\"
 post /v1/sessions "{\"provider\":\"google\",\"client\":\"web\",\"code\":\"$(json .code "$work/control")\",\"login_token\":\"$secret\",\"nonce\":\"$nonce\"}"
 expect_problem 502 identity_rejected "another nonce"
 
-step "6. Apple's authorizationCode: no redirect_uri, the nonce may be hashed"
+step "8. Apple's authorizationCode: no redirect_uri, the nonce may be hashed"
 device e-phone
 hashed=$(printf %s "$nonce" | sha256sum | cut -d' ' -f1)
 # native_code: a code of the native sheet; CODE
@@ -101,7 +132,7 @@ same "grant_type code client_id client_secret" "$(form_names)" "the token reques
 same "" "$(sent_header Authorization)" "no Authorization"
 matches 'client_secret=eyJ[A-Za-z0-9_-]+\.eyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+' "$(json '[0].body' "$work/control")" "the client secret is a signed JWT"
 
-step "7. Apple: refusals and log-out"
+step "9. Apple: refusals and log-out"
 native_code
 apple "$CODE" "$(random_token)"
 expect_problem 502 identity_rejected "another login's nonce"
@@ -118,7 +149,7 @@ same "token token_type_hint client_id client_secret" "$(form_names)" "its fields
 same "refresh_token access_token" "$(jq -r '[.[].body | capture("token_type_hint=(?<hint>[a-z_]+)").hint] | join(" ")' "$work/control")" "refresh, then access token"
 same "200 200" "$(jq -r '[.[].status | tostring] | join(" ")' "$work/control")" "and it took them"
 
-step "8. GitHub: errors with status 200, a numeric id, the e-mail by a second call"
+step "10. GitHub: errors with status 200, a numeric id, the e-mail by a second call"
 device f-phone
 sandbox DELETE /requests
 sign_in github web ana
@@ -137,7 +168,7 @@ same "Basic $(printf %s github-app:wq8ZrT5nLk2YvB7xHs0d | base64 | tr -d '\n')" 
 same '["access_token"]' "$(jq -c '.[0].body | fromjson | keys' "$work/control")" "the access token as JSON"
 refusals github web
 
-step "9. Slack: the user's token under authed_user, user_scope"
+step "11. Slack: the user's token under authed_user, user_scope"
 device g-phone
 start_login slack web
 matches 'identity.basic' "$(url_value user_scope "$AUTHORIZATION_URL")" "user_scope"

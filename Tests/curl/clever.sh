@@ -17,6 +17,7 @@ expect_json .identity.role student
 expect_json .identity.district 650000000000000000000d01
 expect_json .identity.email ana@example.org
 expect_json .tokens.refreshable false
+same "$(json .tokens.expires_at)" "$(json .expires_at)" "the session ends with the token"
 handle=$(json .handle)
 sandbox GET '/requests?provider=clever&endpoint=token'
 same POST "$(json '[0].method' "$work/control")" "the token request: POST"
@@ -133,7 +134,15 @@ for name in nonce-invalid invalid-aud idtoken-sig-none; do
 done
 sandbox DELETE /settings/clever
 
-step "10. Log out: there is nothing to call at Clever"
+step "10. A code lives for a minute, and is then refused as a used one is"
+device g-phone
+start_login clever ios
+browser "$AUTHORIZATION_URL" ana
+sandbox POST /clock '{"advance":61}'
+forward "$CALLBACK"
+expect_problem 400 code_rejected "61 seconds later"
+
+step "11. Log out: there is nothing to call at Clever"
 device a-phone
 log_out
 wait_for 10 eval 'curl -s "$MANAGEMENT/metrics" | grep -q "^coatcheck_revocations_total.*clever.*unsupported"'

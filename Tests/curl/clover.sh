@@ -60,12 +60,19 @@ curl -s "$SANDBOX/clover-api/oauth/v2/token" -H 'Content-Type: application/json'
     -d "{\"client_id\":\"AFAKE0001\",\"code\":\"$(url_value code "$CALLBACK")\",\"code_verifier\":\"$verifier\"}"
 import="{\"provider\":\"clover\",\"client\":\"ios\",\"tokens\":{\"access_token\":\"$(json .access_token "$work/tokens")\",\"refresh_token\":\"$(json .refresh_token "$work/tokens")\",\"merchant_id\":\"$(url_value merchant_id "$CALLBACK")\"}"
 secret=$(random_token)
+sandbox DELETE /requests
+post /v1/sessions "${import/rt-/rt-invented-},\"login_token\":\"$(random_token)\"}"
+expect_problem 400 code_rejected "a refresh token that Clover does not know"
 post /v1/sessions "$import,\"login_token\":\"$secret\"}"
 expect_status 201 "a session"
+sandbox GET '/requests?provider=clover'
+same "refresh refresh merchant" "$(jq -r '[.[].endpoint] | join(" ")' "$work/control")" "after one refresh with our client id, and the merchant read with its token"
+same AFAKE0001 "$(jq -r '.[1].body | fromjson.client_id' "$work/control")" "our client id"
 expect_json .subject "$(url_value merchant_id "$CALLBACK")"
 handle=$(json .handle)
 post /v1/sessions "$import,\"login_token\":\"$secret\"}"
 expect_json .handle "$handle" "the same import again: the same session"
+same 2 "$(calls clover/refresh)" "without a call"
 post /v1/sessions "$import,\"login_token\":\"$(random_token)\"}"
 expect_problem 409 code_already_used "by somebody else"
 post /v1/sessions "${import/\"ios\"/\"web\"}}"

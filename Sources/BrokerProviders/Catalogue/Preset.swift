@@ -13,6 +13,8 @@ package struct Preset: Sendable {
     package var wire = WireSettings()
     /// Whether clients send and demand a nonce.
     package var nonce = false
+    /// Whether a client's secret goes into the body instead of HTTP Basic.
+    package var secretInBody = false
     package var pkce = ClientProfile.PKCE.required
     /// What a client asks for when it names no scope.
     package var scope: [String] = []

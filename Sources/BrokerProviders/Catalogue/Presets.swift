@@ -81,12 +81,13 @@ package enum Presets {
             identity: IdentitySettings(
                 source: .api, url: "https://graph.facebook.com/v19.0/me?fields=id,name,email", subject: "/id",
                 claims: [("name", "/name"), ("email", "/email")])),
-        scope: ["public_profile", "email"])
+        secretInBody: true, scope: ["public_profile", "email"])
 
+    // PKCE disturbs it, and it revokes nothing by RFC 7009.
     private static let linkedin = Preset(
         name: "linkedin", displayName: "LinkedIn", service: .oidc, issuer: "https://www.linkedin.com/oauth",
         wire: WireSettings(revocation: RevocationSettings(style: .none)),
-        pkce: .unsupported, scope: ["openid", "profile", "email"])
+        secretInBody: true, pkce: .unsupported, scope: ["openid", "profile", "email"])
 
     // A repeated call with the same key gets the first answer again; a public client may have to revoke by its token.
     private static let cloudentity = Preset(

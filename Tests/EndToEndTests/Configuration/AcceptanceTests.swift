@@ -63,6 +63,30 @@ struct AcceptanceTests {
         #expect(try ConfigurationFixture.load(text).session.cache == .zero)
     }
 
+    @Test("A secret goes where the provider takes it, unless the client says otherwise")
+    func secretPlace() throws {
+        for (preset, auth, inBody) in [
+            ("facebook", "", true), ("linkedin", "", true), ("google", "", false), ("github", "", false),
+            ("facebook", ", auth: client_secret_basic", false), ("google", ", auth: client_secret_post", true),
+        ] {
+            let text = """
+                server: {public_url: "https://auth.example.com"}
+                keys: {file: keys.json}
+                providers:
+                  p:
+                    preset: \(preset)
+                    clients:
+                      web: {client_id: app, client_secret: wq8ZrT5nLk2YvB7xHs0d, redirect_uris: ["https://app.example.com/p"]\(auth)}
+                """
+            let client = try #require(try ConfigurationFixture.load(text).providers.first?.settings.clients.first)
+            if case .clientSecretPost = client.authentication {
+                #expect(inBody, "\(preset)")
+            } else {
+                #expect(!inBody, "\(preset)")
+            }
+        }
+    }
+
     static var reference: String {
         get throws {
             let path = #filePath.replacingOccurrence(

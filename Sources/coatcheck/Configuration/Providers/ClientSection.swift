@@ -31,7 +31,8 @@ struct ClientSection: Sendable {
             Self.read(section, kind: kind, defaults: provider, into: &profile)
             let clientID = section.requiredText("client_id", limit: 512) ?? ""
             let shared = CredentialReader.shared(section, over: provider.credentials)
-            let authentication = CredentialReader.read(section, kind: kind, shared: shared)
+            let authentication = CredentialReader.read(
+                section, kind: kind, shared: shared, secretInBody: provider.secretInBody)
             Self.checkPKCE(section, profile, authentication, kind)
             settings = ClientSettings(profile: profile, clientID: clientID, authentication: authentication, wire: wire)
         }

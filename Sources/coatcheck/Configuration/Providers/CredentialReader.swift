@@ -25,7 +25,9 @@ enum CredentialReader {
     }
 
     /// Reads a client's way; every contradiction is reported, and `none` returned for it.
-    static func read(_ section: ConfigSection, kind: ProviderKind, shared: Shared) -> ClientAuthentication {
+    static func read(
+        _ section: ConfigSection, kind: ProviderKind, shared: Shared, secretInBody: Bool
+    ) -> ClientAuthentication {
         let secret = section.secret("client_secret")
         let hasSecret = section.has("client_secret")
         let way = section.choice("auth", as: Way.self)
@@ -54,8 +56,7 @@ enum CredentialReader {
             return .privateKeyJWT(key)
         case nil:
             if let apple = shared.apple { return apple }
-            // Clover takes its secret in the body.
-            return secret.map { kind == .clover ? .clientSecretPost($0) : .clientSecretBasic($0) } ?? .none
+            return secret.map { secretInBody ? .clientSecretPost($0) : .clientSecretBasic($0) } ?? .none
         }
     }
 

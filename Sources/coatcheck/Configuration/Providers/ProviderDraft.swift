@@ -17,4 +17,6 @@ struct ProviderDraft: Sendable {
     /// What a native code's redemption sends as redirect URI: Google's is empty, Apple's has none.
     var nativeRedirect = CodeGrant.RedirectParameter.omitted
     var credentials = CredentialReader.Shared()
+    /// Whether a secret goes into the body where the client does not say: Clover, Facebook and LinkedIn take no Basic.
+    var secretInBody = false
 }

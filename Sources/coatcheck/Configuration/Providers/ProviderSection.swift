@@ -55,6 +55,7 @@ struct ProviderSection: Sendable {
             draft.nonce = preset.nonce
             draft.pkce = preset.pkce
             draft.nativeRedirect = preset.nativeRedirect
+            draft.secretInBody = preset.secretInBody
         }
         let service = Self.service(kind, section)
         if kind != .zephr {
@@ -66,6 +67,7 @@ struct ProviderSection: Sendable {
         if case .zephr(let zephr)? = service { draft.socialProviders = zephr.socialProviders }
         if case .clever(let clever)? = service { draft.isCleverOpenID = clever.openID }
         if case .clover(let clover)? = service {
+            draft.secretInBody = true
             cloverSite = clover.siteURL.flatMap(WebURL.init).map(CloverSite.init)
         } else {
             cloverSite = nil

@@ -98,8 +98,14 @@ app_login
 real_post "{\"provider\":\"real\",\"client\":\"ios\",\"callback_url\":$(json_text "$CALLBACK"),\"state\":\"$state\",\"code_verifier\":\"$verifier\",\"nonce\":\"$(random_token)\"}"
 expect_problem 502 identity_rejected "another nonce"
 
-step "5. Log out"
+step "5. Log out: with the last of the user's sessions, the provider is asked to end its own"
+request DELETE '/v1/sessions?except=current'
+expect_status 204
 request DELETE /v1/session
 expect_status 204
+wait_for 10 eval 'curl -s "$MANAGEMENT/metrics" | grep -q "^coatcheck_revocations_total{.*real.*done"'
+same 0 $? "tokens are revoked"
+wait_for 10 eval 'curl -s "$MANAGEMENT/metrics" | grep -q "^coatcheck_provider_session_ends_total{.*real.*done"'
+same 0 $? "and the provider took the call"
 
 finish

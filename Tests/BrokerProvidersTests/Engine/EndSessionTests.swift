@@ -27,7 +27,7 @@ struct EndSessionTests {
         }
     }
 
-    @Test("The request: a form with the id_token and the client, and no proof of the client")
+    @Test("The request: a form with the id_token and the client, and no proof of the client (SEC-70)")
     func wire() async throws {
         let server = try RawServer { _ in .http(200, [], []) }
         #expect(try await end(settings(server.base), tokens))

@@ -49,9 +49,11 @@ struct RelayCall {
             self.gate = gate
             outgoing.body = .stream(
                 GatedBody(base: stream, gate: gate), length: length.map { .known(Int64($0)) } ?? .unknown)
-            return try await upstream.client.executeStreaming(outgoing, gate: gate, within: settings.timeout)
+            return try await upstream.client.executeStreaming(
+                outgoing, on: request.eventLoop, gate: gate, within: settings.timeout)
         }
-        return try await upstream.client.execute(outgoing, isIdempotent: isIdempotent, within: settings.timeout)
+        return try await upstream.client.execute(
+            outgoing, on: request.eventLoop, isIdempotent: isIdempotent, within: settings.timeout)
     }
 
     /// Is whether doing it twice is as good as once (RFC 9110 section 9.2.2).

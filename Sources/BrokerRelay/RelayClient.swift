@@ -10,7 +10,10 @@ struct RelayClient: Sendable {
     /// Is thrown when the address behind the upstream's name is not one we call (SEC-74).
     struct AddressRefused: Error {}
 
-    private let client: HTTPClient
+    /// A client and its pool for each event loop: a call stays on the loop of the connection it came on, without a
+    /// hand-over between threads at every turn (decision 10).
+    private let clients: [ObjectIdentifier: HTTPClient]
+    private let anywhere: HTTPClient
 
     init(_ outbound: RelayOutbound, policy: AddressPolicy) {
         // A proxy is for what lies outside.
@@ -32,11 +35,12 @@ struct RelayClient: Sendable {
                 return refused.futureResult
             }
         }
-        client =
-            outbound.eventLoopGroup.map {
-                HTTPClient(eventLoopGroupProvider: .shared($0), configuration: configuration)
-            }
-            ?? HTTPClient(configuration: configuration)
+        let group = outbound.eventLoopGroup ?? HTTPClient.defaultEventLoopGroup
+        anywhere = HTTPClient(eventLoopGroupProvider: .shared(group), configuration: configuration)
+        clients = group.makeIterator().reduce(into: [:]) { clients, loop in
+            clients[ObjectIdentifier(loop)] = HTTPClient(
+                eventLoopGroupProvider: .shared(loop), configuration: configuration)
+        }
     }
 
     private static func defaultTLS() -> TLSConfiguration {
@@ -45,12 +49,17 @@ struct RelayClient: Sendable {
         return configuration
     }
 
+    private func client(on loop: (any EventLoop)?) -> HTTPClient {
+        loop.flatMap { clients[ObjectIdentifier($0)] } ?? anywhere
+    }
+
     /// Sends a request whose body, if any, is at hand, and returns the response once its head is there.
     ///
     /// An idempotent one is sent again when a pooled connection turned out to be closed before any answer.
     func execute(
-        _ request: HTTPClientRequest, isIdempotent: Bool, within timeout: Duration
+        _ request: HTTPClientRequest, on loop: (any EventLoop)?, isIdempotent: Bool, within timeout: Duration
     ) async throws(BrokerProblem) -> HTTPClientResponse {
+        let client = client(on: loop)
         let deadline = NIODeadline.now() + .init(timeout)
         do {
             return try await client.execute(request, deadline: deadline)
@@ -62,8 +71,9 @@ struct RelayClient: Sendable {
 
     /// Sends a request with a streamed body. The time counts from when the upstream last took a piece of it.
     func executeStreaming(
-        _ request: HTTPClientRequest, gate: BodyGate, within timeout: Duration
+        _ request: HTTPClientRequest, on loop: (any EventLoop)?, gate: BodyGate, within timeout: Duration
     ) async throws(BrokerProblem) -> HTTPClientResponse {
+        let client = client(on: loop)
         do {
             return try await withThrowingTaskGroup(of: HTTPClientResponse?.self) { group in
                 group.addTask { try await client.execute(request, deadline: .distantFuture) }
@@ -82,7 +92,9 @@ struct RelayClient: Sendable {
     }
 
     /// Closes every connection; calls under way fail.
-    func shutdown() async { try? await client.shutdown() }
+    func shutdown() async {
+        for client in [anywhere] + clients.values { try? await client.shutdown() }
+    }
 
     /// Says whether the connection went away before an answer, as one from the pool can at any moment.
     private static func isLostConnection(_ error: any Error) -> Bool {

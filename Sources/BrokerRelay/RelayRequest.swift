@@ -17,14 +17,18 @@ package struct RelayRequest: Sendable {
     package var body: Body
     /// What goes upstream as `X-Request-Id`.
     package var requestID: String
+    /// The event loop that the upstream call is to stay on; nil is any.
+    package var eventLoop: (any EventLoop)?
 
     package init(
-        method: HTTPRequest.Method, target: RelayTarget, headers: HTTPFields, body: Body = .none, requestID: String
+        method: HTTPRequest.Method, target: RelayTarget, headers: HTTPFields, body: Body = .none, requestID: String,
+        eventLoop: (any EventLoop)? = nil
     ) {
         self.method = method
         self.target = target
         self.headers = headers
         self.body = body
         self.requestID = requestID
+        self.eventLoop = eventLoop
     }
 }

@@ -155,6 +155,10 @@ import Testing
     @Test("Times print as RFC 3339 and do not wrap after 2038 (SEC-128)")
     func times() {
         #expect(WallTime(seconds: 0).rfc3339 == "1970-01-01T00:00:00Z")
+        #expect(WallTime(seconds: 0).httpDate == "Thu, 01 Jan 1970 00:00:00 GMT")
+        #expect(WallTime(seconds: 784_111_777).httpDate == "Sun, 06 Nov 1994 08:49:37 GMT")
+        #expect(WallTime(seconds: 1_795_209_600).httpDate == "Fri, 20 Nov 2026 21:20:00 GMT")
+        #expect(WallTime(seconds: -1).httpDate == "Wed, 31 Dec 1969 23:59:59 GMT")
         #expect(WallTime(seconds: 1_795_209_600).rfc3339 == "2026-11-20T21:20:00Z")
         #expect(WallTime(seconds: 951_782_399).rfc3339 == "2000-02-28T23:59:59Z")
         #expect(WallTime(seconds: 951_782_400).rfc3339 == "2000-02-29T00:00:00Z")

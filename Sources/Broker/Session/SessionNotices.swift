@@ -10,7 +10,7 @@ package enum SessionNotice: Sendable, Equatable {
 package final class SessionNotices: Sendable {
     private struct State {
         var next: UInt64 = 0
-        var listeners: [Digest: [UInt64: AsyncStream<SessionNotice>.Continuation]] = [:]
+        var listeners: [Digest: [UInt64: @Sendable (SessionNotice) -> Void]] = [:]
     }
 
     /// Guards the listeners by session.
@@ -18,17 +18,16 @@ package final class SessionNotices: Sendable {
 
     package init() {}
 
-    /// Returns the notices of a session from now on; it ends after `.ended`.
-    package func subscribe(_ token: Digest) -> AsyncStream<SessionNotice> {
-        let (stream, continuation) = AsyncStream.makeStream(
-            of: SessionNotice.self, bufferingPolicy: .bufferingNewest(8))
+    /// Calls `listener` for each notice of a session from now on, as long as the returned subscription is held.
+    package func subscribe(
+        _ token: Digest, _ listener: @escaping @Sendable (SessionNotice) -> Void
+    ) -> Subscription {
         let id = state.withLock { state in
             state.next &+= 1
-            state.listeners[token, default: [:]][state.next] = continuation
+            state.listeners[token, default: [:]][state.next] = listener
             return state.next
         }
-        continuation.onTermination = { [weak self] _ in self?.unsubscribe(token, id) }
-        return stream
+        return Subscription { [weak self] in self?.unsubscribe(token, id) }
     }
 
     private func unsubscribe(_ token: Digest, _ id: UInt64) {
@@ -38,13 +37,10 @@ package final class SessionNotices: Sendable {
         }
     }
 
-    /// Tells a session's listeners; an ending also ends their streams.
+    /// Tells a session's listeners.
     package func post(_ notice: SessionNotice, to token: Digest) {
         let listeners = state.withLock { Array(($0.listeners[token] ?? [:]).values) }
-        for listener in listeners {
-            listener.yield(notice)
-            if case .ended = notice { listener.finish() }
-        }
+        for listener in listeners { listener(notice) }
     }
 
     /// The sessions that somebody listens to, for polling what other replicas did.

@@ -4,7 +4,9 @@ extension StringProtocol {
     package func hasBytes(of other: some StringProtocol) -> Bool { utf8.elementsEqual(other.utf8) }
 
     /// Is whether there is nothing but ASCII in it: then every operation takes time in proportion to the length.
-    package var isASCII: Bool { utf8.allSatisfy { $0 < 0x80 } }
+    ///
+    /// Any other character takes more bytes than UTF-16 units; of a plain `String` both counts are at hand.
+    package var isASCII: Bool { utf8.count == utf16.count }
 
     /// Returns the first `maximum` Unicode scalars; a `Character` may be as long as the whole text.
     package func firstScalars(_ maximum: Int) -> String {

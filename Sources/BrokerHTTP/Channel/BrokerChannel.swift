@@ -1,29 +1,24 @@
-package import HummingbirdCore
-package import Logging
-package import NIOCore
+import HummingbirdCore
+import Logging
+import NIOCore
 import NIOHTTP1
-import NIOHTTPTypes
-import NIOHTTPTypesHTTP1
 
-/// Is the HTTP/1 channel of the broker (engineering note 1): a bounded decoder, the framing door, the deadlines, and
-/// Hummingbird's request loop behind them.
-package struct BrokerChannel: HTTPChannelHandler {
+/// Is the HTTP/1 channel of the broker (engineering note 1): a bounded decoder, the framing door, and the request loop.
+struct BrokerChannel: ServerChildChannel {
     /// Is a connection with what is known of it.
-    package struct Value: ServerChildChannelValue {
-        let parts: NIOAsyncChannel<HTTPRequestPart, HTTPResponsePart>
+    struct Value: ServerChildChannelValue {
+        package let channel: any Channel
         let connection: ClientConnection
-
-        package var channel: any Channel { parts.channel }
     }
 
-    package let responder: Responder
+    private let responder: BrokerResponder
     private let limits: ChannelLimits
     private let counter: ConnectionCounter
     private let door: DoorProblems
 
     /// Creates a channel; `door` makes the answers to requests that never become one.
-    package init(
-        responder: @escaping Responder, limits: ChannelLimits, counter: ConnectionCounter, door: DoorProblems
+    init(
+        responder: BrokerResponder, limits: ChannelLimits, counter: ConnectionCounter, door: DoorProblems
     ) {
         self.responder = responder
         self.limits = limits
@@ -31,16 +26,7 @@ package struct BrokerChannel: HTTPChannelHandler {
         self.door = door
     }
 
-    /// Returns what an `Application` takes as its server.
-    package static func builder(
-        limits: ChannelLimits, counter: ConnectionCounter, door: DoorProblems
-    ) -> HTTPServerBuilder {
-        HTTPServerBuilder { responder in
-            BrokerChannel(responder: responder, limits: limits, counter: counter, door: door)
-        }
-    }
-
-    package func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<Value> {
+    func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<Value> {
         let connection = ClientConnection(remoteAddress: channel.remoteAddress)
         if let peer = connection.peer {
             guard counter.opened(peer) else {
@@ -61,27 +47,21 @@ package struct BrokerChannel: HTTPChannelHandler {
                 withEncoderConfiguration: .init(), withDecoderLimitConfiguration: decoder)
             try pipeline.addHandler(
                 FramingDoor(linger: limits.linger) { [door, connection] code in door.answer(code, connection) })
-            try pipeline.addHandler(HTTP1ToHTTPServerCodec(secure: false))
-            try pipeline.addHandler(ConnectionWatchHandler(connection, writeDeadline: limits.write))
-            try pipeline.addHandler(HTTPConnectionStateHandler(idleTimeout: limits.idle, logger: logger))
-            let parts = try NIOAsyncChannel<HTTPRequestPart, HTTPResponsePart>(
-                wrappingChannelSynchronously: channel, configuration: .init(isOutboundHalfClosureEnabled: true))
-            return Value(parts: parts, connection: connection)
+            try pipeline.addHandler(
+                RequestLoop(
+                    responder: responder, channel: channel, connection: connection, idle: TimeAmount(limits.idle),
+                    writeDeadline: limits.write))
+            return Value(channel: channel, connection: connection)
         }
     }
 
-    package func handle(value: Value, logger: Logger) async {
-        let task = Task(executorPreference: EventLoopExecutor(value.channel.eventLoop)) {
-            await ClientConnection.$current.withValue(value.connection) {
-                await handleHTTP(asyncChannel: value.parts, logger: logger)
-            }
-        }
-        value.connection.serve { task.cancel() }
+    /// Waits for the connection's end: its requests are served by the loop in its pipeline.
+    func handle(value: Value, logger: Logger) async {
         await withTaskCancellationHandler {
-            await task.value
+            try? await value.channel.closeFuture.get()
         } onCancel: {
-            task.cancel()
+            value.connection.cancel()
+            value.channel.close(promise: nil)
         }
-        value.connection.served()
     }
 }

@@ -3,12 +3,8 @@ import Synchronization
 
 /// Is the connection that a request came on: whose it is, and whether there is still somebody at the other end.
 ///
-/// Made once a connection, so that what does not change is not worked out for every request. A request's task finds it
-/// in `current`; in-process tests have none.
+/// Made once a connection, so that what does not change is not worked out for every request.
 package final class ClientConnection: Sendable {
-    /// The connection that the running task serves.
-    @TaskLocal package static var current: ClientConnection?
-
     /// The TCP peer's address without its port, for the log; `-` when there is none (a Unix socket).
     package let peerText: String
     /// The TCP peer's address.
@@ -19,7 +15,8 @@ package final class ClientConnection: Sendable {
         var quiescing = false
         /// How much work is under way that nobody needs without the client.
         var cancellable = 0
-        var cancel: (@Sendable () -> Void)?
+        /// The request that is being served.
+        var task: Task<Void, Never>?
         var nextID = 0
         var onGone: [Int: @Sendable () -> Void] = [:]
         var onQuiesce: [Int: @Sendable () -> Void] = [:]
@@ -64,28 +61,37 @@ package final class ClientConnection: Sendable {
         return { [self] in _ = state.withLock { $0.onQuiesce.removeValue(forKey: id) } }
     }
 
-    /// Is called by the channel before the connection's requests are served: how to stop serving them.
-    func serve(cancel: @escaping @Sendable () -> Void) { state.withLock { $0.cancel = cancel } }
+    /// Is called by the channel when a request is under way.
+    func serves(_ task: Task<Void, Never>) {
+        let isUnwanted = state.withLock { state in
+            state.task = task
+            return state.gone && state.cancellable > 0
+        }
+        if isUnwanted { task.cancel() }
+    }
 
-    /// Is called by the channel when nothing is served any more.
-    func served() { state.withLock { $0.cancel = nil } }
+    /// Is called by the channel when the request is answered.
+    func served() { state.withLock { $0.task = nil } }
 
-    /// Runs work that is of no use once the client is gone: the connection's task is cancelled then.
+    /// Cancels the request under way, whatever it does.
+    func cancel() { state.withLock { $0.task }?.cancel() }
+
+    /// Runs work that is of no use once the client is gone: the request's task is cancelled then.
     ///
     /// A handler is never cancelled for its client's sake otherwise (engineering note 3): most work has to be finished.
     package func cancellingWhenGone<Value, Failure: Error>(
         _ work: () async throws(Failure) -> Value
     ) async throws(Failure) -> Value {
-        cancellable(1)?()
+        cancellable(1)?.cancel()
         defer { _ = cancellable(-1) }
         return try await work()
     }
 
-    /// Counts work that may be cancelled; returns the cancelling when the client is gone already.
-    private func cancellable(_ change: Int) -> (@Sendable () -> Void)? {
+    /// Counts work that may be cancelled; returns its task when the client is gone already.
+    private func cancellable(_ change: Int) -> Task<Void, Never>? {
         state.withLock { state in
             state.cancellable += change
-            return state.gone && change > 0 ? state.cancel : nil
+            return state.gone && change > 0 ? state.task : nil
         }
     }
 
@@ -93,13 +99,13 @@ package final class ClientConnection: Sendable {
     package var isGone: Bool { state.withLock { $0.gone } }
 
     func clientGone() {
-        let actions = state.withLock { state in
+        let (actions, task) = state.withLock { state in
             defer { state.onGone = [:] }
             state.gone = true
-            let cancel = state.cancellable > 0 ? state.cancel : nil
-            return Array(state.onGone.values) + [cancel].compactMap { $0 }
+            return (Array(state.onGone.values), state.cancellable > 0 ? state.task : nil)
         }
         for action in actions { action() }
+        task?.cancel()
     }
 
     func quiesce() {

@@ -16,12 +16,11 @@ extension BrokerAPI {
         fields.append(ConstantFields.eventStream)
         guard !call.isHead else { return Response(status: .ok, headers: fields) }
         // Subscribed before the second look, so that an ending between the two is not missed.
-        let notices = useCases.notices.subscribe(session.token)
+        let stream = EventStream(useCases.notices, session.token, on: call)
         let view = try await useCases.resumeSession.resume(session.token).view
-        let stream = EventStream(
-            first: view, notices: notices, heartbeat: configuration.limits.eventHeartbeat, channel: call.channel,
-            connection: call.connection)
+        let heartbeat = configuration.limits.eventHeartbeat
         return Response(
-            status: .ok, headers: fields, body: ResponseBody { writer in try await stream.write(to: &writer) })
+            status: .ok, headers: fields,
+            body: ResponseBody { writer in try await stream.write(view, every: heartbeat, to: &writer) })
     }
 }

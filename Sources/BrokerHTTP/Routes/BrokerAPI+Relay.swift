@@ -7,7 +7,7 @@ import NIOCore
 extension BrokerAPI {
     /// `ANY /v1/relay/{upstream}/{path…}`: calls an upstream with the session's access token; streams both ways.
     @Sendable func relayCall(_ call: Call) async throws(BrokerProblem) -> Response {
-        guard let relay, let target = RelayTarget(call.request.head.path ?? "") else {
+        guard let relay, let target = RelayTarget(call.request.path ?? "") else {
             throw BrokerProblem(.upstreamNotFound)
         }
         guard let presented = try presentedSession(call) else { throw BrokerProblem(.sessionRequired) }
@@ -16,9 +16,9 @@ extension BrokerAPI {
         }
         let body = call.fields.hasBody ? RelayedBody(call, progress: configuration.limits.bodyProgress) : nil
         let request = RelayRequest(
-            method: call.request.method, target: target, headers: call.request.headers,
+            method: call.request.method, target: target, headers: call.request.headerFields,
             body: body.map { .stream(RelayBodyStream($0), length: call.fields.contentLength) } ?? .none,
-            requestID: call.requestID)
+            requestID: call.requestID, eventLoop: call.channel.eventLoop)
         let answer = try await whileWanted(call) { () async throws(BrokerProblem) in
             try await relayed(request, through: relay, session)
         }

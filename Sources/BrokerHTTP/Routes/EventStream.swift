@@ -10,38 +10,34 @@ struct EventStream: Sendable {
         case heartbeat
     }
 
-    private let first: SessionView
-    private let notices: AsyncStream<SessionNotice>
-    private let heartbeat: Duration
+    private let ticks: AsyncStream<Tick>
+    private let continuation: AsyncStream<Tick>.Continuation
+    private let subscription: Subscription
     private let channel: any Channel
     private let connection: ClientConnection?
 
-    init(
-        first: SessionView, notices: AsyncStream<SessionNotice>, heartbeat: Duration, channel: any Channel,
-        connection: ClientConnection?
-    ) {
-        self.first = first
-        self.notices = notices
-        self.heartbeat = heartbeat
-        self.channel = channel
-        self.connection = connection
+    /// Listens to a session from now on.
+    init(_ notices: SessionNotices, _ session: Digest, on call: Call) {
+        let (ticks, continuation) = AsyncStream.makeStream(of: Tick.self, bufferingPolicy: .bufferingNewest(16))
+        self.ticks = ticks
+        self.continuation = continuation
+        subscription = notices.subscribe(session) { notice in
+            continuation.yield(.notice(notice))
+            if case .ended = notice { continuation.finish() }
+        }
+        channel = call.channel
+        connection = call.connection
     }
 
     /// Writes until there is nothing more to tell. None of it holds up a shutdown: the stream ends when the server
     /// begins to quiesce (engineering note 7).
-    func write(to writer: inout any ResponseBodyWriter) async throws {
-        let (ticks, continuation) = AsyncStream.makeStream(of: Tick.self, bufferingPolicy: .bufferingNewest(16))
-        let forgetGone = connection?.whenGone { continuation.finish() }
-        let forgetQuiescing = connection?.whenQuiescing { continuation.finish() }
+    func write(_ first: SessionView, every heartbeat: Duration, to writer: inout any ResponseBodyWriter) async throws {
+        let forgetGone = connection?.whenGone { [continuation] in continuation.finish() }
+        let forgetQuiescing = connection?.whenQuiescing { [continuation] in continuation.finish() }
         let timer = channel.eventLoop.scheduleRepeatedTask(
             initialDelay: TimeAmount(heartbeat), delay: TimeAmount(heartbeat)
-        ) { _ in continuation.yield(.heartbeat) }
-        let forwarder = Task { [notices] in
-            for await notice in notices { continuation.yield(.notice(notice)) }
-            continuation.finish()
-        }
+        ) { [continuation] _ in continuation.yield(.heartbeat) }
         defer {
-            forwarder.cancel()
             timer.cancel()
             forgetGone?()
             forgetQuiescing?()
@@ -49,7 +45,7 @@ struct EventStream: Sendable {
         try await writer.write(Self.event("session", SessionBody.bytes(first)))
         for await tick in ticks {
             switch tick {
-            case .heartbeat: try await writer.write(ByteBuffer(string: ":\n\n"))
+            case .heartbeat: try await writer.write(Self.comment)
             case .notice(.tokensRefreshed): try await writer.write(Self.event("tokens_refreshed", Array("{}".utf8)))
             case .notice(.ended(let reason)):
                 var body = JSONWriter(capacity: 48)
@@ -58,7 +54,10 @@ struct EventStream: Sendable {
             }
         }
         try await writer.finish(nil)
+        withExtendedLifetime(subscription) {}
     }
+
+    private static let comment = ByteBuffer(string: ":\n\n")
 
     private static func event(_ name: String, _ data: [UInt8]) -> ByteBuffer {
         var buffer = ByteBuffer()

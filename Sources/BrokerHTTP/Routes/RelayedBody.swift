@@ -13,7 +13,7 @@ struct RelayedBody: AsyncSequence, Sendable {
     private let watch: Watch
 
     init(_ call: Call, progress: Duration) {
-        body = call.request.body
+        body = call.stream
         watch = Watch(channel: call.channel, progress: progress)
     }
 

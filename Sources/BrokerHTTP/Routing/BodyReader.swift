@@ -18,7 +18,7 @@ enum BodyReader {
         defer { timer.cancel() }
         var bytes: [UInt8] = []
         do {
-            for try await chunk in call.request.body {
+            for try await chunk in call.stream {
                 guard bytes.count + chunk.readableBytes <= maximum else { throw BrokerProblem(.tooLarge) }
                 bytes.append(contentsOf: chunk.readableBytesView)
             }

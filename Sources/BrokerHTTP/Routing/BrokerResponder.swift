@@ -24,6 +24,7 @@ package struct BrokerResponder: HTTPResponder {
     private let limits: HTTPLimits
     private let clock: BrokerClock
     private let log: RequestLog
+    private let date: DateField
 
     init(
         routes: [Route], rules: ListenerRules, errors: ErrorDoor, limits: HTTPLimits, clock: BrokerClock,
@@ -36,16 +37,21 @@ package struct BrokerResponder: HTTPResponder {
         self.limits = limits
         self.clock = clock
         self.log = log
+        date = DateField(now: clock.now)
     }
 
-    package func respond(to request: Request, context: Context) async throws -> Response {
-        // Pipelined requests are at hand before they are asked for: without this one connection would keep its thread
-        // for as long as it sends, and as many as there are threads would stop everybody else (SEC-105).
-        await Task.yield()
+    /// Serves a request that has no connection: tests in-process.
+    package func respond(to request: Request, context: Context) async -> Response {
+        await respond(to: request.head, body: request.body, on: context.channel, of: nil)
+    }
+
+    /// Serves a request; whatever becomes of it has an answer.
+    func respond(
+        to request: HTTPRequest, body: RequestBody, on channel: any Channel, of connection: ClientConnection?
+    ) async -> Response {
         let start = clock.monotonic()
         var call = Call(
-            request: request, requestID: RequestID.fresh(), connection: ClientConnection.current,
-            channel: context.channel)
+            request: request, stream: body, requestID: RequestID.fresh(), connection: connection, channel: channel)
         var circumstances = ErrorDoor.Circumstances()
         var template = "-"
         var response: Response
@@ -54,10 +60,14 @@ package struct BrokerResponder: HTTPResponder {
             response = try await serve(&call, &circumstances, &template)
         } catch {
             problem = error
+            circumstances.usedBasic = call.fields.authorization.contains { $0.prefix(6).isASCIIEqual(to: "basic ") }
             circumstances.hasSessionCookie = rules.hasSessionCookie(call.fields)
             response = errors.response(error, requestID: call.requestID, circumstances)
         }
         rules.addOriginFields(to: &response.headers, call.fields)
+        // An upstream's date is the upstream's; the answer is ours (RFC 9110 section 6.6.1).
+        if circumstances.isRelay { response.headers[.date] = nil }
+        response.headers.append(HTTPField(name: .date, value: date.text))
         if call.isHead, !circumstances.isRelay || problem != nil { response = response.createHeadResponse() }
         log.record(
             RequestRecord(
@@ -83,7 +93,6 @@ package struct BrokerResponder: HTTPResponder {
             throw BrokerProblem(.methodNotAllowed)
         }
         circumstances.isOAuth = route.traits.contains(.oauthErrors)
-        circumstances.usedBasic = call.fields.authorization.contains { $0.prefix(6).lowercased() == "basic " }
         try rules.checkOrigin(call, route)
         if call.fields.hasBody, !route.traits.contains(.relay) {
             call.body = try await BodyReader.collect(call, upTo: limits.body, within: limits.bodyDeadline)

@@ -53,14 +53,20 @@ package enum BrokerRouter {
             limits: configuration.limits, clock: clock, log: log)
     }
 
-    /// Returns the server that the public listener's `Application` takes.
-    package static func server(configuration: HTTPConfiguration, log: RequestLog) -> HTTPServerBuilder {
+    /// Returns the server that a listener's `Application` takes; it calls `responder` without going through the
+    /// application, which would make a logger and a date for each request.
+    package static func server(
+        _ responder: BrokerResponder, configuration: HTTPConfiguration, log: RequestLog
+    ) -> HTTPServerBuilder {
         let name = PublicName(configuration)
         let trusted = configuration.trustedProxies
         let counter = ConnectionCounter(maximum: configuration.limits.connectionsPerAddress) { address in
             (name.isLoopback && address.isLoopback) || trusted.contains { $0.contains(address) }
         }
-        return BrokerChannel.builder(
-            limits: configuration.limits.channel, counter: counter, door: DoorProblems(log: log))
+        return HTTPServerBuilder { _ in
+            BrokerChannel(
+                responder: responder, limits: configuration.limits.channel, counter: counter,
+                door: DoorProblems(log: log))
+        }
     }
 }

@@ -5,7 +5,9 @@ import NIOCore
 
 /// Is one request on its way through a route.
 struct Call: Sendable {
-    let request: Request
+    let request: HTTPRequest
+    /// The request's body as it comes in; read once.
+    let stream: RequestBody
     let fields: RequestFields
     /// The target's path, as it stood.
     let path: Substring
@@ -20,13 +22,17 @@ struct Call: Sendable {
     /// The body of a route that takes one, whole.
     var body: [UInt8] = []
 
-    init(request: Request, requestID: String, connection: ClientConnection?, channel: any Channel) {
+    init(
+        request: HTTPRequest, stream: RequestBody, requestID: String, connection: ClientConnection?,
+        channel: any Channel
+    ) {
         self.request = request
+        self.stream = stream
         self.requestID = requestID
         self.connection = connection
         self.channel = channel
-        fields = RequestFields(request.headers)
-        let target = request.head.path ?? "/"
+        fields = RequestFields(request.headerFields)
+        let target = request.path ?? "/"
         if let mark = target.utf8.firstIndex(of: UInt8(ascii: "?")) {
             path = target[..<mark]
             query = target[target.utf8.index(after: mark)...]

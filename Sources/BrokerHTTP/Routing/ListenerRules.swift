@@ -19,7 +19,7 @@ struct ListenerRules: Sendable {
     /// Throws `wrong_host` for a name that is not ours (SEC-103). The management listener is reached by address.
     func checkName(_ call: Call) throws(BrokerProblem) {
         guard isPublic else { return }
-        guard let authority = call.request.head.authority, name.accepts(authority) else {
+        guard let authority = call.request.authority, name.accepts(authority) else {
             throw BrokerProblem(.wrongHost)
         }
         // A client that reached a trusted proxy over plain http has leaked its cookie: it is told, not redirected.

@@ -8,7 +8,15 @@ struct RouteTable: Sendable {
     /// Is a path with its methods.
     struct Entry: Sendable {
         let template: String
-        fileprivate(set) var routes: [Route]
+        fileprivate(set) var routes: [Route] { didSet { methods = Self.methods(routes) } }
+        /// The methods, for `Allow`.
+        private(set) var methods: String
+
+        fileprivate init(template: String, routes: [Route]) {
+            self.template = template
+            self.routes = routes
+            methods = Self.methods(routes)
+        }
 
         /// Returns the route of a method; HEAD is GET's.
         func route(_ method: HTTPRequest.Method) -> Route? {
@@ -16,8 +24,7 @@ struct RouteTable: Sendable {
             return routes.first { $0.method == wanted || $0.takesAnyMethod }
         }
 
-        /// The methods, for `Allow`.
-        var methods: String {
+        private static func methods(_ routes: [Route]) -> String {
             // The relay's own list: what an upstream takes is the configuration's to say.
             if routes.contains(where: \.takesAnyMethod) { return "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS" }
             var names = routes.map(\.method.rawValue)

@@ -32,11 +32,11 @@ extension Composition {
         let requests = RequestMetrics(
             log: log, metrics: metrics, listener: "public", writesLines: configuration.log.requests
         ).requestLog
+        let responder = BrokerRouter.responder(
+            useCases: useCases, relay: relay, configuration: http, clock: context.clock,
+            digest: { vault.digest($0) }, log: requests)
         return Application(
-            responder: BrokerRouter.responder(
-                useCases: useCases, relay: relay, configuration: http, clock: context.clock,
-                digest: { vault.digest($0) }, log: requests),
-            server: BrokerRouter.server(configuration: http, log: requests),
+            responder: responder, server: BrokerRouter.server(responder, configuration: http, log: requests),
             configuration: Self.listener(configuration.server.listen),
             onServerRunning: { channel in listening("public", channel.localAddress?.port ?? 0) },
             logger: logger)
@@ -51,11 +51,11 @@ extension Composition {
             isShuttingDown: { [readiness] in readiness.isDraining },
             metrics: { [self] in measured() },
             providers: { [context] in ProviderHealth.all(context.providers) })
+        let responder = ManagementRouter.responder(
+            health: health, sessions: useCases.adminSessions, configuration: http, clock: context.clock,
+            digest: { vault.digest($0) }, log: requests)
         return Application(
-            responder: ManagementRouter.responder(
-                health: health, sessions: useCases.adminSessions, configuration: http, clock: context.clock,
-                digest: { vault.digest($0) }, log: requests),
-            server: BrokerRouter.server(configuration: http, log: requests),
+            responder: responder, server: BrokerRouter.server(responder, configuration: http, log: requests),
             configuration: Self.listener(configuration.management.listen),
             onServerRunning: { channel in listening("management", channel.localAddress?.port ?? 0) },
             logger: logger)

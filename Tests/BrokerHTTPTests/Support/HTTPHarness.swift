@@ -79,8 +79,9 @@ struct HTTPHarness: Sendable {
     var application: Application<BrokerResponder> {
         var logger = Logger(label: "test")
         logger.logLevel = .critical
+        let responder = responder
         return Application(
-            responder: responder, server: BrokerRouter.server(configuration: configuration, log: log),
+            responder: responder, server: BrokerRouter.server(responder, configuration: configuration, log: log),
             configuration: ApplicationConfiguration(address: .hostname("127.0.0.1", port: 0)), logger: logger)
     }
 

@@ -1,0 +1,53 @@
+import HTTPTypes
+import Hummingbird
+import NIOHTTP1
+
+extension HTTPRequestHead {
+    /// Is whether a body follows (RFC 9112 section 6.3).
+    var announcesBody: Bool {
+        headers.contains { name, value in
+            switch name.utf8.count {
+            case 14: name.isASCIIEqual(to: "content-length") && value != "0"
+            case 17: name.isASCIIEqual(to: "transfer-encoding")
+            default: false
+            }
+        }
+    }
+}
+
+extension HTTPRequest {
+    /// Is an HTTP/1 head in the terms of all versions; nil for a method that is no token. The path stays as it stood.
+    init?(_ head: HTTPRequestHead) {
+        guard let method = HTTPRequest.Method(rawValue: head.method.rawValue) else { return nil }
+        var authority: String?
+        var fields = HTTPFields()
+        fields.reserveCapacity(head.headers.count)
+        for (name, value) in head.headers {
+            if authority == nil, name.isASCIIEqual(to: "host") {
+                authority = value
+            } else if let name = HTTPField.Name(name) {
+                fields.append(HTTPField(name: name, value: value))
+            }
+        }
+        self.init(method: method, scheme: "http", authority: authority, path: head.uri, headerFields: fields)
+    }
+}
+
+extension HTTPHeaders {
+    /// Is fields as HTTP/1 writes them.
+    init(_ fields: HTTPFields) {
+        self.init()
+        reserveCapacity(fields.count)
+        for field in fields { add(name: field.name.rawName, value: field.value) }
+    }
+}
+
+extension HTTPResponseHead {
+    /// Is an answer's head as HTTP/1 writes it.
+    init(_ response: Response) {
+        self.init(
+            version: .http1_1,
+            status: HTTPResponseStatus(statusCode: response.status.code, reasonPhrase: response.status.reasonPhrase),
+            headers: HTTPHeaders(response.headers))
+    }
+}

@@ -1,3 +1,4 @@
+import AsyncHTTPClient
 import Broker
 import NIOCore
 
@@ -23,6 +24,15 @@ struct GatedBody: AsyncSequence, Sendable {
             isLast = false
             return chunk
         }
+    }
+
+    /// Sends the whole body, each piece when the upstream has taken the one before.
+    func send(to writer: HTTPClient.Body.StreamWriter, on eventLoop: any EventLoop) -> EventLoopFuture<Void> {
+        let sent = eventLoop.makePromise(of: Void.self)
+        sent.completeWithTask {
+            for try await piece in self { try await writer.write(.byteBuffer(piece)).get() }
+        }
+        return sent.futureResult
     }
 
     func makeAsyncIterator() -> AsyncIterator { AsyncIterator(next: base.makeNext(), gate: gate, left: base.limit) }

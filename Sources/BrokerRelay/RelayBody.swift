@@ -1,4 +1,3 @@
-import AsyncHTTPClient
 package import NIOCore
 
 /// Is an upstream's response body, streamed with back-pressure: the next chunk is read when it is asked for. Throws
@@ -6,12 +5,12 @@ package import NIOCore
 package struct RelayBody: AsyncSequence, Sendable {
     package typealias Element = ByteBuffer
 
-    let base: HTTPClientResponse.Body?
+    let base: UpstreamResponse?
     let gate: BodyGate?
     let place: UpstreamPlaces.Place
 
     package struct AsyncIterator: AsyncIteratorProtocol {
-        var base: HTTPClientResponse.Body.AsyncIterator?
+        var base: UpstreamResponse.AsyncIterator?
         let gate: BodyGate?
         let place: UpstreamPlaces.Place
 

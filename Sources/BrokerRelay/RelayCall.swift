@@ -27,7 +27,7 @@ struct RelayCall {
     }
 
     /// Sends the request and returns the response once its head is there.
-    mutating func send() async throws(BrokerProblem) -> HTTPClientResponse {
+    mutating func send() async throws(BrokerProblem) -> UpstreamResponse {
         let settings = upstream.settings
         guard token.credential == settings.credential else {
             throw BrokerProblem(
@@ -36,19 +36,23 @@ struct RelayCall {
         guard let credential = token.field() else {
             throw BrokerProblem(.upstreamError, privateDetail: "the access token cannot be sent in a field")
         }
-        var outgoing = HTTPClientRequest(url: url)
-        outgoing.method = HTTPMethod(rawValue: request.method.rawValue)
-        outgoing.headers = RequestHeaderRules.headers(
+        let headers = RequestHeaderRules.headers(
             from: request.headers, extra: settings.requestHeaders, host: settings.base.authority,
             requestID: request.requestID, credential: credential)
+        var outgoing: HTTPClient.Request
+        do {
+            outgoing = try HTTPClient.Request(
+                url: url, method: HTTPMethod(rawValue: request.method.rawValue), headers: headers)
+        } catch { throw RelayClient.problem(error) }
         switch body {
         case .none: break
-        case .buffered(let buffer): outgoing.body = .bytes(buffer)
+        case .buffered(let buffer): outgoing.body = .byteBuffer(buffer)
         case .stream(let stream, let length):
             let gate = BodyGate()
             self.gate = gate
-            outgoing.body = .stream(
-                GatedBody(base: stream, gate: gate), length: length.map { .known(Int64($0)) } ?? .unknown)
+            let body = GatedBody(base: stream, gate: gate)
+            let loop = upstream.client.eventLoop(near: request.eventLoop)
+            outgoing.body = .stream(contentLength: length.map(Int64.init)) { body.send(to: $0, on: loop) }
             return try await upstream.client.executeStreaming(
                 outgoing, on: request.eventLoop, gate: gate, within: settings.timeout)
         }
@@ -66,14 +70,14 @@ struct RelayCall {
 
     /// Says whether the request may be sent again after this 401 (SEC-60): its body is at hand, and the method is
     /// idempotent or the upstream certainly did nothing, which it says by a challenge or was told by an idempotency key.
-    func canBeRepeated(after response: HTTPClientResponse) -> Bool {
+    func canBeRepeated(after response: UpstreamResponse) -> Bool {
         if case .stream = body { return false }
         return isIdempotent || response.headers.contains(name: "WWW-Authenticate")
             || request.headers.contains(.idempotencyKey)
     }
 
     /// Turns the upstream's response into the app's.
-    func answer(_ response: HTTPClientResponse) async throws(BrokerProblem) -> RelayResponse {
+    func answer(_ response: UpstreamResponse) async throws(BrokerProblem) -> RelayResponse {
         let status: HTTPResponse.Status
         let head: ResponseHeaderRules.Head
         do throws(ResponseHeaderRules.Fault) {
@@ -89,17 +93,17 @@ struct RelayCall {
         if let gate, !gate.isFinished {
             return RelayResponse(
                 status: status, headers: head.fields, contentLength: isBodiless ? nil : head.contentLength,
-                body: .stream(RelayBody(base: response.body, gate: gate, place: place)))
+                body: .stream(RelayBody(base: response, gate: gate, place: place)))
         }
         if isBodiless {
             // Read to the end that is already there, or the connection would be closed instead of kept.
-            _ = try? await response.body.collect(upTo: 0)
+            _ = try? await response.collect(upTo: 0)
             let length = status.code == 204 || status.code == 304 ? nil : head.contentLength
             return RelayResponse(status: status, headers: head.fields, contentLength: length, body: .none)
         }
         if let length = head.contentLength, length <= Relay.heldBody {
             do {
-                let whole = try await response.body.collect(upTo: length)
+                let whole = try await response.collect(upTo: length)
                 return RelayResponse(
                     status: status, headers: head.fields, contentLength: length, body: .buffered(whole))
             } catch {
@@ -108,7 +112,7 @@ struct RelayCall {
         }
         return RelayResponse(
             status: status, headers: head.fields, contentLength: head.contentLength,
-            body: .stream(RelayBody(base: response.body, gate: nil, place: place)))
+            body: .stream(RelayBody(base: response, gate: nil, place: place)))
     }
 }
 

@@ -49,6 +49,9 @@ struct RelayClient: Sendable {
         return configuration
     }
 
+    /// Returns the loop that a call lives on which came on `loop`.
+    func eventLoop(near loop: (any EventLoop)?) -> any EventLoop { client(on: loop).eventLoopGroup.any() }
+
     private func client(on loop: (any EventLoop)?) -> HTTPClient {
         loop.flatMap { clients[ObjectIdentifier($0)] } ?? anywhere
     }
@@ -57,26 +60,34 @@ struct RelayClient: Sendable {
     ///
     /// An idempotent one is sent again when a pooled connection turned out to be closed before any answer.
     func execute(
-        _ request: HTTPClientRequest, on loop: (any EventLoop)?, isIdempotent: Bool, within timeout: Duration
-    ) async throws(BrokerProblem) -> HTTPClientResponse {
+        _ request: HTTPClient.Request, on loop: (any EventLoop)?, isIdempotent: Bool, within timeout: Duration
+    ) async throws(BrokerProblem) -> UpstreamResponse {
         let client = client(on: loop)
         let deadline = NIODeadline.now() + .init(timeout)
         do {
-            return try await client.execute(request, deadline: deadline)
+            return try await Self.begin(request, with: client, before: deadline)
         } catch {
             guard isIdempotent, Self.isLostConnection(error), !Task.isCancelled else { throw Self.problem(error) }
         }
-        do { return try await client.execute(request, deadline: deadline) } catch { throw Self.problem(error) }
+        do { return try await Self.begin(request, with: client, before: deadline) } catch { throw Self.problem(error) }
+    }
+
+    private static func begin(
+        _ request: HTTPClient.Request, with client: HTTPClient, before deadline: NIODeadline?
+    ) async throws -> UpstreamResponse {
+        let exchange = UpstreamExchange()
+        let head = try await exchange.begin(request, with: client, before: deadline)
+        return UpstreamResponse(head, exchange)
     }
 
     /// Sends a request with a streamed body. The time counts from when the upstream last took a piece of it.
     func executeStreaming(
-        _ request: HTTPClientRequest, on loop: (any EventLoop)?, gate: BodyGate, within timeout: Duration
-    ) async throws(BrokerProblem) -> HTTPClientResponse {
+        _ request: HTTPClient.Request, on loop: (any EventLoop)?, gate: BodyGate, within timeout: Duration
+    ) async throws(BrokerProblem) -> UpstreamResponse {
         let client = client(on: loop)
         do {
-            return try await withThrowingTaskGroup(of: HTTPClientResponse?.self) { group in
-                group.addTask { try await client.execute(request, deadline: .distantFuture) }
+            return try await withThrowingTaskGroup(of: UpstreamResponse?.self) { group in
+                group.addTask { try await Self.begin(request, with: client, before: nil) }
                 group.addTask {
                     try await gate.watch(timeout)
                     return nil

@@ -1,0 +1,154 @@
+import AsyncHTTPClient
+import NIOCore
+import NIOHTTP1
+import Synchronization
+
+/// Is one call to an upstream as the HTTP client tells it: the answer's head, pieces of its body, its end.
+///
+/// The client's delegate interface, because everything then happens on the event loop of the call; its asynchronous one
+/// starts a task elsewhere for each request, only to be able to cancel it (decision 10).
+final class UpstreamExchange: HTTPClientResponseDelegate, Sendable {
+    typealias Response = Void
+
+    /// How many bytes of a body may wait for their reader.
+    private static let ahead = 65_536
+
+    private struct State {
+        var head: Result<HTTPResponseHead, any Error>?
+        var headReader: CheckedContinuation<HTTPResponseHead, any Error>?
+        var pieces = CircularBuffer<ByteBuffer>(initialCapacity: 2)
+        var bytes = 0
+        /// Kept while enough waits: the client reads no further before it succeeds.
+        var demand: EventLoopPromise<Void>?
+        var end: Result<Void, any Error>?
+        var reader: CheckedContinuation<ByteBuffer?, any Error>?
+        var task: HTTPClient.Task<Void>?
+        var cancelled: (any Error)?
+    }
+
+    private let state = Mutex(State())
+
+    // MARK: What the call is asked
+
+    /// Starts the call and returns the answer's head. `deadline` is for the head; nil leaves that to somebody else.
+    func begin(
+        _ request: HTTPClient.Request, with client: HTTPClient, before deadline: NIODeadline?
+    ) async throws -> HTTPResponseHead {
+        let task = client.execute(request: request, delegate: self, deadline: nil)
+        let cancelled = state.withLock { state in
+            state.task = task
+            return state.cancelled
+        }
+        if let cancelled { task.fail(reason: cancelled) }
+        let timer = deadline.map { deadline in
+            task.eventLoop.scheduleTask(deadline: deadline) { task.fail(reason: HTTPClientError.deadlineExceeded) }
+        }
+        defer { timer?.cancel() }
+        return try await withTaskCancellationHandler {
+            try await withCheckedThrowingContinuation { continuation in
+                let head = state.withLock { state in
+                    if state.head == nil { state.headReader = continuation }
+                    return state.head
+                }
+                if let head { continuation.resume(with: head) }
+            }
+        } onCancel: {
+            cancel(CancellationError())
+        }
+    }
+
+    /// Returns the body's next piece, nil at its end; throws when the upstream breaks off.
+    func next() async throws -> ByteBuffer? {
+        let (piece, demand) = state.withLock { state -> (Result<ByteBuffer?, any Error>?, EventLoopPromise<Void>?) in
+            guard let piece = state.pieces.popFirst() else { return (state.end.map { $0.map { nil } }, nil) }
+            state.bytes -= piece.readableBytes
+            guard state.bytes < Self.ahead else { return (.success(piece), nil) }
+            defer { state.demand = nil }
+            return (.success(piece), state.demand)
+        }
+        demand?.succeed()
+        if let piece { return try piece.get() }
+        return try await withTaskCancellationHandler {
+            try await withCheckedThrowingContinuation { continuation in
+                // Something may have come since the look above.
+                let ready = state.withLock { state -> Result<ByteBuffer?, any Error>? in
+                    if let piece = state.pieces.popFirst() {
+                        state.bytes -= piece.readableBytes
+                        return .success(piece)
+                    }
+                    if state.end == nil { state.reader = continuation }
+                    return state.end.map { $0.map { nil } }
+                }
+                if let ready { continuation.resume(with: ready) }
+            }
+        } onCancel: {
+            cancel(CancellationError())
+        }
+    }
+
+    /// Ends a call that nobody needs any more, and with it its connection, unless it has ended.
+    func cancel(_ reason: any Error) {
+        let task = state.withLock { state -> HTTPClient.Task<Void>? in
+            guard state.end == nil, state.cancelled == nil else { return nil }
+            state.cancelled = reason
+            return state.task
+        }
+        task?.fail(reason: reason)
+    }
+
+    // MARK: What the client tells
+
+    func didReceiveHead(task: HTTPClient.Task<Void>, _ head: HTTPResponseHead) -> EventLoopFuture<Void> {
+        let reader = state.withLock { state in
+            state.head = .success(head)
+            defer { state.headReader = nil }
+            return state.headReader
+        }
+        reader?.resume(returning: head)
+        return task.eventLoop.makeSucceededVoidFuture()
+    }
+
+    func didReceiveBodyPart(task: HTTPClient.Task<Void>, _ buffer: ByteBuffer) -> EventLoopFuture<Void> {
+        let (reader, more) = state.withLock { state -> (CheckedContinuation<ByteBuffer?, any Error>?, EventLoopFuture<Void>?) in
+            if let reader = state.reader {
+                state.reader = nil
+                return (reader, nil)
+            }
+            state.pieces.append(buffer)
+            state.bytes += buffer.readableBytes
+            guard state.bytes >= Self.ahead else { return (nil, nil) }
+            let demand = task.eventLoop.makePromise(of: Void.self)
+            state.demand = demand
+            return (nil, demand.futureResult)
+        }
+        reader?.resume(returning: buffer)
+        return more ?? task.eventLoop.makeSucceededVoidFuture()
+    }
+
+    func didFinishRequest(task: HTTPClient.Task<Void>) throws { finish(.success(())) }
+
+    func didReceiveError(task: HTTPClient.Task<Void>, _ error: any Error) { finish(.failure(error)) }
+
+    private func finish(_ end: Result<Void, any Error>) {
+        let (headReader, reader, demand, failure) = state.withLock { state in
+            if state.end == nil { state.end = end }
+            state.task = nil
+            var failure: (any Error)?
+            if case .failure(let error) = end { failure = error }
+            if state.head == nil, let failure { state.head = .failure(failure) }
+            defer {
+                state.headReader = nil
+                state.reader = nil
+                state.demand = nil
+            }
+            return (state.headReader, state.reader, state.demand, failure)
+        }
+        demand?.succeed()
+        if let failure {
+            headReader?.resume(throwing: failure)
+            reader?.resume(throwing: failure)
+        } else {
+            reader?.resume(returning: nil)
+        }
+    }
+}

@@ -11,7 +11,7 @@ package struct RelayBodyStream: Sendable {
     package init<Base: AsyncSequence & Sendable>(_ base: Base) where Base.Element == ByteBuffer {
         makeNext = {
             var iterator = base.makeAsyncIterator()
-            return { try await iterator.next() }
+            return { try await iterator.next(isolation: #isolation) }
         }
     }
 

@@ -82,18 +82,22 @@ package final class ClientConnection: Sendable {
     package func cancellingWhenGone<Value, Failure: Error>(
         _ work: () async throws(Failure) -> Value
     ) async throws(Failure) -> Value {
-        cancellable(1)?.cancel()
-        defer { _ = cancellable(-1) }
+        beginCancellable()
+        defer { endCancellable() }
         return try await work()
     }
 
-    /// Counts work that may be cancelled; returns its task when the client is gone already.
-    private func cancellable(_ change: Int) -> Task<Void, Never>? {
-        state.withLock { state in
-            state.cancellable += change
-            return state.gone && change > 0 ? state.task : nil
+    /// Begins such work; cancels its task when the client is gone already.
+    func beginCancellable() {
+        let unwanted = state.withLock { state in
+            state.cancellable += 1
+            return state.gone ? state.task : nil
         }
+        unwanted?.cancel()
     }
+
+    /// Ends such work.
+    func endCancellable() { state.withLock { $0.cancellable -= 1 } }
 
     /// Is whether the client has hung up.
     package var isGone: Bool { state.withLock { $0.gone } }

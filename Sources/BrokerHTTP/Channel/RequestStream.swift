@@ -18,7 +18,7 @@ struct RequestStream: AsyncSequence, Sendable {
     struct AsyncIterator: AsyncIteratorProtocol {
         let base: Base.AsyncIterator?
 
-        mutating func next() async throws -> ByteBuffer? { try await base?.next() }
+        @concurrent mutating func next() async throws -> ByteBuffer? { try await base?.next() }
     }
 
     /// Gives the sequence away once.

@@ -43,7 +43,9 @@ enum IdentityFields {
 
     /// Percent-encodes everything outside 0x21–0x7E, and the percent sign itself: two subjects never look the same.
     static func encode(_ text: String) -> String {
-        guard text.utf8.contains(where: { !(0x21...0x7E).contains($0) || $0 == UInt8(ascii: "%") }) else { return text }
+        var text = text
+        let isPlain = text.withUTF8 { bytes in bytes.allSatisfy { $0 &- 0x21 < 0x5E && $0 != UInt8(ascii: "%") } }
+        guard !isPlain else { return text }
         var bytes: [UInt8] = []
         let digits = Array("0123456789ABCDEF".utf8)
         for byte in text.utf8 {

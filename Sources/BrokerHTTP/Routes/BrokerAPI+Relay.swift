@@ -67,14 +67,17 @@ extension BrokerAPI {
         case .stream(let stream):
             let connection = call.connection
             return ResponseBody(contentLength: answer.contentLength) { writer in
-                guard let connection else { return try await Self.write(stream, to: &writer) }
-                try await connection.cancellingWhenGone { () async throws in try await Self.write(stream, to: &writer) }
+                try await Self.write(stream, wantedBy: connection, to: &writer)
             }
         }
     }
 
     /// An upstream that breaks off throws here, and the connection is cut: a body that is not whole must not look so.
-    private static func write(_ stream: RelayBody, to writer: inout any ResponseBodyWriter) async throws {
+    @concurrent private static func write(
+        _ stream: RelayBody, wantedBy connection: ClientConnection?, to writer: inout any ResponseBodyWriter
+    ) async throws {
+        connection?.beginCancellable()
+        defer { connection?.endCancellable() }
         for try await chunk in stream { try await writer.write(chunk) }
         try await writer.finish(nil)
     }

@@ -31,7 +31,9 @@ struct EventStream: Sendable {
 
     /// Writes until there is nothing more to tell. None of it holds up a shutdown: the stream ends when the server
     /// begins to quiesce (engineering note 7).
-    func write(_ first: SessionView, every heartbeat: Duration, to writer: inout any ResponseBodyWriter) async throws {
+    @concurrent func write(
+        _ first: SessionView, every heartbeat: Duration, to writer: inout any ResponseBodyWriter
+    ) async throws {
         let forgetGone = connection?.whenGone { [continuation] in continuation.finish() }
         let forgetQuiescing = connection?.whenQuiescing { [continuation] in continuation.finish() }
         let timer = channel.eventLoop.scheduleRepeatedTask(

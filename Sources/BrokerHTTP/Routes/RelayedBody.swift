@@ -26,7 +26,7 @@ struct RelayedBody: AsyncSequence, Sendable {
         var base: RequestBody.AsyncIterator
         let watch: Watch
 
-        mutating func next() async throws -> ByteBuffer? {
+        @concurrent mutating func next() async throws -> ByteBuffer? {
             watch.begin()
             do {
                 let chunk = try await base.next()

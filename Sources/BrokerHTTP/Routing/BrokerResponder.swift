@@ -50,14 +50,14 @@ package struct BrokerResponder: HTTPResponder {
         to request: HTTPRequest, body: RequestBody, on channel: any Channel, of connection: ClientConnection?
     ) async -> Response {
         let start = clock.monotonic()
-        var call = Call(
+        let call = Call(
             request: request, stream: body, requestID: RequestID.fresh(), connection: connection, channel: channel)
         var circumstances = ErrorDoor.Circumstances()
         var template = "-"
         var response: Response
         var problem: BrokerProblem?
         do throws(BrokerProblem) {
-            response = try await serve(&call, &circumstances, &template)
+            response = try await serve(call, &circumstances, &template)
         } catch {
             problem = error
             circumstances.usedBasic = call.fields.authorization.contains { $0.prefix(6).isASCIIEqual(to: "basic ") }
@@ -78,7 +78,7 @@ package struct BrokerResponder: HTTPResponder {
     }
 
     private func serve(
-        _ call: inout Call, _ circumstances: inout ErrorDoor.Circumstances, _ template: inout String
+        _ call: Call, _ circumstances: inout ErrorDoor.Circumstances, _ template: inout String
     ) async throws(BrokerProblem) -> Response {
         // Until the body is read to its end, no further request can follow on the connection.
         circumstances.closes = call.fields.hasBody
@@ -86,7 +86,6 @@ package struct BrokerResponder: HTTPResponder {
         try rules.checkName(call)
         guard let found = table.find(call.path) else { throw BrokerProblem(.notFound) }
         template = found.entry.template
-        call.parameters = found.parameters
         circumstances.allow = found.entry.methods
         if let preflight = rules.preflight(call, methods: found.entry.methods) { return preflight }
         guard let route = found.entry.route(call.request.method) else {
@@ -94,10 +93,11 @@ package struct BrokerResponder: HTTPResponder {
         }
         circumstances.isOAuth = route.traits.contains(.oauthErrors)
         try rules.checkOrigin(call, route)
+        var body: [UInt8] = []
         if call.fields.hasBody, !route.traits.contains(.relay) {
-            call.body = try await BodyReader.collect(call, upTo: limits.body, within: limits.bodyDeadline)
+            body = try await BodyReader.collect(call, upTo: limits.body, within: limits.bodyDeadline)
             circumstances.closes = false
         }
-        return try await route.handler(call)
+        return try await route.handler(call.with(parameters: found.parameters, body: body))
     }
 }

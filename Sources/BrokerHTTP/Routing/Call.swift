@@ -3,8 +3,9 @@ import HTTPTypes
 import Hummingbird
 import NIOCore
 
-/// Is one request on its way through a route.
-struct Call: Sendable {
+/// Is one request on its way through a route. A class, because it is handed from function to function and holds a good
+/// dozen of references, each of which a copy would count.
+final class Call: Sendable {
     let request: HTTPRequest
     /// The request's body as it comes in; read once.
     let stream: RequestBody
@@ -18,9 +19,9 @@ struct Call: Sendable {
     let connection: ClientConnection?
     let channel: any Channel
     /// What stands in the path where the template has braces, as it stood.
-    var parameters: [Substring] = []
+    let parameters: [Substring]
     /// The body of a route that takes one, whole.
-    var body: [UInt8] = []
+    let body: [UInt8]
 
     init(
         request: HTTPRequest, stream: RequestBody, requestID: String, connection: ClientConnection?,
@@ -31,6 +32,8 @@ struct Call: Sendable {
         self.requestID = requestID
         self.connection = connection
         self.channel = channel
+        parameters = []
+        body = []
         fields = RequestFields(request.headerFields)
         let target = request.path ?? "/"
         if let mark = target.utf8.firstIndex(of: UInt8(ascii: "?")) {
@@ -40,6 +43,24 @@ struct Call: Sendable {
             path = target[...]
             query = nil
         }
+    }
+
+    private init(_ call: Call, parameters: [Substring], body: [UInt8]) {
+        request = call.request
+        stream = call.stream
+        fields = call.fields
+        path = call.path
+        query = call.query
+        requestID = call.requestID
+        connection = call.connection
+        channel = call.channel
+        self.parameters = parameters
+        self.body = body
+    }
+
+    /// Returns the call with what its route found in it.
+    func with(parameters: [Substring], body: [UInt8]) -> Call {
+        parameters.isEmpty && body.isEmpty ? self : Call(self, parameters: parameters, body: body)
     }
 
     /// Returns a path parameter as a configured name; throws `code` when it is none.

@@ -30,6 +30,10 @@ release: ## Build the release binaries with exactly the container's flags
 bench: ## Measure side by side with nginx and Apache; prints ratios
 	@scripts/bench
 
+.PHONY: soak
+soak: ## Keep the release build under load for SOAK_MINUTES=30; fails on growth or a leak
+	@scripts/soak
+
 .PHONY: lint
 lint: ## Check house rules and format
 	@scripts/lint

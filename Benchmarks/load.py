@@ -65,15 +65,15 @@ class Connection:
             self.reader, self.writer = await asyncio.open_connection(self.host.hostname, self.host.port)
         lines = [f"{method} {target} HTTP/1.1", f"Host: {self.host.netloc}"]
         lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
-        payload = json.dumps(body).encode() if body is not None else b""
-        if body is not None:
-            lines += ["Content-Type: application/json", f"Content-Length: {len(payload)}"]
-        self.writer.write("\r\n".join(lines).encode() + b"\r\n\r\n" + payload)
+        more, payload = framed(body)
+        self.writer.write("\r\n".join(lines + more).encode() + b"\r\n\r\n" + payload)
         head = (await self.reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         status = int(head[0].split(" ", 2)[1])
         fields = [(name.lower(), value.strip()) for name, _, value in (line.partition(":") for line in head[1:]) if name]
         values = dict(fields)
-        if "content-length" in values:
+        if method == "HEAD" or status in (204, 304):
+            data = b""
+        elif "content-length" in values:
             data = await self.reader.readexactly(int(values["content-length"]))
         elif values.get("transfer-encoding") == "chunked":
             data = b""
@@ -91,6 +91,17 @@ class Connection:
         if self.writer is not None:
             self.writer.close()
             self.reader = self.writer = None
+
+
+def framed(body):
+    """Returns a body's fields and its bytes on the wire: a list of parts in chunks, bytes as they are, else JSON."""
+    if body is None:
+        return [], b""
+    if isinstance(body, list):
+        chunks = b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in body)
+        return ["Content-Type: application/octet-stream", "Transfer-Encoding: chunked"], chunks + b"0\r\n\r\n"
+    kind, payload = ("octet-stream", body) if isinstance(body, bytes) else ("json", json.dumps(body).encode())
+    return [f"Content-Type: application/{kind}", f"Content-Length: {len(payload)}"], payload
 
 
 def cookies(fields):

@@ -5,8 +5,6 @@ import platform
 import re
 import time
 
-BEGIN, END = "<!-- bench: begin -->", "<!-- bench: end -->"
-
 
 class Report:
     def __init__(self):
@@ -36,7 +34,9 @@ class Report:
         self.values.append((what, value, ""))
 
     def text(self):
-        parts = [self.machine()]
+        parts = [
+            f"{self.machine()}; load, upstream and sandbox on the same machine; wrk with 1 thread and 32 connections."
+        ]
         if self.ratios:
             parts.append(table(("work", "peer, same run", "ratio", "of the rounds", "to reach"), self.ratios))
             parts.append(
@@ -45,7 +45,8 @@ class Report:
             parts.append(table(("what", "measured", "to reach"), self.values))
         return "\n\n".join(parts) + "\n"
 
-    def machine(self):
+    @staticmethod
+    def machine():
         cpu = "unknown processor"
         with open("/proc/cpuinfo") as file:
             for line in file:
@@ -54,18 +55,21 @@ class Report:
                     break
         with open("/proc/meminfo") as file:
             memory = int(file.readline().split()[1]) / 1048576
-        return (
-            f"{time.strftime('%Y-%m-%d')}, {os.cpu_count()} cores of {cpu}, {memory:.0f} GiB, Linux {platform.release()}; "
-            f"load, upstream and sandbox on the same machine; wrk with 1 thread and 32 connections."
-        )
+        return f"{time.strftime('%Y-%m-%d')}, {os.cpu_count()} cores of {cpu}, {memory:.0f} GiB, Linux {platform.release()}"
 
     def write(self, path):
+        self.put(path, "bench", self.text())
+
+    @staticmethod
+    def put(path, name, tables):
+        """Puts tables between the marks of that name."""
         with open(path) as file:
             text = file.read()
-        new = f"{BEGIN}\n{self.text()}{END}"
-        text, count = re.subn(f"{re.escape(BEGIN)}.*?{re.escape(END)}", lambda _: new, text, flags=re.S)
+        begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+        new = f"{begin}\n{tables}{end}"
+        text, count = re.subn(f"{re.escape(begin)}.*?{re.escape(end)}", lambda _: new, text, flags=re.S)
         if count != 1:
-            raise SystemExit(f"bench: {path} has no place for the tables")
+            raise SystemExit(f"{name}: {path} has no place for the tables")
         with open(path, "w") as file:
             file.write(text)
 

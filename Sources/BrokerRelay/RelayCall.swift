@@ -36,9 +36,11 @@ struct RelayCall {
         guard let credential = token.field() else {
             throw BrokerProblem(.upstreamError, privateDetail: "the access token cannot be sent in a field")
         }
-        let headers = RequestHeaderRules.headers(
+        var headers = RequestHeaderRules.headers(
             from: request.headers, extra: settings.requestHeaders, host: settings.base.authority,
             requestID: request.requestID, credential: credential)
+        // Many a server sends a body all the same: on a connection that is kept it would answer somebody else's next call.
+        if request.method == .head { headers.add(name: "Connection", value: "close") }
         var outgoing: HTTPClient.Request
         do {
             outgoing = try HTTPClient.Request(

@@ -63,6 +63,29 @@ struct RelayHostileUpstreamTests {
         }
     }
 
+    @Test("A body that an upstream sends to HEAD is nobody's answer: the connection is not used again (SEC-79)")
+    func bodyOfHead() async throws {
+        let evil = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"
+        try await ScriptedUpstream.run({ connection in
+            var isOwed = false
+            while let request = try await connection.request() {
+                // The body comes late: just when the next call is on its way.
+                if isOwed { try await connection.write(evil) }
+                isOwed = request.requestLine.hasPrefix("HEAD ")
+                let length = isOwed ? evil.utf8.count : 2
+                try await connection.write("HTTP/1.1 200 OK\r\nContent-Length: \(length)\r\n\r\n")
+                if !isOwed { try await connection.write("ok") }
+            }
+        }) { upstream in
+            try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
+                let head = try await fixture.call(.head, "/x")
+                #expect(head.contentLength == evil.utf8.count)
+                #expect(try await fixture.call(.get, "/x").body.text() == "ok")
+            }
+            #expect(upstream.opened == 2)
+        }
+    }
+
     @Test("No head in time is 504")
     func slowHead() async throws {
         try await ScriptedUpstream.run({ connection in

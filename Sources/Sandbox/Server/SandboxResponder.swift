@@ -41,7 +41,7 @@ struct SandboxResponder: HTTPResponder {
         var response = endpoint == "unknown" ? .text("no such path\n", status: 404) : try await provider.handle(call)
         response = try await transport.after(response)
         state.recordStatus(Int(response.status.code), of: ticket)
-        return response
+        return request.method == .head ? response.createHeadResponse() : response
     }
 
     private func record(

@@ -14,7 +14,12 @@ package enum BrokerEvent: Sendable {
     case sessionEnded(reason: EndReason, count: Int)
     case refreshed(provider: ProviderName, client: ClientName, session: SessionHandle)
     case refreshFailed(provider: ProviderName, client: ClientName, session: SessionHandle, reason: String)
-    case refreshWaited(provider: ProviderName)
+    /// The refresh ended the session: the provider said no for good, or it is another user's now.
+    case refreshEndedSession(provider: ProviderName, client: ClientName, session: SessionHandle, reason: EndReason)
+    /// A caller waits for another's refresh.
+    case refreshWaited(provider: ProviderName, client: ClientName)
+    /// A caller who wanted a refresh was served by another's.
+    case refreshShared(provider: ProviderName, client: ClientName)
     case rowDidNotOpen(kind: SealedKind, unknownKey: Bool)
     case revocation(provider: ProviderName, result: String)
     case providerSessionEnd(provider: ProviderName, result: String)

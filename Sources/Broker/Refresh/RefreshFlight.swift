@@ -22,6 +22,8 @@ struct RefreshFlight: Sendable {
         var fresh: TokenSet?
         var failure: ProviderFailure?
         var pause = Duration.milliseconds(50)
+        var hasCalled = false
+        var hasWaited = false
     }
 
     /// Runs to the end; the result is the session's row with the tokens to use.
@@ -40,6 +42,7 @@ struct RefreshFlight: Sendable {
                 case .checkSubject: action = machine.handle(await checkSubject(work))
                 case .end(let reason):
                     try await EndSession(context).end(.token(session), reason: reason)
+                    note(ending: reason, work)
                     work.row?.endReason = reason
                     action = .finish(.sessionEnded)
                 case .condemn(let reason): action = machine.handle(await condemn(reason, &work))
@@ -47,7 +50,10 @@ struct RefreshFlight: Sendable {
                     await release(work)
                     action = .finish(outcome)
                 case .wait:
-                    context.events.emit(.refreshWaited(provider: work.stored?.provider ?? ProviderName(unchecked: "")))
+                    if !work.hasWaited, let stored = work.stored {
+                        work.hasWaited = true
+                        context.events.emit(.refreshWaited(provider: stored.provider, client: stored.client))
+                    }
                     guard context.clock.monotonic() < patience else {
                         action = machine.handle(.patienceOver)
                         continue
@@ -119,6 +125,7 @@ struct RefreshFlight: Sendable {
             idempotencyKey: Base64URL.encode(
                 context.vault.index(.logTag, ["refresh", row.handle.text, String(row.tokenVersion)]).bytes),
             recovering: confirming)
+        work.hasCalled = true
         do throws(ProviderFailure) {
             let fresh = try await provider.refresh(request)
             work.fresh = fresh
@@ -213,9 +220,17 @@ struct RefreshFlight: Sendable {
             if condemned {
                 work.row?.endReason = reason
                 EndSession(context).announce([session], reason)
+                note(ending: reason, work)
             }
             return .condemned(condemned)
         } catch { return failed("condemnRefresh", error) }
+    }
+
+    private func note(ending reason: EndReason, _ work: Work) {
+        guard let stored = work.stored, let row = work.row else { return }
+        context.events.emit(
+            .refreshEndedSession(
+                provider: stored.provider, client: stored.client, session: row.handle, reason: reason))
     }
 
     private func release(_ work: Work) async {
@@ -263,6 +278,9 @@ struct RefreshFlight: Sendable {
     ) async throws(BrokerProblem) -> Result<SessionRow, BrokerProblem> {
         switch outcome {
         case .useStored:
+            if !work.hasCalled, let stored = work.stored {
+                context.events.emit(.refreshShared(provider: stored.provider, client: stored.client))
+            }
             // What others stored, or we did: read it as it is now.
             var latest = work
             _ = try await read(&latest)

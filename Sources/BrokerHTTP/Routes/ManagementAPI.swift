@@ -54,8 +54,8 @@ final class ManagementAPI: Sendable {
     @Sendable func metrics(_ call: Call) async throws(BrokerProblem) -> Response {
         var fields = Answers.fields(call.requestID)
         fields.append(Self.prometheus)
-        return Response(
-            status: .ok, headers: fields, body: ResponseBody(byteBuffer: ByteBuffer(string: health.metrics())))
+        let text = await health.metrics()
+        return Response(status: .ok, headers: fields, body: ResponseBody(byteBuffer: ByteBuffer(string: text)))
     }
 
     private static let prometheus = HTTPField(name: .contentType, value: "text/plain; version=0.0.4; charset=utf-8")

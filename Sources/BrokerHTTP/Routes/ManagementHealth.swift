@@ -26,14 +26,14 @@ package struct ManagementHealth: Sendable {
     /// Is whether the process is shutting down: readiness turns red first (SEC-123).
     package let isShuttingDown: @Sendable () -> Bool
     /// Returns the metrics as Prometheus text.
-    package let metrics: @Sendable () -> String
+    package let metrics: @Sendable () async -> String
     /// Returns the providers' states; shown, and counting for nothing.
     package let providers: @Sendable () -> [Provider]
 
     package init(
         ping: @escaping @Sendable () async throws(StoreFailure) -> Void,
         isShuttingDown: @escaping @Sendable () -> Bool = { false },
-        metrics: @escaping @Sendable () -> String = { "" },
+        metrics: @escaping @Sendable () async -> String = { "" },
         providers: @escaping @Sendable () -> [Provider] = { [] }
     ) {
         self.ping = ping

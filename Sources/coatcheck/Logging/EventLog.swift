@@ -40,7 +40,7 @@ struct EventLog: Sendable {
         case .registrationFinished(let provider, let client, let result):
             count("registrations", provider, client, [("result", result)])
             write(.info, "registration finished", provider, client, [("result", result)])
-        case .refreshed, .refreshFailed, .refreshWaited:
+        case .refreshed, .refreshFailed, .refreshEndedSession, .refreshWaited, .refreshShared:
             takeRefresh(event)
         case .sessionEnded, .revocation, .providerSessionEnd, .logoutToken, .adminAction, .rowDidNotOpen,
             .storeFailed:
@@ -56,8 +56,13 @@ struct EventLog: Sendable {
         case .refreshFailed(let provider, let client, let session, let reason):
             count("refreshes", provider, client, [("result", "failed"), ("reason", reason)])
             write(.warning, "refresh failed", provider, client, [("session", tag(session)), ("reason", reason)])
-        case .refreshWaited(let provider):
-            count("refresh_waits", [("provider", provider.text)])
+        case .refreshEndedSession(let provider, let client, let session, let reason):
+            count("refreshes", provider, client, [("result", "ended"), ("reason", reason.rawValue)])
+            write(
+                .notice, "refresh ended the session", provider, client,
+                [("session", tag(session)), ("reason", reason.rawValue)])
+        case .refreshWaited(let provider, let client): count("refresh_waits", provider, client)
+        case .refreshShared(let provider, let client): count("refreshes_shared", provider, client)
         default: break
         }
     }

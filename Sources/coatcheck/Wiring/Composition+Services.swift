@@ -49,7 +49,7 @@ extension Composition {
         let health = ManagementHealth(
             ping: { [store] () async throws(StoreFailure) in try await store.ping() },
             isShuttingDown: { [readiness] in readiness.isDraining },
-            metrics: { [self] in measured() },
+            metrics: { [self] in await measured() },
             providers: { [context] in ProviderHealth.all(context.providers) })
         let responder = ManagementRouter.responder(
             health: health, sessions: useCases.adminSessions, configuration: http, clock: context.clock,
@@ -62,7 +62,7 @@ extension Composition {
     }
 
     /// Reads what is measured only when asked, and returns everything as text.
-    private func measured() -> String {
+    private func measured() async -> String {
         ProviderHealth.measure(context.providers, metrics)
         ProcessMetrics.measure(metrics)
         if let sqlite = store as? SQLiteStore {
@@ -70,6 +70,10 @@ extension Composition {
             metrics.gauge("coatcheck_store_transactions").set(Int64(written.transactions))
             metrics.gauge("coatcheck_store_writes").set(Int64(written.writes))
             metrics.gauge("coatcheck_store_pending_endings").set(Int64(sqlite.pendingEndings))
+        }
+        // What cannot be read now keeps its last value; that the store fails is counted elsewhere.
+        if let pending = try? await context.store.outboxCount() {
+            metrics.gauge("coatcheck_revocations_pending").set(Int64(pending))
         }
         metrics.gauge("coatcheck_key_rotation_advised").set(vault.rotationAdvised ? 1.0 : 0.0)
         for upstream in configuration.upstreams.compactMap(\.settings) {

@@ -82,6 +82,22 @@ struct BackendRouteTests {
         }
     }
 
+    @Test("Why a session ended stands in a field, for proxies that lose the body; without a reason there is none")
+    func endReason() async throws {
+        let harness = try harness()
+        let signedIn = try await harness.signIn()
+        var headers = Backends.proof
+        headers[Backends.session] = signedIn.token.reveal()
+        #expect(try await harness.send(.get, "/v1/forward-auth", headers).header("Coatcheck-Reason") == nil)
+        try await harness.useCases.endSession.logOut(signedIn.token)
+        let ended = try await harness.send(.get, "/v1/forward-auth", headers)
+        #expect(ended.code == "session_ended")
+        #expect(ended.header("Coatcheck-Reason") == "logged_out")
+        let none = try await harness.send(.get, "/v1/forward-auth", Backends.proof)
+        #expect(none.code == "session_required")
+        #expect(none.header("Coatcheck-Reason") == nil)
+    }
+
     @Test("Claims cannot break out of their fields, nor grow them (SEC-86)")
     func hostileClaims() async throws {
         let harness = try harness()

@@ -241,7 +241,12 @@ walk_live() {
     expect_status 204 "signed out"
     denied "the ended session" 401 GET -H "Cookie: coatcheck=$cookie"
     expect_json .code session_ended
+    expect_json .reason logged_out "with the reason"
     matches 'Max-Age=0' "$(header Set-Cookie)" "the cookie is cleared"
+    request DELETE /v1/session -H "Authorization: Bearer $other"
+    expect_status 204 "the bearer client signed out"
+    denied "its ended session" 401 GET -H "Authorization: Bearer $other"
+    same "session_ended logged_out" "$(json .code) $(json .reason)" "with the reason, too"
 }
 
 # walk_broken SERVER: our own script fails

@@ -10,6 +10,7 @@ extension HTTPField.Name {
     static let requestID = known("X-Request-Id")
     static let referrerPolicy = known("Referrer-Policy")
     static let coatcheckSource = known("Coatcheck-Source")
+    static let coatcheckReason = known("Coatcheck-Reason")
     static let coatcheckSession = known("X-Coatcheck-Session")
     static let coatcheckBackend = known("X-Coatcheck-Backend")
     static let forwardedFor = known("X-Forwarded-For")

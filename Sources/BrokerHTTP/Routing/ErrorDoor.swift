@@ -42,6 +42,10 @@ struct ErrorDoor: Sendable {
                     ? ConstantFields.bearerChallenge
                     : circumstances.usedBasic ? ConstantFields.basicChallenge : ConstantFields.backendChallenge)
         }
+        // For proxies that ask by a subrequest and lose its body (nginx's auth_request).
+        if problem.code == .sessionEnded, let reason = problem.reason {
+            fields.append(HTTPField(name: .coatcheckReason, value: reason.rawValue))
+        }
         // The cookie goes when its session is known to have ended, and for no other reason (guarantee 3).
         if problem.code == .sessionEnded, circumstances.hasSessionCookie { fields.append(cookies.clearedSession) }
         if let login = problem.login, login.transport == .cookie {

@@ -38,11 +38,12 @@ sandbox DELETE /faults
 
 step "3. Passing faults: 503 with Retry-After, the cookie stays, and it works again afterwards (SEC-58)"
 for fault in '{"fault":"status","status":500}' '{"fault":"status","status":503,"headers":{"Retry-After":"1"}}' '{"fault":"rate-limited"}' \
+    '{"fault":"drop-before","times":2}' '{"fault":"slow","delay_ms":20000}' \
     '{"fault":"status","status":400,"body":"<html>blocked by a firewall</html>"}' '{"fault":"status","status":401,"body":"{\"error\":\"invalid_client\"}"}' '{"fault":"html-200"}'; do
     device "phone-$RANDOM$RANDOM"
     sign_in oidc ios ana
     session=$(cookie coatcheck)
-    fault oidc "$(python3 -c 'import json, sys; print(json.dumps(json.loads(sys.argv[1]) | {"endpoint": "refresh", "times": 1}))' "$fault")"
+    fault oidc "$(python3 -c 'import json, sys; print(json.dumps({"times": 1} | json.loads(sys.argv[1]) | {"endpoint": "refresh"}))' "$fault")"
     refresh
     name=$(python3 -c 'import json, sys; f = json.loads(sys.argv[1]); print(f["fault"], f.get("status", ""), f.get("body", "")[:20])' "$fault")
     case $STATUS in
@@ -57,6 +58,8 @@ for fault in '{"fault":"status","status":500}' '{"fault":"status","status":503,"
     same "$session" "$(cookie coatcheck)" "with its cookie"
     get /v1/relay/api/private/echo
     expect_status 200 "and its token is still served"
+    wait_for 15 eval 'refresh; [ "$STATUS" = 200 ]'
+    same 0 $? "and it refreshes again afterwards"
 done
 
 step "4. Only a parsed invalid_grant ends a session"

@@ -91,13 +91,30 @@ expect_header Content-Encoding gzip "a compressed body stays compressed"
 request HEAD /v1/relay/api/echo -I
 expect_status 200 "HEAD"
 
-step "8. 20 MiB either way"
-head -c 20971520 /dev/urandom >"$work/upload"
+step "8. 100 MiB either way, in flat memory (SEC-81)"
+# kib NAME: of the broker's memory; VmHWM is the most since the last `mark`
+kib() { awk -v name="$1:" '$1 == name { print $2 }' "/proc/$broker_pid/status"; }
+grew() { echo $((($(kib VmHWM) - before) / 1024)); }
+mark() { echo 5 >"/proc/$broker_pid/clear_refs"; before=$(kib VmRSS); }
+head -c 104857600 /dev/urandom >"$work/upload"
+# Once beforehand, so that what opens at first use is open.
+request POST /v1/relay/api/echo -H 'Content-Type: application/octet-stream' --data-binary "@$work/upload"
+mark
 request POST /v1/relay/api/echo -H 'Content-Type: application/octet-stream' --data-binary "@$work/upload"
 expect_status 200
 same "$(sha256sum "$work/upload" | cut -d' ' -f1)" "$(json .body_sha256)" "up, byte for byte"
-get /v1/relay/api/bytes/20971520
-same 20971520 "$(stat -c %s "$work/body")" "and down"
+request POST /v1/relay/api/echo -H 'Content-Type: application/octet-stream' -H 'Transfer-Encoding: chunked' --data-binary "@$work/upload"
+same 104857600 "$(json .body_length)" "and in chunks"
+get /v1/relay/api/bytes/104857600
+same 104857600 "$(stat -c %s "$work/body")" "and down"
+grown=$(grew)
+[ "$grown" -le 16 ]; same 0 $? "meanwhile the broker grew by $grown MiB, at most 16"
+get /v1/relay/api/trailers
+same "with trailers 200 chunked" "$(body) $STATUS $(header Transfer-Encoding)" "trailers: the body arrives"
+same "" "$(header X-Trailer)$(header Trailer)" "and they do not"
+curl -s -m 20 -o /dev/null -v -b "coatcheck=$session" -H 'Expect: 100-continue' --data-binary '{}' "$BROKER/v1/relay/api/echo" 2>"$work/verbose"
+matches 'HTTP/1.1 100 Continue' "$(cat "$work/verbose")" "Expect: 100-continue is answered"
+matches 'HTTP/1.1 200 OK' "$(cat "$work/verbose")" "and the call goes through"
 
 step "9. An upstream's 401 causes one refresh and one more try, and never ends the session (SEC-60, SEC-82)"
 sandbox DELETE /requests

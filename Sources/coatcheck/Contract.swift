@@ -737,6 +737,7 @@ paths:
         '401':
           description: '`session_required`, `session_ended` with its reason, or `backend_unauthorized`.'
           headers:
+            Coatcheck-Reason: {$ref: '#/components/headers/Coatcheck-Reason'}
             X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
             Cache-Control: {$ref: '#/components/headers/No-Store'}
             WWW-Authenticate: {$ref: '#/components/headers/WWW-Authenticate'}
@@ -1070,21 +1071,47 @@ paths:
     get:
       tags: [management]
       operationId: adminListSessions
-      summary: Live sessions by subject, provider or client.
-      description: Needs an admin token with `read`. With no admin token configured, `/admin` is 404.
+      summary: Live or ended sessions by subject, provider or client.
+      description: |
+        Needs an admin token with `read`. With no admin token configured, `/admin` is 404. Ended sessions are found for 30
+        days, with the reason: "why was I logged out?". One that is past its times is swept within half a minute, and is in
+        neither list until then.
       security: [{adminBearer: []}]
       parameters:
         - {name: subject, in: query, schema: {type: string, minLength: 1, maxLength: 512, pattern: '^[\x20-\x7E]+$'}, description: Needs `provider` too.}
         - {name: provider, in: query, schema: {$ref: '#/components/schemas/Name'}}
         - {name: client, in: query, schema: {$ref: '#/components/schemas/Name'}, description: Needs `provider` too.}
+        - name: state
+          in: query
+          description: Live ones by their creation, or ended ones by their end.
+          schema: {type: string, enum: [live, ended], default: live}
         - {$ref: '#/components/parameters/Cursor'}
       responses:
         '200':
-          description: A page of sessions, newest first.
+          description: A page of sessions, newest first. `ended_at` and `reason` are null for live ones.
           headers:
             X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
             Cache-Control: {$ref: '#/components/headers/No-Store'}
           content: {application/json: {schema: {$ref: '#/components/schemas/AdminSessionList'}}}
+        '400': {$ref: '#/components/responses/InvalidRequest'}
+        '401': {$ref: '#/components/responses/AdminUnauthorized'}
+        '403': {$ref: '#/components/responses/BackendNotAllowed'}
+        '404': {$ref: '#/components/responses/NotFoundOrProvider'}
+        '429': {$ref: '#/components/responses/RateLimited'}
+        '500': {$ref: '#/components/responses/InternalError'}
+        '503': {$ref: '#/components/responses/StoreUnavailable'}
+
+    delete:
+      tags: [management]
+      operationId: adminEndSessions
+      summary: End every session of a provider, or of one of its clients, with the reason `admin`.
+      description: Needs an admin token with `end`. The audit row is written first; if it cannot be, nothing happens.
+      security: [{adminBearer: []}]
+      parameters:
+        - {name: provider, in: query, required: true, schema: {$ref: '#/components/schemas/Name'}}
+        - {name: client, in: query, schema: {$ref: '#/components/schemas/Name'}}
+      responses:
+        '200': {$ref: '#/components/responses/HowManyEnded'}
         '400': {$ref: '#/components/responses/InvalidRequest'}
         '401': {$ref: '#/components/responses/AdminUnauthorized'}
         '403': {$ref: '#/components/responses/BackendNotAllowed'}
@@ -1124,15 +1151,7 @@ paths:
         - {$ref: '#/components/parameters/Provider'}
         - {name: subject, in: path, required: true, description: Percent-encoded., schema: {type: string, minLength: 1, maxLength: 512, pattern: '^[A-Za-z0-9._~-]+$'}}
       responses:
-        '200':
-          description: How many were ended.
-          headers:
-            X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
-            Cache-Control: {$ref: '#/components/headers/No-Store'}
-          content:
-            application/json:
-              schema: {type: object, additionalProperties: false, required: [ended], properties: {ended: {type: integer, minimum: 0}}}
-              example: {ended: 3}
+        '200': {$ref: '#/components/responses/HowManyEnded'}
         '400': {$ref: '#/components/responses/InvalidRequest'}
         '401': {$ref: '#/components/responses/AdminUnauthorized'}
         '403': {$ref: '#/components/responses/BackendNotAllowed'}
@@ -1249,6 +1268,10 @@ components:
       description: Whose answer it is.
       required: true
       schema: {type: string, enum: [broker, upstream]}
+    Coatcheck-Reason:
+      description: |
+        The `reason` of `session_ended`, for proxies that ask by a subrequest and lose its body. Never with another code.
+      schema: {$ref: '#/components/schemas/EndReason'}
     X-Auth:
       description: |
         Always there, empty when unknown, percent-encoded outside 0x21–0x7E, 256 bytes at most. The proxy copies it over
@@ -1274,6 +1297,15 @@ components:
       headers:
         X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
         Cache-Control: {$ref: '#/components/headers/No-Store'}
+    HowManyEnded:
+      description: How many were ended.
+      headers:
+        X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
+        Cache-Control: {$ref: '#/components/headers/No-Store'}
+      content:
+        application/json:
+          schema: {type: object, additionalProperties: false, required: [ended], properties: {ended: {type: integer, minimum: 0}}}
+          example: {ended: 3}
     LoggedOut:
       description: There is no session now. The cookie is cleared.
       headers:
@@ -1348,6 +1380,7 @@ components:
         X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
         Cache-Control: {$ref: '#/components/headers/No-Store'}
         WWW-Authenticate: {$ref: '#/components/headers/WWW-Authenticate'}
+        Coatcheck-Reason: {$ref: '#/components/headers/Coatcheck-Reason'}
         Set-Cookie: {$ref: '#/components/headers/Clear-Session-Cookie'}
       content:
         application/problem+json:

@@ -1,4 +1,5 @@
 import Broker
+import BrokerStore
 import BrokerVault
 import HTTPTypes
 import Hummingbird
@@ -107,6 +108,26 @@ struct ManagementTests {
         #expect(try await harness.send(.get, "/v1/session", harness.cookie(signedIn)).status == 200)
     }
 
+    @Test("The ended are listed with their reason, and only when asked for")
+    func ended() async throws {
+        let harness = try harness()
+        let signedIn = try await harness.signIn()
+        let handle = signedIn.session.handle.text
+        let path = "/admin/v1/sessions?provider=as&subject=user-1"
+        let before = try await send(harness, .get, path + "&state=ended", Self.reader)
+        #expect(before.json?["items"]?.array?.isEmpty == true)
+        #expect(try await send(harness, .delete, "/admin/v1/sessions/\(handle)", Self.ender).status == 204)
+        let list = try await send(harness, .get, path + "&state=ended", Self.reader)
+        #expect(list.json?.value(at: "/items/0/handle")?.string == handle)
+        #expect(list.json?.value(at: "/items/0/reason")?.string == "admin")
+        #expect(list.json?.value(at: "/items/0/ended_at")?.string == TestMoment.now.rfc3339)
+        #expect(!list.body.contains("canary") && !list.body.contains(signedIn.token.reveal()))
+        for state in ["", "&state=live"] {
+            let live = try await send(harness, .get, path + state, Self.reader)
+            #expect(live.json?["items"]?.array?.isEmpty == true)
+        }
+    }
+
     @Test("Ending by handle and by subject takes effect at once (SEC-100)")
     func ending() async throws {
         let harness = try harness()
@@ -124,11 +145,32 @@ struct ManagementTests {
         #expect(try await send(harness, .delete, "/admin/v1/subjects/none/x/sessions", Self.ender).status == 404)
     }
 
+    @Test("A client's and a provider's sessions end together; nothing ends by leaving the provider out (SEC-100)")
+    func endingByClient() async throws {
+        let harness = try harness()
+        let ios = try await harness.signIn(code: "one")
+        let desk = try await harness.signIn(client: "desk", code: "two")
+        func end(_ query: String, _ token: String = Self.ender) async throws -> Reply {
+            try await send(harness, .delete, "/admin/v1/sessions" + query, token)
+        }
+        for query in ["", "?client=ios", "?provider=", "?provider=as&subject=user-1", "?state=live"] {
+            #expect(try await end(query).code == "invalid_request", "\(query)")
+        }
+        #expect(try await end("?provider=none").status == 404)
+        #expect(try await end("?provider=as", Self.reader).status == 403)
+        #expect(try await end("?provider=as&client=desk").body == #"{"ended":1}"#)
+        #expect(try await harness.send(.get, "/v1/session", harness.cookie(ios)).status == 200)
+        #expect(try await end("?provider=as").body == #"{"ended":1}"#)
+        #expect(try await harness.send(.get, "/v1/session", harness.cookie(ios)).json?["reason"]?.string == "admin")
+        #expect(harness.store.auditRecords.map(\.target) == ["as/desk", "as"])
+        _ = desk
+    }
+
     @Test(
         "A tampered cursor, an unknown filter and SQL are 400 (SEC-98)",
         arguments: [
             "?cursor=';DROP", "?cursor=AAAA", "?subject=x", "?client=ios", "?provider=as&subject=x&client=ios",
-            "?provider=';DROP%20TABLE", "?colour=red", "?provider=as&provider=as",
+            "?provider=';DROP%20TABLE", "?colour=red", "?provider=as&provider=as", "?state=all", "?state=",
         ])
     func badFilters(query: String) async throws {
         let reply = try await send(try harness(), .get, "/admin/v1/sessions" + query, Self.reader)

@@ -37,7 +37,7 @@ struct FormatTests {
                 try await store.claimExchange(exchange, maximumAttempts: 3)
             }
             #expect(try await store.sweep(now: Rows.seconds(400 * 86_400), limit: 100) == 0)
-            #expect(try await store.sessions(.all, after: nil, limit: 9, now: Rows.now).isEmpty)
+            #expect(try await store.sessions(.all, .live, after: nil, limit: 9, now: Rows.now).isEmpty)
 
             // Back on the newer version everything is as it was.
             try await setFormat(1, store)
@@ -58,13 +58,14 @@ struct FormatTests {
         try await TemporaryStore.withDirectory { directory in
             let path = directory + "/coatcheck.db"
             let session = Rows.session()
+            let newest = Schema.newest
             do {
                 let store = try await SQLiteStore.open(path: path)
                 try await store.signIn(session)
                 try await store.maintain(
                     """
                     ALTER TABLE sessions ADD COLUMN something_new TEXT;
-                    INSERT INTO schema_version (version, readable_from) VALUES (2, 1);
+                    INSERT INTO schema_version (version, readable_from) VALUES (\(newest + 1), \(newest));
                     """)
                 await store.close()
             }
@@ -72,10 +73,12 @@ struct FormatTests {
                 let store = try await SQLiteStore.open(path: path)
                 #expect(try await store.session(token: session.token) == session)
                 try await store.signIn(Rows.session())
-                try await store.maintain("INSERT INTO schema_version (version, readable_from) VALUES (3, 3)")
+                let broken = newest + 2
+                try await store.maintain(
+                    "INSERT INTO schema_version (version, readable_from) VALUES (\(broken), \(broken))")
                 await store.close()
             }
-            await #expect(throws: StoreOpenFailure.tooNew(found: 3, known: 1)) {
+            await #expect(throws: StoreOpenFailure.tooNew(found: newest + 2, known: newest)) {
                 try await SQLiteStore.open(path: path)
             }
         }
@@ -85,13 +88,13 @@ struct FormatTests {
     func migrating() async throws {
         try await TemporaryStore.withDirectory { directory in
             let path = directory + "/coatcheck.db"
-            await #expect(throws: StoreOpenFailure.needsMigration(found: 0, known: 1)) {
+            await #expect(throws: StoreOpenFailure.needsMigration(found: 0, known: Schema.newest)) {
                 try await SQLiteStore.open(path: path, migrating: false)
             }
             let first = try await SQLiteStore.migrate(path: path)
-            #expect(first == (0, 1))
+            #expect(first == (0, Schema.newest))
             let second = try await SQLiteStore.migrate(path: path)
-            #expect(second == (1, 1))
+            #expect(second == (Schema.newest, Schema.newest))
             let store = try await SQLiteStore.open(path: path, migrating: false)
             try await store.ping()
             await store.close()
@@ -159,11 +162,17 @@ struct FormatTests {
             MaintenanceSQL.nothingDue, MaintenanceSQL.removeOutbox, MaintenanceSQL.sweepLogoutTokens,
         ]
         for selector in selectors {
-            statements += [SessionSQL.named(selector), SessionSQL.page(selector, after: false)]
-            statements.append(SessionSQL.page(selector, after: true))
+            statements.append(SessionSQL.named(selector))
+            for state in SessionState.allCases {
+                statements += [SessionSQL.page(selector, state, after: false)]
+                statements.append(SessionSQL.page(selector, state, after: true))
+            }
         }
-        // What lists all sessions walks an index in its order, a page at a time.
-        let walks = [SessionSQL.named(.all), SessionSQL.page(.all, after: false)]
+        // What lists all sessions walks an index in its order, a page at a time; so do an operator's listings of the
+        // tombstones of a provider, which are most of them.
+        let walks =
+            [SessionSQL.named(.all), SessionSQL.page(.all, .live, after: false)]
+            + [.all, .provider(digest), .client(digest), .sid(digest)].map { SessionSQL.page($0, .ended, after: false) }
         try await TemporaryStore.with { [statements] store, _ in
             for sql in statements {
                 let plan = try await store.readers.read { database in

@@ -33,7 +33,7 @@ struct FullDiskTests {
             #expect(row.endReason == .loggedOut)
             #expect(row.tokens == nil)
             #expect(try await store.session(handle: sessions[0].handle)?.endedAt == Rows.seconds(9))
-            let live = try await store.sessions(.subject(subject), after: nil, limit: 9, now: Rows.seconds(9))
+            let live = try await store.sessions(.subject(subject), .live, after: nil, limit: 9, now: Rows.seconds(9))
             #expect(live.map(\.token) == [sessions[2].token, sessions[1].token])
             let claim = try await store.claimRefresh(
                 token: sessions[0].token, tokenVersion: 1, now: Rows.now, claimUntil: Rows.seconds(25))

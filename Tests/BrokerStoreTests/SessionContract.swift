@@ -43,7 +43,7 @@ struct SessionContract {
                     (.all, [d, c, b, a]),
                 ]
                 for (selector, expected) in expectations {
-                    let found = try await store.sessions(selector, after: nil, limit: 10, now: Rows.seconds(5))
+                    let found = try await store.sessions(selector, .live, after: nil, limit: 10, now: Rows.seconds(5))
                     #expect(found == expected, "\(selector)")
                 }
                 let (selector, expected) = expectations[position]
@@ -52,7 +52,7 @@ struct SessionContract {
                 #expect(ended.count == expected.count)
                 let rest = try await store.endSessions(.all, reason: .admin, now: Rows.seconds(7))
                 #expect(rest.count == 4 - expected.count)
-                #expect(try await store.sessions(.all, after: nil, limit: 10, now: Rows.seconds(6)).isEmpty)
+                #expect(try await store.sessions(.all, .live, after: nil, limit: 10, now: Rows.seconds(6)).isEmpty)
             }
         }
     }
@@ -70,10 +70,11 @@ struct SessionContract {
                 var collected: [SessionRow] = []
                 var cursor: SessionCursor?
                 while true {
-                    let page = try await store.sessions(selector, after: cursor, limit: 4, now: Rows.seconds(10))
+                    let page = try await store.sessions(
+                        selector, .live, after: cursor, limit: 4, now: Rows.seconds(10))
                     collected += page
                     guard let last = page.last else { break }
-                    cursor = SessionCursor(createdAt: last.createdAt, handle: last.handle)
+                    cursor = SessionCursor(after: last)
                 }
                 #expect(collected.count == 25)
                 #expect(Set(collected.map(\.token)).count == 25)
@@ -106,7 +107,50 @@ struct SessionContract {
             #expect(row.tokens == nil)
             #expect(row.facts == session.facts)
             #expect(try await store.outboxCount() == 1)
-            #expect(try await store.sessions(.subject(session.subject), after: nil, limit: 9, now: Rows.now).isEmpty)
+            let selector = SessionSelector.subject(session.subject)
+            #expect(try await store.sessions(selector, .live, after: nil, limit: 9, now: Rows.now).isEmpty)
+            #expect(try await store.sessions(selector, .ended, after: nil, limit: 9, now: Rows.now) == [row])
+        }
+    }
+
+    @Test(
+        "Ended sessions are listed by their end with reason and facts, live and lapsed ones are not",
+        arguments: StoreEngine.allCases)
+    func ended(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store in
+            let (subject, provider, client) = (Rows.digest(), Rows.digest(), Rows.digest())
+            let mine = (0..<7).map {
+                Rows.session(subject: subject, provider: provider, client: client, at: Rows.seconds($0))
+            }
+            let others = [Rows.session(provider: provider), Rows.session(client: client), Rows.session()]
+            let lapsed = Rows.session(subject: subject, provider: provider, client: client, at: Rows.seconds(-8000))
+            for session in mine + others + [lapsed] { try await store.signIn(session) }
+            // Not in the order of their creation, and two of them at once; the last of mine stays.
+            for (index, second) in [(3, 10), (0, 20), (5, 20), (1, 30), (4, 40), (2, 50)] {
+                _ = try await store.endSessions(
+                    .token(mine[index].token), reason: .grantRevoked, now: Rows.seconds(Int64(second)))
+            }
+            for session in others {
+                _ = try await store.endSessions(.token(session.token), reason: .admin, now: Rows.seconds(60))
+            }
+            let tied = [mine[0], mine[5]].sorted { $0.handle.text > $1.handle.text }
+            let expected = ([mine[2], mine[4], mine[1]] + tied + [mine[3]]).map(\.token)
+            for (selector, more) in [
+                (SessionSelector.subject(subject), 0), (.provider(provider), 1), (.client(client), 1), (.all, 3),
+            ] {
+                var collected: [SessionRow] = []
+                var cursor: SessionCursor?
+                while true {
+                    let page = try await store.sessions(
+                        selector, .ended, after: cursor, limit: 2, now: Rows.seconds(100))
+                    collected += page
+                    guard let last = page.last else { break }
+                    cursor = SessionCursor(after: last)
+                }
+                #expect(collected.dropFirst(more).map(\.token) == expected, "\(selector)")
+                #expect(collected.dropFirst(more).allSatisfy { $0.endReason == .grantRevoked && $0.tokens == nil })
+                #expect(collected.prefix(more).allSatisfy { $0.endReason == .admin && $0.endedAt == Rows.seconds(60) })
+            }
         }
     }
 

@@ -121,6 +121,41 @@ import Testing
             }?.code == .invalidRequest)
     }
 
+    @Test("A logout token whose replay cannot be ruled out is not taken: 503, and the provider tries again (SEC-67)")
+    func replayMemoryDown() async throws {
+        let broker = try TestBroker()
+        _ = try await broker.signIn()
+        await broker.store.close()
+        let refused = await problem {
+            try await broker.useCases.backchannelLogout.receive(
+                provider: ProviderName(unchecked: "as"), token: Secret("jti-1"))
+        }
+        #expect(refused?.code == .storeUnavailable)
+    }
+
+    @Test("Operators see why a session ended, whose it was and when, newest ending first")
+    func endedSessions() async throws {
+        let broker = try TestBroker()
+        let one = try await broker.signIn(code: "c1")
+        let two = try await broker.signIn(code: "c2")
+        broker.clock.advance(.seconds(60))
+        try await broker.useCases.endSession.logOut(two.token)
+        broker.clock.advance(.seconds(60))
+        try await broker.useCases.adminSessions.end(handle: one.session.handle, actor: "ops")
+        var filter = AdminSessions.Filter(provider: ProviderName(unchecked: "as"))
+        filter.subject = one.session.subject
+        let page = try await broker.useCases.adminSessions.list(filter, .ended, cursor: nil)
+        #expect(page.items.map(\.session.handle) == [one.session.handle, two.session.handle])
+        #expect(page.items.map(\.reason) == [.admin, .loggedOut])
+        #expect(page.items.first?.endedAt == broker.clock.now)
+        #expect(page.items.map(\.session.subject) == [one.session.subject, one.session.subject])
+        #expect(try await broker.useCases.adminSessions.list(filter, .live, cursor: nil).items.isEmpty)
+        let first = try await broker.useCases.adminSessions.list(filter, .ended, cursor: nil, limit: 1)
+        let second = try await broker.useCases.adminSessions.list(filter, .ended, cursor: first.nextCursor, limit: 1)
+        #expect((first.items + second.items).map(\.session.handle) == page.items.map(\.session.handle))
+        #expect(second.nextCursor == nil)
+    }
+
     @Test("Two hundred callers at the moment of expiry make one refresh, and all get the new token (SEC-54)")
     func oneRefresh() async throws {
         let broker = try TestBroker()
@@ -135,6 +170,11 @@ import Testing
         }
         #expect(broker.provider.refreshes == 1)
         #expect(tokens.count == 1)
+        // One refreshed; each of the others is counted once as served by it, however often it looked.
+        let shared = broker.events.all.filter { if case .refreshShared = $0 { true } else { false } }
+        let waits = broker.events.all.filter { if case .refreshWaited = $0 { true } else { false } }
+        #expect(shared.count == 199)
+        #expect(waits.count <= 199)
     }
 
     @Test("A token near its end is served at once and refreshed beside (guarantee 3)")
@@ -178,6 +218,10 @@ import Testing
             await problem { try await broker.useCases.refreshTokens.accessToken(for: live) }?.reason == .grantRevoked)
         #expect(
             await problem { try await broker.useCases.resumeSession.resume(session.token) }?.reason == .grantRevoked)
+        let endings = broker.events.all.filter {
+            if case .refreshEndedSession(_, _, _, .grantRevoked) = $0 { true } else { false }
+        }
+        #expect(endings.count == 1)
     }
 
     @Test("A lost answer is tried once more with the same idempotency key; a refusal then is refresh_lost (SEC-56)")

@@ -116,4 +116,73 @@ same "401 admin" "$STATUS $(json .reason)" "ben was ended by an operator"
 request GET "$MANAGEMENT/admin/v1/providers" "${reader[@]}"
 expect_status 200
 
+step "9. What an operator does is on record first, or it is not done (SEC-99)"
+database() { python3 -c 'import sqlite3, sys
+for row in sqlite3.connect(sys.argv[1], isolation_level=None).execute(sys.argv[2]): print(*row)' "$work/data/coatcheck.db" "$1"; }
+same "ender end_sessions 1" "$(database "SELECT actor, action, count(*) FROM audit WHERE action = 'end_sessions' AND target LIKE 'oidc/subject:%'")" "by subject, under a pseudonym"
+device eva
+sign_in oidc ios eva
+eva_handle=$(json .handle)
+database "CREATE TRIGGER no_audit BEFORE INSERT ON audit BEGIN SELECT RAISE(ABORT, 'no'); END"
+request DELETE "$MANAGEMENT/admin/v1/sessions/$eva_handle" "${ender[@]}"
+expect_problem 503 store_unavailable "the record cannot be written"
+get /v1/session
+expect_status 200 "and the session lives"
+database "DROP TRIGGER no_audit"
+request DELETE "$MANAGEMENT/admin/v1/sessions/$eva_handle" "${ender[@]}"
+expect_status 204 "now it can"
+same "ender end_session $eva_handle" "$(database "SELECT actor, action, target FROM audit WHERE action = 'end_session'")" "who, what, whose: once"
+get /v1/session
+same "401 admin" "$STATUS $(json .reason)" "and she is out"
+JAR=
+
+step "10. Operators: why was I logged out?"
+request GET "$MANAGEMENT/admin/v1/sessions?provider=oidc&subject=user-ben&state=ended" "${reader[@]}"
+expect_status 200
+same "$ben_handle admin" "$(json .items[0].handle) $(json .items[0].reason)" "ben, by an operator"
+matches '^20[0-9-]+T[0-9:]+Z$' "$(json .items[0].ended_at)" "and when"
+request GET "$MANAGEMENT/admin/v1/sessions?provider=oidc&subject=user-ana&state=ended" "${reader[@]}"
+same '["logged_out","logged_out_elsewhere","logged_out_elsewhere"]' "$(jq -c '[.items[].reason]' "$work/body")" "ana, newest ending first"
+request GET "$MANAGEMENT/admin/v1/sessions?provider=oidc&subject=user-ben" "${reader[@]}"
+same '[]' "$(json .items)" "without asking, the live ones only"
+request GET "$MANAGEMENT/admin/v1/sessions?state=gone" "${reader[@]}"
+expect_problem 400 invalid_request "another state"
+printf 'admin-reader-7f3d2a9c51\n' >"$work/admin-token"
+"$COATCHECK" sessions list --management "$MANAGEMENT" --token-file "$work/admin-token" --ended --provider oidc --subject user-ben >"$work/list"
+same "$ben_handle oidc ios admin user-ben" "$(cut -f1-3,5,6 "$work/list" | tr '\t' ' ')" "coatcheck sessions list --ended"
+request GET "$MANAGEMENT/metrics"
+matches 'coatcheck_revocations_pending [0-9]+' "$(body)" "how many revocations wait"
+matches 'coatcheck_refreshes_total\{provider="oidc",client="ios",result="refreshed",reason="-"\} 1' "$(body)" "refreshes by result"
+matches 'coatcheck_sessions_ended_total\{reason="admin"\} 2' "$(body)" "endings by reason"
+
+step "11. A thousand idle listeners, and none of them holds up a shutdown"
+device fay
+sign_in oidc ios fay
+python3 - "$BROKER_PORT" "$(cookie coatcheck)" <<'PYTHON' >"$work/listeners" &
+import resource, socket, sys
+port, cookie = int(sys.argv[1]), sys.argv[2]
+resource.setrlimit(resource.RLIMIT_NOFILE, (4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+streams = [socket.create_connection(("127.0.0.1", port), 20) for _ in range(1000)]
+for stream in streams:
+    stream.sendall(f"GET /v1/session/events HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nCookie: coatcheck={cookie}\r\n\r\n".encode())
+def read(stream, mark):
+    text = b""
+    while mark not in text:
+        part = stream.recv(4096)
+        if not part: return text
+        text += part
+    return text
+print(sum(b"event: session\n" in read(stream, b"event: session\n") for stream in streams), flush=True)
+print(sum(read(stream, b"0\r\n\r\n").endswith(b"0\r\n\r\n") for stream in streams), flush=True)
+PYTHON
+listeners=$!
+wait_for 30 grep -q . "$work/listeners"
+same 1000 "$(head -1 "$work/listeners")" "all of them are told of the session"
+begin=$SECONDS
+kill_broker TERM
+took=$((SECONDS - begin))
+[ "$took" -le 5 ]; same 0 $? "the broker stops within 5 seconds ($took)"
+wait "$listeners"
+same 1000 "$(sed -n 2p "$work/listeners")" "and every stream ends in order"
+
 finish

@@ -17,11 +17,11 @@ package struct AdminSessions: Sendable {
         }
     }
 
-    /// Returns a page of live sessions; a subject or client needs its provider.
+    /// Returns a page of sessions, live or ended ("why was I logged out?"); a subject or client needs its provider.
     package func list(
-        _ filter: Filter, cursor: String?, limit: Int = 50
+        _ filter: Filter, _ state: SessionState, cursor: String?, limit: Int = 50
     ) async throws(BrokerProblem) -> SessionPage {
-        try await ListSessions(context).page(try selector(filter), current: nil, cursor: cursor, limit: limit)
+        try await ListSessions(context).page(try selector(filter), state, current: nil, cursor: cursor, limit: limit)
     }
 
     /// Ends the session of a handle; `not_found` when there is none.

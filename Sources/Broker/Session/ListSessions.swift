@@ -8,12 +8,12 @@ package struct ListSessions: Sendable {
     package func list(
         for owner: LiveSession, cursor: String?, limit: Int = 50
     ) async throws(BrokerProblem) -> SessionPage {
-        try await page(.subject(owner.row.subject), current: owner.token, cursor: cursor, limit: limit)
+        try await page(.subject(owner.row.subject), .live, current: owner.token, cursor: cursor, limit: limit)
     }
 
     /// Returns a page of what a selector names.
     func page(
-        _ selector: SessionSelector, current: Digest?, cursor: String?, limit: Int
+        _ selector: SessionSelector, _ state: SessionState, current: Digest?, cursor: String?, limit: Int
     ) async throws(BrokerProblem) -> SessionPage {
         var after: SessionCursor?
         if let cursor {
@@ -26,7 +26,7 @@ package struct ListSessions: Sendable {
         let rows: [SessionRow]
         do throws(StoreFailure) {
             rows = try await context.store.sessions(
-                selector, after: after, limit: limit + 1, now: context.clock.now())
+                selector, state, after: after, limit: limit + 1, now: context.clock.now())
         } catch { throw BrokerProblem(error) }
         var items: [SessionPage.Item] = []
         for row in rows.prefix(limit) {
@@ -34,12 +34,14 @@ package struct ListSessions: Sendable {
             guard let bytes = try? context.vault.open(row.facts, as: .session, row: row.token),
                 let facts = try? SessionFacts(record: bytes)
             else { continue }
-            items.append(SessionPage.Item(session: SessionView(row: row, facts: facts), current: row.token == current))
+            items.append(
+                SessionPage.Item(
+                    session: SessionView(row: row, facts: facts), current: row.token == current,
+                    endedAt: row.endedAt, reason: row.endReason))
         }
         let last = rows.count > limit ? rows.prefix(limit).last : nil
         return SessionPage(
-            items: items,
-            nextCursor: last.map { SessionCursor(createdAt: $0.createdAt, handle: $0.handle).text })
+            items: items, nextCursor: last.map { SessionCursor(after: $0).text })
     }
 }
 
@@ -49,6 +51,8 @@ package struct SessionPage: Sendable {
         package let session: SessionView
         /// Whether it is the session that asked.
         package let current: Bool
+        package let endedAt: WallTime?
+        package let reason: EndReason?
     }
 
     package let items: [Item]
@@ -57,7 +61,7 @@ package struct SessionPage: Sendable {
 
 extension SessionCursor {
     /// The cursor as an opaque text. It holds a time and a handle, so there is nothing in it to protect.
-    package var text: String { Base64URL.encode(Array("\(createdAt.milliseconds).\(handle.text)".utf8)) }
+    package var text: String { Base64URL.encode(Array("\(moment.milliseconds).\(handle.text)".utf8)) }
 
     /// Parses a cursor, or returns nil (SEC-98).
     package init?(text: String) {
@@ -65,6 +69,6 @@ extension SessionCursor {
             let plain = String(validating: bytes, as: UTF8.self), let dot = plain.firstIndex(of: "."),
             let time = Int64(plain[..<dot]), let handle = SessionHandle(String(plain[plain.index(after: dot)...]))
         else { return nil }
-        self.init(createdAt: WallTime(milliseconds: time), handle: handle)
+        self.init(moment: WallTime(milliseconds: time), handle: handle)
     }
 }

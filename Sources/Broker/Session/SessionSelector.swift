@@ -11,13 +11,17 @@ package enum SessionSelector: Sendable, Equatable {
     case all
 }
 
-/// Is where a listing goes on: after this creation time and handle.
+/// Is where a listing goes on: after this time and handle. Live sessions are listed by their creation, ended ones by their
+/// end.
 package struct SessionCursor: Sendable, Equatable {
-    package let createdAt: WallTime
+    package let moment: WallTime
     package let handle: SessionHandle
 
-    package init(createdAt: WallTime, handle: SessionHandle) {
-        self.createdAt = createdAt
+    package init(moment: WallTime, handle: SessionHandle) {
+        self.moment = moment
         self.handle = handle
     }
+
+    /// Creates the cursor that goes on after this row.
+    package init(after row: SessionRow) { self.init(moment: row.endedAt ?? row.createdAt, handle: row.handle) }
 }

@@ -6,9 +6,11 @@ package protocol SessionStore: Sendable {
     /// Returns the session of a handle, live or a tombstone.
     func session(handle: SessionHandle) async throws(StoreFailure) -> SessionRow?
 
-    /// Returns live sessions, newest first (creation time, then handle, descending), after the cursor.
-    func sessions(_ selector: SessionSelector, after: SessionCursor?, limit: Int, now: WallTime)
-        async throws(StoreFailure) -> [SessionRow]
+    /// Returns live or ended sessions after the cursor: live ones newest first (creation time, then handle, descending),
+    /// ended ones by their end in the same way.
+    func sessions(
+        _ selector: SessionSelector, _ state: SessionState, after: SessionCursor?, limit: Int, now: WallTime
+    ) async throws(StoreFailure) -> [SessionRow]
 
     /// Ends the live sessions that the selector names, and returns their token digests. Idempotent: one that has ended
     /// keeps its reason.

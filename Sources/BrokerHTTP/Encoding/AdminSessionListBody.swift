@@ -11,9 +11,8 @@ enum AdminSessionListBody {
                     writer.object { writer in
                         SessionBody.members(of: item.session, into: &writer)
                         writer.member("device", item.session.device)
-                        // Only live ones are listed.
-                        writer.member("ended_at", String?.none)
-                        writer.member("reason", String?.none)
+                        writer.member("ended_at", item.endedAt?.rfc3339)
+                        writer.member("reason", item.reason?.rawValue)
                     }
                 }
             }

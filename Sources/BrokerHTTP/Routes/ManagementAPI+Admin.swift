@@ -3,7 +3,7 @@ import HTTPTypes
 import Hummingbird
 
 extension ManagementAPI {
-    /// `GET /admin/v1/sessions`: live sessions by subject, provider or client.
+    /// `GET /admin/v1/sessions`: live or ended sessions by subject, provider or client.
     @Sendable func listSessions(_ call: Call) async throws(BrokerProblem) -> Response {
         _ = try admin(call, for: .read)
         var query = try RequestQuery(parsing: call.query)
@@ -11,9 +11,10 @@ extension ManagementAPI {
         filter.subject = query.text("subject", maximum: 512)
         filter.provider = name("provider", &query)
         filter.client = name("client", &query)
+        let state = state(&query)
         let cursor = query.text("cursor", maximum: 256)
         try query.finish()
-        let page = try await sessions.list(filter, cursor: cursor)
+        let page = try await sessions.list(filter, state, cursor: cursor)
         return Answers.json(.ok, AdminSessionListBody.bytes(page), call)
     }
 
@@ -36,8 +37,28 @@ extension ManagementAPI {
             let subject = FormPairs.decode(String(raw.map { $0 == "+" ? "%2B" : String($0) }.joined()).utf8),
             (1...512).contains(subject.utf8.count)
         else { throw BrokerProblem(.notFound) }
-        let ended = try await sessions.end(
-            AdminSessions.Filter(provider: provider, subject: subject), actor: token.name)
+        return try await end(AdminSessions.Filter(provider: provider, subject: subject), token, call)
+    }
+
+    /// `DELETE /admin/v1/sessions?provider=&client=`: every session of a provider, or of one of its clients.
+    @Sendable func endSessions(_ call: Call) async throws(BrokerProblem) -> Response {
+        let token = try admin(call, for: .end)
+        var query = try RequestQuery(parsing: call.query)
+        var filter = AdminSessions.Filter()
+        filter.provider = name("provider", &query)
+        filter.client = name("client", &query)
+        try query.finish()
+        // Nobody ends everything by leaving a parameter out.
+        guard filter.provider != nil else {
+            throw BrokerProblem(.invalidRequest, errors: [FieldFault("provider", .required)])
+        }
+        return try await end(filter, token, call)
+    }
+
+    private func end(
+        _ filter: AdminSessions.Filter, _ token: AdminToken, _ call: Call
+    ) async throws(BrokerProblem) -> Response {
+        let ended = try await sessions.end(filter, actor: token.name)
         var writer = JSONWriter(capacity: 32)
         writer.object { $0.member("ended", Int64(ended)) }
         return Answers.json(.ok, writer.bytes, call)
@@ -69,6 +90,15 @@ extension ManagementAPI {
             return nil
         }
         return name
+    }
+
+    private func state(_ query: inout RequestQuery) -> SessionState {
+        guard let text = query.text("state", maximum: 16) else { return .live }
+        guard let state = SessionState(rawValue: text) else {
+            query.fault("state", .malformed)
+            return .live
+        }
+        return state
     }
 
     /// Returns the admin token that the request brings. With none configured there is no `/admin` (DESIGN section 3.3).

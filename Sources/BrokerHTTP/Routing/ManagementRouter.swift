@@ -12,6 +12,7 @@ package enum ManagementRouter {
             Route(.get, "/metrics", handler: api.metrics),
 
             Route(.get, "/admin/v1/sessions", handler: api.listSessions),
+            Route(.delete, "/admin/v1/sessions", handler: api.endSessions),
             Route(.delete, "/admin/v1/sessions/{handle}", handler: api.endSession),
             Route(.delete, "/admin/v1/subjects/{provider}/{subject}/sessions", handler: api.endSubject),
             Route(.get, "/admin/v1/providers", handler: api.listProviders),

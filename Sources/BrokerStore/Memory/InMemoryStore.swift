@@ -76,9 +76,9 @@ package final class InMemoryStore: BrokerStore {
     }
 
     package func sessions(
-        _ selector: SessionSelector, after: SessionCursor?, limit: Int, now: WallTime
+        _ selector: SessionSelector, _ state: SessionState, after: SessionCursor?, limit: Int, now: WallTime
     ) async throws(StoreFailure) -> [SessionRow] {
-        try transaction { $0.sessions(selector, after: after, limit: limit, now: now) }
+        try transaction { $0.sessions(selector, state, after: after, limit: limit, now: now) }
     }
 
     package func endSessions(

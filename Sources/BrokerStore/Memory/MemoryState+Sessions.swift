@@ -1,15 +1,22 @@
 import Broker
 
 extension MemoryState {
+    /// Orders as the listings do: live ones by their creation, ended ones by their end.
     static func newestFirst(_ left: SessionRow, _ right: SessionRow) -> Bool {
-        (left.createdAt, left.handle.text) > (right.createdAt, right.handle.text)
+        isBefore(SessionCursor(after: right), SessionCursor(after: left))
     }
 
-    func sessions(_ selector: SessionSelector, after: SessionCursor?, limit: Int, now: WallTime) -> [SessionRow] {
+    private static func isBefore(_ left: SessionCursor, _ right: SessionCursor) -> Bool {
+        (left.moment, left.handle.text) < (right.moment, right.handle.text)
+    }
+
+    func sessions(
+        _ selector: SessionSelector, _ state: SessionState, after: SessionCursor?, limit: Int, now: WallTime
+    ) -> [SessionRow] {
         let rows = sessions.values.filter { row in
-            guard row.isLive(at: now), selector.matches(row) else { return false }
-            guard let after else { return true }
-            return (row.createdAt, row.handle.text) < (after.createdAt, after.handle.text)
+            let shown = state == .live ? row.isLive(at: now) : row.endedAt != nil
+            guard shown, selector.matches(row) else { return false }
+            return after.map { Self.isBefore(SessionCursor(after: row), $0) } ?? true
         }
         return Array(rows.sorted(by: Self.newestFirst).prefix(max(limit, 0)))
     }

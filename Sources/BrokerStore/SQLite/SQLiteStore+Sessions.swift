@@ -22,15 +22,17 @@ extension SQLiteStore {
     }
 
     package func sessions(
-        _ selector: SessionSelector, after: SessionCursor?, limit: Int, now: WallTime
+        _ selector: SessionSelector, _ state: SessionState, after: SessionCursor?, limit: Int, now: WallTime
     ) async throws(StoreFailure) -> [SessionRow] {
-        let cursor = after.map { [$0.createdAt.sql, $0.handle.text.databaseValue] } ?? []
-        let values = selector.values + cursor + [now.sql, now.sql, max(limit, 0).databaseValue]
+        let cursor = after.map { [$0.moment.sql, $0.handle.text.databaseValue] } ?? []
+        let times = state == .live ? [now.sql, now.sql] : []
+        let values = selector.values + cursor + times + [max(limit, 0).databaseValue]
         let pending = endings.snapshot()
         let rows = try await readers.read { database in
-            try database.rows(SessionSQL.page(selector, after: after != nil), values) { try SessionRow(&$0) }
+            try database.rows(SessionSQL.page(selector, state, after: after != nil), values) { try SessionRow(&$0) }
         }
-        return rows.filter { pending.applied(to: $0).endedAt == nil }
+        // One whose ending waits for the disk is neither live nor a tombstone yet.
+        return state == .live ? rows.filter { pending.applied(to: $0).endedAt == nil } : rows
     }
 
     package func endSessions(

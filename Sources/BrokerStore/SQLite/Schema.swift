@@ -21,7 +21,9 @@ enum Schema {
         ) STRICT, WITHOUT ROWID
         """
 
-    static let migrations: [Migration] = [Migration(version: 1, readableFrom: 1, sql: first)]
+    static let migrations: [Migration] = [
+        Migration(version: 1, readableFrom: 1, sql: first), Migration(version: 2, readableFrom: 1, sql: endedSessions),
+    ]
 
     static var newest: Int { migrations.last?.version ?? 0 }
 
@@ -160,5 +162,12 @@ enum Schema {
         CREATE TRIGGER audit_is_not_removed BEFORE DELETE ON audit BEGIN
             SELECT RAISE(ABORT, 'audit records are append-only');
         END;
+        """
+
+    // Tombstones by their end, newest first: of everybody and of one subject.
+    private static let endedSessions = """
+        DROP INDEX sessions_by_end;
+        CREATE INDEX sessions_by_end ON sessions (ended_at, handle) WHERE ended_at IS NOT NULL;
+        CREATE INDEX sessions_by_subject_and_end ON sessions (subject, ended_at, handle) WHERE ended_at IS NOT NULL;
         """
 }

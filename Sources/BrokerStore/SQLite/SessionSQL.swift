@@ -82,14 +82,18 @@ enum SessionSQL {
         "SELECT format, id, token FROM sessions WHERE \(condition(selector))ended_at IS NULL LIMIT ?"
     }
 
-    /// A page of a selector's live sessions.
-    static func page(_ selector: SessionSelector, after: Bool) -> String {
-        """
-        SELECT \(columns) FROM sessions WHERE \(condition(selector))ended_at IS NULL
-            \(after ? "AND (created_at, handle) < (?, ?)" : "")
-            AND idle_expires_at > ? AND expires_at > ? AND format = 1
-        ORDER BY created_at DESC, handle DESC LIMIT ?
-        """
+    /// A page of a selector's live or ended sessions.
+    static func page(_ selector: SessionSelector, _ state: SessionState, after: Bool) -> String {
+        let (shown, moment) =
+            switch state {
+            case .live: ("ended_at IS NULL AND idle_expires_at > ? AND expires_at > ?", "created_at")
+            case .ended: ("ended_at IS NOT NULL", "ended_at")
+            }
+        return """
+            SELECT \(columns) FROM sessions WHERE \(condition(selector))\(after ? "(\(moment), handle) < (?, ?) AND " : "")
+                \(shown) AND format = 1
+            ORDER BY \(moment) DESC, handle DESC LIMIT ?
+            """
     }
 
     private static func condition(_ selector: SessionSelector) -> String {

@@ -8,28 +8,36 @@ struct Sessions: AsyncParsableCommand {
 
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Print live sessions, newest first: handle, provider, client, created, last used, subject.")
+            abstract: "Print sessions, newest first: handle, provider, client, created, last used, subject.",
+            discussion: """
+                With --ended those that have ended in the last 30 days, by their end: handle, provider, client, ended, \
+                reason, subject.
+                """)
 
         @OptionGroup var management: ManagementClient
         @Option(help: "Only this provider's.") var provider: String?
         @Option(help: "Only this client's; needs --provider.") var client: String?
         @Option(help: "Only this subject's; needs --provider.") var subject: String?
+        @Flag(help: "Those that have ended, with the reason.") var ended = false
 
         func run() async throws {
             var cursor: String?
             repeat {
-                let pairs = [("provider", provider), ("client", client), ("subject", subject), ("cursor", cursor)]
-                    .compactMap { name, value in value.map { (name: name, value: $0) } }
+                let pairs = [
+                    ("provider", provider), ("client", client), ("subject", subject), ("cursor", cursor),
+                    ("state", ended ? "ended" : nil),
+                ].compactMap { name, value in value.map { (name: name, value: $0) } }
                 let query = pairs.isEmpty ? "" : "?" + FormPairs.encode(pairs)
                 let page = try await management.call("GET", "/admin/v1/sessions" + query)
-                for item in page?["items"]?.array ?? [] { print(Self.line(item.object)) }
+                for item in page?["items"]?.array ?? [] { print(line(item.object)) }
                 cursor = page?["next_cursor"]?.string
             } while cursor != nil
         }
 
-        private static func line(_ item: JSONObject?) -> String {
-            ["handle", "provider", "client", "created_at", "last_used_at", "subject"]
-                .map { printable(item?[$0]?.string ?? "-") }.joined(separator: "\t")
+        private func line(_ item: JSONObject?) -> String {
+            let times = ended ? ["ended_at", "reason"] : ["created_at", "last_used_at"]
+            return (["handle", "provider", "client"] + times + ["subject"])
+                .map { Self.printable(item?[$0]?.string ?? "-") }.joined(separator: "\t")
         }
 
         /// A subject is a provider's text: what could move a terminal's cursor is left out.
@@ -42,28 +50,39 @@ struct Sessions: AsyncParsableCommand {
 
     struct End: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "End one session by its handle, or all of a subject's.")
+            abstract: "End one session by its handle, or all of a subject's, a client's or a provider's.")
 
         @OptionGroup var management: ManagementClient
         @Argument(help: "The session's handle (ses_…).") var handle: String?
-        @Option(help: "The subject's provider.") var provider: String?
-        @Option(help: "The subject whose sessions end.") var subject: String?
+        @Option(help: "The provider whose sessions end, where nothing narrows it down.") var provider: String?
+        @Option(help: "Only this client's.") var client: String?
+        @Option(help: "Only this subject's.") var subject: String?
 
         func validate() throws {
-            guard (handle != nil) != (provider != nil && subject != nil) else {
-                throw ValidationError("name a handle, or --provider and --subject")
-            }
+            guard (handle != nil) != (provider != nil), handle == nil || (client == nil && subject == nil),
+                client == nil || subject == nil
+            else { throw ValidationError("name a handle, or --provider with at most one of --client and --subject") }
             if let handle, SessionHandle(handle) == nil { throw ValidationError("a handle begins with ses_") }
         }
 
         func run() async throws {
             if let handle {
                 _ = try await management.call("DELETE", "/admin/v1/sessions/\(handle)")
-            } else if let provider, let subject {
-                let path = "/admin/v1/subjects/\(Self.encoded(provider))/\(Self.encoded(subject))/sessions"
-                _ = try await management.call("DELETE", path)
+                return print("ended")
             }
-            print("ended")
+            guard let provider else { return }
+            let path: String
+            if let subject {
+                path = "/admin/v1/subjects/\(Self.encoded(provider))/\(Self.encoded(subject))/sessions"
+            } else {
+                path = "/admin/v1/sessions?" + FormPairs.encode([("provider", provider)] + named("client", client))
+            }
+            let answer = try await management.call("DELETE", path)
+            print("ended", answer?["ended"]?.integer ?? 0)
+        }
+
+        private func named(_ name: String, _ value: String?) -> [(name: String, value: String)] {
+            value.map { [(name: name, value: $0)] } ?? []
         }
 
         private static func encoded(_ text: String) -> String {

@@ -80,10 +80,10 @@ struct TimedStore: BrokerStore {
     }
 
     func sessions(
-        _ selector: SessionSelector, after: SessionCursor?, limit: Int, now: WallTime
+        _ selector: SessionSelector, _ state: SessionState, after: SessionCursor?, limit: Int, now: WallTime
     ) async throws(StoreFailure) -> [SessionRow] {
         try await timed("sessions") { () async throws(StoreFailure) in
-            try await base.sessions(selector, after: after, limit: limit, now: now)
+            try await base.sessions(selector, state, after: after, limit: limit, now: now)
         }
     }
 

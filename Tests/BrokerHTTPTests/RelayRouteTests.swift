@@ -48,6 +48,10 @@ struct RelayRouteTests {
                     }
                 })
         }
+        router.get("/silent") { _, _ in
+            while !seen.all.contains("enough") { try await Task.sleep(for: .milliseconds(10)) }
+            return Response(status: .ok)
+        }
         router.on("/items", method: .head) { _, _ in
             Response(status: .ok, body: ResponseBody { try await $0.finish(nil) })
         }
@@ -63,7 +67,7 @@ struct RelayRouteTests {
                 try UpstreamSettings(
                     name: UpstreamName(unchecked: "api"), baseURL: "http://127.0.0.1:\(upstreamPort)",
                     provider: ProviderName(unchecked: "as"),
-                    allow: ["GET,HEAD /items", "POST /echo", "GET /endless"])
+                    allow: ["GET,HEAD /items", "POST /echo", "GET /endless", "GET /silent"])
             ])
             harness.relay = relay
             let running = harness
@@ -194,6 +198,16 @@ struct RelayRouteTests {
             }
             for _ in 0..<500 where seen.all.isEmpty { try await Task.sleep(for: .milliseconds(10)) }
             #expect(seen.all == ["ended"])
+        }
+    }
+
+    @Test("A client that hangs up before its answer is logged as 499, and as no failure of ours")
+    func clientGoneEarly() async throws {
+        try await run { harness, port, token, seen in
+            _ = try? await RawClient(port: port).exchange(Self.get("/silent", token), within: .milliseconds(300))
+            for _ in 0..<500 where harness.records.all.isEmpty { try await Task.sleep(for: .milliseconds(10)) }
+            #expect(harness.records.all.map(\.status) == [499])
+            seen.add("enough")
         }
     }
 }

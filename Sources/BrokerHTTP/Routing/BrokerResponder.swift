@@ -40,6 +40,9 @@ package struct BrokerResponder: HTTPResponder {
         date = DateField(now: clock.now)
     }
 
+    /// Is what nginx and others log where the client hung up before the answer; it is never sent.
+    private static let clientClosedRequest = 499
+
     /// Serves a request that has no connection: tests in-process.
     package func respond(to request: Request, context: Context) async -> Response {
         await respond(to: request.head, body: request.body, on: context.channel, of: nil)
@@ -69,9 +72,12 @@ package struct BrokerResponder: HTTPResponder {
         if circumstances.isRelay { response.headers[.date] = nil }
         response.headers.append(HTTPField(name: .date, value: date.text))
         if call.isHead, !circumstances.isRelay || problem != nil { response = response.createHeadResponse() }
+        // Nobody heard the refusal of a call that its client gave up: it must not look like an outage.
+        let isUnheard = problem != nil && call.connection?.isGone == true
         log.record(
             RequestRecord(
-                method: request.method.rawValue, route: template, status: response.status.code,
+                method: request.method.rawValue, route: template,
+                status: isUnheard ? Self.clientClosedRequest : response.status.code,
                 duration: clock.monotonic() - start, requestID: call.requestID, client: rules.client(of: call).text,
                 userAgent: call.fields.userAgent, code: problem?.code, privateDetail: problem?.privateDetail))
         return response

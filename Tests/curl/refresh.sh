@@ -145,4 +145,19 @@ get /v1/relay/api/private/echo
 expect_status 200 "the second caller"
 same 1 "$(refreshes)" "one refresh"
 
+step "12. The store does not take the new pair at once: it is tried again, and nothing is lost (SEC-56)"
+expired_session
+cookie=$(cookie coatcheck)
+database() { python3 -c 'import sqlite3, sys; sqlite3.connect(sys.argv[1], isolation_level=None).execute(sys.argv[2])' "$work/data/coatcheck.db" "$1"; }
+database "CREATE TRIGGER no_commit BEFORE UPDATE OF token_version ON sessions BEGIN SELECT RAISE(ABORT, 'no'); END"
+curl -s -m 30 -o /dev/null -w '%{http_code}' -b "coatcheck=$cookie" "$BROKER/v1/relay/api/private/echo" >"$work/late-status" &
+waiting=$!
+wait_for 10 eval '[ "$(refreshes)" -ge 1 ] && grep -q commitRefresh "$work/broker.log"'
+database "DROP TRIGGER no_commit"
+wait "$waiting"
+same 200 "$(cat "$work/late-status")" "the caller is served in the end"
+same 1 "$(refreshes)" "by the one refresh"
+refresh
+expect_status 200 "whose refresh token was kept"
+
 finish

@@ -70,10 +70,16 @@ listen "$phone_cookie" phone
 request POST /v1/session/refresh
 wait_for 5 grep -q '^event: tokens_refreshed' "$work/phone.events"
 same 0 $? "tokens_refreshed"
+JAR= request GET "$MANAGEMENT/metrics"
+matches 'coatcheck_refreshes_total\{provider="oidc",client="ios",result="refreshed",reason="-"\} 1' "$(body)" "refreshes by result"
 
 step "7. Revocation and end_session in the background (SEC-63): the provider was down, the broker died, it is tried again"
+# pending COUNT: so many revocations wait
+pending() { curl -s "$MANAGEMENT/metrics" | grep -qx "coatcheck_revocations_pending $1"; }
 wait_for 10 eval '[ "$(calls oidc/end_session)" -ge 2 ]'
 same "4 2" "$(calls oidc/revoke) $(calls oidc/end_session)" "tablet and laptop: tokens revoked, sessions ended"
+wait_for 10 pending 0
+same 0 $? "nothing waits"
 fault oidc '{"fault":"status","status":503,"endpoint":"revoke","times":1}'
 sandbox DELETE /requests
 request DELETE /v1/session
@@ -89,11 +95,15 @@ wait_for 10 eval '[ "$(calls oidc/end_session)" -ge 1 ]'
 same 0 $? "cleo's end_session got no answer"
 kill_broker KILL
 start_broker
+pending 2
+same 0 $? "after the kill both still wait"
 # ana: refused, then refresh and access token. cleo: both twice.
 wait_for 90 eval '[ "$(calls oidc/end_session)" -ge 3 ]'
 same "7 3" "$(calls oidc/revoke) $(calls oidc/end_session)" "both done by a later try"
 sandbox GET '/tokens?provider=oidc'
 same 0 "$(jq '[.[] | select(.live and (.user == "ana" or .user == "cleo"))] | length' "$work/control")" "no token of theirs lives"
+wait_for 10 pending 0
+same 0 $? "nothing waits"
 
 step "8. Operators: listing, ending, permissions (SEC-97)"
 JAR=
@@ -152,7 +162,6 @@ printf 'admin-reader-7f3d2a9c51\n' >"$work/admin-token"
 same "$ben_handle oidc ios admin user-ben" "$(cut -f1-3,5,6 "$work/list" | tr '\t' ' ')" "coatcheck sessions list --ended"
 request GET "$MANAGEMENT/metrics"
 matches 'coatcheck_revocations_pending [0-9]+' "$(body)" "how many revocations wait"
-matches 'coatcheck_refreshes_total\{provider="oidc",client="ios",result="refreshed",reason="-"\} 1' "$(body)" "refreshes by result"
 matches 'coatcheck_sessions_ended_total\{reason="admin"\} 2' "$(body)" "endings by reason"
 
 step "11. A thousand idle listeners, and none of them holds up a shutdown"

@@ -1,0 +1,45 @@
+import Testing
+
+@testable import Broker
+
+@Suite("When a token is due")
+struct RefreshTimingTests {
+    private static let issued = WallTime(seconds: 1_795_000_000)
+
+    /// Returns how many seconds before its end a token of this life is due, for a session whose digest begins so.
+    private func lead(life: Int64, digestBegin: UInt8) -> Int64? {
+        guard let token = Digest([digestBegin] + [UInt8](repeating: 7, count: 31)) else { return nil }
+        let end = Self.issued.advanced(by: .seconds(life))
+        let tokens = TokenSet(accessToken: Secret("a"), refreshToken: Secret("r"), expiresAt: end)
+        let stored = StoredTokens(
+            provider: ProviderName(unchecked: "as"), client: ClientName(unchecked: "ios"), tokens: tokens,
+            issuedAt: Self.issued)
+        return (0...life).first { second in
+            RefreshTiming.isFresh(
+                stored, token, margin: .seconds(60), at: end.advanced(by: .zero - .seconds(second)))
+        }.map { $0 - 1 }
+    }
+
+    @Test("A minute before its end, up to 5 % earlier by session, so that one moment's sessions do not refresh at once")
+    func jitter() {
+        #expect(lead(life: 3600, digestBegin: 0) == 60)
+        #expect(lead(life: 3600, digestBegin: 255) == 63)
+        let leads = (0...255).compactMap { lead(life: 3600, digestBegin: UInt8($0)) }
+        #expect(leads.allSatisfy { (60...63).contains($0) })
+        #expect(Set(leads).count == 4)
+    }
+
+    @Test("A token of less than ten minutes is due in the last tenth of its life", arguments: [300, 100, 50])
+    func short(life: Int64) { #expect(lead(life: life, digestBegin: 255) == life / 10) }
+
+    @Test("A token whose end nobody knows is served until an upstream refuses it")
+    func unknownEnd() throws {
+        let token = try #require(Digest([UInt8](repeating: 1, count: 32)))
+        let stored = StoredTokens(
+            provider: ProviderName(unchecked: "as"), client: ClientName(unchecked: "ios"),
+            tokens: TokenSet(accessToken: Secret("a")), issuedAt: Self.issued)
+        let later = Self.issued.advanced(by: .seconds(90 * 86_400))
+        #expect(RefreshTiming.isFresh(stored, token, margin: .seconds(60), at: later))
+        #expect(RefreshTiming.isUsable(stored, at: later))
+    }
+}

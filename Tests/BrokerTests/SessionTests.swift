@@ -133,6 +133,23 @@ import Testing
         #expect(refused?.code == .storeUnavailable)
     }
 
+    @Test("Beyond the cap of a subject and client the oldest session makes room, and says so (SEC-100)")
+    func sessionCap() async throws {
+        var settings = BrokerSettings()
+        settings.sessionsPerSubjectAndClient = 2
+        let broker = try TestBroker(settings: settings)
+        var sessions: [SignedIn] = []
+        for index in 1...3 {
+            sessions.append(try await broker.signIn(code: "c\(index)"))
+            broker.clock.advance(.seconds(1))
+        }
+        #expect(
+            await problem { try await broker.useCases.resumeSession.resume(sessions[0].token) }?.reason == .sessionLimit
+        )
+        for session in sessions.dropFirst() { _ = try await broker.useCases.resumeSession.resume(session.token) }
+        #expect(try await broker.store.outboxCount() == 1)
+    }
+
     @Test("Operators see why a session ended, whose it was and when, newest ending first")
     func endedSessions() async throws {
         let broker = try TestBroker()

@@ -164,4 +164,21 @@ large 25
 grown=$((($(resident) - before) / 1024))
 same 1 "$((grown < 16))" "fifty of them: $grown MiB more, of 1.7 GiB sent"
 
+step "10. It fails again and again: it is left in peace for a while, and taken back by itself"
+breaker() { curl -s "$MANAGEMENT/metrics" | sed -n 's/^coatcheck_provider_breaker{provider="slack"} //p'; }
+same 0 "$(breaker)" "at first the breaker is closed"
+fault slack '{"fault":"status","status":503,"endpoint":"token"}'
+sandbox DELETE /requests
+for attempt in 1 2 3 4 5 6 7 8 9 10; do
+    device "breaker-$attempt"
+    sign_in slack web "user$attempt"
+done
+expect_problem 503 provider_unavailable "the tenth"
+same 8 "$(calls slack/token)" "after eight failures in a row nothing is sent"
+same 2 "$(breaker)" "the breaker is open, as the metrics say"
+sandbox DELETE /faults
+wait_for 30 eval 'device "breaker-$RANDOM$RANDOM"; sign_in slack web ana; [ "$STATUS" = 201 ]'
+same 0 $? "later one call tries, and it works again"
+same 0 "$(breaker)" "and the breaker is closed"
+
 finish

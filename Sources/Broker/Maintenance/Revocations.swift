@@ -78,7 +78,7 @@ package struct Revocations: Sendable {
             return false
         }
         let shared = session.sid.map(SessionSelector.sid) ?? .subject(session.subject)
-        return try await context.store.sessions(shared, after: nil, limit: 1, now: context.clock.now()).isEmpty
+        return try await context.store.sessions(shared, .live, after: nil, limit: 1, now: context.clock.now()).isEmpty
     }
 
     /// Whether the provider has spoken: trying again would only hear it again.

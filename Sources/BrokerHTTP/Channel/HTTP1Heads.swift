@@ -35,7 +35,7 @@ extension HTTPRequest {
 
 extension HTTPHeaders {
     /// Is fields as HTTP/1 writes them.
-    init(_ fields: HTTPFields) {
+    init(_ fields: some Collection<HTTPField>) {
         self.init()
         reserveCapacity(fields.count)
         for field in fields { add(name: field.name.rawName, value: field.value) }
@@ -44,10 +44,10 @@ extension HTTPHeaders {
 
 extension HTTPResponseHead {
     /// Is an answer's head as HTTP/1 writes it.
-    init(_ response: Response) {
+    init(_ answer: Answer) {
         self.init(
             version: .http1_1,
-            status: HTTPResponseStatus(statusCode: response.status.code, reasonPhrase: response.status.reasonPhrase),
-            headers: HTTPHeaders(response.headers))
+            status: HTTPResponseStatus(statusCode: answer.status.code, reasonPhrase: answer.status.reasonPhrase),
+            headers: HTTPHeaders(answer.fields))
     }
 }

@@ -205,21 +205,21 @@ final class RequestLoop: ChannelDuplexHandler, RemovableChannelHandler {
         let (responder, channel, connection) = (responder, channel, connection)
         let task = Task.immediateDetached(executorPreference: executor) {
             guard let request = HTTPRequest(head) else { return bound.value.close() }
-            let response = await responder.respond(to: request, body: body, on: channel, of: connection)
-            await bound.value.answer(response)
+            let answer = await responder.respond(to: request, body: body, on: channel, of: connection)
+            await bound.value.write(answer)
         }
         // It may be over already, and another one under way.
         if isServing, requests == number { connection.serves(task) }
     }
 
-    private func answer(_ response: Response) async {
-        write(.head(HTTPResponseHead(response)))
+    private func write(_ answer: Answer) async {
+        write(.head(HTTPResponseHead(answer)))
         isAnswering = true
-        if response.body.contentLength == 0 {
+        if answer.body.contentLength == 0 {
             end(nil)
         } else {
             do {
-                try await response.body.write(ConnectionWriter(loop: NIOLoopBound(self, eventLoop: channel.eventLoop)))
+                try await answer.body.write(ConnectionWriter(loop: NIOLoopBound(self, eventLoop: channel.eventLoop)))
             } catch {
                 // A body that is not whole must not look so.
                 close()

@@ -9,7 +9,7 @@ enum IdentityFields {
 
     /// Appends the fields; throws `backend_not_allowed` for a subject that does not fit, because half a subject could be
     /// somebody else's.
-    static func append(_ session: SessionView, to fields: inout HTTPFields) throws(BrokerProblem) {
+    static func append(_ session: SessionView, to fields: inout [HTTPField]) throws(BrokerProblem) {
         let subject = encode(session.subject)
         guard subject.utf8.count <= maximumBytes else {
             throw BrokerProblem(.backendNotAllowed, privateDetail: "the subject is too long for a header field")

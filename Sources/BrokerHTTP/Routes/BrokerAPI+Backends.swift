@@ -5,7 +5,7 @@ import Hummingbird
 extension BrokerAPI {
     /// `GET /v1/forward-auth`: decides on the session alone. Headers that tell the original request are not looked at
     /// (SEC-83 … SEC-85), so there is nothing in them to forge; any failure denies (SEC-87).
-    @Sendable func forwardAuth(_ call: Call) async throws(BrokerProblem) -> Response {
+    @Sendable func forwardAuth(_ call: Call) async throws(BrokerProblem) -> Answer {
         let backend = try backend(call, for: .forwardAuth)
         guard let token = try forwardedSession(call, backend) else { throw BrokerProblem(.sessionRequired) }
         let session = try await counting(call) { () async throws(BrokerProblem) in
@@ -21,7 +21,7 @@ extension BrokerAPI {
             guard HTTPField.isValidValue(value) else { throw BrokerProblem(.providerError) }
             fields.append(HTTPField(name: .authToken, value: value))
         }
-        return Response(status: .ok, headers: fields)
+        return Answer(.ok, fields)
     }
 
     private func forwardedSession(_ call: Call, _ backend: ProvenBackend) throws(BrokerProblem) -> Secret? {
@@ -37,7 +37,7 @@ extension BrokerAPI {
     }
 
     /// `POST /v1/introspect` (RFC 7662); it does not slide the idle time.
-    @Sendable func introspect(_ call: Call) async throws(BrokerProblem) -> Response {
+    @Sendable func introspect(_ call: Call) async throws(BrokerProblem) -> Answer {
         let backend = try backend(call, for: .introspect)
         var form = try form(call)
         let token = form.visible("token", required: true, maximum: 4096)
@@ -75,7 +75,7 @@ extension BrokerAPI {
     }
 
     /// `POST /v1/token` (RFC 8693): the provider's access token for a session.
-    @Sendable func exchangeToken(_ call: Call) async throws(BrokerProblem) -> Response {
+    @Sendable func exchangeToken(_ call: Call) async throws(BrokerProblem) -> Answer {
         let backend = try backend(call, for: .token)
         var form = try form(call)
         let grant = form.visible("grant_type", required: true, maximum: 128)
@@ -109,7 +109,7 @@ extension BrokerAPI {
     private static let exchangeGrant = "urn:ietf:params:oauth:grant-type:token-exchange"
     private static let accessTokenType = "urn:ietf:params:oauth:token-type:access_token"
 
-    private func oauthRefusal(_ error: String, _ detail: String, _ call: Call) -> Response {
+    private func oauthRefusal(_ error: String, _ detail: String, _ call: Call) -> Answer {
         Answers.json(.badRequest, OAuthErrorBody.bytes(error, code: .invalidRequest, detail: detail), call)
     }
 }

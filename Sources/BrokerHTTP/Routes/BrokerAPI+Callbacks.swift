@@ -5,7 +5,7 @@ import Hummingbird
 extension BrokerAPI {
     /// `GET /callback/{provider}`: the hosted callback (flow C). The one state-consuming GET: HEAD, prefetch and link
     /// previews leave the login as it is (SEC-44).
-    @Sendable func hostedCallback(_ call: Call) async throws(BrokerProblem) -> Response {
+    @Sendable func hostedCallback(_ call: Call) async throws(BrokerProblem) -> Answer {
         if call.isHead { return Answers.empty(.ok, call) }
         guard !call.fields.isPrefetch else {
             throw BrokerProblem(.invalidRequest, detail: "A callback is not fetched ahead of its time.")
@@ -18,14 +18,14 @@ extension BrokerAPI {
     }
 
     /// `POST /callback/{provider}`: the same by `response_mode=form_post` (Apple). No cookie is read or set.
-    @Sendable func hostedFormCallback(_ call: Call) async throws(BrokerProblem) -> Response {
+    @Sendable func hostedFormCallback(_ call: Call) async throws(BrokerProblem) -> Answer {
         guard call.fields.contentTypes.count == 1, !call.fields.isEncoded,
             Self.isMedia("application/x-www-form-urlencoded", call.fields.contentTypes.first ?? "")
         else { throw BrokerProblem(.unsupportedMediaType) }
         return try await toTheApp(try RequestForm.pairs(call.body), call)
     }
 
-    private func toTheApp(_ pairs: FormPairs, _ call: Call) async throws(BrokerProblem) -> Response {
+    private func toTheApp(_ pairs: FormPairs, _ call: Call) async throws(BrokerProblem) -> Answer {
         let provider: ProviderName = try call.name(orElse: .providerNotFound)
         let target = try await counting(call) { () async throws(BrokerProblem) in
             try await useCases.hostedCallback.receive(provider: provider, parameters: pairs)
@@ -37,7 +37,7 @@ extension BrokerAPI {
     }
 
     /// `POST /v1/backchannel-logout/{provider}`: the logout token's signature is its authentication.
-    @Sendable func backchannelLogout(_ call: Call) async throws(BrokerProblem) -> Response {
+    @Sendable func backchannelLogout(_ call: Call) async throws(BrokerProblem) -> Answer {
         let provider: ProviderName = try call.name(orElse: .providerNotFound)
         guard useCases.profiles.contains(where: { $0.name == provider }) else { throw BrokerProblem(.providerNotFound) }
         var form = try form(call)

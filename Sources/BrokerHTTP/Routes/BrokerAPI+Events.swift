@@ -4,23 +4,21 @@ import NIOCore
 
 extension BrokerAPI {
     /// `POST /v1/session/refresh`: refreshes the provider's tokens now.
-    @Sendable func refreshSession(_ call: Call) async throws(BrokerProblem) -> Response {
+    @Sendable func refreshSession(_ call: Call) async throws(BrokerProblem) -> Answer {
         let session = try await session(call)
         return Answers.json(.ok, SessionBody.bytes(try await useCases.refreshTokens.refreshNow(session)), call)
     }
 
     /// `GET /v1/session/events`: what happens to the session, as server-sent events.
-    @Sendable func sessionEvents(_ call: Call) async throws(BrokerProblem) -> Response {
+    @Sendable func sessionEvents(_ call: Call) async throws(BrokerProblem) -> Answer {
         let session = try await session(call)
         var fields = Answers.fields(call.requestID)
         fields.append(ConstantFields.eventStream)
-        guard !call.isHead else { return Response(status: .ok, headers: fields) }
+        guard !call.isHead else { return Answer(.ok, fields) }
         // Subscribed before the second look, so that an ending between the two is not missed.
         let stream = EventStream(useCases.notices, session.token, on: call)
         let view = try await useCases.resumeSession.resume(session.token).view
         let heartbeat = configuration.limits.eventHeartbeat
-        return Response(
-            status: .ok, headers: fields,
-            body: ResponseBody { writer in try await stream.write(view, every: heartbeat, to: &writer) })
+        return Answer(.ok, fields, body: ResponseBody { writer in try await stream.write(view, every: heartbeat, to: &writer) })
     }
 }

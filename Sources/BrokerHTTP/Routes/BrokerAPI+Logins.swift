@@ -3,7 +3,7 @@ import Hummingbird
 
 extension BrokerAPI {
     /// `POST /v1/logins`: starts a login (flow A).
-    @Sendable func startLogin(_ call: Call) async throws(BrokerProblem) -> Response {
+    @Sendable func startLogin(_ call: Call) async throws(BrokerProblem) -> Answer {
         let input = try startLoginInput(call)
         try countLogin(call)
         let login = try await useCases.startLogin.start(input)
@@ -46,7 +46,7 @@ extension BrokerAPI {
     }
 
     /// `GET /v1/providers`: what an app needs to draw its buttons.
-    @Sendable func listProviders(_ call: Call) async throws(BrokerProblem) -> Response {
+    @Sendable func listProviders(_ call: Call) async throws(BrokerProblem) -> Answer {
         Answers.json(.ok, ProvidersBody.bytes(useCases.profiles), call)
     }
 }

@@ -3,7 +3,7 @@ import Hummingbird
 
 extension BrokerAPI {
     /// `POST /v1/registrations`: finishes a Zephr partial registration (flow E).
-    @Sendable func finishRegistration(_ call: Call) async throws(BrokerProblem) -> Response {
+    @Sendable func finishRegistration(_ call: Call) async throws(BrokerProblem) -> Answer {
         let input = try finishRegistrationInput(call)
         if input.loginToken == nil { try countLogin(call) }
         let signedIn = try await counting(call) { () async throws(BrokerProblem) in

@@ -6,7 +6,7 @@ import NIOCore
 
 extension BrokerAPI {
     /// `ANY /v1/relay/{upstream}/{path…}`: calls an upstream with the session's access token; streams both ways.
-    @Sendable func relayCall(_ call: Call) async throws(BrokerProblem) -> Response {
+    @Sendable func relayCall(_ call: Call) async throws(BrokerProblem) -> Answer {
         guard let relay, let target = RelayTarget(call.request.path ?? "") else {
             throw BrokerProblem(.upstreamNotFound)
         }
@@ -22,7 +22,7 @@ extension BrokerAPI {
         let answer = try await whileWanted(call) { () async throws(BrokerProblem) in
             try await relayed(request, through: relay, session)
         }
-        return response(answer, call, bodyIsRead: body?.isFinished ?? true)
+        return self.answer(answer, call, bodyIsRead: body?.isFinished ?? true)
     }
 
     private func relayed(
@@ -47,14 +47,18 @@ extension BrokerAPI {
         return try await connection.cancellingWhenGone(work)
     }
 
-    private func response(_ answer: RelayResponse, _ call: Call, bodyIsRead: Bool) -> Response {
+    private func answer(_ answer: RelayResponse, _ call: Call, bodyIsRead: Bool) -> Answer {
         // Whatever the upstream said about these, the page is served from our origin (SEC-108).
-        var fields = answer.headers
-        for field in SecurityFields.all { fields[field.name] = field.value }
+        let ours = SecurityFields.all
+        var fields = ours
+        fields.reserveCapacity(answer.headers.count + 8)
+        for field in answer.headers where !ours.contains(where: { $0.name == field.name }) { fields.append(field) }
         fields.append(HTTPField(name: .requestID, value: call.requestID))
-        if let length = answer.contentLength { fields[.contentLength] = String(length) }
+        if let length = answer.contentLength {
+            fields.append(HTTPField(name: .contentLength, value: String(length)))
+        }
         if !bodyIsRead { fields.append(ConstantFields.closeConnection) }
-        return Response(status: answer.status, headers: fields, body: body(answer, call))
+        return Answer(answer.status, fields, body: body(answer, call))
     }
 
     private func body(_ answer: RelayResponse, _ call: Call) -> ResponseBody {

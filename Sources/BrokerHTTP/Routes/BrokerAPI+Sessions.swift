@@ -3,7 +3,7 @@ import Hummingbird
 
 extension BrokerAPI {
     /// `POST /v1/sessions`: takes a code, or what stands for one, and makes a session of it.
-    @Sendable func forwardCode(_ call: Call) async throws(BrokerProblem) -> Response {
+    @Sendable func forwardCode(_ call: Call) async throws(BrokerProblem) -> Answer {
         let input = try forwardCodeInput(call)
         // Whoever started here has been counted; everybody else begins something new.
         if input.provider != nil || input.loginToken == nil { try countLogin(call) }
@@ -18,7 +18,7 @@ extension BrokerAPI {
     }
 
     /// Returns the 201 of a new session, with its cookie or its token.
-    func created(_ signedIn: SignedIn, _ call: Call) -> Response {
+    func created(_ signedIn: SignedIn, _ call: Call) -> Answer {
         switch signedIn.transport {
         case .cookie:
             let lifetime = signedIn.session.expiresAt.since(clock.now())
@@ -62,18 +62,18 @@ extension BrokerAPI {
     }
 
     /// `GET /v1/session`: this session; it does not slide the idle time.
-    @Sendable func readSession(_ call: Call) async throws(BrokerProblem) -> Response {
+    @Sendable func readSession(_ call: Call) async throws(BrokerProblem) -> Answer {
         Answers.json(.ok, SessionBody.bytes(try await session(call).view), call)
     }
 
     /// `DELETE /v1/session`: gone here at once; 204 whether or not there was one.
-    @Sendable func logOut(_ call: Call) async throws(BrokerProblem) -> Response {
+    @Sendable func logOut(_ call: Call) async throws(BrokerProblem) -> Answer {
         if let token = try presentedSession(call) { try await useCases.endSession.logOut(token) }
         return Answers.empty(.noContent, call, adding: cookies.clearedSession)
     }
 
     /// `GET /v1/sessions`: the user's own devices.
-    @Sendable func listSessions(_ call: Call) async throws(BrokerProblem) -> Response {
+    @Sendable func listSessions(_ call: Call) async throws(BrokerProblem) -> Answer {
         var query = try RequestQuery(parsing: call.query)
         let cursor = query.text("cursor", maximum: 256)
         try query.finish()
@@ -84,7 +84,7 @@ extension BrokerAPI {
     }
 
     /// `DELETE /v1/sessions/{handle}`: ends one of the user's own sessions.
-    @Sendable func endSession(_ call: Call) async throws(BrokerProblem) -> Response {
+    @Sendable func endSession(_ call: Call) async throws(BrokerProblem) -> Answer {
         let owner = try await session(call)
         guard let text = call.parameters.first, let handle = SessionHandle(String(text)) else {
             throw BrokerProblem(.notFound)
@@ -94,7 +94,7 @@ extension BrokerAPI {
     }
 
     /// `DELETE /v1/sessions?except=current`: ends all of the user's other sessions.
-    @Sendable func endOtherSessions(_ call: Call) async throws(BrokerProblem) -> Response {
+    @Sendable func endOtherSessions(_ call: Call) async throws(BrokerProblem) -> Answer {
         var query = try RequestQuery(parsing: call.query)
         let except = query.text("except", maximum: 16)
         if except == nil { query.fault("except", .required) }

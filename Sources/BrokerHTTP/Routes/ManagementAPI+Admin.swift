@@ -4,7 +4,7 @@ import Hummingbird
 
 extension ManagementAPI {
     /// `GET /admin/v1/sessions`: live or ended sessions by subject, provider or client.
-    @Sendable func listSessions(_ call: Call) async throws(BrokerProblem) -> Response {
+    @Sendable func listSessions(_ call: Call) async throws(BrokerProblem) -> Answer {
         _ = try admin(call, for: .read)
         var query = try RequestQuery(parsing: call.query)
         var filter = AdminSessions.Filter()
@@ -19,7 +19,7 @@ extension ManagementAPI {
     }
 
     /// `DELETE /admin/v1/sessions/{handle}`.
-    @Sendable func endSession(_ call: Call) async throws(BrokerProblem) -> Response {
+    @Sendable func endSession(_ call: Call) async throws(BrokerProblem) -> Answer {
         let token = try admin(call, for: .end)
         guard let text = call.parameters.first, let handle = SessionHandle(String(text)) else {
             throw BrokerProblem(.notFound)
@@ -29,7 +29,7 @@ extension ManagementAPI {
     }
 
     /// `DELETE /admin/v1/subjects/{provider}/{subject}/sessions`; the subject is percent-encoded.
-    @Sendable func endSubject(_ call: Call) async throws(BrokerProblem) -> Response {
+    @Sendable func endSubject(_ call: Call) async throws(BrokerProblem) -> Answer {
         let token = try admin(call, for: .end)
         let provider: ProviderName = try call.name(orElse: .providerNotFound)
         guard let raw = call.parameters.dropFirst().first, raw.utf8.count <= 1536,
@@ -41,7 +41,7 @@ extension ManagementAPI {
     }
 
     /// `DELETE /admin/v1/sessions?provider=&client=`: every session of a provider, or of one of its clients.
-    @Sendable func endSessions(_ call: Call) async throws(BrokerProblem) -> Response {
+    @Sendable func endSessions(_ call: Call) async throws(BrokerProblem) -> Answer {
         let token = try admin(call, for: .end)
         var query = try RequestQuery(parsing: call.query)
         var filter = AdminSessions.Filter()
@@ -57,7 +57,7 @@ extension ManagementAPI {
 
     private func end(
         _ filter: AdminSessions.Filter, _ token: AdminToken, _ call: Call
-    ) async throws(BrokerProblem) -> Response {
+    ) async throws(BrokerProblem) -> Answer {
         let ended = try await sessions.end(filter, actor: token.name)
         var writer = JSONWriter(capacity: 32)
         writer.object { $0.member("ended", Int64(ended)) }
@@ -65,7 +65,7 @@ extension ManagementAPI {
     }
 
     /// `GET /admin/v1/providers`: discovery, breaker and key state.
-    @Sendable func listProviders(_ call: Call) async throws(BrokerProblem) -> Response {
+    @Sendable func listProviders(_ call: Call) async throws(BrokerProblem) -> Answer {
         _ = try admin(call, for: .read)
         var writer = JSONWriter(capacity: 512)
         writer.object { writer in

@@ -26,12 +26,12 @@ final class ManagementAPI: Sendable {
     }
 
     /// `GET /livez`: the process serves requests.
-    @Sendable func live(_ call: Call) async throws(BrokerProblem) -> Response {
+    @Sendable func live(_ call: Call) async throws(BrokerProblem) -> Answer {
         Answers.json(.ok, Self.status("live"), call)
     }
 
     /// `GET /readyz`: the store is reachable and migrated; providers are shown and do not count.
-    @Sendable func ready(_ call: Call) async throws(BrokerProblem) -> Response {
+    @Sendable func ready(_ call: Call) async throws(BrokerProblem) -> Answer {
         var store = "ok"
         do throws(StoreFailure) { try await health.ping() } catch { store = "unavailable" }
         let status = health.isShuttingDown() ? "shutting_down" : store == "ok" ? "ready" : "store_unavailable"
@@ -51,11 +51,11 @@ final class ManagementAPI: Sendable {
     private static let retryAfter = HTTPField(name: .retryAfter, value: "5")
 
     /// `GET /metrics`: Prometheus text.
-    @Sendable func metrics(_ call: Call) async throws(BrokerProblem) -> Response {
+    @Sendable func metrics(_ call: Call) async throws(BrokerProblem) -> Answer {
         var fields = Answers.fields(call.requestID)
         fields.append(Self.prometheus)
         let text = await health.metrics()
-        return Response(status: .ok, headers: fields, body: ResponseBody(byteBuffer: ByteBuffer(string: text)))
+        return Answer(.ok, fields, body: ResponseBody(byteBuffer: ByteBuffer(string: text)))
     }
 
     private static let prometheus = HTTPField(name: .contentType, value: "text/plain; version=0.0.4; charset=utf-8")

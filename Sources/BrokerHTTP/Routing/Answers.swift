@@ -6,9 +6,9 @@ import NIOCore
 /// Makes responses with their constant fields. The security fields and the request id are in every one (SEC-108).
 enum Answers {
     /// Returns the fields that every answer begins with, with room for a few more.
-    static func fields(_ requestID: String, cache: HTTPField = ConstantFields.noStore) -> HTTPFields {
-        var fields = HTTPFields()
-        fields.reserveCapacity(14)
+    static func fields(_ requestID: String, cache: HTTPField = ConstantFields.noStore) -> [HTTPField] {
+        var fields: [HTTPField] = []
+        fields.reserveCapacity(16)
         fields.append(SecurityFields.strictTransport)
         fields.append(SecurityFields.contentSecurity)
         fields.append(SecurityFields.contentType)
@@ -21,25 +21,25 @@ enum Answers {
     /// Returns a JSON answer that nobody may store.
     static func json(
         _ status: HTTPResponse.Status, _ bytes: [UInt8], _ call: Call, adding extra: HTTPField? = nil
-    ) -> Response {
+    ) -> Answer {
         var fields = fields(call.requestID)
         fields.append(ConstantFields.json)
         if let extra { fields.append(extra) }
-        return Response(status: status, headers: fields, body: ResponseBody(byteBuffer: ByteBuffer(bytes: bytes)))
+        return Answer(status, fields, body: ResponseBody(byteBuffer: ByteBuffer(bytes: bytes)))
     }
 
     /// Returns an answer without a body.
-    static func empty(_ status: HTTPResponse.Status, _ call: Call, adding extra: HTTPField? = nil) -> Response {
+    static func empty(_ status: HTTPResponse.Status, _ call: Call, adding extra: HTTPField? = nil) -> Answer {
         var fields = fields(call.requestID)
         if let extra { fields.append(extra) }
-        return Response(status: status, headers: fields)
+        return Answer(status, fields)
     }
 
     /// Returns a file that does not depend on who asks.
-    static func file(_ bytes: [UInt8], type: HTTPField, _ call: Call) -> Response {
+    static func file(_ bytes: [UInt8], type: HTTPField, _ call: Call) -> Answer {
         var fields = fields(call.requestID, cache: publicCache)
         fields.append(type)
-        return Response(status: .ok, headers: fields, body: ResponseBody(byteBuffer: ByteBuffer(bytes: bytes)))
+        return Answer(.ok, fields, body: ResponseBody(byteBuffer: ByteBuffer(bytes: bytes)))
     }
 
     private static let publicCache = HTTPField(name: .cacheControl, value: "public, max-age=300")

@@ -45,47 +45,48 @@ package struct BrokerResponder: HTTPResponder {
 
     /// Serves a request that has no connection: tests in-process.
     package func respond(to request: Request, context: Context) async -> Response {
-        await respond(to: request.head, body: request.body, on: context.channel, of: nil)
+        let answer = await respond(to: request.head, body: request.body, on: context.channel, of: nil)
+        return Response(status: answer.status, headers: HTTPFields(answer.fields), body: answer.body)
     }
 
     /// Serves a request; whatever becomes of it has an answer.
     func respond(
         to request: HTTPRequest, body: RequestBody, on channel: any Channel, of connection: ClientConnection?
-    ) async -> Response {
+    ) async -> Answer {
         let start = clock.monotonic()
         let call = Call(
             request: request, stream: body, requestID: RequestID.fresh(), connection: connection, channel: channel)
         var circumstances = ErrorDoor.Circumstances()
         var template = "-"
-        var response: Response
+        var answer: Answer
         var problem: BrokerProblem?
         do throws(BrokerProblem) {
-            response = try await serve(call, &circumstances, &template)
+            answer = try await serve(call, &circumstances, &template)
         } catch {
             problem = error
             circumstances.usedBasic = call.fields.authorization.contains { $0.prefix(6).isASCIIEqual(to: "basic ") }
             circumstances.hasSessionCookie = rules.hasSessionCookie(call.fields)
-            response = errors.response(error, requestID: call.requestID, circumstances)
+            answer = errors.answer(error, requestID: call.requestID, circumstances)
         }
-        rules.addOriginFields(to: &response.headers, call.fields)
+        rules.addOriginFields(to: &answer.fields, call.fields)
         // An upstream's date is the upstream's; the answer is ours (RFC 9110 section 6.6.1).
-        if circumstances.isRelay { response.headers[.date] = nil }
-        response.headers.append(HTTPField(name: .date, value: date.text))
-        if call.isHead, !circumstances.isRelay || problem != nil { response = response.createHeadResponse() }
+        if circumstances.isRelay { answer.fields.removeAll { $0.name == .date } }
+        answer.fields.append(HTTPField(name: .date, value: date.text))
+        if call.isHead, !circumstances.isRelay || problem != nil { answer.leaveBodyOut() }
         // Nobody heard the refusal of a call that its client gave up: it must not look like an outage.
         let isUnheard = problem != nil && call.connection?.isGone == true
         log.record(
             RequestRecord(
                 method: request.method.rawValue, route: template,
-                status: isUnheard ? Self.clientClosedRequest : response.status.code,
+                status: isUnheard ? Self.clientClosedRequest : answer.status.code,
                 duration: clock.monotonic() - start, requestID: call.requestID, client: rules.client(of: call).text,
                 userAgent: call.fields.userAgent, code: problem?.code, privateDetail: problem?.privateDetail))
-        return response
+        return answer
     }
 
     private func serve(
         _ call: Call, _ circumstances: inout ErrorDoor.Circumstances, _ template: inout String
-    ) async throws(BrokerProblem) -> Response {
+    ) async throws(BrokerProblem) -> Answer {
         // Until the body is read to its end, no further request can follow on the connection.
         circumstances.closes = call.fields.hasBody
         circumstances.isRelay = call.path.hasPrefix(RelayTarget.prefix)

@@ -24,7 +24,7 @@ struct ErrorDoor: Sendable {
     let cookies: CookieWriter
     let now: @Sendable () -> WallTime
 
-    func response(_ problem: BrokerProblem, requestID: String, _ circumstances: Circumstances) -> Response {
+    func answer(_ problem: BrokerProblem, requestID: String, _ circumstances: Circumstances) -> Answer {
         var fields = Answers.fields(requestID)
         var status = problem.code.status
         let body: [UInt8]
@@ -58,7 +58,6 @@ struct ErrorDoor: Sendable {
         if circumstances.isRelay { fields.append(ConstantFields.sourceBroker) }
         if status == 405, let allow = circumstances.allow { fields.append(HTTPField(name: .allow, value: allow)) }
         if circumstances.closes { fields.append(ConstantFields.closeConnection) }
-        return Response(
-            status: .init(code: status), headers: fields, body: ResponseBody(byteBuffer: ByteBuffer(bytes: body)))
+        return Answer(.init(code: status), fields, body: ResponseBody(byteBuffer: ByteBuffer(bytes: body)))
     }
 }

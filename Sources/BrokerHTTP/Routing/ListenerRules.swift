@@ -70,7 +70,7 @@ struct ListenerRules: Sendable {
     }
 
     /// Answers a CORS preflight of a listed origin; nil for anything else (SEC-46).
-    func preflight(_ call: Call, methods: String) -> Response? {
+    func preflight(_ call: Call, methods: String) -> Answer? {
         guard isPublic, call.request.method == .options, call.fields.requestMethod != nil,
             listedOrigin(call.fields) != nil
         else { return nil }
@@ -78,11 +78,11 @@ struct ListenerRules: Sendable {
         fields.append(HTTPField(name: .accessControlAllowMethods, value: methods))
         fields.append(Self.allowHeaders)
         fields.append(Self.maxAge)
-        return Response(status: .noContent, headers: fields)
+        return Answer(.noContent, fields)
     }
 
     /// Adds the CORS fields for listed origins, never a wildcard, and says that the answer varies.
-    func addOriginFields(to fields: inout HTTPFields, _ request: RequestFields) {
+    func addOriginFields(to fields: inout [HTTPField], _ request: RequestFields) {
         guard isPublic, !configuration.allowedOrigins.isEmpty else { return }
         fields.append(ConstantFields.varyOrigin)
         guard let origin = listedOrigin(request) else { return }

@@ -17,7 +17,7 @@ package struct Route: Sendable {
         static let oauthErrors = Traits(rawValue: 8)
     }
 
-    typealias Handler = @Sendable (Call) async throws(BrokerProblem) -> Response
+    typealias Handler = @Sendable (Call) async throws(BrokerProblem) -> Answer
 
     /// The method; for the relay, GET stands for any.
     package let method: HTTPRequest.Method

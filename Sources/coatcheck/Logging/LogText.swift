@@ -9,10 +9,15 @@ enum LogText {
         line.append(UInt8(ascii: "\""))
         defer { line.append(UInt8(ascii: "\"")) }
         // Nearly every text is short and plain.
-        if text.utf8.count <= limit, text.utf8.allSatisfy({ (0x20...0x7E).contains($0) && $0 != 0x22 && $0 != 0x5C }) {
-            line.append(contentsOf: text.utf8)
-            return
+        var text = text
+        let isPlain = text.withUTF8 { bytes in
+            guard bytes.count <= limit, bytes.allSatisfy({ $0 &- 0x20 < 0x5F && $0 != 0x22 && $0 != 0x5C }) else {
+                return false
+            }
+            line.append(contentsOf: bytes)
+            return true
         }
+        guard !isPlain else { return }
         var count = 0
         for scalar in text.unicodeScalars {
             guard count < limit else {

@@ -164,7 +164,20 @@ request GET "$MANAGEMENT/metrics"
 matches 'coatcheck_revocations_pending [0-9]+' "$(body)" "how many revocations wait"
 matches 'coatcheck_sessions_ended_total\{reason="admin"\} 2' "$(body)" "endings by reason"
 
-step "11. A thousand idle listeners, and none of them holds up a shutdown"
+step "11. Operators: a whole client's, by the command line"
+printf 'admin-ender-b81c64e2f0\n' >"$work/admin-token"
+device gil
+sign_in oidc ios gil
+end_sessions() { "$COATCHECK" sessions end --management "$MANAGEMENT" --token-file "$work/admin-token" --provider oidc "$@"; }
+end_sessions --client ios >"$work/list" 2>&1
+same 64 $? "not without --all"
+get /v1/session
+expect_status 200 "nobody is out"
+same "ended 1" "$(end_sessions --client ios --all)" "with it"
+get /v1/session
+same "401 admin" "$STATUS $(json .reason)" "she is"
+
+step "12. A thousand idle listeners, and none of them holds up a shutdown"
 device fay
 sign_in oidc ios fay
 python3 - "$BROKER_PORT" "$(cookie coatcheck)" <<'PYTHON' >"$work/listeners" &

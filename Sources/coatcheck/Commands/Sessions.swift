@@ -54,14 +54,18 @@ struct Sessions: AsyncParsableCommand {
 
         @OptionGroup var management: ManagementClient
         @Argument(help: "The session's handle (ses_…).") var handle: String?
-        @Option(help: "The provider whose sessions end, where nothing narrows it down.") var provider: String?
+        @Option(help: "The provider whose sessions end.") var provider: String?
         @Option(help: "Only this client's.") var client: String?
         @Option(help: "Only this subject's.") var subject: String?
+        @Flag(help: "Everybody's sessions; needed where no subject is named.") var all = false
 
         func validate() throws {
             guard (handle != nil) != (provider != nil), handle == nil || (client == nil && subject == nil),
                 client == nil || subject == nil
             else { throw ValidationError("name a handle, or --provider with at most one of --client and --subject") }
+            guard handle != nil || (subject == nil) == all else {
+                throw ValidationError("without --subject this logs everybody out: say --all if that is meant")
+            }
             if let handle, SessionHandle(handle) == nil { throw ValidationError("a handle begins with ses_") }
         }
 

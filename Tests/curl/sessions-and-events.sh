@@ -75,7 +75,7 @@ matches 'coatcheck_refreshes_total\{provider="oidc",client="ios",result="refresh
 
 step "7. Revocation and end_session in the background (SEC-63): the provider was down, the broker died, it is tried again"
 # pending COUNT: so many revocations wait
-pending() { curl -s "$MANAGEMENT/metrics" | grep -qx "coatcheck_revocations_pending $1"; }
+pending() { [ "$(curl -s "$MANAGEMENT/metrics" | sed -n 's/^coatcheck_revocations_pending //p')" = "$1" ]; }
 wait_for 10 eval '[ "$(calls oidc/end_session)" -ge 2 ]'
 same "4 2" "$(calls oidc/revoke) $(calls oidc/end_session)" "tablet and laptop: tokens revoked, sessions ended"
 wait_for 10 pending 0

@@ -9,10 +9,10 @@ let strict: [SwiftSetting] = [
     .enableUpcomingFeature("ExistentialAny"),
     .enableUpcomingFeature("MemberImportVisibility"),
     .enableUpcomingFeature("InternalImportsByDefault"),
-    // An asynchronous function runs where its caller runs: no switch of executors at each call (decision 10).
-    .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
     .treatAllWarnings(as: .error),
 ]
+// An asynchronous function runs where its caller runs: no switch of executors at each call (decision 10).
+let product: [SwiftSetting] = strict + [.enableUpcomingFeature("NonisolatedNonsendingByDefault")]
 
 let hummingbird: Target.Dependency = .product(name: "Hummingbird", package: "hummingbird")
 let hummingbirdCore: Target.Dependency = .product(name: "HummingbirdCore", package: "hummingbird")
@@ -60,26 +60,26 @@ let package = Package(
     ],
     targets: [
         .systemLibrary(name: "COpenSSL", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
-        .target(name: "Broker", swiftSettings: strict),
-        .target(name: "BrokerVault", dependencies: ["Broker", "COpenSSL"], swiftSettings: strict),
-        .target(name: "BrokerStore", dependencies: ["Broker", grdb, nioConcurrencyHelpers], swiftSettings: strict),
+        .target(name: "Broker", swiftSettings: product),
+        .target(name: "BrokerVault", dependencies: ["Broker", "COpenSSL"], swiftSettings: product),
+        .target(name: "BrokerStore", dependencies: ["Broker", grdb, nioConcurrencyHelpers], swiftSettings: product),
         .target(
             name: "BrokerProviders",
             dependencies: [
                 "Broker", asyncHTTPClient, nioCore, nioHTTP1, nioHTTPCompression, nioSSL, nioFoundationCompat, jwtKit,
                 crypto,
             ],
-            swiftSettings: strict),
+            swiftSettings: product),
         .target(
             name: "BrokerRelay",
             dependencies: ["Broker", asyncHTTPClient, nioCore, nioHTTP1, nioSSL, httpTypes],
-            swiftSettings: strict),
+            swiftSettings: product),
         .target(
             name: "BrokerHTTP",
             dependencies: [
                 "Broker", "BrokerRelay", hummingbird, hummingbirdCore, httpTypes, nioCore, nioHTTP1, logging,
             ],
-            swiftSettings: strict),
+            swiftSettings: product),
         .target(
             name: "Sandbox",
             dependencies: [hummingbird, httpTypes, nioCore, jwtKit, crypto],
@@ -92,7 +92,7 @@ let package = Package(
                 logging,
                 metrics, coreMetrics, serviceLifecycle, unixSignals,
             ],
-            swiftSettings: strict),
+            swiftSettings: product),
         .executableTarget(
             name: "coatcheck-sandbox",
             dependencies: ["Sandbox", hummingbird, argumentParser, logging, serviceLifecycle],

@@ -24,6 +24,15 @@ final class UpstreamExchange: HTTPClientResponseDelegate, Sendable {
         var reader: CheckedContinuation<ByteBuffer?, any Error>?
         var task: HTTPClient.Task<Void>?
         var cancelled: (any Error)?
+
+        /// Takes what is there, and the promise to fulfil when enough of it is gone; nil when nothing is there.
+        mutating func take() -> (ready: Result<ByteBuffer?, any Error>?, demand: EventLoopPromise<Void>?) {
+            guard let piece = pieces.popFirst() else { return (end.map { $0.map { nil } }, nil) }
+            bytes -= piece.readableBytes
+            guard bytes < UpstreamExchange.ahead else { return (.success(piece), nil) }
+            defer { demand = nil }
+            return (.success(piece), demand)
+        }
     }
 
     private let state = Mutex(State())
@@ -59,26 +68,18 @@ final class UpstreamExchange: HTTPClientResponseDelegate, Sendable {
 
     /// Returns the body's next piece, nil at its end; throws when the upstream breaks off.
     func next() async throws -> ByteBuffer? {
-        let (piece, demand) = state.withLock { state -> (Result<ByteBuffer?, any Error>?, EventLoopPromise<Void>?) in
-            guard let piece = state.pieces.popFirst() else { return (state.end.map { $0.map { nil } }, nil) }
-            state.bytes -= piece.readableBytes
-            guard state.bytes < Self.ahead else { return (.success(piece), nil) }
-            defer { state.demand = nil }
-            return (.success(piece), state.demand)
-        }
+        let (ready, demand) = state.withLock { $0.take() }
         demand?.succeed()
-        if let piece { return try piece.get() }
+        if let ready { return try ready.get() }
         return try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { continuation in
                 // Something may have come since the look above.
-                let ready = state.withLock { state -> Result<ByteBuffer?, any Error>? in
-                    if let piece = state.pieces.popFirst() {
-                        state.bytes -= piece.readableBytes
-                        return .success(piece)
-                    }
-                    if state.end == nil { state.reader = continuation }
-                    return state.end.map { $0.map { nil } }
+                let (ready, demand) = state.withLock { state in
+                    let taken = state.take()
+                    if taken.ready == nil { state.reader = continuation }
+                    return taken
                 }
+                demand?.succeed()
                 if let ready { continuation.resume(with: ready) }
             }
         } onCancel: {

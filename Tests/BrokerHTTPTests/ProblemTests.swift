@@ -1,6 +1,5 @@
 import Broker
 import HTTPTypes
-import HummingbirdCore
 import Testing
 
 @testable import BrokerHTTP
@@ -41,12 +40,12 @@ struct ProblemTests {
     func fields(code: ProblemCode) {
         var circumstances = ErrorDoor.Circumstances()
         circumstances.hasSessionCookie = true
-        let response = door().response(problem(code), requestID: "req_1", circumstances)
-        #expect(response.headers.contains(.wwwAuthenticate) == (code.status == 401))
-        #expect(response.headers.contains(.retryAfter) == (code.status == 429 || code.status == 503))
-        #expect(response.headers.contains(.setCookie) == (code == .sessionEnded))
-        #expect(response.headers[.cacheControl] == "no-store")
-        #expect(response.headers[.contentType] == "application/problem+json")
+        let answer = door().answer(problem(code), requestID: "req_1", circumstances)
+        #expect(answer.headers.contains(.wwwAuthenticate) == (code.status == 401))
+        #expect(answer.headers.contains(.retryAfter) == (code.status == 429 || code.status == 503))
+        #expect(answer.headers.contains(.setCookie) == (code == .sessionEnded))
+        #expect(answer.headers[.cacheControl] == "no-store")
+        #expect(answer.headers[.contentType] == "application/problem+json")
     }
 
     @Test("Every code has an OAuth error that OAuth knows, without a canary", arguments: ProblemCode.allCases)
@@ -66,10 +65,10 @@ struct ProblemTests {
 
     @Test("Retry-After is rounded up, and never zero")
     func retryAfter() {
-        let response = door().response(
+        let answer = door().answer(
             BrokerProblem(.rateLimited, retryAfter: .milliseconds(1)), requestID: "r", ErrorDoor.Circumstances())
-        #expect(response.headers[.retryAfter] == "1")
-        let without = door().response(BrokerProblem(.storeUnavailable), requestID: "r", ErrorDoor.Circumstances())
+        #expect(answer.headers[.retryAfter] == "1")
+        let without = door().answer(BrokerProblem(.storeUnavailable), requestID: "r", ErrorDoor.Circumstances())
         #expect(without.headers[.retryAfter] == "5")
     }
 
@@ -80,12 +79,17 @@ struct ProblemTests {
         let login = StartedLogin(
             loginID: "lgn_1", authorizationURL: Secret("https://as.example/a"), state: Secret("s"),
             expiresAt: TestMoment.now.advanced(by: .seconds(600)), loginToken: Secret("t"), transport: transport)
-        let response = door().response(
+        let answer = door().answer(
             BrokerProblem(.loginRequired, login: login), requestID: "r", ErrorDoor.Circumstances())
         let cookie = "__Host-coatcheck-login=t; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=600"
-        #expect(response.headers[.setCookie] == (transport == .cookie ? cookie : nil))
+        #expect(answer.headers[.setCookie] == (transport == .cookie ? cookie : nil))
         let body = String(
             decoding: ProblemBody.bytes(BrokerProblem(.loginRequired, login: login), requestID: "r"), as: UTF8.self)
         #expect(body.contains("login_token") == (transport == .bearer))
     }
+}
+
+extension Answer {
+    /// The fields for asserting.
+    fileprivate var headers: HTTPFields { HTTPFields(fields) }
 }

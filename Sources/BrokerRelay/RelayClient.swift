@@ -24,6 +24,8 @@ struct RelayClient: Sendable {
             connectionPool: .init(idleTimeout: .seconds(30), concurrentHTTP1ConnectionsPerHostSoftLimit: 1024),
             proxy: proxy, decompression: .disabled)
         configuration.httpVersion = .http1Only
+        // A span for each call, which nobody would read.
+        configuration.tracing.tracer = nil
         // A refused or failed connection is told at once instead of being tried until the deadline.
         configuration.connectionPool.retryConnectionEstablishment = false
         let checked = proxy == nil ? policy : .any

@@ -215,17 +215,18 @@ final class RequestLoop: ChannelDuplexHandler, RemovableChannelHandler {
     private func write(_ answer: Answer) async {
         write(.head(HTTPResponseHead(answer)))
         isAnswering = true
-        if answer.body.contentLength == 0 {
+        switch answer.body {
+        case .none: end(nil)
+        case .whole(let buffer):
+            write(.body(.byteBuffer(buffer)))
             end(nil)
-        } else {
-            do {
-                try await answer.body.write(ConnectionWriter(loop: NIOLoopBound(self, eventLoop: channel.eventLoop)))
-            } catch {
-                // A body that is not whole must not look so.
-                close()
-            }
+        case .stream(_, let write):
+            var writer: any ResponseBodyWriter = ConnectionWriter(
+                loop: NIOLoopBound(self, eventLoop: channel.eventLoop))
+            // A body that is not whole must not look so.
+            do { try await write(&writer) } catch { close() }
+            if isAnswering { close() }
         }
-        if isAnswering { close() }
         finish()
     }
 

@@ -19,6 +19,7 @@ extension BrokerAPI {
         let stream = EventStream(useCases.notices, session.token, on: call)
         let view = try await useCases.resumeSession.resume(session.token).view
         let heartbeat = configuration.limits.eventHeartbeat
-        return Answer(.ok, fields, body: ResponseBody { writer in try await stream.write(view, every: heartbeat, to: &writer) })
+        return Answer(
+            .ok, fields, body: .stream(length: nil) { try await stream.write(view, every: heartbeat, to: &$0) })
     }
 }

@@ -61,16 +61,16 @@ extension BrokerAPI {
         return Answer(answer.status, fields, body: body(answer, call))
     }
 
-    private func body(_ answer: RelayResponse, _ call: Call) -> ResponseBody {
+    private func body(_ answer: RelayResponse, _ call: Call) -> Answer.Body {
         switch answer.body {
-        case .buffered(let buffer): return ResponseBody(byteBuffer: buffer)
+        case .buffered(let buffer): return .whole(buffer)
         case .none:
             // HEAD: a length that is not known is not said.
-            guard call.isHead else { return ResponseBody() }
-            return ResponseBody { writer in try await writer.finish(nil) }
+            guard call.isHead else { return .none }
+            return .stream(length: nil) { try await $0.finish(nil) }
         case .stream(let stream):
             let connection = call.connection
-            return ResponseBody(contentLength: answer.contentLength) { writer in
+            return .stream(length: answer.contentLength) { writer in
                 try await Self.write(stream, wantedBy: connection, to: &writer)
             }
         }

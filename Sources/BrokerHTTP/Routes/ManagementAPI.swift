@@ -55,7 +55,7 @@ final class ManagementAPI: Sendable {
         var fields = Answers.fields(call.requestID)
         fields.append(Self.prometheus)
         let text = await health.metrics()
-        return Answer(.ok, fields, body: ResponseBody(byteBuffer: ByteBuffer(string: text)))
+        return Answer(.ok, fields, body: .whole(ByteBuffer(string: text)))
     }
 
     private static let prometheus = HTTPField(name: .contentType, value: "text/plain; version=0.0.4; charset=utf-8")

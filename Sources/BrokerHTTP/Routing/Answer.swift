@@ -1,22 +1,52 @@
 import HTTPTypes
 import Hummingbird
+import NIOCore
 
 /// Is an answer before it is written. Its fields are a plain array: they are made once, in order, and read once.
 struct Answer: Sendable {
+    /// Is an answer's body.
+    enum Body: Sendable {
+        case none
+        /// Whole: it leaves together with the head.
+        case whole(ByteBuffer)
+        /// Written piece by piece, to its end; `length` where it is known.
+        case stream(length: Int?, @concurrent @Sendable (inout any ResponseBodyWriter) async throws -> Void)
+
+        /// The length, where it is known.
+        var length: Int? {
+            switch self {
+            case .none: 0
+            case .whole(let buffer): buffer.readableBytes
+            case .stream(let length, _): length
+            }
+        }
+    }
+
     let status: HTTPResponse.Status
     var fields: [HTTPField]
-    private(set) var body: ResponseBody
+    private(set) var body: Body
 
     /// Creates an answer; the body's length, where it is known, goes among the fields unless they say it already.
-    init(_ status: HTTPResponse.Status, _ fields: [HTTPField], body: ResponseBody = ResponseBody()) {
+    init(_ status: HTTPResponse.Status, _ fields: [HTTPField], body: Body = .none) {
         self.status = status
         self.fields = fields
         self.body = body
-        if let length = body.contentLength, !fields.contains(where: { $0.name == .contentLength }) {
+        if let length = body.length, !fields.contains(where: { $0.name == .contentLength }) {
             self.fields.append(HTTPField(name: .contentLength, value: String(length)))
         }
     }
 
     /// Leaves the body out and what is said of it in: the answer to HEAD.
-    mutating func leaveBodyOut() { body = ResponseBody() }
+    mutating func leaveBodyOut() { body = .none }
+
+    /// The same in the server library's terms.
+    var response: Response {
+        let body: ResponseBody =
+            switch body {
+            case .none: ResponseBody()
+            case .whole(let buffer): ResponseBody(byteBuffer: buffer)
+            case .stream(let length, let write): ResponseBody(contentLength: length, write)
+            }
+        return Response(status: status, headers: HTTPFields(fields), body: body)
+    }
 }

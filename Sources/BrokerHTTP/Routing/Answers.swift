@@ -25,7 +25,7 @@ enum Answers {
         var fields = fields(call.requestID)
         fields.append(ConstantFields.json)
         if let extra { fields.append(extra) }
-        return Answer(status, fields, body: ResponseBody(byteBuffer: ByteBuffer(bytes: bytes)))
+        return Answer(status, fields, body: .whole(ByteBuffer(bytes: bytes)))
     }
 
     /// Returns an answer without a body.
@@ -39,7 +39,7 @@ enum Answers {
     static func file(_ bytes: [UInt8], type: HTTPField, _ call: Call) -> Answer {
         var fields = fields(call.requestID, cache: publicCache)
         fields.append(type)
-        return Answer(.ok, fields, body: ResponseBody(byteBuffer: ByteBuffer(bytes: bytes)))
+        return Answer(.ok, fields, body: .whole(ByteBuffer(bytes: bytes)))
     }
 
     private static let publicCache = HTTPField(name: .cacheControl, value: "public, max-age=300")

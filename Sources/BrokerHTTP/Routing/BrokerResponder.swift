@@ -45,8 +45,7 @@ package struct BrokerResponder: HTTPResponder {
 
     /// Serves a request that has no connection: tests in-process.
     package func respond(to request: Request, context: Context) async -> Response {
-        let answer = await respond(to: request.head, body: request.body, on: context.channel, of: nil)
-        return Response(status: answer.status, headers: HTTPFields(answer.fields), body: answer.body)
+        await respond(to: request.head, body: request.body, on: context.channel, of: nil).response
     }
 
     /// Serves a request; whatever becomes of it has an answer.

@@ -58,6 +58,6 @@ struct ErrorDoor: Sendable {
         if circumstances.isRelay { fields.append(ConstantFields.sourceBroker) }
         if status == 405, let allow = circumstances.allow { fields.append(HTTPField(name: .allow, value: allow)) }
         if circumstances.closes { fields.append(ConstantFields.closeConnection) }
-        return Answer(.init(code: status), fields, body: ResponseBody(byteBuffer: ByteBuffer(bytes: body)))
+        return Answer(.init(code: status), fields, body: .whole(ByteBuffer(bytes: body)))
     }
 }

@@ -36,11 +36,14 @@ struct RouteTable: Sendable {
     private struct Pattern: Sendable {
         /// The template's segments; nil where a parameter stands.
         let segments: [Substring?]
+        /// What stands before the first parameter.
+        let prefix: String
         /// Whether the last parameter takes the rest of the path, slashes and all.
         let takesRest: Bool
         var entry: Entry
 
         func match(_ path: Substring) -> [Substring]? {
+            guard path.utf8.starts(with: prefix.utf8) else { return nil }
             let limit = takesRest ? segments.count - 1 : Int.max
             let parts = path.dropFirst().split(separator: "/", maxSplits: limit, omittingEmptySubsequences: false)
             guard parts.count == segments.count else { return nil }
@@ -73,7 +76,7 @@ struct RouteTable: Sendable {
             let segments = route.template.dropFirst().split(separator: "/").map { $0.hasPrefix("{") ? nil : $0 }
             patterns.append(
                 Pattern(
-                    segments: segments, takesRest: route.traits.contains(.relay),
+                    segments: segments, prefix: String(route.template.prefix { $0 != "{" }), takesRest: route.traits.contains(.relay),
                     entry: Entry(template: route.template, routes: [route])))
         }
     }

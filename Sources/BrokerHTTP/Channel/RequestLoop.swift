@@ -30,6 +30,7 @@ final class RequestLoop: ChannelDuplexHandler, RemovableChannelHandler {
     private var head: HTTPRequestHead?
     private var isServing = false
     private var isAnswering = false
+    private var isStreaming = false
     /// The body that is being received; parts of a body that nobody reads have no source.
     private var body: BodySource?
     private var bodyIsOpen = false
@@ -206,13 +207,13 @@ final class RequestLoop: ChannelDuplexHandler, RemovableChannelHandler {
         let task = Task.immediateDetached(executorPreference: executor) {
             guard let request = HTTPRequest(head) else { return bound.value.close() }
             let answer = await responder.respond(to: request, body: body, on: channel, of: connection)
-            await bound.value.write(answer)
+            bound.value.begin(answer)
         }
         // It may be over already, and another one under way.
-        if isServing, requests == number { connection.serves(task) }
+        if isServing, !isStreaming, requests == number { connection.serves(task) }
     }
 
-    private func write(_ answer: Answer) async {
+    private func begin(_ answer: Answer) {
         write(.head(HTTPResponseHead(answer)))
         isAnswering = true
         switch answer.body {
@@ -220,18 +221,38 @@ final class RequestLoop: ChannelDuplexHandler, RemovableChannelHandler {
         case .whole(let buffer):
             write(.body(.byteBuffer(buffer)))
             end(nil)
-        case .stream(_, let write):
-            var writer: any ResponseBodyWriter = ConnectionWriter(
-                loop: NIOLoopBound(self, eventLoop: channel.eventLoop))
-            // A body that is not whole must not look so.
-            do { try await write(&writer) } catch { close() }
-            if isAnswering { close() }
+        case .stream(_, let write): return stream(write)
         }
+        finish()
+    }
+
+    /// Writes a body in a task of its own: the one that made the answer keeps its memory until it ends, and a listener
+    /// may stay for days.
+    private func stream(
+        _ write: @escaping @concurrent @Sendable (inout any ResponseBodyWriter) async throws -> Void
+    ) {
+        isStreaming = true
+        let bound = NIOLoopBound(self, eventLoop: channel.eventLoop)
+        let number = requests
+        let task = Task.immediateDetached(executorPreference: executor) {
+            var writer: any ResponseBodyWriter = ConnectionWriter(loop: bound)
+            do { try await write(&writer) } catch {
+                // A body that is not whole must not look so.
+                bound.value.close()
+            }
+            bound.value.streamed()
+        }
+        if isStreaming, requests == number { connection.serves(task) }
+    }
+
+    private func streamed() {
+        if isAnswering { close() }
         finish()
     }
 
     private func finish() {
         isServing = false
+        isStreaming = false
         connection.served()
         lastActive = .now()
         body?.finish(nil)

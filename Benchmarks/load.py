@@ -36,7 +36,7 @@ class Target:
             raise SystemExit(f"bench: {self.title} did not answer as it should:\n{output}")
         rate = float(re.search(r"Requests/sec:\s+([\d.]+)", output).group(1))
         total = int(re.search(r"(\d+) requests in", output).group(1))
-        latency = [milliseconds(re.search(rf"{percent}%\s+(\S+)", output).group(1)) for percent in (50, 99)]
+        latency = [milliseconds(re.search(rf"(?m)^\s+{percent}%\s+(\S+)", output).group(1)) for percent in (50, 99)]
         if keep:
             self.runs.append((rate, used / max(total, 1) * 1e6, *latency))
 

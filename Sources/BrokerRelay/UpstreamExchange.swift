@@ -110,7 +110,8 @@ final class UpstreamExchange: HTTPClientResponseDelegate, Sendable {
     }
 
     func didReceiveBodyPart(task: HTTPClient.Task<Void>, _ buffer: ByteBuffer) -> EventLoopFuture<Void> {
-        let (reader, more) = state.withLock { state -> (CheckedContinuation<ByteBuffer?, any Error>?, EventLoopFuture<Void>?) in
+        let (reader, more) = state.withLock {
+            state -> (CheckedContinuation<ByteBuffer?, any Error>?, EventLoopFuture<Void>?) in
             if let reader = state.reader {
                 state.reader = nil
                 return (reader, nil)

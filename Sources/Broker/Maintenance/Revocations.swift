@@ -12,11 +12,22 @@ package struct Revocations: Sendable {
     package func work(limit: Int = 32) async throws(StoreFailure) -> Int {
         let now = context.clock.now()
         let rows = try await context.store.takeOutbox(now: now, until: now.advanced(by: .seconds(60)), limit: limit)
-        for row in rows {
+        // All at once: a provider that hangs must not hold up what others are to be told.
+        let failure = await withTaskGroup(of: StoreFailure?.self) { group in
+            for row in rows { group.addTask { await self.failure(of: row, at: now) } }
+            return await group.reduce(nil) { first, next in first ?? next }
+        }
+        if let failure { throw failure }
+        return rows.count
+    }
+
+    /// Works one row; returns what the store said if it failed.
+    private func failure(of row: OutboxRow, at now: WallTime) async -> StoreFailure? {
+        do throws(StoreFailure) {
             let done = try await settle(row)
             if done || now.since(row.createdAt) > Self.patience { try await context.store.removeOutbox(row.id) }
-        }
-        return rows.count
+            return nil
+        } catch { return error }
     }
 
     /// Revokes, and when the provider has spoken on that, ends its session; false when something is to be tried again.

@@ -7,7 +7,7 @@ final class BodySource {
     private init(_ source: RequestStream.Base.Source) { self.source = source }
 
     /// Returns a body and its source. `wanted` is called on the event loop when the body is read and little is left.
-    static func make(on eventLoop: any EventLoop, wanted: @escaping @Sendable () -> Void) 
+    static func make(on eventLoop: any EventLoop, wanted: @escaping @Sendable () -> Void)
         -> (RequestStream, BodySource)
     {
         let made = RequestStream.Base.makeSequence(

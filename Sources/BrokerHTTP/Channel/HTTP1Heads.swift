@@ -36,9 +36,7 @@ extension HTTPRequest {
 extension HTTPHeaders {
     /// Is fields as HTTP/1 writes them.
     init(_ fields: some Collection<HTTPField>) {
-        self.init()
-        reserveCapacity(fields.count)
-        for field in fields { add(name: field.name.rawName, value: field.value) }
+        self.init(fields.map { ($0.name.rawName, $0.value) })
     }
 }
 

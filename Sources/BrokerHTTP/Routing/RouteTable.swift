@@ -76,7 +76,8 @@ struct RouteTable: Sendable {
             let segments = route.template.dropFirst().split(separator: "/").map { $0.hasPrefix("{") ? nil : $0 }
             patterns.append(
                 Pattern(
-                    segments: segments, prefix: String(route.template.prefix { $0 != "{" }), takesRest: route.traits.contains(.relay),
+                    segments: segments, prefix: String(route.template.prefix { $0 != "{" }),
+                    takesRest: route.traits.contains(.relay),
                     entry: Entry(template: route.template, routes: [route])))
         }
     }

@@ -72,7 +72,7 @@ extension SQLiteStore {
                     PRAGMA temp_store = MEMORY;
                     PRAGMA trusted_schema = OFF;
                     PRAGMA cell_size_check = ON;
-                    PRAGMA cache_size = -4096;
+                    PRAGMA cache_size = -16384;
                     """)
         }
         return configuration

@@ -44,6 +44,8 @@ final class UpstreamExchange: HTTPClientResponseDelegate, Sendable {
         _ request: HTTPClient.Request, with client: HTTPClient, before deadline: NIODeadline?
     ) async throws -> HTTPResponseHead {
         let task = client.execute(request: request, delegate: self, deadline: nil)
+        // A client that is shut down refuses without telling the delegate.
+        task.futureResult.whenFailure { self.finish(.failure($0)) }
         let cancelled = state.withLock { state in
             state.task = task
             return state.cancelled

@@ -117,6 +117,19 @@ struct RelayRefusalTests {
         }
     }
 
+    @Test("After the shutdown a call is refused at once")
+    func afterShutdown() async throws {
+        try await ScriptedUpstream.run(answeringOK) { upstream in
+            try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
+                await fixture.relay.shutdown()
+                #expect(try await fixture.problem(.get, "/x").code == .upstreamError)
+                let body = RelayRequest.Body.stream(RelayBodyStream(ChunkSource(chunk: ByteBuffer(string: "x"), count: 3)), length: nil)
+                #expect(try await fixture.problem(.put, "/x", body: body).code == .upstreamError)
+            }
+            #expect(upstream.received.isEmpty)
+        }
+    }
+
     @Test("A connection that ends at a private address carries no request, and the answer comes at once (SEC-74)")
     func privateAddress() async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in

@@ -123,7 +123,8 @@ struct RelayRefusalTests {
             try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
                 await fixture.relay.shutdown()
                 #expect(try await fixture.problem(.get, "/x").code == .upstreamError)
-                let body = RelayRequest.Body.stream(RelayBodyStream(ChunkSource(chunk: ByteBuffer(string: "x"), count: 3)), length: nil)
+                let body = RelayRequest.Body.stream(
+                    RelayBodyStream(ChunkSource(chunk: ByteBuffer(string: "x"), count: 3)), length: nil)
                 #expect(try await fixture.problem(.put, "/x", body: body).code == .upstreamError)
             }
             #expect(upstream.received.isEmpty)

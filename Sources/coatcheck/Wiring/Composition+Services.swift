@@ -23,6 +23,7 @@ extension Composition {
             ReloadOnHangup { [self] in reloadKeys() },
             Maintenance.sweeper(context, owner: Self.owner(vault)),
             Maintenance.revocations(context),
+            Maintenance.trim(context.clock),
             publicListener(logger, listening),
             readiness,
         ]

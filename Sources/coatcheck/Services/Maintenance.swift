@@ -1,4 +1,5 @@
 import Broker
+import BrokerStore
 import CMalloc
 import Dispatch
 
@@ -19,11 +20,13 @@ enum Maintenance {
     }
 
     /// Gives free memory back to the system once a minute: the C library keeps in each thread's arena what the busiest
-    /// moment needed, and a process that lives for months would show the sum of such moments.
-    static func trim(_ clock: BrokerClock) -> RepeatedWork {
+    /// moment needed, and a process that lives for months would show the sum of such moments. The store's page caches
+    /// go first: they would grow with the database.
+    static func trim(_ clock: BrokerClock, _ store: any BrokerStore) -> RepeatedWork {
         RepeatedWork(clock: clock, delay: .seconds(60)) {
             await withCheckedContinuation { continuation in
                 DispatchQueue.global(qos: .utility).async {
+                    (store as? SQLiteStore)?.releaseMemory()
                     malloc_trim(0)
                     continuation.resume()
                 }

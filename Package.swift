@@ -60,7 +60,6 @@ let package = Package(
     ],
     targets: [
         .systemLibrary(name: "COpenSSL", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
-        .systemLibrary(name: "CMalloc"),
         .target(name: "Broker", swiftSettings: product),
         .target(name: "BrokerVault", dependencies: ["Broker", "COpenSSL"], swiftSettings: product),
         .target(name: "BrokerStore", dependencies: ["Broker", grdb, nioConcurrencyHelpers], swiftSettings: product),
@@ -88,9 +87,8 @@ let package = Package(
         .executableTarget(
             name: "coatcheck",
             dependencies: [
-                "Broker", "BrokerHTTP", "BrokerRelay", "BrokerProviders", "BrokerVault", "BrokerStore", "CMalloc",
-                hummingbird, hummingbirdCore, httpTypes, nioCore, nioPosix, nioHTTP1, asyncHTTPClient, nioSSL,
-                argumentParser, yams,
+                "Broker", "BrokerHTTP", "BrokerRelay", "BrokerProviders", "BrokerVault", "BrokerStore", hummingbird,
+                hummingbirdCore, httpTypes, nioCore, nioPosix, nioHTTP1, asyncHTTPClient, nioSSL, argumentParser, yams,
                 logging,
                 metrics, coreMetrics, serviceLifecycle, unixSignals,
             ],

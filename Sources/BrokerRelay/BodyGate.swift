@@ -1,3 +1,4 @@
+import NIOCore
 import Synchronization
 
 /// Stands between the HTTP client and the app's request body.
@@ -13,6 +14,8 @@ final class BodyGate: Sendable {
         /// Since when the upstream has been at turn.
         var upstreamTurn: ContinuousClock.Instant
         var closer: CheckedContinuation<Void, Never>?
+        /// Tells the client that it has the whole body, or that there will not be more.
+        var sent: EventLoopPromise<Void>?
     }
 
     /// Is thrown into a read after the gate was closed.
@@ -44,6 +47,20 @@ final class BodyGate: Sendable {
             return state.closer
         }
         closer?.resume()
+    }
+
+    /// Begins the sending, which `sent` ends.
+    func sending(_ promise: EventLoopPromise<Void>) { state.withLock { $0.sent = promise } }
+
+    /// Ends the sending. The first one to do so decides how; false for everybody else, and when it has not begun.
+    @discardableResult
+    func sent(_ result: Result<Void, any Error>) -> Bool {
+        let promise = state.withLock { state in
+            defer { state.sent = nil }
+            return state.sent
+        }
+        promise?.completeWith(result)
+        return promise != nil
     }
 
     /// Is whether the whole body was read.

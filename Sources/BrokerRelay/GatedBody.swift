@@ -29,8 +29,12 @@ struct GatedBody: AsyncSequence, Sendable {
     /// Sends the whole body, each piece when the upstream has taken the one before.
     func send(to writer: HTTPClient.Body.StreamWriter, on eventLoop: any EventLoop) -> EventLoopFuture<Void> {
         let sent = eventLoop.makePromise(of: Void.self)
-        sent.completeWithTask {
-            for try await piece in self { try await writer.write(.byteBuffer(piece)).get() }
+        gate.sending(sent)
+        Task {
+            do {
+                for try await piece in self { try await writer.write(.byteBuffer(piece)).get() }
+                gate.sent(.success(()))
+            } catch { gate.sent(.failure(error)) }
         }
         return sent.futureResult
     }

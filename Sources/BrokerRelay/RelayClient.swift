@@ -29,19 +29,31 @@ struct RelayClient: Sendable {
         // A refused or failed connection is told at once instead of being tried until the deadline.
         configuration.connectionPool.retryConnectionEstablishment = false
         let checked = proxy == nil ? policy : .any
-        if checked != .any {
-            configuration.http1_1ConnectionDebugInitializer = { channel in
-                guard !checked.allows(channel.remoteAddress) else { return channel.eventLoop.makeSucceededVoidFuture() }
+        configuration.http1_1ConnectionDebugInitializer = { channel in
+            guard checked == .any || checked.allows(channel.remoteAddress) else {
                 let refused = channel.eventLoop.makePromise(of: Void.self)
                 channel.close(mode: .all).whenComplete { _ in refused.fail(AddressRefused()) }
                 return refused.futureResult
             }
+            return Self.prepare(channel, patience: .init(outbound.readTimeout))
         }
         let group = outbound.eventLoopGroup ?? HTTPClient.defaultEventLoopGroup
         anywhere = HTTPClient(eventLoopGroupProvider: .shared(group), configuration: configuration)
         clients = group.makeIterator().reduce(into: [:]) { clients, loop in
             clients[ObjectIdentifier(loop)] = HTTPClient(
                 eventLoopGroupProvider: .shared(loop), configuration: configuration)
+        }
+    }
+
+    private static func prepare(_ channel: any Channel, patience: TimeAmount) -> EventLoopFuture<Void> {
+        channel.eventLoop.submit {
+            // Four buffers of up to 64 KiB otherwise, for as long as the connection is pooled (decision 14).
+            try channel.syncOptions?.setOption(
+                .recvAllocator, value: AdaptiveRecvByteBufferAllocator(minimum: 64, initial: 2048, maximum: 16_384))
+            try channel.syncOptions?.setOption(.maxMessagesPerRead, value: 2)
+            let pipeline = channel.pipeline.syncOperations
+            let decoder = try pipeline.handler(type: ByteToMessageHandler<HTTPResponseDecoder>.self)
+            try pipeline.addHandler(EarlyAnswer(patience: patience), position: .after(decoder))
         }
     }
 
@@ -75,9 +87,9 @@ struct RelayClient: Sendable {
     }
 
     private static func begin(
-        _ request: HTTPClient.Request, with client: HTTPClient, before deadline: NIODeadline?
+        _ request: HTTPClient.Request, with client: HTTPClient, before deadline: NIODeadline?, gate: BodyGate? = nil
     ) async throws -> UpstreamResponse {
-        let exchange = UpstreamExchange()
+        let exchange = UpstreamExchange(gate)
         let head = try await exchange.begin(request, with: client, before: deadline)
         return UpstreamResponse(head, exchange)
     }
@@ -89,7 +101,7 @@ struct RelayClient: Sendable {
         let client = client(on: loop)
         do {
             return try await withThrowingTaskGroup(of: UpstreamResponse?.self) { group in
-                group.addTask { try await Self.begin(request, with: client, before: nil) }
+                group.addTask { try await Self.begin(request, with: client, before: nil, gate: gate) }
                 group.addTask {
                     try await gate.watch(timeout)
                     return nil

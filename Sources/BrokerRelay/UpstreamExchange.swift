@@ -36,6 +36,10 @@ final class UpstreamExchange: HTTPClientResponseDelegate, Sendable {
     }
 
     private let state = Mutex(State())
+    /// Is where the request's body comes from, if it is streamed.
+    private let gate: BodyGate?
+
+    init(_ gate: BodyGate?) { self.gate = gate }
 
     // MARK: What the call is asked
 
@@ -47,7 +51,8 @@ final class UpstreamExchange: HTTPClientResponseDelegate, Sendable {
         // A client that is shut down refuses without telling the delegate.
         task.futureResult.whenFailure { self.finish(.failure($0)) }
         let cancelled = state.withLock { state in
-            state.task = task
+            // It may have ended already.
+            if state.end == nil { state.task = task }
             return state.cancelled
         }
         if let cancelled { task.fail(reason: cancelled) }
@@ -90,13 +95,16 @@ final class UpstreamExchange: HTTPClientResponseDelegate, Sendable {
     }
 
     /// Ends a call that nobody needs any more, and with it its connection, unless it has ended.
+    ///
+    /// By its body, while that is being sent: a request that fails otherwise forgets whoever waits for room in it
+    /// (`RequestBag.fail`).
     func cancel(_ reason: any Error) {
         let task = state.withLock { state -> HTTPClient.Task<Void>? in
             guard state.end == nil, state.cancelled == nil else { return nil }
             state.cancelled = reason
             return state.task
         }
-        task?.fail(reason: reason)
+        if gate?.sent(.failure(reason)) != true { task?.fail(reason: reason) }
     }
 
     // MARK: What the client tells
@@ -112,6 +120,10 @@ final class UpstreamExchange: HTTPClientResponseDelegate, Sendable {
     }
 
     func didReceiveBodyPart(task: HTTPClient.Task<Void>, _ buffer: ByteBuffer) -> EventLoopFuture<Void> {
+        guard buffer.readableBytes > 0 else {
+            endedEarly()
+            return task.eventLoop.makeSucceededVoidFuture()
+        }
         let (reader, more) = state.withLock {
             state -> (CheckedContinuation<ByteBuffer?, any Error>?, EventLoopFuture<Void>?) in
             if let reader = state.reader {
@@ -132,6 +144,12 @@ final class UpstreamExchange: HTTPClientResponseDelegate, Sendable {
     func didFinishRequest(task: HTTPClient.Task<Void>) throws { finish(.success(())) }
 
     func didReceiveError(task: HTTPClient.Task<Void>, _ error: any Error) { finish(.failure(error)) }
+
+    /// The answer is whole and the request is not (`EarlyAnswer`): nothing more of it is sent.
+    private func endedEarly() {
+        finish(.success(()))
+        gate?.sent(.failure(HTTPClientError.requestStreamCancelled))
+    }
 
     private func finish(_ end: Result<Void, any Error>) {
         let (headReader, reader, demand, failure) = state.withLock { state in

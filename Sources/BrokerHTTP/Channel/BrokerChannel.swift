@@ -7,7 +7,7 @@ import NIOHTTP1
 struct BrokerChannel: ServerChildChannel {
     /// Is a connection with what is known of it.
     struct Value: ServerChildChannelValue {
-        package let channel: any Channel
+        let channel: any Channel
         let connection: ClientConnection
     }
 
@@ -40,6 +40,10 @@ struct BrokerChannel: ServerChildChannel {
             decoder.maxHeaderFieldSize = limits.headerField
             decoder.maxHeaderListSize = limits.headers
             decoder.maxHeaderFieldCount = limits.headerFields
+            // Four buffers of up to 64 KiB otherwise, for as long as the connection is kept (decision 14).
+            try channel.syncOptions?.setOption(
+                .recvAllocator, value: AdaptiveRecvByteBufferAllocator(minimum: 64, initial: 2048, maximum: 16_384))
+            try channel.syncOptions?.setOption(.maxMessagesPerRead, value: 2)
             let pipeline = channel.pipeline.syncOperations
             // Header values are checked when they are made (HTTPTypes), so the encoder need not do it again.
             try pipeline.configureHTTPServerPipeline(

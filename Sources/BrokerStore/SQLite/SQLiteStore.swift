@@ -30,9 +30,6 @@ package final class SQLiteStore: BrokerStore {
     /// How many endings wait to be written because the disk would not take them; for metrics.
     package var pendingEndings: Int { endings.count }
 
-    /// Frees what the connections hold in page and statement caches; waits for what is running on each.
-    package func releaseMemory() { pool.releaseMemory() }
-
     /// Committed transactions and the writes in them since the store was opened; for metrics.
     package var writeStatistics: (transactions: Int, writes: Int) {
         let statistics = writer.statistics

@@ -1,7 +1,4 @@
 import Broker
-import BrokerStore
-import CMalloc
-import Dispatch
 
 /// Makes the background work of the broker: sweeping expired rows, and telling providers which tokens ended.
 enum Maintenance {
@@ -16,22 +13,6 @@ enum Maintenance {
                 context.events.emit(.storeFailed(operation: "sweep", detail: "\(error)"))
                 return .seconds(30)
             }
-        }
-    }
-
-    /// Gives free memory back to the system once a minute: the C library keeps in each thread's arena what the busiest
-    /// moment needed, and a process that lives for months would show the sum of such moments. The store's page caches
-    /// go first: they would grow with the database.
-    static func trim(_ clock: BrokerClock, _ store: any BrokerStore) -> RepeatedWork {
-        RepeatedWork(clock: clock, delay: .seconds(60)) {
-            await withCheckedContinuation { continuation in
-                DispatchQueue.global(qos: .utility).async {
-                    (store as? SQLiteStore)?.releaseMemory()
-                    malloc_trim(0)
-                    continuation.resume()
-                }
-            }
-            return .seconds(60)
         }
     }
 

@@ -23,7 +23,6 @@ extension Composition {
             ReloadOnHangup { [self] in reloadKeys() },
             Maintenance.sweeper(context, owner: Self.owner(vault)),
             Maintenance.revocations(context),
-            Maintenance.trim(context.clock, store),
             publicListener(logger, listening),
             readiness,
         ]

@@ -1,2 +1,0 @@
-// The C library's own module leaves malloc_trim(3) out.
-#include <malloc.h>

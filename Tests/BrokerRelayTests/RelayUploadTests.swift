@@ -1,0 +1,155 @@
+import Broker
+import BrokerRelay
+import HTTPTypes
+import NIOCore
+import Synchronization
+import Testing
+
+/// Answers that come before the client has said that the request is over.
+@Suite("Uploads and early answers (SEC-79, SEC-81)", .serialized)
+struct RelayUploadTests {
+    @Test(
+        "An answer that overtakes the request's end is passed on, and its connection serves the next call",
+        arguments: [
+            "200 OK\r\nContent-Length: 2\r\n\r\nok", "200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+            "204 No Content\r\n\r\n",
+        ])
+    func overtaken(_ answer: String) async throws {
+        try await ScriptedUpstream.run({ connection in
+            while try await connection.request() != nil { try await connection.write("HTTP/1.1 \(answer)") }
+        }) { upstream in
+            try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
+                for _ in 0..<3 {
+                    let source = LateEnd(chunk: ByteBuffer(repeating: 0x61, count: 100_000))
+                    let body = RelayRequest.Body.stream(RelayBodyStream(source), length: 100_000)
+                    let response = try await fixture.call(.post, "/x", body: body)
+                    source.end.finish()
+                    #expect(try await response.body.text() == (answer.hasPrefix("200") ? "ok" : ""))
+                }
+                _ = try await fixture.call(.get, "/x").body.text()
+                #expect(upstream.received.count == 4)
+                #expect(upstream.opened == 1)
+            }
+        }
+    }
+
+    @Test("An answer that overtakes a request that never ends is passed on, and its connection is closed")
+    func neverEnded() async throws {
+        try await ScriptedUpstream.run({ connection in
+            _ = try await connection.request()
+            try await connection.answer()
+            try await connection.waitForClose()
+        }) { upstream in
+            try await RelayFixture.run(at: upstream.url, readTimeout: .milliseconds(200)) { (fixture) async throws in
+                let source = LateEnd(chunk: ByteBuffer(repeating: 0x61, count: 100_000))
+                let body = RelayRequest.Body.stream(RelayBodyStream(source), length: 100_000)
+                async let text = fixture.call(.post, "/x", body: body).body.text()
+                #expect(try await eventually { upstream.closed == 1 })
+                source.end.finish()
+                #expect(try await text == "ok")
+            }
+        }
+    }
+
+    @Test(
+        "A refusal in the middle of an upload that is held up is passed on whole, and nobody is left waiting for room")
+    func refused() async throws {
+        try await ScriptedUpstream.run({ connection in
+            _ = try await connection.head()
+            try await connection.answer("413 Content Too Large", body: "too large")
+            try await Task.sleep(for: .seconds(60))
+        }) { upstream in
+            try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
+                weak var token: Endless.Token?
+                do {
+                    let source = Endless()
+                    token = source.token
+                    let body = RelayRequest.Body.stream(RelayBodyStream(source), length: nil)
+                    let response = try await fixture.call(.post, "/x", body: body)
+                    #expect(response.status.code == 413)
+                    #expect(try await response.body.text() == "too large")
+                }
+                #expect(try await eventually { token == nil })
+            }
+        }
+    }
+
+    @Test("A caller that goes away while its upload is held up leaves nobody waiting for room")
+    func heldUp() async throws {
+        try await ScriptedUpstream.run({ connection in
+            _ = try await connection.head()
+            try await Task.sleep(for: .seconds(60))
+        }) { upstream in
+            try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
+                weak var token: Endless.Token?
+                await withTaskGroup(of: Void.self) { group in
+                    let source = Endless()
+                    token = source.token
+                    group.addTask {
+                        let body = RelayRequest.Body.stream(RelayBodyStream(source), length: nil)
+                        _ = try? await fixture.call(.post, "/x", body: body)
+                    }
+                    // Until the sockets between are full and nothing is asked for any more.
+                    var last = -1
+                    _ = try? await eventually {
+                        try await Task.sleep(for: .milliseconds(100))
+                        defer { last = source.token.asked }
+                        return last > 0 && last == source.token.asked
+                    }
+                    group.cancelAll()
+                }
+                #expect(try await eventually { token == nil })
+            }
+        }
+    }
+}
+
+/// Is a body of one chunk whose end is told when the test says so.
+private struct LateEnd: AsyncSequence, Sendable {
+    let chunk: ByteBuffer
+    private let stream: AsyncStream<Never>
+    let end: AsyncStream<Never>.Continuation
+
+    init(chunk: ByteBuffer) {
+        self.chunk = chunk
+        (stream, end) = AsyncStream<Never>.makeStream()
+    }
+
+    struct AsyncIterator: AsyncIteratorProtocol {
+        let stream: AsyncStream<Never>
+        var chunk: ByteBuffer?
+
+        mutating func next() async throws -> ByteBuffer? {
+            if let chunk {
+                self.chunk = nil
+                return chunk
+            }
+            for await _ in stream {}
+            return nil
+        }
+    }
+
+    func makeAsyncIterator() -> AsyncIterator { AsyncIterator(stream: stream, chunk: chunk) }
+}
+
+/// Is a body that never ends; its token lives for as long as somebody may still ask for more.
+private struct Endless: AsyncSequence, Sendable {
+    final class Token: Sendable {
+        private let count = Atomic(0)
+        var asked: Int { count.load(ordering: .relaxed) }
+        func ask() { count.add(1, ordering: .relaxed) }
+    }
+
+    let token = Token()
+
+    struct AsyncIterator: AsyncIteratorProtocol {
+        let token: Token
+
+        mutating func next() async throws -> ByteBuffer? {
+            token.ask()
+            return ByteBuffer(repeating: 0x61, count: 65_536)
+        }
+    }
+
+    func makeAsyncIterator() -> AsyncIterator { AsyncIterator(token: token) }
+}

@@ -105,8 +105,8 @@ package final class OpenSSLVault: Vault {
 
     package func random(_ count: Int) throws(VaultFailure) -> [UInt8] { try SystemRandom.bytes(count) }
 
-    /// Turns the library's 32 bytes into a digest. It was proved to work at start, so only memory running out is left;
-    /// going on with a wrong key would be worse than stopping.
+    /// Turns the library's 32 bytes into a digest. It was proved to work at start and does so for input of any length
+    /// and content, so only memory running out is left; going on with a wrong key would be worse than stopping.
     private static func digest(_ bytes: [UInt8]?) -> Digest {
         guard let bytes, let digest = Digest(bytes) else { preconditionFailure("SHA-256 failed") }
         return digest

@@ -728,7 +728,7 @@ paths:
             X-Auth-Client: {$ref: '#/components/headers/X-Auth'}
             X-Auth-Session: {$ref: '#/components/headers/X-Auth'}
             X-Auth-Name: {$ref: '#/components/headers/X-Auth'}
-            X-Auth-Email: {$ref: '#/components/headers/X-Auth'}
+            X-Auth-Email: {$ref: '#/components/headers/X-Auth-Email'}
             X-Auth-Scope: {$ref: '#/components/headers/X-Auth'}
             X-Auth-Token:
               description: The provider's access token, only with `backends.NAME.forward_access_token` set.
@@ -1276,6 +1276,10 @@ components:
       description: |
         Always there, empty when unknown, percent-encoded outside 0x21–0x7E, 256 bytes at most. The proxy copies it over
         whatever the client sent under that name.
+      required: true
+      schema: {type: string, maxLength: 256, pattern: '^[\x21-\x7E]*$'}
+    X-Auth-Email:
+      description: As the others, and empty too when the provider calls the address unverified (`email_verified` is false).
       required: true
       schema: {type: string, maxLength: 256, pattern: '^[\x21-\x7E]*$'}
     Strict-Transport-Security:

@@ -204,6 +204,18 @@ struct RawSocketTests {
         #expect(!answer.contains("openapi: 3"))
     }
 
+    @Test("More requests than a turn has, half of them with a body, are all answered in order (SEC-105)")
+    func turns() async throws {
+        let get = "GET /v1/providers HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        let pair = get + Self.post + "Content-Length: 2\r\n\r\n[]"
+        let last = "GET /v1/session HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+        let answer = try await HTTPHarness().live {
+            try await RawClient(port: $0).exchange(String(repeating: pair, count: 25) + last)
+        }
+        let statuses = answer.split(separator: "HTTP/1.1 ").map { $0.prefix(3) }
+        #expect(statuses == Array(repeating: ["200", "400"], count: 25).flatMap { $0 } + ["401"])
+    }
+
     @Test("Expect: 100-continue gets its interim answer before the body")
     func expectContinue() async throws {
         let body = #"{"provider":"as","client":"ios"}"#

@@ -117,7 +117,7 @@ struct RelayRefusalTests {
         }
     }
 
-    @Test("After the shutdown a call is refused at once")
+    @Test("After the shutdown a call is refused at once", .timeLimit(.minutes(1)))
     func afterShutdown() async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in
             try await RelayFixture.run(at: upstream.url) { (fixture) async throws in

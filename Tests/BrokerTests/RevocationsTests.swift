@@ -88,4 +88,23 @@ import Testing
         _ = try await Revocations(broker.context).work()
         #expect(told(broker) == [1, 0])
     }
+
+    @Test("A provider that hangs holds up none of the other rows (SEC-63)", .timeLimit(.minutes(1)))
+    func hanging() async throws {
+        let broker = try TestBroker(script: .init(hangs: ["at-1", "at-2"]))
+        for code in ["c1", "c2", "c3"] {
+            let token = try await broker.signIn(code: code).token
+            try await broker.useCases.endSession.logOut(token)
+        }
+        broker.provider.hanging.close()
+        defer { broker.provider.hanging.open() }
+        let work = Task { try await Revocations(broker.context).work() }
+        while try await broker.store.outboxCount() > 2 || broker.provider.hanging.waiting < 2 {
+            try Task.checkCancellation()
+            await Task.yield()
+        }
+        broker.provider.hanging.open()
+        #expect(try await work.value == 3)
+        #expect(try await broker.store.outboxCount() == 0)
+    }
 }

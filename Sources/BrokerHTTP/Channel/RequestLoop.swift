@@ -8,6 +8,9 @@ import NIOHTTP1
 /// Everything happens on the connection's own event loop: a request's task is started there and runs there, so that one
 /// whose session is at hand is read, worked on and answered without a hand-over (decision 10). While a request is
 /// served nothing more is read than its own body, and of that no more than is asked for.
+///
+/// `NIOLoopBound.value` traps on another thread. It is reached only from the loop's callbacks and from tasks whose
+/// executor is the loop: what such a task awaits may run elsewhere, but it comes back there before it goes on.
 final class RequestLoop: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias OutboundIn = Never

@@ -24,7 +24,7 @@ package struct BrokerResponder: HTTPResponder {
     private let limits: HTTPLimits
     private let clock: BrokerClock
     private let log: RequestLog
-    private let date: DateField
+    private let date = TextBySecond(\.httpDate)
 
     init(
         routes: [Route], rules: ListenerRules, errors: ErrorDoor, limits: HTTPLimits, clock: BrokerClock,
@@ -37,7 +37,6 @@ package struct BrokerResponder: HTTPResponder {
         self.limits = limits
         self.clock = clock
         self.log = log
-        date = DateField(now: clock.now)
     }
 
     /// Is what nginx and others log where the client hung up before the answer; it is never sent.
@@ -70,7 +69,7 @@ package struct BrokerResponder: HTTPResponder {
         rules.addOriginFields(to: &answer.fields, call.fields)
         // An upstream's date is the upstream's; the answer is ours (RFC 9110 section 6.6.1).
         if circumstances.isRelay { answer.fields.removeAll { $0.name == .date } }
-        answer.fields.append(HTTPField(name: .date, value: date.text))
+        answer.fields.append(HTTPField(name: .date, value: date.text(at: clock.now())))
         if call.isHead, !circumstances.isRelay || problem != nil { answer.leaveBodyOut() }
         // Nobody heard the refusal of a call that its client gave up: it must not look like an outage.
         let isUnheard = problem != nil && call.connection?.isGone == true

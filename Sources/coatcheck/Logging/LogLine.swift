@@ -1,16 +1,18 @@
 import Broker
-import Synchronization
 
 /// Is one line of the log in the making: a JSON object with time, level and message, then further members.
 struct LogLine {
     private(set) var bytes: [UInt8]
+
+    /// The time without its zone.
+    private static let second = TextBySecond { time in String(time.rfc3339.dropLast()) }
 
     /// Begins a line; the time is UTC with milliseconds.
     init(_ time: WallTime, level: String, message: String) {
         bytes = []
         bytes.reserveCapacity(256)
         bytes.append(contentsOf: "{\"time\":\"".utf8)
-        Self.appendSecond(of: time, to: &bytes)
+        bytes.append(contentsOf: Self.second.text(at: time).utf8)
         let fraction = UInt16(truncatingIfNeeded: time.milliseconds - time.seconds * 1000)
         bytes.append(UInt8(ascii: "."))
         for divisor: UInt16 in [100, 10, 1] { bytes.append(48 + UInt8(truncatingIfNeeded: fraction / divisor % 10)) }
@@ -28,17 +30,6 @@ struct LogLine {
     mutating func add(_ name: String, _ value: Int) {
         addName(name)
         bytes.append(contentsOf: String(value).utf8)
-    }
-
-    private static let second = Mutex((number: Int64.min, text: [UInt8]()))
-
-    /// Appends the time without its zone; it is worked out once a second.
-    private static func appendSecond(of time: WallTime, to bytes: inout [UInt8]) {
-        let text = second.withLock { second in
-            if second.number != time.seconds { second = (time.seconds, Array(time.rfc3339.utf8.dropLast())) }
-            return second.text
-        }
-        bytes.append(contentsOf: text)
     }
 
     /// Closes the object and returns the line.

@@ -1,6 +1,5 @@
 import Broker
 import BrokerRelay
-import Synchronization
 
 /// Measures the relay by upstream: time to the answer's head, and answers by the class of their status.
 struct RelayMetrics: Sendable {
@@ -11,20 +10,8 @@ struct RelayMetrics: Sendable {
 
     private typealias Series = (durations: HistogramSeries, answers: CounterSeries)
 
-    /// Remembers the series, so that a call does not look them up by their labels. Upstreams and results are few.
-    private final class Known: Sendable {
-        private let table = Mutex<[Key: Series]>([:])
-
-        func find(_ key: Key, make: () -> Series) -> Series {
-            if let found = table.withLock({ $0[key] }) { return found }
-            let made = make()
-            table.withLock { $0[key] = made }
-            return made
-        }
-    }
-
     private let metrics: MetricsRegistry
-    private let known = Known()
+    private let known = KnownSeries<Key, Series>()
 
     init(_ metrics: MetricsRegistry) { self.metrics = metrics }
 

@@ -1,6 +1,5 @@
 import Broker
 import BrokerHTTP
-import Synchronization
 
 /// Turns request records into log lines and metrics.
 struct RequestMetrics: Sendable {
@@ -9,7 +8,15 @@ struct RequestMetrics: Sendable {
     /// `public` or `management`.
     let listener: String
     let writesLines: Bool
-    private let known = KnownSeries()
+    private let known = KnownSeries<Key, Series>()
+
+    private struct Key: Hashable {
+        let method: String
+        let route: String
+        let status: Int
+    }
+
+    private typealias Series = (requests: CounterSeries, durations: HistogramSeries)
 
     init(log: ProcessLog, metrics: MetricsRegistry, listener: String, writesLines: Bool) {
         self.log = log
@@ -26,7 +33,7 @@ struct RequestMetrics: Sendable {
 
     private func take(_ record: RequestRecord) {
         let method = Self.methods.contains(record.method) ? record.method : "other"
-        let series = known.find(KnownSeries.Key(method: method, route: record.route, status: record.status)) {
+        let series = known.find(Key(method: method, route: record.route, status: record.status)) {
             let requests = metrics.counter(
                 "coatcheck_http_requests_total",
                 [
@@ -56,27 +63,6 @@ struct RequestMetrics: Sendable {
         if let detail = record.privateDetail { line.add("detail", detail) }
         if let agent = record.safeUserAgent { line.add("user_agent", agent) }
         log.emit(line.finished())
-    }
-}
-
-/// Remembers the series of each kind of request, so that the hot path does not look them up by their labels.
-private final class KnownSeries: Sendable {
-    struct Key: Hashable {
-        let method: String
-        let route: String
-        let status: Int
-    }
-
-    typealias Pair = (requests: CounterSeries, durations: HistogramSeries)
-
-    /// Guards the table. Its keys come from fixed sets; the registry bounds what they could become.
-    private let table = Mutex<[Key: Pair]>([:])
-
-    func find(_ key: Key, make: () -> Pair) -> Pair {
-        if let found = table.withLock({ $0[key] }) { return found }
-        let made = make()
-        table.withLock { table in if table.count < 4096 { table[key] = made } }
-        return made
     }
 }
 

@@ -24,6 +24,8 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Se
         var requests: [AuthorizationRequest] = []
         var refreshes: [RefreshRequest] = []
         var revoked = 0
+        /// Access tokens whose revocation hangs for as long as `hanging` is closed.
+        var hangs: [String] = []
         var sessionsEnded = 0
     }
 
@@ -32,6 +34,8 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Se
     let script: Mutex<Script>
     /// When set, redeem and refresh wait until it opens.
     let gate = Gate()
+    /// Where the revocation of some tokens hangs.
+    let hanging = Gate()
 
     init(profile: ProviderProfile, clock: TestClock, script: Script = Script()) {
         self.profile = profile
@@ -89,6 +93,7 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Se
             script.revoked += 1
             return script.revoke.isEmpty ? nil : script.revoke.removeFirst()
         }
+        if script.withLock({ $0.hangs.contains(tokens.accessToken.reveal()) }) { await hanging.pass() }
         if let failure { throw failure }
     }
 

@@ -52,11 +52,16 @@ struct RelayUploadTests {
     }
 
     @Test(
-        "A refusal in the middle of an upload that is held up is passed on whole, and nobody is left waiting for room")
-    func refused() async throws {
+        "A refusal in the middle of an upload that is held up is passed on whole, and nobody is left waiting for room",
+        arguments: [
+            "Content-Length: 9\r\n\r\ntoo large", "Transfer-Encoding: chunked\r\n\r\n9\r\ntoo large\r\n0\r\n\r\n",
+        ])
+    func refused(_ answer: String) async throws {
+        let (signal, go) = AsyncStream<Never>.makeStream()
         try await ScriptedUpstream.run({ connection in
             _ = try await connection.head()
-            try await connection.answer("413 Content Too Large", body: "too large")
+            for await _ in signal {}
+            try await connection.write("HTTP/1.1 413 Content Too Large\r\n\(answer)")
             try await Task.sleep(for: .seconds(60))
         }) { upstream in
             try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
@@ -65,7 +70,10 @@ struct RelayUploadTests {
                     let source = Endless()
                     token = source.token
                     let body = RelayRequest.Body.stream(RelayBodyStream(source), length: nil)
-                    let response = try await fixture.call(.post, "/x", body: body)
+                    async let answered = fixture.call(.post, "/x", body: body)
+                    #expect(try await source.token.isHeldUp())
+                    go.finish()
+                    let response = try await answered
                     #expect(response.status.code == 413)
                     #expect(try await response.body.text() == "too large")
                 }
@@ -89,13 +97,7 @@ struct RelayUploadTests {
                         let body = RelayRequest.Body.stream(RelayBodyStream(source), length: nil)
                         _ = try? await fixture.call(.post, "/x", body: body)
                     }
-                    // Until the sockets between are full and nothing is asked for any more.
-                    var last = -1
-                    _ = try? await eventually {
-                        try await Task.sleep(for: .milliseconds(100))
-                        defer { last = source.token.asked }
-                        return last > 0 && last == source.token.asked
-                    }
+                    #expect((try? await source.token.isHeldUp()) == true)
                     group.cancelAll()
                 }
                 #expect(try await eventually { token == nil })
@@ -138,6 +140,16 @@ private struct Endless: AsyncSequence, Sendable {
         private let count = Atomic(0)
         var asked: Int { count.load(ordering: .relaxed) }
         func ask() { count.add(1, ordering: .relaxed) }
+
+        /// Waits until the sockets between are full and nothing more is asked for.
+        func isHeldUp() async throws -> Bool {
+            var last = 0
+            return try await eventually {
+                try await Task.sleep(for: .milliseconds(100))
+                defer { last = asked }
+                return last > 0 && last == asked
+            }
+        }
     }
 
     let token = Token()

@@ -6,8 +6,8 @@ import NIOHTTP1
 /// The client's `RequestBag` takes such a call for finished. It then never sends the request's end, never gives the
 /// connection back, and forgets whoever waits for room in the request. An upstream may do this in good order: it has a
 /// body's last byte before the client is told that this was the last one. So the end waits for the request's. When that
-/// is not to be expected, because the upstream refuses or the request stands still, an empty piece of body tells
-/// `UpstreamExchange` that this was all, and it ends the call and the connection.
+/// is not to be expected, because the upstream refuses, closes the connection, or the request stands still, an empty
+/// piece of body tells `UpstreamExchange` that this was all, and it ends the call and the connection.
 final class EarlyAnswer: ChannelDuplexHandler {
     typealias InboundIn = HTTPClientResponsePart
     typealias InboundOut = HTTPClientResponsePart
@@ -18,7 +18,7 @@ final class EarlyAnswer: ChannelDuplexHandler {
     private let patience: TimeAmount
     private var context: ChannelHandlerContext?
     private var isSending = false
-    private var isRefusal = false
+    private var isLast = false
     private var held: HTTPClientResponsePart?
     private var timer: Scheduled<Void>?
 
@@ -46,12 +46,12 @@ final class EarlyAnswer: ChannelDuplexHandler {
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         let part = unwrapInboundIn(data)
         switch part {
-        case .head(let head): isRefusal = head.status.code >= 300
+        case .head(let head): isLast = head.status.code >= 300 || !head.isKeepAlive
         case .body: break
         case .end:
             guard isSending else { break }
             held = part
-            return isRefusal ? tell(context) : wait(context)
+            return isLast ? tell(context) : wait(context)
         }
         context.fireChannelRead(data)
     }

@@ -95,15 +95,18 @@ final class UpstreamExchange: HTTPClientResponseDelegate, Sendable {
     }
 
     /// Ends a call that nobody needs any more, and with it its connection, unless it has ended.
-    ///
-    /// By its body, while that is being sent: a request that fails otherwise forgets whoever waits for room in it
-    /// (`RequestBag.fail`).
     func cancel(_ reason: any Error) {
         let task = state.withLock { state -> HTTPClient.Task<Void>? in
             guard state.end == nil, state.cancelled == nil else { return nil }
             state.cancelled = reason
             return state.task
         }
+        stop(task, reason)
+    }
+
+    /// Stops a request by its body while that is being sent: one that fails otherwise forgets whoever waits for room in
+    /// it (`RequestBag.fail`).
+    private func stop(_ task: HTTPClient.Task<Void>?, _ reason: any Error) {
         if gate?.sent(.failure(reason)) != true { task?.fail(reason: reason) }
     }
 
@@ -121,7 +124,7 @@ final class UpstreamExchange: HTTPClientResponseDelegate, Sendable {
 
     func didReceiveBodyPart(task: HTTPClient.Task<Void>, _ buffer: ByteBuffer) -> EventLoopFuture<Void> {
         guard buffer.readableBytes > 0 else {
-            endedEarly()
+            endedEarly(task)
             return task.eventLoop.makeSucceededVoidFuture()
         }
         let (reader, more) = state.withLock {
@@ -146,9 +149,9 @@ final class UpstreamExchange: HTTPClientResponseDelegate, Sendable {
     func didReceiveError(task: HTTPClient.Task<Void>, _ error: any Error) { finish(.failure(error)) }
 
     /// The answer is whole and the request is not (`EarlyAnswer`): nothing more of it is sent.
-    private func endedEarly() {
+    private func endedEarly(_ task: HTTPClient.Task<Void>) {
         finish(.success(()))
-        gate?.sent(.failure(HTTPClientError.requestStreamCancelled))
+        stop(task, HTTPClientError.requestStreamCancelled)
     }
 
     private func finish(_ end: Result<Void, any Error>) {

@@ -52,6 +52,29 @@ struct RelayUploadTests {
     }
 
     @Test(
+        "An answer that is whole stays so when the upstream closes before the request ends",
+        arguments: [
+            "200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok", "204 No Content\r\nConnection: close\r\n\r\n",
+        ])
+    func closed(_ answer: String) async throws {
+        try await ScriptedUpstream.run({ connection in
+            _ = try await connection.request()
+            try await connection.write("HTTP/1.1 \(answer)")
+        }) { upstream in
+            try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
+                let source = LateEnd(chunk: ByteBuffer(repeating: 0x61, count: 100_000))
+                let body = RelayRequest.Body.stream(RelayBodyStream(source), length: 100_000)
+                async let text = fixture.call(.post, "/x", body: body).body.text()
+                #expect(try await eventually { upstream.closed == 1 })
+                // Long enough for a connection's end to be seen, and no harm when it was not.
+                try await Task.sleep(for: .milliseconds(50))
+                source.end.finish()
+                #expect(try await text == (answer.hasPrefix("200") ? "ok" : ""))
+            }
+        }
+    }
+
+    @Test(
         "A refusal in the middle of an upload that is held up is passed on whole, and nobody is left waiting for room",
         arguments: [
             "Content-Length: 9\r\n\r\ntoo large", "Transfer-Encoding: chunked\r\n\r\n9\r\ntoo large\r\n0\r\n\r\n",
@@ -143,11 +166,12 @@ private struct Endless: AsyncSequence, Sendable {
 
         /// Waits until the sockets between are full and nothing more is asked for.
         func isHeldUp() async throws -> Bool {
-            var last = 0
+            var (last, looks) = (0, 0)
             return try await eventually {
                 try await Task.sleep(for: .milliseconds(100))
-                defer { last = asked }
-                return last > 0 && last == asked
+                looks = last > 0 && last == asked ? looks + 1 : 0
+                last = asked
+                return looks == 5
             }
         }
     }

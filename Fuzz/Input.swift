@@ -16,7 +16,7 @@ struct Input {
         return String(decoding: rest[..<end], as: UTF8.self)
     }
 
-    /// Is whether nothing is left.
+    /// Whether nothing is left.
     var isEmpty: Bool { rest.isEmpty }
 
     /// Takes everything.

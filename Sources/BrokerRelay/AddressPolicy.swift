@@ -1,6 +1,6 @@
 package import NIOCore
 
-/// Is which addresses an upstream's connection may end at, checked after connecting, on the address that is really
+/// Which addresses an upstream's connection may end at, checked after connecting, on the address that is really
 /// there (SEC-74): what a name resolved to a moment ago does not count.
 package enum AddressPolicy: Sendable, Equatable {
     /// Addresses of the public Internet only.

@@ -1,4 +1,4 @@
-/// Is one line of an upstream's `allow`: `METHOD[,METHOD…] PATH`, `*` one segment, `**` the rest, `ANY` any method.
+/// One line of an upstream's `allow`: `METHOD[,METHOD…] PATH`, `*` one segment, `**` the rest, `ANY` any method.
 package struct AllowEntry: Sendable, Equatable {
     enum Part: Sendable, Equatable {
         case literal([UInt8])

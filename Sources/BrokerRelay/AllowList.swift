@@ -1,4 +1,6 @@
-/// Is what may be called at an upstream. Nothing that it does not name gets through.
+/// What may be called at an upstream.
+///
+/// Nothing that it does not name gets through.
 package struct AllowList: Sendable, Equatable {
     /// Methods that are never relayed, whatever a list says (SEC-80).
     static let refusedMethods: Set<String> = ["CONNECT", "TRACE"]

@@ -18,9 +18,9 @@ final class BodyGate: Sendable {
         var sent: EventLoopPromise<Void>?
     }
 
-    /// Is thrown into a read after the gate was closed.
+    /// An error thrown into a read after the gate was closed.
     struct Closed: Error {}
-    /// Is thrown when the upstream neither took more of the body nor answered in time.
+    /// An error thrown when the upstream neither took more of the body nor answered in time.
     struct Stalled: Error {}
 
     private let state: Mutex<State>
@@ -52,7 +52,9 @@ final class BodyGate: Sendable {
     /// Begins the sending, which `sent` ends.
     func sending(_ promise: EventLoopPromise<Void>) { state.withLock { $0.sent = promise } }
 
-    /// Ends the sending. The first one to do so decides how; false for everybody else, and when it has not begun.
+    /// Ends the sending.
+    ///
+    /// The first one to do so decides how; false for everybody else, and when it has not begun.
     @discardableResult
     func sent(_ result: Result<Void, any Error>) -> Bool {
         let promise = state.withLock { state in
@@ -63,7 +65,7 @@ final class BodyGate: Sendable {
         return promise != nil
     }
 
-    /// Is whether the whole body was read.
+    /// Whether the whole body was read.
     var isFinished: Bool { state.withLock(\.isFinished) }
 
     /// Lets no further read begin and waits for the one under way, which ends with the app's next chunk or its end.
@@ -78,8 +80,9 @@ final class BodyGate: Sendable {
         }
     }
 
-    /// Waits until the upstream was at turn for `limit`, and throws `Stalled`. A slow app is not its fault and not
-    /// watched here: the server's own deadlines do that.
+    /// Waits until the upstream was at turn for `limit`, and throws `Stalled`.
+    ///
+    /// A slow app is not its fault and not watched here: the server's own deadlines do that.
     func watch(_ limit: Duration) async throws {
         while true {
             let wake = state.withLock { $0.isReading ? .now + limit : $0.upstreamTurn + limit }

@@ -1,4 +1,4 @@
-/// Is a path in the one form that policy and upstream share (SEC-73): what the allow-list matched is what is sent.
+/// A path in the one form that policy and upstream share (SEC-73): what the allow-list matched is what is sent.
 ///
 /// It begins with `/`; letters, digits and `-._~` are never percent-encoded, other encodings are in upper case. What
 /// two servers could read differently is refused, in any encoding: dot segments, `/`, `\`, `;`, `#`, control bytes,
@@ -9,7 +9,7 @@ package struct CanonicalPath: Sendable, Equatable, CustomStringConvertible {
 
     package var description: String { text }
 
-    /// Is why a path is refused.
+    /// Why a path is refused.
     package enum Fault: Error, Sendable, Equatable {
         case notAbsolute, emptySegment, dotSegment, forbiddenByte, badPercent, doubleEncoding, notUTF8
     }

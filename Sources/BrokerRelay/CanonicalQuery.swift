@@ -1,4 +1,4 @@
-/// Is a query as received, with what RFC 3986 does not allow percent-encoded, so that no URL parser behind us finds
+/// A query as received, with what RFC 3986 does not allow percent-encoded, so that no URL parser behind us finds
 /// anything to do: one character too many and `URL` encodes the whole query a second time.
 package struct CanonicalQuery: Sendable, Equatable {
     /// The query without its `?`.

@@ -1,4 +1,4 @@
-/// Is the fields that a `Connection` field names: they belong to one hop and go no further (RFC 9110 section 7.6.1).
+/// The fields that a `Connection` field names: they belong to one hop and go no further (RFC 9110 section 7.6.1).
 struct ConnectionOptions {
     private var names: Set<String> = []
 

@@ -2,7 +2,7 @@ import AsyncHTTPClient
 import Broker
 import NIOCore
 
-/// Is the app's request body as the HTTP client reads it: through the gate, and not beyond the limit (SEC-81).
+/// The app's request body as the HTTP client reads it: through the gate, and not beyond the limit (SEC-81).
 struct GatedBody: AsyncSequence, Sendable {
     typealias Element = ByteBuffer
 

@@ -4,7 +4,7 @@ import HTTPTypes
 import NIOCore
 import NIOHTTP1
 
-/// Is the only door to upstreams: `ANY /v1/relay/{upstream}/{path…}`.
+/// The only way to upstreams: `ANY /v1/relay/{upstream}/{path…}`.
 ///
 /// A route calls it so:
 ///
@@ -33,7 +33,9 @@ package struct Relay: Sendable {
     /// was no answer.
     package typealias Observer = @Sendable (_ upstream: UpstreamName, _ duration: Duration, _ status: Int?) -> Void
 
-    /// Creates a relay. `maximumBody` bounds request bodies, in bytes. End it with `shutdown()`.
+    /// Creates a relay.
+    ///
+    /// `maximumBody` bounds request bodies, in bytes. End it with `shutdown()`.
     package init(
         upstreams: [UpstreamSettings], outbound: RelayOutbound = RelayOutbound(), maximumBody: Int = 1 << 30,
         observe: Observer? = nil

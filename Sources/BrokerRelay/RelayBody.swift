@@ -1,18 +1,20 @@
 package import NIOCore
 
-/// Is an upstream's response body, streamed with back-pressure: the next chunk is read when it is asked for. Throws
-/// when the upstream breaks off or says nothing for the read timeout; the app's connection must then be cut, not ended.
+/// An upstream's response body, streamed with back-pressure: the next chunk is read when it is asked for.
+///
+/// Throws when the upstream breaks off or says nothing for the read timeout; the app's connection must then be cut, not
+/// ended.
 package struct RelayBody: AsyncSequence, Sendable {
     package typealias Element = ByteBuffer
 
     let base: UpstreamResponse?
     let gate: BodyGate?
-    let place: UpstreamPlaces.Place
+    let place: UpstreamConcurrency.Place
 
     package struct AsyncIterator: AsyncIteratorProtocol {
         var base: UpstreamResponse.AsyncIterator?
         let gate: BodyGate?
-        let place: UpstreamPlaces.Place
+        let place: UpstreamConcurrency.Place
 
         package mutating func next() async throws -> ByteBuffer? {
             do {

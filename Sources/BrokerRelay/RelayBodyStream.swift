@@ -1,7 +1,7 @@
 import Broker
 package import NIOCore
 
-/// Is a streamed request body of any kind, behind one type.
+/// A streamed request body of any kind, behind one type.
 package struct RelayBodyStream: Sendable {
     let makeNext: @Sendable () -> () async throws -> ByteBuffer?
     /// The most bytes it may come to.

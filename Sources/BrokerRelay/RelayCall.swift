@@ -4,18 +4,19 @@ import HTTPTypes
 import NIOCore
 import NIOHTTP1
 
-/// Is one call of the relay: sent once, and at most once more with a fresh token.
+/// One call of the relay: sent once, and at most once more with a fresh token.
 struct RelayCall {
     let request: RelayRequest
     let upstream: Upstream
     let url: String
     let body: RelayRequest.Body
-    let place: UpstreamPlaces.Place
+    let place: UpstreamConcurrency.Place
     var token: RelayToken
     private var gate: BodyGate?
 
     init(
-        request: RelayRequest, upstream: Upstream, url: String, body: RelayRequest.Body, place: UpstreamPlaces.Place,
+        request: RelayRequest, upstream: Upstream, url: String, body: RelayRequest.Body,
+        place: UpstreamConcurrency.Place,
         token: RelayToken
     ) {
         self.request = request
@@ -62,7 +63,7 @@ struct RelayCall {
             outgoing, on: request.eventLoop, isIdempotent: isIdempotent, within: settings.timeout)
     }
 
-    /// Is whether doing it twice is as good as once (RFC 9110 section 9.2.2).
+    /// Whether doing it twice is as good as once (RFC 9110 section 9.2.2).
     private var isIdempotent: Bool {
         switch request.method {
         case .get, .head, .put, .delete, .options: true

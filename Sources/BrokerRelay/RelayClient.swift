@@ -4,10 +4,12 @@ import NIOCore
 import NIOHTTP1
 import NIOSSL
 
-/// Is the connections to one upstream: a client and a pool of its own, so that one upstream's trouble, timeouts and
-/// address policy are nobody else's. It follows no redirect, decodes no body and remembers no credential (SEC-61).
+/// The connections to one upstream: a client and a pool of its own, so that one upstream's trouble, timeouts and
+/// address policy are nobody else's.
+///
+/// It follows no redirect, decodes no body and remembers no credential (SEC-61).
 struct RelayClient: Sendable {
-    /// Is thrown when the address behind the upstream's name is not one we call (SEC-74).
+    /// An error thrown when the address behind the upstream's name is not one we call (SEC-74).
     struct AddressRefused: Error {}
 
     /// A client and its pool for each event loop: a call stays on the loop of the connection it came on, without a
@@ -94,7 +96,9 @@ struct RelayClient: Sendable {
         return UpstreamResponse(head, exchange)
     }
 
-    /// Sends a request with a streamed body. The time counts from when the upstream last took a piece of it.
+    /// Sends a request with a streamed body.
+    ///
+    /// The time counts from when the upstream last took a piece of it.
     func executeStreaming(
         _ request: HTTPClient.Request, on loop: (any EventLoop)?, gate: BodyGate, within timeout: Duration
     ) async throws(BrokerProblem) -> UpstreamResponse {
@@ -130,7 +134,9 @@ struct RelayClient: Sendable {
         }
     }
 
-    /// Names a failure. The error itself is never printed: some of the client's hold field values, and so the token.
+    /// Names a failure.
+    ///
+    /// The error itself is never printed: some of the client's hold field values, and so the token.
     static func problem(_ error: any Error) -> BrokerProblem {
         switch error {
         case let problem as BrokerProblem: return problem

@@ -2,7 +2,7 @@ package import AsyncHTTPClient
 package import NIOCore
 package import NIOSSL
 
-/// Is how the relay reaches the outside: trust, proxy, event loops.
+/// How the relay reaches the outside: trust, proxy, event loops.
 package struct RelayOutbound: Sendable {
     /// Trust roots and the like; nil is the system's.
     package var tls: TLSConfiguration?

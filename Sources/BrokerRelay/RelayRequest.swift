@@ -1,9 +1,9 @@
 package import HTTPTypes
 package import NIOCore
 
-/// Is an app's request to the relay, as it came on the wire.
+/// An app's request to the relay, as it came on the wire.
 package struct RelayRequest: Sendable {
-    /// Is a request body.
+    /// A request body.
     package enum Body: Sendable {
         case none
         case buffered(ByteBuffer)

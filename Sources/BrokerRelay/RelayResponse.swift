@@ -1,9 +1,9 @@
 package import HTTPTypes
 package import NIOCore
 
-/// Is an upstream's answer, ready for the app: what must not reach it is gone, `Coatcheck-Source` is in.
+/// An upstream's answer, ready for the app: what must not reach it is gone, `Coatcheck-Source` is in.
 package struct RelayResponse: Sendable {
-    /// Is a response body.
+    /// A response body.
     package enum Body: Sendable {
         /// HEAD, 204, 304, or a body of no bytes.
         case none

@@ -1,6 +1,6 @@
 package import Broker
 
-/// Is what the relay needs to know of the session that calls.
+/// What the relay needs to know of the session that calls.
 package struct RelaySession: Sendable {
     package let provider: ProviderName
     package let client: ClientName

@@ -1,4 +1,4 @@
-/// Is a request target on the relay's route, cut into pieces and nothing more: no byte of it is decoded or changed.
+/// A request target on the relay's route, cut into pieces and nothing more: no byte of it is decoded or changed.
 package struct RelayTarget: Sendable, Equatable {
     /// Where the relay lives.
     package static let prefix = "/v1/relay/"

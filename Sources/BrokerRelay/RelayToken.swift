@@ -1,6 +1,6 @@
 package import Broker
 
-/// Is a session's access token with the way an upstream takes it.
+/// A session's access token with the way an upstream takes it.
 package struct RelayToken: Sendable {
     package let credential: TokenSet.Credential
     package let secret: Secret

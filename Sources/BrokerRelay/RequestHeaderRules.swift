@@ -2,7 +2,7 @@ import Broker
 package import HTTPTypes
 package import NIOHTTP1
 
-/// Is which of an app's request fields go to the upstream (DESIGN section 3.2): an allow-list, the app's hop-by-hop
+/// Which of an app's request fields go to the upstream (DESIGN section 3.2): an allow-list, the app's hop-by-hop
 /// fields taken out first, ours put in last, so that nothing the app sends can add to, shadow or erase them (SEC-75,
 /// SEC-76).
 package enum RequestHeaderRules {
@@ -45,6 +45,7 @@ package enum RequestHeaderRules {
     ///   - host: the upstream's authority.
     ///   - requestID: our `X-Request-Id`.
     ///   - credential: the field name and value that carry the token.
+    /// - Returns: fields as HTTP/1 writes them.
     package static func headers(
         from fields: HTTPFields, extra: Set<String>, host: String, requestID: String,
         credential: (name: String, value: String)

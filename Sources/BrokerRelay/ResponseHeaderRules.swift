@@ -1,7 +1,7 @@
 package import HTTPTypes
 package import NIOHTTP1
 
-/// Is which of an upstream's response fields go to the app (DESIGN section 3.2): everything but what belongs to one
+/// Which of an upstream's response fields go to the app (DESIGN section 3.2): everything but what belongs to one
 /// hop, what would act for our origin, and what only the broker says (SEC-77).
 package enum ResponseHeaderRules {
     private static let dropped: Set<String> = [
@@ -16,10 +16,10 @@ package enum ResponseHeaderRules {
     private static let source = HTTPField(name: .coatcheckSource, value: "upstream")
     private static let noStore = HTTPField(name: .cacheControl, value: "private, no-store")
 
-    /// Is a response head that is not passed on: control bytes, or framing two readers could see differently (SEC-78).
+    /// A response head that is not passed on: control bytes, or framing two readers could see differently (SEC-78).
     package enum Fault: Error, Sendable, Equatable { case badName, badValue, ambiguousFraming, badStatus }
 
-    /// Is what of a head goes on.
+    /// What of a head goes on.
     package struct Head: Sendable {
         package var fields: HTTPFields
         /// The length the upstream announced.
@@ -31,6 +31,8 @@ package enum ResponseHeaderRules {
     /// - Parameters:
     ///   - headers: the upstream's.
     ///   - token: the access token that was sent: a `Location` that repeats it is dropped.
+    /// - Returns: what may go on.
+    /// - Throws: `Fault` for a head that two readers could read differently.
     package static func head(from headers: HTTPHeaders, token: String) throws(Fault) -> Head {
         var options = ConnectionOptions()
         var contentLength: Int?

@@ -1,6 +1,6 @@
-/// Is the alphabet of RFC 3986 as the relay needs it.
+/// The alphabet of RFC 3986 as the relay needs it.
 enum URIBytes {
-    /// Is what a byte may be in a path or query.
+    /// What a byte may be in a path or query.
     private static let classes: [UInt8] = (0...255).map { byte in
         switch UInt8(truncatingIfNeeded: byte) {
         case 0x61...0x7A, 0x41...0x5A, 0x30...0x39, 0x2D, 0x2E, 0x5F, 0x7E: unreservedBit | pathBit | queryBit

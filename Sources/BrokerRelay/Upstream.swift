@@ -1,17 +1,17 @@
 import Broker
 
-/// Is an upstream ready to be called.
+/// An upstream ready to be called.
 struct Upstream: Sendable {
     let settings: UpstreamSettings
     let client: RelayClient
-    let places: UpstreamPlaces
+    let places: UpstreamConcurrency
 
     init(_ settings: UpstreamSettings, outbound: RelayOutbound) {
         self.settings = settings
         let policy: AddressPolicy =
             settings.isInternal ? .any : settings.base.isLoopback ? .loopbackOnly : .publicOnly
         client = RelayClient(outbound, policy: policy)
-        places = UpstreamPlaces(limit: settings.maximumConcurrent)
+        places = UpstreamConcurrency(limit: settings.maximumConcurrent)
     }
 
     /// Says whether the session's token is meant for this upstream (SEC-72).

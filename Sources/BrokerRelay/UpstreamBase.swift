@@ -1,6 +1,6 @@
 package import NIOCore
 
-/// Is an upstream's base URL, parsed once and strictly (SEC-71): nothing a caller sends can alter it.
+/// An upstream's base URL, parsed once and strictly (SEC-71): nothing a caller sends can alter it.
 package struct UpstreamBase: Sendable, Equatable {
     /// `https://api.example.com:8443/v1`: scheme, authority and base path, without a slash at the end.
     package let prefix: String

@@ -3,7 +3,7 @@ import NIOCore
 import NIOHTTP1
 import Synchronization
 
-/// Is one call to an upstream as the HTTP client tells it: the answer's head, pieces of its body, its end.
+/// One call to an upstream as the HTTP client tells it: the answer's head, pieces of its body, its end.
 ///
 /// The client's delegate interface, because everything then happens on the event loop of the call; its asynchronous one
 /// starts a task elsewhere for each request, only to be able to cancel it (decision 10).
@@ -36,14 +36,16 @@ final class UpstreamExchange: HTTPClientResponseDelegate, Sendable {
     }
 
     private let state = Mutex(State())
-    /// Is where the request's body comes from, if it is streamed.
+    /// Where the request's body comes from, if it is streamed.
     private let gate: BodyGate?
 
     init(_ gate: BodyGate?) { self.gate = gate }
 
     // MARK: What the call is asked
 
-    /// Starts the call and returns the answer's head. `deadline` is for the head; nil leaves that to somebody else.
+    /// Starts the call and returns the answer's head.
+    ///
+    /// `deadline` is for the head; nil leaves that to somebody else.
     func begin(
         _ request: HTTPClient.Request, with client: HTTPClient, before deadline: NIODeadline?
     ) async throws -> HTTPResponseHead {

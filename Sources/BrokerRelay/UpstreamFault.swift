@@ -1,4 +1,4 @@
-/// Is one thing wrong with an upstream's configuration.
+/// One thing wrong with an upstream's configuration.
 package struct UpstreamFault: Error, Sendable, Equatable {
     /// The key under `upstreams.NAME`.
     package let key: String
@@ -11,7 +11,7 @@ package struct UpstreamFault: Error, Sendable, Equatable {
     }
 }
 
-/// Is everything wrong with an upstream's configuration, found in one go.
+/// Everything wrong with an upstream's configuration, found in one go.
 package struct UpstreamFaults: Error, Sendable, Equatable {
     package let faults: [UpstreamFault]
 }

@@ -2,7 +2,9 @@ import AsyncHTTPClient
 import NIOCore
 import NIOHTTP1
 
-/// Is an upstream's response: its head, and its body as it is asked for. Let go unread, it closes its connection (SEC-79).
+/// An upstream's response: its head, and its body as it is asked for.
+///
+/// Let go unread, it closes its connection (SEC-79).
 final class UpstreamResponse: AsyncSequence, Sendable {
     typealias Element = ByteBuffer
 

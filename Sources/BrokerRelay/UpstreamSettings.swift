@@ -1,6 +1,6 @@
 package import Broker
 
-/// Is one upstream as configured: where it is, whose sessions may call it, and what they may call.
+/// One upstream as configured: where it is, whose sessions may call it, and what they may call.
 package struct UpstreamSettings: Sendable {
     package let name: UpstreamName
     package let base: UpstreamBase

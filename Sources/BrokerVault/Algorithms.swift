@@ -1,6 +1,6 @@
 import COpenSSL
 
-/// Is what OpenSSL was asked for once: fetching takes locks and would run on every call otherwise.
+/// What OpenSSL was asked for once: fetching takes locks and would run on every call otherwise.
 struct Algorithms: Sendable {
     /// SHA-256.
     nonisolated(unsafe) let sha256: OpaquePointer
@@ -11,7 +11,9 @@ struct Algorithms: Sendable {
     /// HKDF (RFC 5869).
     nonisolated(unsafe) let hkdf: OpaquePointer
 
-    /// The process's; nil when the library's provider lacks one of them. They live until the process ends.
+    /// The process's; nil when the library's provider lacks one of them.
+    ///
+    /// They live until the process ends.
     static let shared: Algorithms? = {
         defer { ERR_clear_error() }
         guard let sha256 = EVP_MD_fetch(nil, "SHA256", nil),
@@ -77,7 +79,9 @@ struct Algorithms: Sendable {
     }
 }
 
-/// Returns the C text of a parameter's name. `OSSL_PARAM` keeps the pointer, which a `String` would not keep alive.
+/// Returns the C text of a parameter's name.
+///
+/// `OSSL_PARAM` keeps the pointer, which a `String` would not keep alive.
 func parameterName(_ text: StaticString) -> UnsafePointer<CChar> {
     UnsafeRawPointer(text.utf8Start).assumingMemoryBound(to: CChar.self)
 }

@@ -1,7 +1,9 @@
 import Broker
 import COpenSSL
 
-/// Is why an envelope does not open. Told apart here for tests and counters; the vault says `doesNotOpen` for each.
+/// Why an envelope does not open.
+///
+/// Told apart here for tests and counters; the vault says `doesNotOpen` for each.
 package enum EnvelopeFailure: Error, Sendable, Equatable {
     /// Shorter than an envelope can be.
     case length
@@ -13,7 +15,7 @@ package enum EnvelopeFailure: Error, Sendable, Equatable {
     case library
 }
 
-/// Is the sealed format: version byte, 12-byte random nonce, ciphertext, 16-byte tag (NIST SP 800-38D).
+/// The sealed format: version byte, 12-byte random nonce, ciphertext, 16-byte tag (NIST SP 800-38D).
 enum Envelope {
     static let version: UInt8 = 1
     static let nonceLength = 12

@@ -28,7 +28,9 @@ extension KeyRing {
         return try KeyRing(index: index, keys: keys)
     }
 
-    /// Writes the key file. The bytes are secret: they belong in a file of mode 0600 and nowhere else.
+    /// Writes the key file.
+    ///
+    /// The bytes are secret: they belong in a file of mode 0600 and nowhere else.
     package func json() -> Secret {
         var writer = JSONWriter(capacity: 256)
         writer.object { writer in
@@ -72,7 +74,7 @@ extension KeyRing {
         return SecretBytes(bytes)
     }
 
-    /// Is whether a key id is `k` and up to 31 further base64url characters.
+    /// Returns whether a key id is `k` and up to 31 further base64url characters.
     private static func isKeyID(_ id: String) -> Bool {
         id.hasPrefix("k") && Base64URL.isToken(id, length: 2...32)
     }

@@ -1,14 +1,15 @@
 package import Broker
 
-/// Is the operator's keys: the first seals, all open, and the index key, which does not rotate (DESIGN section 4.5).
+/// The operator's keys: the first seals, all open, and the index key, which does not rotate (DESIGN section 4.5).
+///
 /// It never describes a key.
 package struct KeyRing: Sendable, CustomStringConvertible, CustomReflectable {
-    /// Is one key's public part, for `coatcheck keys list`.
+    /// One key's public part, for `coatcheck keys list`.
     package struct Entry: Sendable, Equatable {
         /// The id that rows carry (`k…`).
         package let id: String
         package let created: WallTime
-        /// Is whether new rows are sealed with it.
+        /// Whether new rows are sealed with it.
         package let seals: Bool
     }
 
@@ -50,7 +51,9 @@ package struct KeyRing: Sendable, CustomStringConvertible, CustomReflectable {
         older = Array(keys.dropFirst())
     }
 
-    /// Makes a ring with one key and an index key. `random` gives that many random bytes.
+    /// Makes a ring with one key and an index key.
+    ///
+    /// `random` gives that many random bytes.
     package static func generate(
         now: WallTime, random: (Int) throws(VaultFailure) -> [UInt8]
     ) throws(KeyRingFailure) -> KeyRing {

@@ -1,4 +1,6 @@
-/// Is why a key file is refused. It names a place and an id; it never repeats a key (SEC-110).
+/// Why a key file is refused.
+///
+/// It names a place and an id; it never repeats a key (SEC-110).
 package enum KeyRingFailure: Error, Sendable, Equatable, CustomStringConvertible {
     /// Not the JSON asked for; says where.
     case notJSON(reason: String, byte: Int)

@@ -1,6 +1,8 @@
 import COpenSSL
 
-/// Is HMAC-SHA-256 under one key. The keyed state is made once and copied for each use, which halves the cost.
+/// HMAC-SHA-256 under one key.
+///
+/// The keyed state is made once and copied for each use, which halves the cost.
 final class KeyedHash: Sendable {
     /// Keyed in `init` and never updated afterwards: every use works on a copy.
     private nonisolated(unsafe) let template: OpaquePointer

@@ -1,9 +1,11 @@
 import Broker
 import Synchronization
 
-/// Is a key ring ready for use: every subkey derived once. Immutable, so that a request works with one ring throughout.
+/// A key ring ready for use: every subkey derived once.
+///
+/// Immutable, so that a request works with one ring throughout.
 final class LoadedRing: Sendable {
-    /// Is one ring key's subkeys.
+    /// One ring key's subkeys.
     struct Subkeys: Sendable {
         let id: String
         let seal: [SealedKind: SecretBytes]
@@ -22,7 +24,9 @@ final class LoadedRing: Sendable {
     private let byID: [String: Subkeys]
     private let index: [IndexKind: KeyedHash]
 
-    /// Derives the subkeys, or returns nil when the library fails. Counters of keys that stay are carried on.
+    /// Derives the subkeys, or returns nil when the library fails.
+    ///
+    /// Counters of keys that stay are carried on.
     init?(_ ring: KeyRing, algorithms: Algorithms, previous: LoadedRing?) {
         var byID: [String: Subkeys] = [:]
         for key in ring.keys {

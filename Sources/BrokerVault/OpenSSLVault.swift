@@ -1,7 +1,7 @@
 package import Broker
 import Synchronization
 
-/// Is the vault on the system's OpenSSL 3: AES-256-GCM, HMAC-SHA-256, HKDF-SHA-256 (DESIGN section 4.5).
+/// The vault on the system's OpenSSL 3: AES-256-GCM, HMAC-SHA-256, HKDF-SHA-256 (DESIGN section 4.5).
 ///
 /// Every call is short and synchronous and may come from any thread. The ring can be replaced under traffic.
 package final class OpenSSLVault: Vault {
@@ -41,7 +41,7 @@ package final class OpenSSLVault: Vault {
     /// How often each key has sealed since this process began, by key id.
     package var sealCounts: [String: Int] { current.sealCounts }
 
-    /// Is whether the sealing key has been used often enough to be rotated.
+    /// Whether the sealing key has been used often enough to be rotated.
     package var rotationAdvised: Bool {
         current.first.seals.count.load(ordering: .relaxed) >= Self.rotationAdvisedAfter
     }
@@ -65,7 +65,9 @@ package final class OpenSSLVault: Vault {
         } catch { throw error == .library ? .unavailable : .doesNotOpen }
     }
 
-    /// Says why a sealed value does not open; nil when it does, or when its key is unknown. For tests and diagnosis.
+    /// Says why a sealed value does not open; nil when it does, or when its key is unknown.
+    ///
+    /// For tests and diagnosis.
     package func fault(of sealed: Sealed, as kind: SealedKind, row: Digest) -> EnvelopeFailure? {
         guard let subkey = current.subkeys(sealed.keyID)?.seal[kind] else { return nil }
         do throws(EnvelopeFailure) {
@@ -105,8 +107,10 @@ package final class OpenSSLVault: Vault {
 
     package func random(_ count: Int) throws(VaultFailure) -> [UInt8] { try SystemRandom.bytes(count) }
 
-    /// Turns the library's 32 bytes into a digest. It was proved to work at start and does so for input of any length
-    /// and content, so only memory running out is left; going on with a wrong key would be worse than stopping.
+    /// Turns the library's 32 bytes into a digest.
+    ///
+    /// It was proved to work at start and does so for input of any length and content, so only memory running out is
+    /// left; going on with a wrong key would be worse than stopping.
     private static func digest(_ bytes: [UInt8]?) -> Digest {
         guard let bytes, let digest = Digest(bytes) else { preconditionFailure("SHA-256 failed") }
         return digest

@@ -1,12 +1,16 @@
 import Broker
 
-/// Is what a subkey is for. Each has an HKDF label of its own, so that two purposes share no key (SEC-110).
+/// What a subkey is for.
+///
+/// Each has an HKDF label of its own, so that two purposes share no key (SEC-110).
 enum Purpose {
     case seal(SealedKind)
     case index(IndexKind)
     case sessionToken
 
-    /// The HKDF `info`. Changing one loses every row made under it.
+    /// The HKDF `info`.
+    ///
+    /// Changing one loses every row made under it.
     var label: [UInt8] {
         switch self {
         case .seal(let kind): Array("coatcheck/v1/seal/\(kind.rawValue)".utf8)
@@ -17,7 +21,9 @@ enum Purpose {
 }
 
 extension SealedKind {
-    /// The byte that stands for it in the associated data. Append only.
+    /// The byte that stands for it in the associated data.
+    ///
+    /// Append only.
     var tag: UInt8 {
         switch self {
         case .login: 1

@@ -1,6 +1,8 @@
 import COpenSSL
 
-/// Is key material in memory of its own that is wiped when the last reference goes (SEC-110). Never describes itself.
+/// Key material in memory of its own that is wiped when the last reference goes (SEC-110).
+///
+/// Never describes itself.
 final class SecretBytes: Sendable, CustomStringConvertible, CustomReflectable {
     /// How many bytes.
     let count: Int
@@ -22,12 +24,12 @@ final class SecretBytes: Sendable, CustomStringConvertible, CustomReflectable {
     /// Lends the bytes for the duration of `body`.
     func withBytes<Result>(_ body: (UnsafePointer<UInt8>) -> Result) -> Result { body(UnsafePointer(pointer)) }
 
-    /// Is whether both hold the same bytes; takes as long whatever they are (SEC-53).
+    /// Returns whether both hold the same bytes; takes as long whatever they are (SEC-53).
     func isEqual(to other: SecretBytes) -> Bool {
         count == other.count && CRYPTO_memcmp(pointer, other.pointer, count) == 0
     }
 
-    /// Is whether every byte is the same: nobody's random key.
+    /// Whether every byte is the same: nobody's random key.
     var isUniform: Bool {
         var difference: UInt8 = 0
         for offset in 0..<count { difference |= pointer[offset] ^ pointer[0] }

@@ -1,7 +1,7 @@
 package import Broker
 import COpenSSL
 
-/// Is the process's random source: OpenSSL's generator, whose result is always checked.
+/// The process's random source: OpenSSL's generator, whose result is always checked.
 package enum SystemRandom {
     /// Returns `count` random bytes; throws `unavailable` when the generator fails.
     package static func bytes(_ count: Int) throws(VaultFailure) -> [UInt8] {

@@ -1,7 +1,7 @@
 // Made by scripts/embed-contract from openapi.yaml; not for editing.
 // swift-format-ignore-file
 
-/// Is the contract as served at `/openapi.yaml`.
+/// The contract as served at `/openapi.yaml`.
 enum Contract {
     static let text = ##"""
 openapi: 3.1.0

@@ -1,7 +1,7 @@
 import Broker
 import Foundation
 
-/// Is the machine's time as the domain takes it.
+/// The machine's time as the domain takes it.
 enum SystemClock {
     /// The calendar time.
     static func wallTime() -> WallTime {

@@ -1,4 +1,4 @@
-/// Is the version of this build.
+/// The version of this build.
 enum Version {
     static let text = "0.1.0"
 }

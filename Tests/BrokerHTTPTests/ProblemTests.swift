@@ -8,9 +8,9 @@ import Testing
 struct ProblemTests {
     private static let canary = "canary-private-detail"
 
-    private func door() -> ErrorDoor {
+    private func responder() -> ProblemResponder {
         let configuration = HTTPConfiguration(publicURL: "https://auth.example.com")
-        return ErrorDoor(cookies: CookieWriter(configuration, isSecure: true), now: { TestMoment.now })
+        return ProblemResponder(cookies: CookieWriter(configuration, isSecure: true), now: { TestMoment.now })
     }
 
     private func problem(_ code: ProblemCode) -> BrokerProblem {
@@ -38,9 +38,9 @@ struct ProblemTests {
         "401 carries a challenge, 429 and 503 a Retry-After, and only an ended session clears the cookie (SEC-107)",
         arguments: ProblemCode.allCases)
     func fields(code: ProblemCode) {
-        var circumstances = ErrorDoor.Circumstances()
+        var circumstances = ProblemResponder.Circumstances()
         circumstances.hasSessionCookie = true
-        let answer = door().answer(problem(code), requestID: "req_1", circumstances)
+        let answer = responder().answer(problem(code), requestID: "req_1", circumstances)
         #expect(answer.headers.contains(.wwwAuthenticate) == (code.status == 401))
         #expect(answer.headers.contains(.retryAfter) == (code.status == 429 || code.status == 503))
         #expect(answer.headers.contains(.setCookie) == (code == .sessionEnded))
@@ -65,10 +65,11 @@ struct ProblemTests {
 
     @Test("Retry-After is rounded up, and never zero")
     func retryAfter() {
-        let answer = door().answer(
-            BrokerProblem(.rateLimited, retryAfter: .milliseconds(1)), requestID: "r", ErrorDoor.Circumstances())
+        let answer = responder().answer(
+            BrokerProblem(.rateLimited, retryAfter: .milliseconds(1)), requestID: "r", ProblemResponder.Circumstances())
         #expect(answer.headers[.retryAfter] == "1")
-        let without = door().answer(BrokerProblem(.storeUnavailable), requestID: "r", ErrorDoor.Circumstances())
+        let without = responder().answer(
+            BrokerProblem(.storeUnavailable), requestID: "r", ProblemResponder.Circumstances())
         #expect(without.headers[.retryAfter] == "5")
     }
 
@@ -79,8 +80,8 @@ struct ProblemTests {
         let login = StartedLogin(
             loginID: "lgn_1", authorizationURL: Secret("https://as.example/a"), state: Secret("s"),
             expiresAt: TestMoment.now.advanced(by: .seconds(600)), loginToken: Secret("t"), transport: transport)
-        let answer = door().answer(
-            BrokerProblem(.loginRequired, login: login), requestID: "r", ErrorDoor.Circumstances())
+        let answer = responder().answer(
+            BrokerProblem(.loginRequired, login: login), requestID: "r", ProblemResponder.Circumstances())
         let cookie = "__Host-coatcheck-login=t; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=600"
         #expect(answer.headers[.setCookie] == (transport == .cookie ? cookie : nil))
         let body = String(

@@ -153,7 +153,7 @@ struct RelayStreamTests {
     while let request = try await connection.request() { try await connection.answer(body: "\(request.bodySize)") }
 }
 
-/// Is an endless slow body that knows whether it is being read.
+/// An endless slow body that knows whether it is being read.
 private struct WatchedBody: AsyncSequence, Sendable {
     final class State: Sendable {
         private let value = Mutex<(isReading: Bool, asked: Int)>((false, 0))

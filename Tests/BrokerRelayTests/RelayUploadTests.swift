@@ -129,7 +129,7 @@ struct RelayUploadTests {
     }
 }
 
-/// Is a body of one chunk whose end is told when the test says so.
+/// A body of one chunk whose end is told when the test says so.
 private struct LateEnd: AsyncSequence, Sendable {
     let chunk: ByteBuffer
     private let stream: AsyncStream<Never>
@@ -157,7 +157,7 @@ private struct LateEnd: AsyncSequence, Sendable {
     func makeAsyncIterator() -> AsyncIterator { AsyncIterator(stream: stream, chunk: chunk) }
 }
 
-/// Is a body that never ends; its token lives for as long as somebody may still ask for more.
+/// A body that never ends; its token lives for as long as somebody may still ask for more.
 private struct Endless: AsyncSequence, Sendable {
     final class Token: Sendable {
         private let count = Atomic(0)

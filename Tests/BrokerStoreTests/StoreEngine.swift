@@ -2,7 +2,7 @@ import Broker
 import BrokerStore
 import Testing
 
-/// Is an engine under the conformance suite: every test of it runs over each.
+/// An engine under the conformance suite: every test of it runs over each.
 enum StoreEngine: String, CaseIterable, CustomTestStringConvertible {
     case inMemory = "in memory"
     case sqlite = "SQLite"

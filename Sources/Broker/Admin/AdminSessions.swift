@@ -4,7 +4,7 @@ package struct AdminSessions: Sendable {
 
     package init(_ context: BrokerContext) { self.context = context }
 
-    /// Is what to list by; all nil lists everything.
+    /// What to list by; all nil lists everything.
     package struct Filter: Sendable {
         package var provider: ProviderName?
         package var client: ClientName?

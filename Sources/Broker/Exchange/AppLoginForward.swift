@@ -1,5 +1,6 @@
-/// Takes a login that the app started itself (flow B), and native SDK codes. The provider's check ties the verifier to the
-/// challenge; what the broker can check, it checks here.
+/// Takes a login that the app started itself (flow B), and native SDK codes.
+///
+/// The provider's check ties the verifier to the challenge; what the broker can check, it checks here.
 struct AppLoginForward: Sendable {
     let context: BrokerContext
 

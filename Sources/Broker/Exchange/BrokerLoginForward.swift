@@ -3,7 +3,9 @@
 struct BrokerLoginForward: Sendable {
     let context: BrokerContext
 
-    /// Returns the exchange to run, or throws what is wrong with the callback. No provider is called here.
+    /// Returns the exchange to run, or throws what is wrong with the callback.
+    ///
+    /// No provider is called here.
     func plan(
         target: String, parameters: FormPairs, login row: LoginRow, input: ForwardCodeInput
     ) async throws(BrokerProblem) -> ExchangePlan {

@@ -183,7 +183,9 @@ struct ExchangeCaller: Sendable {
     }
 
     /// Writes the session, trying again for as long as the claim stands: the code is used up and must not be lost to a
-    /// store that blinked. A write whose answer was lost is found by reading the row.
+    /// store that blinked.
+    ///
+    /// A write whose answer was lost is found by reading the row.
     private func store(_ live: LiveSession, replacing: Digest?) async -> Storing {
         let end = context.clock.monotonic() + .seconds(5)
         var pause = Duration.milliseconds(50)
@@ -273,7 +275,7 @@ struct ExchangeCaller: Sendable {
 }
 
 extension BrokerProblem {
-    /// Is the problem of a write that may throw the store's, the vault's or our own failure.
+    /// Creates the problem of a write that may throw the store's, the vault's or our own failure.
     init(storing error: any Error) {
         switch error {
         case let problem as BrokerProblem: self = problem

@@ -1,4 +1,4 @@
-/// Is what an exchange takes along when it is claimed; taken in the same transaction, so that it is used once.
+/// What an exchange takes along when it is claimed; taken in the same transaction, so that it is used once.
 package enum ExchangeGate: Sendable, Equatable {
     /// Nothing: flow B.
     case none
@@ -8,7 +8,7 @@ package enum ExchangeGate: Sendable, Equatable {
     case registration(Digest)
 }
 
-/// Is the answer to a claim.
+/// The answer to a claim.
 package enum ExchangeClaimResult: Sendable, Equatable {
     /// The caller owns it under this row's fence and may call the provider.
     case claimed(ExchangeRow)

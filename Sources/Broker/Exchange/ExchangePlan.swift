@@ -1,4 +1,4 @@
-/// Is one exchange to run: what is claimed, for whom, and which provider call it stands for.
+/// One exchange to run: what is claimed, for whom, and which provider call it stands for.
 struct ExchangePlan: Sendable {
     /// The call that is made at most once.
     enum Call: Sendable {

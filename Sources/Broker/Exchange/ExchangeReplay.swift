@@ -59,7 +59,7 @@ struct ExchangeReplay: Sendable {
 }
 
 extension BrokerProblem {
-    /// Is the answer that a used-up exchange gives again and again.
+    /// Creates the answer that a used-up exchange gives again and again.
     init(spent reason: ExchangeRow.SpentReason) {
         switch reason {
         case .rejected: self.init(.codeRejected)

@@ -1,5 +1,7 @@
-/// Is one exchange: a code, native code, handoff, Zephr session or (state key, attributes), at most one provider call,
-/// and its outcome. It holds no secret: the session token is derived again from `salt` and the starter's proof.
+/// One exchange: a code, native code, handoff, Zephr session or (state key, attributes), at most one provider call, and
+/// its outcome.
+///
+/// It holds no secret: the session token is derived again from `salt` and the starter's proof.
 package struct ExchangeRow: Sendable, Equatable {
     package enum Outcome: Sendable, Equatable {
         /// An owner is calling the provider until `claimUntil`; after that the owner is dead.

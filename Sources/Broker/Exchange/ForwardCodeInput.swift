@@ -1,4 +1,4 @@
-/// Is what `POST /v1/sessions` brings, already decoded: every member optional here, the use case decides the flow.
+/// What `POST /v1/sessions` brings, already decoded: every member optional here, the use case decides the flow.
 package struct ForwardCodeInput: Sendable {
     package var callbackURL: String?
     package var handoff: Secret?
@@ -21,7 +21,7 @@ package struct ForwardCodeInput: Sendable {
     package init() {}
 }
 
-/// Is a token pair that an app already holds.
+/// A token pair that an app already holds.
 package struct ImportedTokens: Sendable {
     package var accessToken: Secret
     package var refreshToken: Secret

@@ -1,5 +1,6 @@
-/// Is what a hosted callback brought, kept sealed for the app to fetch (flow C). It lies in a registration row under the
-/// handoff's digest; a handoff is used once because its exchange is.
+/// What a hosted callback brought, kept sealed for the app to fetch (flow C).
+///
+/// It lies in a registration row under the handoff's digest; a handoff is used once because its exchange is.
 struct HandoffSecrets: Sendable {
     /// The login's state digest.
     var login: Digest

@@ -1,5 +1,7 @@
-/// Receives a provider's return at the broker's own https callback (flow C): keeps the code and sends the browser to the
-/// app with a one-time handoff. The provider's code never reaches the device.
+/// Receives a provider's return at the broker's own https callback (flow C): keeps the code and sends the browser to
+/// the app with a one-time handoff.
+///
+/// The provider's code never reaches the device.
 package struct HostedCallback: Sendable {
     private let context: BrokerContext
     private let publicURL: String

@@ -1,5 +1,6 @@
-/// Answers arrivals that the provider started (flow D: the Clever portal, the Clover dashboard). Their code is never
-/// redeemed; the app gets a fresh login bound to a state instead (SEC-15).
+/// Answers arrivals that the provider started (flow D: the Clever portal, the Clover dashboard).
+///
+/// Their code is never redeemed; the app gets a fresh login bound to a state instead (SEC-15).
 struct ProviderStarted: Sendable {
     let context: BrokerContext
 

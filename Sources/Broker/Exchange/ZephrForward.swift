@@ -1,4 +1,6 @@
-/// Takes a Zephr callback (flow E). It carries no state: it finds its login by the login token and the redirect URI.
+/// Takes a Zephr callback (flow E).
+///
+/// It carries no state: it finds its login by the login token and the redirect URI.
 struct ZephrForward: Sendable {
     let context: BrokerContext
 

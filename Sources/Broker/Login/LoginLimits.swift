@@ -1,4 +1,6 @@
-/// Is how many logins may be pending (SEC-119). Reaching a cap refuses new ones; nothing live is evicted.
+/// How many logins may be pending (SEC-119).
+///
+/// Reaching a cap refuses new ones; nothing live is evicted.
 package struct LoginLimits: Sendable, Equatable {
     package var pending: Int
     package var pendingPerToken: Int

@@ -1,4 +1,4 @@
-/// Is what a login may ask for, checked against its client's registration: nothing the app says reaches the provider
+/// What a login may ask for, checked against its client's registration: nothing the app says reaches the provider
 /// unless the configuration allows it (SEC-07, SEC-08).
 struct LoginOrder: Sendable {
     let redirectURI: RedirectURI
@@ -15,7 +15,7 @@ struct LoginOrder: Sendable {
         "code_challenge", "code_challenge_method", "request", "request_uri",
     ]
 
-    /// Is the standard order of a client: its first redirect URI and its whole scope.
+    /// Creates the standard order of a client: its first redirect URI and its whole scope.
     init(standardFor client: ClientProfile, providerStarted: Bool) {
         // A client has at least one redirect URI (checked at start-up); an impossible empty list yields a dead URI.
         redirectURI = client.redirectURIs.first ?? RedirectURI(unchecked: "invalid:/")

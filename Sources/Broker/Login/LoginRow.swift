@@ -1,4 +1,6 @@
-/// Is a pending login as stored. Single use, 10 minutes; rows are kept a day so that a late callback is `login_expired`.
+/// A pending login as stored.
+///
+/// Single use, 10 minutes; rows are kept a day so that a late callback is `login_expired`.
 package struct LoginRow: Sendable, Equatable {
     package enum Status: Int, Sendable {
         /// Waiting for its callback.

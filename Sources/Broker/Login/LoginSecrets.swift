@@ -1,4 +1,4 @@
-/// Is what a login keeps for its callback, sealed in its row.
+/// What a login keeps for its callback, sealed in its row.
 package struct LoginSecrets: Sendable {
     package var provider: ProviderName
     package var client: ClientName

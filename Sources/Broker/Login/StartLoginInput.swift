@@ -1,4 +1,4 @@
-/// Is what `POST /v1/logins` asks for, already decoded.
+/// What `POST /v1/logins` asks for, already decoded.
 package struct StartLoginInput: Sendable {
     package var provider: ProviderName
     /// Nil picks the provider's only client.

@@ -1,4 +1,4 @@
-/// Is a login that has begun, as its starter gets to know it.
+/// A login that has begun, as its starter gets to know it.
 package struct StartedLogin: Sendable {
     package let loginID: String
     package let authorizationURL: Secret

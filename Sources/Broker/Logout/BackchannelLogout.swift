@@ -4,8 +4,10 @@ package struct BackchannelLogout: Sendable {
 
     package init(_ context: BrokerContext) { self.context = context }
 
-    /// Ends what a valid token names: with a `sid` that one session, else all of the subject's. The answer does not say
-    /// whether there was any. A replayed token is `invalid_request`; a replay memory that cannot be asked is a 503.
+    /// Ends what a valid token names: with a `sid` that one session, else all of the subject's.
+    ///
+    /// The answer does not say whether there was any. A replayed token is `invalid_request`; a replay memory that
+    /// cannot be asked is a 503.
     package func receive(provider name: ProviderName, token: Secret) async throws(BrokerProblem) {
         guard let provider = context.providers[name] as? any LogoutTokenVerifying else {
             throw BrokerProblem(.invalidRequest, privateDetail: "no provider of that name takes logout tokens")

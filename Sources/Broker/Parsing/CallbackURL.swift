@@ -1,11 +1,13 @@
-/// Is the URL with which a provider returned to the app, parsed once and strictly (SEC-12). It is never fetched.
+/// The URL with which a provider returned to the app, parsed once and strictly (SEC-12).
+///
+/// It is never fetched.
 package struct CallbackURL: Sendable {
     /// Everything before the query, byte for byte: what must equal the login's redirect URI.
     package let target: String
     /// The query's parameters; no name stands twice (SEC-11).
     package let parameters: FormPairs
 
-    /// Is why a text is not a callback URL.
+    /// Why a text is not a callback URL.
     package enum Failure: Error, Sendable, Equatable {
         case tooLong, malformed, userInfo, fragment
         /// A parameter that stands twice.

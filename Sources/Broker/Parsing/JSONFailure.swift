@@ -1,4 +1,6 @@
-/// Is why a text is not the JSON asked for. It names a place and never repeats the text.
+/// Why a text is not the JSON asked for.
+///
+/// It names a place and never repeats the text.
 package struct JSONFailure: Error, Sendable, Equatable {
     package enum Reason: String, Sendable {
         case syntax, tooLarge, tooDeep, invalidUTF8, controlCharacter, loneSurrogate, trailingBytes, duplicateMember

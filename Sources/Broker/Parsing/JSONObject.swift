@@ -1,4 +1,6 @@
-/// Is a JSON object: members in their order. Of two equal names the first is kept; the parser reports the second.
+/// A JSON object: members in their order.
+///
+/// Of two equal names the first is kept; the parser reports the second.
 package struct JSONObject: Sendable, Equatable {
     /// The members, in order.
     package private(set) var members: [(name: String, value: JSONValue)]

@@ -3,7 +3,7 @@
 /// One parser for requests and for provider answers (engineering note 15). A duplicate member is reported by its
 /// pointer instead of being thrown, so that a request's faults can be named together; providers' answers refuse it.
 package struct JSONParser {
-    /// Is what a parse gives: the value and the pointers of members that stood twice.
+    /// What a parse gives: the value and the pointers of members that stood twice.
     package struct Result: Sendable, Equatable {
         package let value: JSONValue
         package let duplicates: [String]

@@ -1,4 +1,4 @@
-/// Is a parsed JSON value (RFC 8259).
+/// A parsed JSON value (RFC 8259).
 package enum JSONValue: Sendable, Equatable {
     case object(JSONObject)
     case array([JSONValue])
@@ -28,6 +28,6 @@ package enum JSONValue: Sendable, Equatable {
         guard let value = Double(text) else { return nil }
         return Int64(exactly: value)
     }
-    /// Is whether it is null.
+    /// Whether it is null.
     package var isNull: Bool { self == .null }
 }

@@ -1,5 +1,7 @@
-/// Is a redirect URI as it is registered at a provider: an https (or loopback http) URL or a custom scheme, without
-/// query, fragment or user information. Compared byte for byte (RFC 9700 section 4.1.3).
+/// A redirect URI as it is registered at a provider: an https (or loopback http) URL or a custom scheme, without query,
+/// fragment or user information.
+///
+/// Compared byte for byte (RFC 9700 section 4.1.3).
 package struct RedirectURI: Sendable, Hashable {
     /// The text, exactly as registered.
     package let text: String
@@ -84,10 +86,10 @@ package struct RedirectURI: Sendable, Hashable {
         (0x30...0x39).contains(byte) || (0x41...0x46).contains(byte) || (0x61...0x66).contains(byte)
     }
 
-    /// Is whether the host is a loopback name or address.
+    /// Whether the host is a loopback name or address.
     package var isLoopback: Bool { host.map(Self.isLoopback(host:)) ?? false }
 
-    /// Is whether a host is `localhost`, `127.0.0.0/8` or `[::1]`.
+    /// Returns whether a host is `localhost`, `127.0.0.0/8` or `[::1]`.
     package static func isLoopback(host: String) -> Bool {
         if host == "localhost" || host == "[::1]" || host == "::1" { return true }
         let parts = host.split(separator: ".", omittingEmptySubsequences: false)

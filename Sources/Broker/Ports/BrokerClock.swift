@@ -1,4 +1,4 @@
-/// Is the time as the domain sees it: three closures, so that tests and simulations own it.
+/// The time as the domain sees it: three closures, so that tests and simulations own it.
 package struct BrokerClock: Sendable {
     /// The calendar time, for rows and lifetimes.
     package let now: @Sendable () -> WallTime

@@ -1,4 +1,4 @@
-/// Is what every use case works with: the ports and the settings.
+/// What every use case works with: the ports and the settings.
 package struct BrokerContext: Sendable {
     package let clock: BrokerClock
     package let spawner: Spawner

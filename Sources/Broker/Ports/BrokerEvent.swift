@@ -1,4 +1,6 @@
-/// Is something worth telling operators. The executable turns it into a log line and metrics; none carries a secret.
+/// Something worth telling operators.
+///
+/// The executable turns it into a log line and metrics; none carries a secret.
 ///
 /// Tags are keyed pseudonyms (`IndexKind.logTag`), so that two lines of one session can be joined by whoever has the key
 /// (SEC-116).
@@ -28,7 +30,7 @@ package enum BrokerEvent: Sendable {
     case storeFailed(operation: StaticString, detail: String)
 }
 
-/// Is where events go.
+/// Where events go.
 package struct EventSink: Sendable {
     /// Takes one event; must not block.
     package let emit: @Sendable (BrokerEvent) -> Void

@@ -1,4 +1,4 @@
-/// Is what the configuration says about the domain itself.
+/// What the configuration says about the domain itself.
 package struct BrokerSettings: Sendable {
     /// How long a login waits for its callback.
     package var loginLifetime: Duration = .seconds(600)

@@ -1,4 +1,4 @@
-/// Is everything the HTTP layer may call.
+/// Everything the HTTP layer may call.
 package struct BrokerUseCases: Sendable {
     package let startLogin: StartLogin
     package let forwardCode: ForwardCode

@@ -16,7 +16,7 @@ package enum Detached {
     }
 }
 
-/// Is a result that one side resolves once and the other waits for; the mutex guards both.
+/// A result that one side resolves once and the other waits for; the mutex guards both.
 private final class PendingResult<Value: Sendable>: Sendable {
     private enum State {
         case empty

@@ -1,4 +1,6 @@
-/// Is how detached work starts: `Broker` never writes `Task {`. Production drains what was spawned on SIGTERM.
+/// How detached work starts: `Broker` never writes `Task {`.
+///
+/// Production drains what was spawned on SIGTERM.
 package struct Spawner: Sendable {
     /// Starts `work` apart from the caller; its name is for logs and metrics, from a fixed set.
     package let spawn: @Sendable (_ name: StaticString, _ work: @escaping @Sendable () async -> Void) -> Void

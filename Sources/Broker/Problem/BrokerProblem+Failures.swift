@@ -1,5 +1,5 @@
 extension BrokerProblem {
-    /// Is the problem of a store that failed: 503, and the cookie stays.
+    /// Creates the problem of a store that failed: 503, and the cookie stays.
     package init(_ failure: StoreFailure) {
         switch failure {
         case .unavailable(let detail):
@@ -9,7 +9,9 @@ extension BrokerProblem {
         }
     }
 
-    /// Is the problem of a vault that failed. A row that does not open is the caller's use case's to judge.
+    /// Creates the problem of a vault that failed.
+    ///
+    /// A row that does not open is the caller's use case's to judge.
     package init(_ failure: VaultFailure) {
         switch failure {
         case .unknownKey(let id):

@@ -1,5 +1,5 @@
 extension BrokerProblem {
-    /// Is the problem of a provider call in which no single-use secret was at stake (discovery, PAR, a start).
+    /// Creates the problem of a provider call in which no single-use secret was at stake (discovery, PAR, a start).
     package init(starting failure: ProviderFailure) {
         switch failure {
         case .notSent, .lost:
@@ -11,7 +11,9 @@ extension BrokerProblem {
         }
     }
 
-    /// Is the problem of an `error` in a callback (RFC 6749 section 4.1.2.1 and its dialects). The text is never echoed.
+    /// Creates the problem of an `error` in a callback (RFC 6749 section 4.1.2.1 and its dialects).
+    ///
+    /// The text is never echoed.
     package init(callbackError code: String) {
         switch code {
         case "access_denied", "consent_required", "user_denied", "user_cancelled_authorize", "user_cancelled_login",

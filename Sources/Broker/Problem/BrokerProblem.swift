@@ -1,8 +1,12 @@
-/// Is a refusal or failure on its way to the caller, in its three voices: the stable `code` (which fixes the status),
-/// what the caller may read, and the private detail for the log. One place turns it into a response.
+/// A refusal or failure on its way to the caller, in its three voices: the stable `code` (which fixes the status), what
+/// the caller may read, and the private detail for the log.
+///
+/// One place turns it into a response.
 package struct BrokerProblem: Error, Sendable {
     package var code: ProblemCode
-    /// For the caller: our own words, never input, never a secret. Nil takes the code's standard sentence.
+    /// For the caller: our own words, never input, never a secret.
+    ///
+    /// Nil takes the code's standard sentence.
     package var detail: String?
     /// For the log only.
     package var privateDetail: String?
@@ -30,7 +34,7 @@ package struct BrokerProblem: Error, Sendable {
     }
 }
 
-/// Is one faulty member of a request.
+/// One faulty member of a request.
 package struct FieldFault: Sendable, Equatable {
     package enum Code: String, Sendable {
         case required, unknown, duplicate, wrongType = "wrong_type", tooLong = "too_long", tooShort = "too_short"

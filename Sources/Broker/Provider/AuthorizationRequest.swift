@@ -1,4 +1,4 @@
-/// Is what a login asks of the provider's authorization endpoint.
+/// What a login asks of the provider's authorization endpoint.
 package struct AuthorizationRequest: Sendable {
     package var client: ClientName
     package var redirectURI: RedirectURI

@@ -1,4 +1,4 @@
-/// Is one registration at a provider, as the domain sees it (DESIGN section 1).
+/// One registration at a provider, as the domain sees it (DESIGN section 1).
 package struct ClientProfile: Sendable {
     /// Who may start this client's logins (DESIGN section 2, flows A and B).
     package enum LoginMode: String, Sendable { case broker, app, both }

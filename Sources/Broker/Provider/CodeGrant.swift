@@ -1,4 +1,4 @@
-/// Is one code to redeem.
+/// One code to redeem.
 package struct CodeGrant: Sendable {
     /// How the redirect URI goes into the token request; native SDK codes go without one.
     package enum RedirectParameter: Sendable, Equatable { case uri(String), empty, omitted }

@@ -1,6 +1,8 @@
-/// Is what an identity is checked against.
+/// What an identity is checked against.
 package struct IdentityContext: Sendable {
-    /// What the id_token's nonce has to be. `rawOrSHA256` is for native SDKs, which may hash it (hexadecimal or base64url).
+    /// What the id_token's nonce has to be.
+    ///
+    /// `rawOrSHA256` is for native SDKs, which may hash it (hexadecimal or base64url).
     package enum NonceExpectation: Sendable { case none, exactly(Secret), rawOrSHA256(Secret) }
 
     package var client: ClientName

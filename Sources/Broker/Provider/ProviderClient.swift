@@ -1,5 +1,7 @@
-/// Is a provider as the use cases call it. Every provider starts logins; what else it can do is a further protocol, and
-/// a capability it lacks is a missing conformance, not a stub.
+/// A provider as the use cases call it.
+///
+/// Every provider starts logins; what else it can do is a further protocol, and a capability it lacks is a missing
+/// conformance, not a stub.
 ///
 /// Implementations bound every call (5 s to connect, 15 s in all with the body, 1 MiB), follow no redirect, limit their
 /// concurrency and break the circuit per provider; they never log or throw a secret.

@@ -1,4 +1,4 @@
-/// Is the configured providers by name.
+/// The configured providers by name.
 package struct ProviderDirectory: Sendable {
     /// All of them, in the configuration's order.
     package let all: [any ProviderClient]

@@ -1,4 +1,4 @@
-/// Is how a provider call failed, by what it means for a single-use secret that was in it (DESIGN section 4.1).
+/// How a provider call failed, by what it means for a single-use secret that was in it (DESIGN section 4.1).
 ///
 /// `detail` is for the log only: made of our own words and bounded excerpts, never of a secret.
 package enum ProviderFailure: Error, Sendable {
@@ -37,7 +37,7 @@ package enum ProviderFailure: Error, Sendable {
     }
 }
 
-/// Is a parsed OAuth error answer (RFC 6749 section 5.2), parsed once into a value.
+/// A parsed OAuth error answer (RFC 6749 section 5.2), parsed once into a value.
 package struct OAuthError: Error, Sendable, Equatable {
     package let status: Int
     /// The `error` value, reduced to 64 characters of RFC 6749's alphabet.
@@ -51,6 +51,6 @@ package struct OAuthError: Error, Sendable, Equatable {
         self.recoveryOffered = recoveryOffered
     }
 
-    /// Is whether the grant is dead: a parsed `invalid_grant` (real-servers.md).
+    /// Whether the grant is dead: a parsed `invalid_grant` (real-servers.md).
     package var isInvalidGrant: Bool { code == "invalid_grant" }
 }

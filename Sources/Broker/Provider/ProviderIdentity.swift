@@ -1,4 +1,4 @@
-/// Is who signed in, as the provider confirmed it.
+/// Who signed in, as the provider confirmed it.
 package struct ProviderIdentity: Sendable {
     /// The provider's immutable id of the user (for Clover: of the merchant).
     package var subject: String

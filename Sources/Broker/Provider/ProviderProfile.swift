@@ -1,4 +1,6 @@
-/// Is what the domain knows of a configured provider. How it talks on the wire is `BrokerProviders`' matter.
+/// What the domain knows of a configured provider.
+///
+/// How it talks on the wire is `BrokerProviders`' matter.
 package struct ProviderProfile: Sendable {
     package let name: ProviderName
     package let kind: ProviderKind

@@ -1,4 +1,4 @@
-/// Is one refresh to make.
+/// One refresh to make.
 package struct RefreshRequest: Sendable {
     package var client: ClientName
     package var refreshToken: Secret
@@ -31,7 +31,7 @@ package enum RefreshedSubject: Sendable, Equatable {
     case unverifiable
 }
 
-/// Is what a verified logout token names; at least one of the two is there.
+/// What a verified logout token names; at least one of the two is there.
 package struct LogoutNotice: Sendable, Equatable {
     package let subject: String?
     package let sid: String?

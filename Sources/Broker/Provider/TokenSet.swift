@@ -1,4 +1,6 @@
-/// Is what a provider issued: access, refresh and id token with their lifetimes. Always sealed at rest.
+/// What a provider issued: access, refresh and id token with their lifetimes.
+///
+/// Always sealed at rest.
 package struct TokenSet: Sendable {
     /// How an upstream takes the access token.
     package enum Credential: String, Sendable {

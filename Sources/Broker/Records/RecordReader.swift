@@ -1,6 +1,6 @@
 /// Reads what `RecordWriter` wrote; throws for anything else, so that a damaged record is an error and not a trap.
 package struct RecordReader {
-    /// Is that a record is not what it should be.
+    /// That a record is not what it should be.
     package struct Malformed: Error {}
 
     private let bytes: [UInt8]

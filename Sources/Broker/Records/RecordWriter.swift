@@ -1,5 +1,7 @@
-/// Writes the plaintext of a sealed row: fields in order, each with its length. Compact and quick, because a session's
-/// facts are opened on every request. The first byte is the format number (SEC-130).
+/// Writes the plaintext of a sealed row: fields in order, each with its length.
+///
+/// Compact and quick, because a session's facts are opened on every request. The first byte is the format number
+/// (SEC-130).
 package struct RecordWriter {
     /// What has been written.
     package private(set) var bytes: [UInt8]

@@ -1,4 +1,4 @@
-/// Is an access token to use now, for the relay and for token exchange.
+/// An access token to use now, for the relay and for token exchange.
 package struct AccessToken: Sendable {
     package let token: Secret
     package let credential: TokenSet.Credential

@@ -11,7 +11,7 @@ struct RefreshFlight: Sendable {
     /// How long a late winner may still commit after its lapsed claim was taken over.
     static let takeOverGrace = Duration.seconds(60)
 
-    /// Is what the steps share.
+    /// What the steps share.
     private struct Work {
         var row: SessionRow?
         var stored: StoredTokens?

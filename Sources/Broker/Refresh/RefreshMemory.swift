@@ -1,7 +1,9 @@
 import Synchronization
 
-/// Is what this process remembers of refreshes for a short time: which run beside, which failed just now, and which
-/// claims were taken over. Losing it costs a call, never a session.
+/// What this process remembers of refreshes for a short time: which run beside, which failed just now, and which claims
+/// were taken over.
+///
+/// Losing it costs a call, never a session.
 package final class RefreshMemory: Sendable {
     private struct State {
         var running: [Digest: Duration] = [:]

@@ -1,7 +1,8 @@
-/// Decides a refresh, step by step: a pure machine that takes what happened and returns what to do (guarantee 2). The
-/// shell round it (`RefreshTokens`) makes the calls; the tests are tables of *input == action*.
+/// Decides a refresh, step by step: a pure machine that takes what happened and returns what to do (guarantee 2).
+///
+/// The shell round it (`RefreshTokens`) makes the calls; the tests are tables of *input == action*.
 struct RefreshStateMachine: Sendable {
-    /// Is why the refresh is wanted.
+    /// Why the refresh is wanted.
     enum Need: Sendable, Equatable {
         /// The access token is near or past its expiry.
         case expiring
@@ -9,7 +10,7 @@ struct RefreshStateMachine: Sendable {
         case forced(fromVersion: Int64)
     }
 
-    /// Is something that happened.
+    /// Something that happened.
     enum Input: Sendable, Equatable {
         /// The row as read: its version, whether it lives, whether the access token still has time, whether it can refresh.
         case read(version: Int64, live: Bool, fresh: Bool, usable: Bool, refreshable: Bool)
@@ -34,7 +35,7 @@ struct RefreshStateMachine: Sendable {
         case condemned(Bool)
     }
 
-    /// Is something to do.
+    /// Something to do.
     enum Action: Sendable, Equatable {
         case claim(version: Int64)
         /// Call the provider; `confirming` is the one retry after a lost or unclear answer.
@@ -57,7 +58,7 @@ struct RefreshStateMachine: Sendable {
         case finish(Outcome)
     }
 
-    /// Is what the caller gets.
+    /// What the caller gets.
     enum Outcome: Sendable, Equatable {
         /// The tokens as the row has them now.
         case useStored

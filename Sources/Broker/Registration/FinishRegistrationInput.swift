@@ -1,4 +1,4 @@
-/// Is what `POST /v1/registrations` brings, already decoded.
+/// What `POST /v1/registrations` brings, already decoded.
 package struct FinishRegistrationInput: Sendable {
     package var provider: ProviderName
     package var client: ClientName?

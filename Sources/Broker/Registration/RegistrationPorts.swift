@@ -1,4 +1,4 @@
-/// Is one attribute that a partial registration needs.
+/// One attribute that a partial registration needs.
 package struct RegistrationField: Sendable, Equatable {
     package enum Kind: String, Sendable { case string, number, boolean }
 
@@ -14,7 +14,7 @@ package struct RegistrationField: Sendable, Equatable {
     }
 }
 
-/// Is one completion of a registration.
+/// One completion of a registration.
 package struct RegistrationRequest: Sendable {
     package let client: ClientName
     package let stateKey: Secret
@@ -33,7 +33,7 @@ package struct RegistrationRequest: Sendable {
     }
 }
 
-/// Is what the register call came to, by the provider's status map.
+/// What the register call came to, by the provider's status map.
 package enum RegistrationOutcome: Sendable {
     /// The new Zephr session and when its cookie ends.
     case registered(session: Secret, expiresAt: WallTime?)

@@ -1,4 +1,6 @@
-/// Is a Zephr partial registration that waits for its attributes. One use, 15 minutes, bound to its starter.
+/// A Zephr partial registration that waits for its attributes.
+///
+/// One use, 15 minutes, bound to its starter.
 package struct RegistrationRow: Sendable, Equatable {
     package enum Status: Int, Sendable {
         case open = 0

@@ -1,4 +1,4 @@
-/// Is what a registration keeps for its completion, sealed in its row.
+/// What a registration keeps for its completion, sealed in its row.
 package struct RegistrationSecrets: Sendable {
     package var provider: ProviderName
     package var client: ClientName

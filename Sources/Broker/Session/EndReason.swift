@@ -1,4 +1,4 @@
-/// Is why a session ended (DESIGN section 3.1): the complete list.
+/// Why a session ended (DESIGN section 3.1): the complete list.
 package enum EndReason: String, Sendable, CaseIterable {
     case loggedOut = "logged_out"
     case loggedOutElsewhere = "logged_out_elsewhere"

@@ -45,7 +45,7 @@ package struct ListSessions: Sendable {
     }
 }
 
-/// Is one page of a session list.
+/// One page of a session list.
 package struct SessionPage: Sendable {
     package struct Item: Sendable {
         package let session: SessionView
@@ -60,7 +60,9 @@ package struct SessionPage: Sendable {
 }
 
 extension SessionCursor {
-    /// The cursor as an opaque text. It holds a time and a handle, so there is nothing in it to protect.
+    /// The cursor as an opaque text.
+    ///
+    /// It holds a time and a handle, so there is nothing in it to protect.
     package var text: String { Base64URL.encode(Array("\(moment.milliseconds).\(handle.text)".utf8)) }
 
     /// Parses a cursor, or returns nil (SEC-98).

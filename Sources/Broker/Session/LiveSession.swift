@@ -1,4 +1,4 @@
-/// Is a session that has just been found alive.
+/// A session that has just been found alive.
 package struct LiveSession: Sendable {
     /// SHA-256 of its token.
     package let token: Digest
@@ -16,7 +16,7 @@ package struct LiveSession: Sendable {
 }
 
 extension SessionView {
-    /// Is the view of a row and its opened facts.
+    /// Creates the view of a row and its opened facts.
     package init(row: SessionRow, facts: SessionFacts) {
         self.init(
             handle: row.handle, provider: facts.provider, client: facts.client, subject: facts.subject,

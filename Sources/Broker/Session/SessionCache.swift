@@ -1,7 +1,9 @@
 import Synchronization
 
-/// Is the hot path's bounded cache of sealed rows (DESIGN section 6). An entry lives 5 s at most; an ending removes it at
-/// once, and a load that began before an ending does not insert (SEC-129).
+/// The hot path's bounded cache of sealed rows (DESIGN section 6).
+///
+/// An entry lives 5 s at most; an ending removes it at once, and a load that began before an ending does not insert
+/// (SEC-129).
 package final class SessionCache: Sendable {
     private struct Entry {
         let row: SessionRow

@@ -1,4 +1,4 @@
-/// Is what a session row seals besides the tokens: whose it is, and how long it lives.
+/// What a session row seals besides the tokens: whose it is, and how long it lives.
 package struct SessionFacts: Sendable {
     package var provider: ProviderName
     package var client: ClientName

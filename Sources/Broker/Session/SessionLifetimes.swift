@@ -1,4 +1,4 @@
-/// Is how long a client's sessions live (SEC-40).
+/// How long a client's sessions live (SEC-40).
 package struct SessionLifetimes: Sendable, Equatable {
     /// Ends a session that nobody used for this long.
     package var idle: Duration

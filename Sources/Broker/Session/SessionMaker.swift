@@ -2,8 +2,9 @@
 struct SessionMaker: Sendable {
     let context: BrokerContext
 
-    /// Returns the row and what the owner sees of it. The session token's digest is the row's key; the token itself is
-    /// stored nowhere.
+    /// Returns the row and what the owner sees of it.
+    ///
+    /// The session token's digest is the row's key; the token itself is stored nowhere.
     func make(
         token: Digest, tokens: TokenSet, identity: ProviderIdentity, profile: ProviderProfile, client: ClientProfile,
         requestedScope: [String], device: String?, now: WallTime

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Is something that a listener of `GET /v1/session/events` hears.
+/// Something that a listener of `GET /v1/session/events` hears.
 package enum SessionNotice: Sendable, Equatable {
     case tokensRefreshed
     case ended(EndReason)

@@ -1,5 +1,7 @@
-/// Is a session as stored. Handle and times are the only plain values; an ended one keeps no token column and stays 30
-/// days as a tombstone with its reason.
+/// A session as stored.
+///
+/// Handle and times are the only plain values; an ended one keeps no token column and stays 30 days as a tombstone with
+/// its reason.
 package struct SessionRow: Sendable, Equatable {
     /// SHA-256 of the session token: the key.
     package var token: Digest
@@ -63,6 +65,6 @@ package struct SessionRow: Sendable, Equatable {
         self.tokens = tokens
     }
 
-    /// Is whether the session lives at `now`.
+    /// Returns whether the session lives at `now`.
     package func isLive(at now: WallTime) -> Bool { endedAt == nil && now < idleExpiresAt && now < expiresAt }
 }

@@ -11,8 +11,9 @@ package enum SessionSelector: Sendable, Equatable {
     case all
 }
 
-/// Is where a listing goes on: after this time and handle. Live sessions are listed by their creation, ended ones by their
-/// end.
+/// Where a listing goes on: after this time and handle.
+///
+/// Live sessions are listed by their creation, ended ones by their end.
 package struct SessionCursor: Sendable, Equatable {
     package let moment: WallTime
     package let handle: SessionHandle

@@ -1,4 +1,6 @@
-/// Is a session as its owner may see it: the session object of DESIGN section 3.1. It never holds a token (SEC-52).
+/// A session as its owner may see it: the session object of DESIGN section 3.1.
+///
+/// It never holds a token (SEC-52).
 package struct SessionView: Sendable {
     package var handle: SessionHandle
     package var provider: ProviderName

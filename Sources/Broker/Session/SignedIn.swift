@@ -1,10 +1,10 @@
-/// Is what a forwarded code or a finished registration came to.
+/// What a forwarded code or a finished registration came to.
 package enum SignInOutcome: Sendable {
     case signedIn(SignedIn)
     case registrationRequired(RegistrationView)
 }
 
-/// Is a new session with the secret that opens it.
+/// A new session with the secret that opens it.
 package struct SignedIn: Sendable {
     package let session: SessionView
     package let token: Secret
@@ -17,7 +17,7 @@ package struct SignedIn: Sendable {
     }
 }
 
-/// Is a partial registration as the app sees it (the 202 of DESIGN section 3.1).
+/// A partial registration as the app sees it (the 202 of DESIGN section 3.1).
 package struct RegistrationView: Sendable {
     package let provider: ProviderName
     package let stateKey: Secret

@@ -1,4 +1,4 @@
-/// Is a token set with the provider and client it belongs to, as sealed in a session or outbox row: the outbox outlives
+/// A token set with the provider and client it belongs to, as sealed in a session or outbox row: the outbox outlives
 /// the session, so the record says by itself where to revoke.
 package struct StoredTokens: Sendable {
     package var provider: ProviderName

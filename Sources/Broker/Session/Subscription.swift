@@ -1,4 +1,4 @@
-/// Is a listener's place: it ends when nobody holds it any more.
+/// A listener's place: it ends when nobody holds it any more.
 package final class Subscription: Sendable {
     private let end: @Sendable () -> Void
 

@@ -1,4 +1,4 @@
-/// Is an append-only record of an administrative action, written before success is reported (SEC-99).
+/// An append-only record of an administrative action, written before success is reported (SEC-99).
 package struct AuditRow: Sendable, Equatable {
     package var at: WallTime
     /// The admin token's configured name.

@@ -1,5 +1,6 @@
-/// Keeps exchanges: at most one provider call for one code (guarantee 1). Every change is one transaction whose
-/// conditions decide; nothing is read first and written later (SEC-124).
+/// Keeps exchanges: at most one provider call for one code (guarantee 1).
+///
+/// Every change is one transaction whose conditions decide; nothing is read first and written later (SEC-124).
 package protocol ExchangeStore: Sendable {
     /// Claims an exchange: inserts `row` (outcome `.calling`) and takes `row.gate` (a pending, unexpired login → claimed by
     /// this key; an open, unexpired registration → claimed), unless a row of that key stands.
@@ -35,7 +36,7 @@ package protocol ExchangeStore: Sendable {
         async throws(StoreFailure) -> EndedSessions?
 }
 
-/// Is the sessions that a new one put an end to.
+/// The sessions that a new one put an end to.
 package struct EndedSessions: Sendable, Equatable {
     /// The device's own old session, when it was still alive.
     package var replaced: [Digest]

@@ -13,5 +13,5 @@ package protocol LoginStore: Sendable {
     func burnLogin(state: Digest) async throws(StoreFailure) -> Bool
 }
 
-/// Is what became of a new login.
+/// What became of a new login.
 package enum LoginInsertion: Sendable, Equatable { case inserted, tooManyForToken, tooManyPending }

@@ -34,5 +34,5 @@ package protocol MaintenanceStore: Sendable {
     func close() async
 }
 
-/// Is a whole store: one port, several engines, one conformance suite (DESIGN section 6).
+/// A whole store: one port, several engines, one conformance suite (DESIGN section 6).
 package typealias BrokerStore = LoginStore & ExchangeStore & SessionStore & RegistrationStore & MaintenanceStore

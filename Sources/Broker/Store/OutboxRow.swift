@@ -1,4 +1,4 @@
-/// Is work to do at a provider that outlives the request and the process: revoking tokens.
+/// Work to do at a provider that outlives the request and the process: revoking tokens.
 package struct OutboxRow: Sendable, Equatable {
     /// 16 random bytes and up: the key.
     package var id: Digest

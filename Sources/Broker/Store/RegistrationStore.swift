@@ -1,4 +1,6 @@
-/// Keeps partial registrations. They are written by `settleExchange` and taken by an exchange's gate.
+/// Keeps partial registrations.
+///
+/// They are written by `settleExchange` and taken by an exchange's gate.
 package protocol RegistrationStore: Sendable {
     /// Returns the registration of a key, whatever its status, until it is swept.
     func registration(_ key: Digest) async throws(StoreFailure) -> RegistrationRow?

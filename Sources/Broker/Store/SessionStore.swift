@@ -1,4 +1,6 @@
-/// Keeps sessions. Ending one always moves its sealed tokens to the outbox in the same transaction.
+/// Keeps sessions.
+///
+/// Ending one always moves its sealed tokens to the outbox in the same transaction.
 package protocol SessionStore: Sendable {
     /// Returns the session of a token digest, live or a tombstone.
     func session(token: Digest) async throws(StoreFailure) -> SessionRow?
@@ -38,7 +40,7 @@ package protocol SessionStore: Sendable {
         async throws(StoreFailure) -> Bool
 }
 
-/// Is the answer to a refresh claim.
+/// The answer to a refresh claim.
 package enum RefreshClaimResult: Sendable, Equatable {
     /// Claimed; `takenOver` when a lapsed claim stood before.
     case claimed(fence: Int64, takenOver: Bool)
@@ -50,7 +52,7 @@ package enum RefreshClaimResult: Sendable, Equatable {
     case gone
 }
 
-/// Is a refreshed token set to store.
+/// A refreshed token set to store.
 package struct RefreshCommit: Sendable {
     package let token: Digest
     package let tokenVersion: Int64
@@ -76,7 +78,7 @@ package struct RefreshCommit: Sendable {
     }
 }
 
-/// Is what became of a commit.
+/// What became of a commit.
 package enum RefreshCommitResult: Sendable, Equatable {
     case committed
     /// A newer version stands: drop the pair, do not revoke it.

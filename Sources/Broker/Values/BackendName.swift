@@ -1,4 +1,4 @@
-/// Is the configured name of a service of the operator's that may ask about sessions.
+/// The configured name of a service of the operator's that may ask about sessions.
 package struct BackendName: ConfiguredName {
     package let text: String
     package init(unchecked text: String) { self.text = text }

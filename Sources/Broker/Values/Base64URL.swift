@@ -45,7 +45,7 @@ package enum Base64URL {
         return bytes
     }
 
-    /// Is whether the text has only base64url characters and between `range` of them.
+    /// Returns whether the text has only base64url characters and between `range` of them.
     package static func isToken(_ text: String, length range: ClosedRange<Int>) -> Bool {
         range.contains(text.utf8.count) && text.utf8.allSatisfy { values[Int($0)] < 64 }
     }

@@ -1,4 +1,4 @@
-/// Is a moment as the proleptic Gregorian calendar and the UTC clock name it.
+/// A moment as the proleptic Gregorian calendar and the UTC clock name it.
 ///
 /// Worked out here because every answer carries such a time and a session object five.
 struct CivilTime {

@@ -1,4 +1,4 @@
-/// Is the configured name of one client registration at a provider (`ios`, `web`).
+/// The configured name of one client registration at a provider (`ios`, `web`).
 package struct ClientName: ConfiguredName {
     package let text: String
     package init(unchecked text: String) { self.text = text }

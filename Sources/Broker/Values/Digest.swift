@@ -1,4 +1,6 @@
-/// Is a 32-byte SHA-256 or HMAC-SHA-256 value: the key of a row. Safe to store; useless to present.
+/// A 32-byte SHA-256 or HMAC-SHA-256 value: the key of a row.
+///
+/// Safe to store; useless to present.
 package struct Digest: Sendable, Hashable {
     /// The 32 bytes.
     package let bytes: [UInt8]

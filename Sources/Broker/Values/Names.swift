@@ -1,4 +1,4 @@
-/// Is the configured name of a provider, client, upstream or backend: 1–63 of `a-z A-Z 0-9 - _ .`, first alphanumeric.
+/// The configured name of a provider, client, upstream or backend: 1–63 of `a-z A-Z 0-9 - _ .`, first alphanumeric.
 package protocol ConfiguredName: Sendable, Hashable, Comparable, CustomStringConvertible {
     /// The text.
     var text: String { get }

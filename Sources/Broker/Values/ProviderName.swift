@@ -1,4 +1,4 @@
-/// Is the configured name of a provider (`google`, `clover-eu`).
+/// The configured name of a provider (`google`, `clover-eu`).
 package struct ProviderName: ConfiguredName {
     package let text: String
     package init(unchecked text: String) { self.text = text }

@@ -1,4 +1,4 @@
-/// Is a value that must never be printed: a token, code, verifier, cookie or client secret (SEC-114).
+/// A value that must never be printed: a token, code, verifier, cookie or client secret (SEC-114).
 ///
 /// Every way of describing it is bland; only `reveal()` gives the text, and a search for that word finds each use.
 /// It is not `Equatable`: secrets are compared by digest (SEC-53).
@@ -8,13 +8,15 @@ package struct Secret: Sendable, CustomStringConvertible, CustomDebugStringConve
     /// Creates a secret from its text.
     package init(_ value: String) { self.value = value }
 
-    /// Returns the text. Call it only where the value leaves for its destination or is digested.
+    /// Returns the text.
+    ///
+    /// Call it only where the value leaves for its destination or is digested.
     package func reveal() -> String { value }
 
     /// Returns the text's UTF-8 bytes.
     package func bytes() -> [UInt8] { Array(value.utf8) }
 
-    /// Is whether there is nothing in it.
+    /// Whether there is nothing in it.
     package var isEmpty: Bool { value.isEmpty }
 
     package var description: String { "<secret>" }

@@ -1,4 +1,6 @@
-/// Is a session's public name: `ses_` and 22 base64url characters (128 bits). Not a secret, opens nothing.
+/// A session's public name: `ses_` and 22 base64url characters (128 bits).
+///
+/// Not a secret, opens nothing.
 package struct SessionHandle: Sendable, Hashable, CustomStringConvertible {
     /// The text, `ses_…`.
     package let text: String

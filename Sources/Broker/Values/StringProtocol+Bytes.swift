@@ -1,9 +1,11 @@
 extension StringProtocol {
-    /// Is whether both are the same bytes. For texts of others, where `==` and hashing are no option: those look for
-    /// canonical equivalence, which takes seconds for some 10,000 combining marks (SEC-106).
+    /// Returns whether both are the same bytes.
+    ///
+    /// For texts of others, where `==` and hashing are no option: those look for canonical equivalence, which takes
+    /// seconds for some 10,000 combining marks (SEC-106).
     package func hasBytes(of other: some StringProtocol) -> Bool { utf8.elementsEqual(other.utf8) }
 
-    /// Is whether there is nothing but ASCII in it: then every operation takes time in proportion to the length.
+    /// Whether there is nothing but ASCII in it: then every operation takes time in proportion to the length.
     ///
     /// Any other character takes more bytes than UTF-16 units; of a plain `String` both counts are at hand.
     package var isASCII: Bool { utf8.count == utf16.count }

@@ -1,4 +1,4 @@
-/// Is a moment of the calendar: milliseconds since 1970-01-01 UTC, in 64 bits (SEC-128).
+/// A moment of the calendar: milliseconds since 1970-01-01 UTC, in 64 bits (SEC-128).
 package struct WallTime: Sendable, Hashable, Comparable {
     /// Milliseconds since 1970 UTC.
     package let milliseconds: Int64

@@ -1,4 +1,4 @@
-/// Is a sealed value as it lies in a row: the key's id and the envelope (version, nonce, ciphertext, tag).
+/// A sealed value as it lies in a row: the key's id and the envelope (version, nonce, ciphertext, tag).
 package struct Sealed: Sendable, Hashable {
     /// The id of the key ring's key that sealed it.
     package let keyID: String

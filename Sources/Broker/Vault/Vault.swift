@@ -1,4 +1,6 @@
-/// Seals, opens, digests and makes randomness. The one implementation stands on the system's OpenSSL (DESIGN section 4.5).
+/// Seals, opens, digests and makes randomness.
+///
+/// The one implementation stands on the system's OpenSSL (DESIGN section 4.5).
 package protocol Vault: Sendable {
     /// Seals `plaintext` for the row whose key is `row` under the ring's first key, with a fresh nonce.
     func seal(_ plaintext: [UInt8], as kind: SealedKind, row: Digest) throws(VaultFailure) -> Sealed

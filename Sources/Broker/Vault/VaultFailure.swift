@@ -1,4 +1,6 @@
-/// Is why the vault could not do it. Never carries key material or plaintext.
+/// Why the vault could not do it.
+///
+/// Never carries key material or plaintext.
 package enum VaultFailure: Error, Sendable, Equatable {
     /// The row was sealed under a key that this process does not hold: a passing fault, 503 (guarantee 3).
     case unknownKey(String)

@@ -1,4 +1,4 @@
-/// Is a `Host` value or the authority of a URL: a host and perhaps a port.
+/// A `Host` value or the authority of a URL: a host and perhaps a port.
 struct Authority: Hashable, Sendable {
     /// In lower case; an IPv6 literal keeps its brackets.
     let host: String
@@ -19,7 +19,7 @@ struct Authority: Hashable, Sendable {
 
     private enum Part { case start, name, literal, literalEnd, port }
 
-    /// Is whether the bytes are `host` or `host:port` with a port of 1–5 digits and a host that is not empty.
+    /// Returns whether the bytes are `host` or `host:port` with a port of 1–5 digits and a host that is not empty.
     static func isWellFormed(_ bytes: some Sequence<UInt8>) -> Bool {
         var part = Part.start
         var count = 0
@@ -54,7 +54,7 @@ struct Authority: Hashable, Sendable {
         }
     }
 
-    /// Is whether the host is a loopback name or address.
+    /// Whether the host is a loopback name or address.
     var isLoopback: Bool {
         if host == "localhost" || host == "[::1]" { return true }
         let parts = host.split(separator: ".", omittingEmptySubsequences: false)

@@ -1,12 +1,14 @@
 import NIOCore
 
-/// Is the connection's end of a request's body: gives it on piece by piece, and hears when more is wanted.
+/// The connection's end of a request's body: gives it on piece by piece, and hears when more is wanted.
 final class BodySource {
     private let source: RequestStream.Base.Source
 
     private init(_ source: RequestStream.Base.Source) { self.source = source }
 
-    /// Returns a body and its source. `wanted` is called on the event loop when the body is read and little is left.
+    /// Returns a body and its source.
+    ///
+    /// `wanted` is called on the event loop when the body is read and little is left.
     static func make(on eventLoop: any EventLoop, wanted: @escaping @Sendable () -> Void)
         -> (RequestStream, BodySource)
     {

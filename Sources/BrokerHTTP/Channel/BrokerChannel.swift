@@ -3,9 +3,9 @@ import Logging
 import NIOCore
 import NIOHTTP1
 
-/// Is the HTTP/1 channel of the broker (engineering note 1): a bounded decoder, the framing door, and the request loop.
+/// The HTTP/1 channel of the broker (engineering note 1): a bounded decoder, framing rules, and the request loop.
 struct BrokerChannel: ServerChildChannel {
-    /// Is a connection with what is known of it.
+    /// A connection with what is known of it.
     struct Value: ServerChildChannelValue {
         let channel: any Channel
         let connection: ClientConnection
@@ -14,16 +14,16 @@ struct BrokerChannel: ServerChildChannel {
     private let responder: BrokerResponder
     private let limits: ChannelLimits
     private let counter: ConnectionCounter
-    private let door: DoorProblems
+    private let problems: FramingProblems
 
-    /// Creates a channel; `door` makes the answers to requests that never become one.
+    /// Creates a channel; `problems` makes the answers to requests that never become one.
     init(
-        responder: BrokerResponder, limits: ChannelLimits, counter: ConnectionCounter, door: DoorProblems
+        responder: BrokerResponder, limits: ChannelLimits, counter: ConnectionCounter, problems: FramingProblems
     ) {
         self.responder = responder
         self.limits = limits
         self.counter = counter
-        self.door = door
+        self.problems = problems
     }
 
     func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<Value> {
@@ -50,7 +50,8 @@ struct BrokerChannel: ServerChildChannel {
                 withPipeliningAssistance: false, withErrorHandling: false, withOutboundHeaderValidation: false,
                 withEncoderConfiguration: .init(), withDecoderLimitConfiguration: decoder)
             try pipeline.addHandler(
-                FramingDoor(linger: limits.linger) { [door, connection] code in door.answer(code, connection) })
+                FramingHandler(linger: limits.linger) { [problems, connection] code in problems.answer(code, connection)
+                })
             try pipeline.addHandler(
                 RequestLoop(
                     responder: responder, channel: channel, connection: connection, idle: TimeAmount(limits.idle),

@@ -1,6 +1,6 @@
 package import NIOCore
 
-/// Is how much and how long one connection may take (SEC-102, SEC-105).
+/// How much and how long one connection may take (SEC-102, SEC-105).
 package struct ChannelLimits: Sendable {
     /// Bytes of one header field, or of the request target.
     package var headerField = 8 * 1024

@@ -1,7 +1,7 @@
 package import NIOCore
 import Synchronization
 
-/// Is the connection that a request came on: whose it is, and whether there is still somebody at the other end.
+/// The connection that a request came on: whose it is, and whether there is still somebody at the other end.
 ///
 /// Made once a connection, so that what does not change is not worked out for every request.
 package final class ClientConnection: Sendable {
@@ -31,7 +31,9 @@ package final class ClientConnection: Sendable {
         peer = text.flatMap { IPAddress($0) }
     }
 
-    /// Names what to do when the client hangs up; done at once when it has. Returns what takes it back.
+    /// Names what to do when the client hangs up; done at once when it has.
+    ///
+    /// Returns what takes it back.
     package func whenGone(_ action: @escaping @Sendable () -> Void) -> @Sendable () -> Void {
         let id: Int? = state.withLock { state in
             guard !state.gone else { return nil }
@@ -46,7 +48,9 @@ package final class ClientConnection: Sendable {
         return { [self] in _ = state.withLock { $0.onGone.removeValue(forKey: id) } }
     }
 
-    /// Names what to do when the server begins to shut down; done at once when it has. Returns what takes it back.
+    /// Names what to do when the server begins to shut down; done at once when it has.
+    ///
+    /// Returns what takes it back.
     package func whenQuiescing(_ action: @escaping @Sendable () -> Void) -> @Sendable () -> Void {
         let id: Int? = state.withLock { state in
             guard !state.quiescing else { return nil }
@@ -61,7 +65,7 @@ package final class ClientConnection: Sendable {
         return { [self] in _ = state.withLock { $0.onQuiesce.removeValue(forKey: id) } }
     }
 
-    /// Is called by the channel when a request is under way.
+    /// Registers the task of the request under way.
     func serves(_ task: Task<Void, Never>) {
         let isUnwanted = state.withLock { state in
             state.task = task
@@ -70,7 +74,7 @@ package final class ClientConnection: Sendable {
         if isUnwanted { task.cancel() }
     }
 
-    /// Is called by the channel when the request is answered.
+    /// Forgets the task of a request that is answered.
     func served() { state.withLock { $0.task = nil } }
 
     /// Cancels the request under way, whatever it does.
@@ -99,7 +103,7 @@ package final class ClientConnection: Sendable {
     /// Ends such work.
     func endCancellable() { state.withLock { $0.cancellable -= 1 } }
 
-    /// Is whether the client has hung up.
+    /// Whether the client has hung up.
     package var isGone: Bool { state.withLock { $0.gone } }
 
     func clientGone() {

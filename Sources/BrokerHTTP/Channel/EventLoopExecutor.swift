@@ -1,7 +1,9 @@
 import NIOCore
 
-/// Runs a connection's tasks on the connection's own event loop: a request is read, worked on and answered by one thread,
-/// without a hand-over to the concurrency pool and back. What blocks has threads of its own elsewhere (DESIGN section 6).
+/// Runs a connection's tasks on the connection's own event loop: a request is read, worked on and answered by one
+/// thread, without a hand-over to the concurrency pool and back.
+///
+/// What blocks has threads of its own elsewhere (DESIGN section 6).
 final class EventLoopExecutor: TaskExecutor {
     private let eventLoop: any EventLoop
 

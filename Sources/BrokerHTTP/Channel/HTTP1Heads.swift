@@ -3,7 +3,7 @@ import Hummingbird
 import NIOHTTP1
 
 extension HTTPRequestHead {
-    /// Is whether a body follows (RFC 9112 section 6.3).
+    /// Whether a body follows (RFC 9112 section 6.3).
     var announcesBody: Bool {
         headers.contains { name, value in
             switch name.utf8.count {
@@ -16,7 +16,9 @@ extension HTTPRequestHead {
 }
 
 extension HTTPRequest {
-    /// Is an HTTP/1 head in the terms of all versions; nil for a method that is no token. The path stays as it stood.
+    /// Creates an HTTP/1 head in the terms of all versions; nil for a method that is no token.
+    ///
+    /// The path stays as it stood.
     init?(_ head: HTTPRequestHead) {
         guard let method = HTTPRequest.Method(rawValue: head.method.rawValue) else { return nil }
         var authority: String?
@@ -34,14 +36,14 @@ extension HTTPRequest {
 }
 
 extension HTTPHeaders {
-    /// Is fields as HTTP/1 writes them.
+    /// Creates fields as HTTP/1 writes them.
     init(_ fields: some Collection<HTTPField>) {
         self.init(fields.map { ($0.name.rawName, $0.value) })
     }
 }
 
 extension HTTPResponseHead {
-    /// Is an answer's head as HTTP/1 writes it.
+    /// Creates an answer's head as HTTP/1 writes it.
     init(_ answer: Answer) {
         self.init(
             version: .http1_1,

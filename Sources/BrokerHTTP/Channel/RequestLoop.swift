@@ -122,7 +122,9 @@ final class RequestLoop: ChannelDuplexHandler, RemovableChannelHandler {
         context.fireUserInboundEventTriggered(event)
     }
 
-    /// What waits to be sent has to shrink below the low-water mark in time. Less than that waits for the idle time-out.
+    /// What waits to be sent has to shrink below the low-water mark in time.
+    ///
+    /// Less than that waits for the idle time-out.
     func channelWritabilityChanged(context: ChannelHandlerContext) {
         writeTimer?.cancel()
         writeTimer = nil

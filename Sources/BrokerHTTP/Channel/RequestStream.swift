@@ -1,8 +1,9 @@
 import NIOCore
 import Synchronization
 
-/// Is a request's body as its reader sees it. It can be read once: a second reader finds it empty, where the sequence
-/// beneath would end the process.
+/// A request's body as its reader sees it.
+///
+/// It can be read once: a second reader finds it empty, where the sequence beneath would end the process.
 struct RequestStream: AsyncSequence, Sendable {
     typealias Element = ByteBuffer
     typealias Base = NIOThrowingAsyncSequenceProducer<

@@ -1,9 +1,9 @@
 package import Broker
 
-/// Is what an admin token is good for (`management.admin_tokens.may`).
+/// What an admin token is good for (`management.admin_tokens.may`).
 package enum AdminPermission: String, Sendable, CaseIterable { case read, end }
 
-/// Is an operator's credential for the management listener, known by its hash only (SEC-97).
+/// An operator's credential for the management listener, known by its hash only (SEC-97).
 package struct AdminToken: Sendable {
     /// Who stands in the audit.
     package let name: String

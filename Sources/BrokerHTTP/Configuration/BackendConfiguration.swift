@@ -1,13 +1,15 @@
 package import Broker
 
-/// Is what a backend may ask (`backends.NAME.may`).
+/// What a backend may ask (`backends.NAME.may`).
 package enum BackendPermission: String, Sendable, CaseIterable {
     case introspect, token, forwardAuth = "forward-auth"
 }
 
-/// Is a service of the operator's that may ask about sessions. Its credential is known by its hash only (SEC-39).
+/// A service of the operator's that may ask about sessions.
+///
+/// Its credential is known by its hash only (SEC-39).
 package struct BackendConfiguration: Sendable {
-    /// Is whose sessions a backend may ask about.
+    /// Whose sessions a backend may ask about.
     package struct Scope: Sendable {
         package let provider: ProviderName
         /// Nil means all of the provider's clients.
@@ -42,7 +44,7 @@ package struct BackendConfiguration: Sendable {
         self.forwardAccessToken = forwardAccessToken
     }
 
-    /// Is whether it may ask about this session (SEC-42).
+    /// Returns whether it may ask about this session (SEC-42).
     func mayAsk(about session: SessionView) -> Bool {
         guard let allow else { return true }
         return allow.contains { scope in

@@ -1,4 +1,4 @@
-/// Is what the HTTP surface has to know, made by the executable from the configuration file.
+/// What the HTTP surface has to know, made by the executable from the configuration file.
 package struct HTTPConfiguration: Sendable {
     /// The `SameSite` attribute of our cookies.
     package enum SameSite: String, Sendable { case strict = "Strict", lax = "Lax", none = "None" }

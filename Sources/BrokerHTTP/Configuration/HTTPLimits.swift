@@ -1,4 +1,4 @@
-/// Is how much the public listener takes (`limits` of DESIGN section 5).
+/// How much the public listener takes (`limits` of DESIGN section 5).
 package struct HTTPLimits: Sendable {
     package var loginsPerMinute = 60
     package var wrongTokensPerMinute = 60

@@ -1,6 +1,6 @@
 import Broker
 
-/// Is who we are to the outside: the accepted names, our origin, and whether this is a development set-up.
+/// Who we are to the outside: the accepted names, our origin, and whether this is a development set-up.
 struct PublicName: Sendable {
     /// Whether `public_url` is https: cookies have their prefix and `Secure`.
     let isSecure: Bool
@@ -34,7 +34,7 @@ struct PublicName: Sendable {
         self.accepted = accepted
     }
 
-    /// Is whether a `Host` names us: whole names, ports included (SEC-90, SEC-103).
+    /// Returns whether a `Host` names us: whole names, ports included (SEC-90, SEC-103).
     func accepts(_ host: String) -> Bool {
         if accepted.contains(host) { return true }
         guard let authority = Authority(host) else { return false }

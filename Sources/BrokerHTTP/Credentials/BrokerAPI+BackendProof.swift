@@ -1,6 +1,6 @@
 import Broker
 
-/// Is a backend that has proved itself.
+/// A backend that has proved itself.
 struct ProvenBackend: Sendable {
     let configuration: BackendConfiguration
     /// Whether its proof was the `Authorization` field, which then holds no session.

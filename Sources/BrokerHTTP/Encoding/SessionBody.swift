@@ -1,6 +1,8 @@
 import Broker
 
-/// Writes session objects (DESIGN section 3.1). Every member is always there, and none is a token (SEC-52).
+/// Writes session objects (DESIGN section 3.1).
+///
+/// Every member is always there, and none is a token (SEC-52).
 enum SessionBody {
     /// Returns the object's bytes; bearer clients get their token with the 201.
     static func bytes(_ session: SessionView, sessionToken: Secret? = nil) -> [UInt8] {

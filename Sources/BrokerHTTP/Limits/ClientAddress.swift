@@ -5,8 +5,9 @@ struct ClientAddress: Sendable, Equatable {
     /// What to write in the log.
     let text: String
 
-    /// Walks `X-Forwarded-For` from the right as long as the hop before was trusted. A malformed entry stops the walk:
-    /// the last hop that could be read stays the client.
+    /// Walks `X-Forwarded-For` from the right as long as the hop before was trusted.
+    ///
+    /// A malformed entry stops the walk: the last hop that could be read stays the client.
     init(peer: IPAddress?, peerText: String, forwardedFor: [String], trusted: [IPNetwork]) {
         var address = peer
         var text = peerText

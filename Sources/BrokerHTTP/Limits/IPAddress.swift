@@ -1,4 +1,4 @@
-/// Is an IP address, IPv4 ones as IPv4-mapped IPv6, so that one comparison does for both.
+/// An IP address, IPv4 ones as IPv4-mapped IPv6, so that one comparison does for both.
 package struct IPAddress: Sendable, Hashable {
     let high: UInt64
     let low: UInt64
@@ -24,10 +24,10 @@ package struct IPAddress: Sendable, Hashable {
         self.init(high: high, low: low)
     }
 
-    /// Is whether it is an IPv4 address.
+    /// Whether it is an IPv4 address.
     var isFour: Bool { high == 0 && low >> 32 == 0xFFFF }
 
-    /// Is whether it is in `127.0.0.0/8` or is `::1`.
+    /// Whether it is in `127.0.0.0/8` or is `::1`.
     package var isLoopback: Bool { isFour ? low >> 24 & 0xFF == 127 : high == 0 && low == 1 }
 
     /// The address that limits count by: an IPv6 client owns its whole /64.
@@ -74,7 +74,7 @@ package struct IPAddress: Sendable, Hashable {
     }
 }
 
-/// Is a range of addresses (`10.0.0.0/8`), or one address.
+/// A range of addresses (`10.0.0.0/8`), or one address.
 package struct IPNetwork: Sendable, Hashable {
     private let address: IPAddress
     private let bits: Int
@@ -95,7 +95,7 @@ package struct IPNetwork: Sendable, Hashable {
         self.bits = address.isFour ? bits + 96 : bits
     }
 
-    /// Is whether the address is in the range.
+    /// Returns whether the address is in the range.
     package func contains(_ other: IPAddress) -> Bool {
         let highBits = min(bits, 64)
         let lowBits = max(bits - 64, 0)

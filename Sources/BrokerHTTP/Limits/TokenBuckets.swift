@@ -2,7 +2,9 @@ import Broker
 import Synchronization
 
 /// Limits how often an address may do something: one token bucket each, refilled evenly, in bounded memory (SEC-119,
-/// SEC-121). In process: every replica counts by itself.
+/// SEC-121).
+///
+/// In process: every replica counts by itself.
 package final class TokenBuckets: Sendable {
     private struct Bucket {
         var tokens: Double

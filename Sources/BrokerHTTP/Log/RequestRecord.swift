@@ -1,6 +1,6 @@
 package import Broker
 
-/// Is what the log may know of one request: never the raw path, the query, a cookie or a body (SEC-114, SEC-118).
+/// What the log may know of one request: never the raw path, the query, a cookie or a body (SEC-114, SEC-118).
 package struct RequestRecord: Sendable {
     /// The method, `-` when the request could not be read.
     package let method: String
@@ -45,7 +45,7 @@ package struct RequestRecord: Sendable {
     }
 }
 
-/// Is where request records go: one for each request, from the task that served it.
+/// Where request records go: one for each request, from the task that served it.
 package struct RequestLog: Sendable {
     /// Takes a record; must not block.
     package let record: @Sendable (RequestRecord) -> Void

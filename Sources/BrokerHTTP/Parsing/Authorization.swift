@@ -1,6 +1,8 @@
 import Broker
 
-/// Is what an `Authorization` field brings. Its mere presence proves nothing (SEC-43).
+/// What an `Authorization` field brings.
+///
+/// Its mere presence proves nothing (SEC-43).
 enum Authorization: Sendable {
     case bearer(Secret)
     /// HTTP Basic: a name and a secret.

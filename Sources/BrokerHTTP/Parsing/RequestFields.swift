@@ -1,7 +1,7 @@
 import Broker
 import HTTPTypes
 
-/// Is what we look at in a request's header fields, collected in one pass.
+/// What we look at in a request's header fields, collected in one pass.
 struct RequestFields: Sendable {
     var cookies: [String] = []
     var authorization: [String] = []
@@ -48,7 +48,9 @@ struct RequestFields: Sendable {
         }
     }
 
-    /// All fields but cookies are ASCII by their grammars. Of anything else it is enough to know that it is there:
-    /// looking for a character in a thousand combining marks takes a time that the client must not choose (SEC-106).
+    /// All fields but cookies are ASCII by their grammars.
+    ///
+    /// Of anything else it is enough to know that it is there: looking for a character in a thousand combining marks
+    /// takes a time that the client must not choose (SEC-106).
     private static func plain(_ value: String) -> String { value.isASCII ? value : "\u{FFFD}" }
 }

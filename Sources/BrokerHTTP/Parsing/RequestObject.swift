@@ -56,7 +56,7 @@ struct RequestObject {
             }
     }
 
-    /// Is whether the member stands there, whatever it is.
+    /// Returns whether the member stands there, whatever it is.
     func contains(_ name: String) -> Bool { object[name] != nil }
 
     private mutating func value(_ name: String, required: Bool) -> JSONValue? {

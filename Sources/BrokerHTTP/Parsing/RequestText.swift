@@ -14,29 +14,29 @@ enum RequestText {
         return text.unicodeScalars.allSatisfy(allows) ? nil : .malformed
     }
 
-    /// Is whether it is no control character.
+    /// Returns whether it is no control character.
     static func isPrintable(_ scalar: Unicode.Scalar) -> Bool { scalar.value >= 0x20 && scalar.value != 0x7F }
 
-    /// Is whether it is ASCII that leaves a mark.
+    /// Returns whether it is ASCII that leaves a mark.
     static func isVisible(_ scalar: Unicode.Scalar) -> Bool { (0x21...0x7E).contains(scalar.value) }
 
-    /// Is whether it is visible ASCII or a space.
+    /// Returns whether it is visible ASCII or a space.
     static func isASCIIText(_ scalar: Unicode.Scalar) -> Bool { (0x20...0x7E).contains(scalar.value) }
 
-    /// Is whether it is of base64url's alphabet.
+    /// Returns whether it is of base64url's alphabet.
     static func isBase64URL(_ scalar: Unicode.Scalar) -> Bool {
         isAlphanumeric(scalar) || scalar == "-" || scalar == "_"
     }
 
-    /// Is whether it is of RFC 7636's alphabet for verifiers.
+    /// Returns whether it is of RFC 7636's alphabet for verifiers.
     static func isVerifier(_ scalar: Unicode.Scalar) -> Bool {
         isBase64URL(scalar) || scalar == "." || scalar == "~"
     }
 
-    /// Is whether it may stand in a parameter's or an attribute's name.
+    /// Returns whether it may stand in a parameter's or an attribute's name.
     static func isNamePart(_ scalar: Unicode.Scalar) -> Bool { isBase64URL(scalar) || scalar == "." }
 
-    /// Is whether it is a letter or digit of ASCII.
+    /// Returns whether it is a letter or digit of ASCII.
     static func isAlphanumeric(_ scalar: Unicode.Scalar) -> Bool {
         switch scalar.value {
         case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
@@ -44,7 +44,7 @@ enum RequestText {
         }
     }
 
-    /// Is whether it may stand in a scope list (RFC 6749 section 3.3), its separator included.
+    /// Returns whether it may stand in a scope list (RFC 6749 section 3.3), its separator included.
     static func isScopeList(_ scalar: Unicode.Scalar) -> Bool {
         isASCIIText(scalar) && scalar != "\"" && scalar != "\\"
     }

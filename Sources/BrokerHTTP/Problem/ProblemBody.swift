@@ -2,7 +2,9 @@ import Broker
 
 /// Writes problem documents (RFC 9457): the one place where a problem becomes bytes.
 enum ProblemBody {
-    /// Returns the document's bytes. Nothing of `privateDetail` is in it.
+    /// Returns the document's bytes.
+    ///
+    /// Nothing of `privateDetail` is in it.
     static func bytes(_ problem: BrokerProblem, requestID: String) -> [UInt8] {
         var writer = JSONWriter(capacity: 256)
         writer.object { writer in

@@ -1,8 +1,12 @@
 import Synchronization
 
-/// Makes request ids: `req_` and 11 base64url characters of 64 random bits. Ours, never the client's (SEC-107).
+/// Makes request ids: `req_` and 11 base64url characters of 64 random bits.
+///
+/// Ours, never the client's (SEC-107).
 package enum RequestID {
-    /// Returns the id of these random bits. Fifteen characters, which a `String` holds without an allocation.
+    /// Returns the id of these random bits.
+    ///
+    /// Fifteen characters, which a `String` holds without an allocation.
     package static func make(_ bits: UInt64) -> String {
         String(unsafeUninitializedCapacity: 15) { buffer in
             var next = 0
@@ -22,7 +26,9 @@ package enum RequestID {
     private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
 
     /// Returns a fresh id: the process begins at a random place in a permutation of all 64-bit numbers (SplitMix64), so
-    /// none comes twice, and none costs a system call. They are names, not secrets.
+    /// none comes twice, and none costs a system call.
+    ///
+    /// They are names, not secrets.
     package static func fresh() -> String {
         var bits = state.wrappingAdd(0x9E37_79B9_7F4A_7C15, ordering: .relaxed).newValue
         bits = (bits ^ (bits >> 30)) &* 0xBF58_476D_1CE4_E5B9

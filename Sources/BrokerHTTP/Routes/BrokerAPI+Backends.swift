@@ -3,8 +3,10 @@ import HTTPTypes
 import Hummingbird
 
 extension BrokerAPI {
-    /// `GET /v1/forward-auth`: decides on the session alone. Headers that tell the original request are not looked at
-    /// (SEC-83 … SEC-85), so there is nothing in them to forge; any failure denies (SEC-87).
+    /// `GET /v1/forward-auth`: decides on the session alone.
+    ///
+    /// Headers that tell the original request are not looked at (SEC-83 … SEC-85), so there is nothing in them to
+    /// forge; any failure denies (SEC-87).
     @Sendable func forwardAuth(_ call: Call) async throws(BrokerProblem) -> Answer {
         let backend = try backend(call, for: .forwardAuth)
         guard let token = try forwardedSession(call, backend) else { throw BrokerProblem(.sessionRequired) }

@@ -19,7 +19,7 @@ extension BrokerAPI {
         return try RequestForm(parsing: call.body)
     }
 
-    /// Is whether a `Content-Type` is this media type, alone or with `charset=utf-8`.
+    /// Returns whether a `Content-Type` is this media type, alone or with `charset=utf-8`.
     static func isMedia(_ type: String, _ value: String) -> Bool {
         let parts = value.split(separator: ";", omittingEmptySubsequences: false).map { part in
             part.drop { $0 == " " || $0 == "\t" }

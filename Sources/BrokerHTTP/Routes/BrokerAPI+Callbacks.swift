@@ -3,8 +3,9 @@ import HTTPTypes
 import Hummingbird
 
 extension BrokerAPI {
-    /// `GET /callback/{provider}`: the hosted callback (flow C). The one state-consuming GET: HEAD, prefetch and link
-    /// previews leave the login as it is (SEC-44).
+    /// `GET /callback/{provider}`: the hosted callback (flow C).
+    ///
+    /// The one state-consuming GET: HEAD, prefetch and link previews leave the login as it is (SEC-44).
     @Sendable func hostedCallback(_ call: Call) async throws(BrokerProblem) -> Answer {
         if call.isHead { return Answers.empty(.ok, call) }
         guard !call.fields.isPrefetch else {
@@ -17,7 +18,9 @@ extension BrokerAPI {
         return try await toTheApp(pairs, call)
     }
 
-    /// `POST /callback/{provider}`: the same by `response_mode=form_post` (Apple). No cookie is read or set.
+    /// `POST /callback/{provider}`: the same by `response_mode=form_post` (Apple).
+    ///
+    /// No cookie is read or set.
     @Sendable func hostedFormCallback(_ call: Call) async throws(BrokerProblem) -> Answer {
         guard call.fields.contentTypes.count == 1, !call.fields.isEncoded,
             Self.isMedia("application/x-www-form-urlencoded", call.fields.contentTypes.first ?? "")

@@ -2,7 +2,7 @@ import Broker
 import Hummingbird
 import NIOCore
 
-/// Is one listener of `GET /v1/session/events`: notices and comments, merged into one stream that ends with the session,
+/// One listener of `GET /v1/session/events`: notices and comments, merged into one stream that ends with the session,
 /// the client or the process.
 struct EventStream: Sendable {
     private enum Tick: Sendable {
@@ -29,8 +29,9 @@ struct EventStream: Sendable {
         connection = call.connection
     }
 
-    /// Writes until there is nothing more to tell. None of it holds up a shutdown: the stream ends when the server
-    /// begins to quiesce (engineering note 7).
+    /// Writes until there is nothing more to tell.
+    ///
+    /// None of it holds up a shutdown: the stream ends when the server begins to quiesce (engineering note 7).
     @concurrent func write(
         _ first: SessionView, every heartbeat: Duration, to writer: inout any ResponseBodyWriter
     ) async throws {

@@ -101,7 +101,9 @@ extension ManagementAPI {
         return state
     }
 
-    /// Returns the admin token that the request brings. With none configured there is no `/admin` (DESIGN section 3.3).
+    /// Returns the admin token that the request brings.
+    ///
+    /// With none configured there is no `/admin` (DESIGN section 3.3).
     private func admin(_ call: Call, for permission: AdminPermission) throws(BrokerProblem) -> AdminToken {
         guard !configuration.adminTokens.isEmpty else { throw BrokerProblem(.notFound) }
         guard call.fields.authorization.count <= 1 else {

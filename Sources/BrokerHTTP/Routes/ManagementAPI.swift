@@ -3,7 +3,7 @@ import HTTPTypes
 import Hummingbird
 import NIOCore
 
-/// Is what the management handlers work with.
+/// What the management handlers work with.
 final class ManagementAPI: Sendable {
     let health: ManagementHealth
     let sessions: AdminSessions

@@ -1,8 +1,8 @@
 package import Broker
 
-/// Is what the management listener tells of the process, as closures that the executable fills in.
+/// What the management listener tells of the process, as closures that the executable fills in.
 package struct ManagementHealth: Sendable {
-    /// Is one provider's state.
+    /// One provider's state.
     package struct Provider: Sendable {
         package let name: ProviderName
         package let kind: ProviderKind
@@ -23,7 +23,7 @@ package struct ManagementHealth: Sendable {
 
     /// Throws when the store does not answer or is not migrated (`BrokerStore.ping`).
     package let ping: @Sendable () async throws(StoreFailure) -> Void
-    /// Is whether the process is shutting down: readiness turns red first (SEC-123).
+    /// Whether the process is shutting down: readiness turns red first (SEC-123).
     package let isShuttingDown: @Sendable () -> Bool
     /// Returns the metrics as Prometheus text.
     package let metrics: @Sendable () async -> String

@@ -4,8 +4,9 @@ import NIOCore
 import NIOHTTP1
 import Synchronization
 
-/// Is an app's request body on its way to an upstream: it ends with `request_timeout` when the app is waited for too
-/// long. Time that the upstream takes does not count: nobody waits for the app then (engineering note 4).
+/// An app's request body on its way to an upstream: it ends with `request_timeout` when the app is waited for too long.
+///
+/// Time that the upstream takes does not count: nobody waits for the app then (engineering note 4).
 struct RelayedBody: AsyncSequence, Sendable {
     typealias Element = ByteBuffer
 
@@ -17,7 +18,7 @@ struct RelayedBody: AsyncSequence, Sendable {
         watch = Watch(channel: call.channel, progress: progress)
     }
 
-    /// Is whether the body was read to its end, so that another request may follow on the connection.
+    /// Whether the body was read to its end, so that another request may follow on the connection.
     var isFinished: Bool { watch.isFinished }
 
     func makeAsyncIterator() -> AsyncIterator { AsyncIterator(base: body.makeAsyncIterator(), watch: watch) }
@@ -40,7 +41,9 @@ struct RelayedBody: AsyncSequence, Sendable {
         }
     }
 
-    /// Looks from time to time whether the app is waited for too long. One timer for a body, not one for every chunk.
+    /// Looks from time to time whether the app is waited for too long.
+    ///
+    /// One timer for a body, not one for every chunk.
     final class Watch: Sendable {
         private struct State {
             var waitingSince: NIODeadline?

@@ -2,9 +2,11 @@ import HTTPTypes
 import Hummingbird
 import NIOCore
 
-/// Is an answer before it is written. Its fields are a plain array: they are made once, in order, and read once.
+/// An answer before it is written.
+///
+/// Its fields are a plain array: they are made once, in order, and read once.
 struct Answer: Sendable {
-    /// Is an answer's body.
+    /// An answer's body.
     enum Body: Sendable {
         case none
         /// Whole: it leaves together with the head.

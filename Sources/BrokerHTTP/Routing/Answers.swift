@@ -3,7 +3,9 @@ import HTTPTypes
 import Hummingbird
 import NIOCore
 
-/// Makes responses with their constant fields. The security fields and the request id are in every one (SEC-108).
+/// Makes responses with their constant fields.
+///
+/// The security fields and the request id are in every one (SEC-108).
 enum Answers {
     /// Returns the fields that every answer begins with, with room for a few more.
     static func fields(_ requestID: String, cache: HTTPField = ConstantFields.noStore) -> [HTTPField] {

@@ -5,8 +5,9 @@ import NIOHTTP1
 
 /// Reads a whole request body, bounded in bytes and time (SEC-102, SEC-105, engineering note 4).
 enum BodyReader {
-    /// Returns the body. A body that is too large, too slow or malformed leaves the connection unusable: the answer has
-    /// to close it.
+    /// Returns the body.
+    ///
+    /// A body that is too large, too slow or malformed leaves the connection unusable: the answer has to close it.
     static func collect(_ call: Call, upTo maximum: Int, within deadline: Duration) async throws(BrokerProblem)
         -> [UInt8]
     {

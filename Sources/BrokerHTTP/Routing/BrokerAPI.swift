@@ -2,11 +2,12 @@ import Broker
 import BrokerRelay
 import HTTPTypes
 
-/// Is what the handlers work with: the use cases, the configuration and the limits. The handlers themselves are its
-/// extensions in `Routes/`.
+/// What the handlers work with: the use cases, the configuration and the limits.
+///
+/// The handlers themselves are its extensions in `Routes/`.
 final class BrokerAPI: Sendable {
     let useCases: BrokerUseCases
-    /// The door to upstreams; nil when none is configured.
+    /// The relay to upstreams; nil when none is configured.
     let relay: Relay?
     let configuration: HTTPConfiguration
     let name: PublicName

@@ -9,7 +9,7 @@ import NIOCore
 /// One function instead of a stack of middlewares: the rules and their order stand in `serve`, and a request costs no
 /// allocation for them.
 package struct BrokerResponder: HTTPResponder {
-    /// Is what Hummingbird hands over with a request.
+    /// What Hummingbird hands over with a request.
     package struct Context: InitializableFromSource {
         let channel: any Channel
 
@@ -20,14 +20,14 @@ package struct BrokerResponder: HTTPResponder {
     package let routes: [Route]
     private let table: RouteTable
     private let rules: ListenerRules
-    private let errors: ErrorDoor
+    private let errors: ProblemResponder
     private let limits: HTTPLimits
     private let clock: BrokerClock
     private let log: RequestLog
-    private let date = TextBySecond(\.httpDate)
+    private let date = FormattedTimeCache(\.httpDate)
 
     init(
-        routes: [Route], rules: ListenerRules, errors: ErrorDoor, limits: HTTPLimits, clock: BrokerClock,
+        routes: [Route], rules: ListenerRules, errors: ProblemResponder, limits: HTTPLimits, clock: BrokerClock,
         log: RequestLog
     ) {
         self.routes = routes
@@ -39,7 +39,7 @@ package struct BrokerResponder: HTTPResponder {
         self.log = log
     }
 
-    /// Is what nginx and others log where the client hung up before the answer; it is never sent.
+    /// What nginx and others log where the client hung up before the answer; it is never sent.
     private static let clientClosedRequest = 499
 
     /// Serves a request that has no connection: tests in-process.
@@ -54,7 +54,7 @@ package struct BrokerResponder: HTTPResponder {
         let start = clock.monotonic()
         let call = Call(
             request: request, stream: body, requestID: RequestID.fresh(), connection: connection, channel: channel)
-        var circumstances = ErrorDoor.Circumstances()
+        var circumstances = ProblemResponder.Circumstances()
         var template = "-"
         var answer: Answer
         var problem: BrokerProblem?
@@ -83,7 +83,7 @@ package struct BrokerResponder: HTTPResponder {
     }
 
     private func serve(
-        _ call: Call, _ circumstances: inout ErrorDoor.Circumstances, _ template: inout String
+        _ call: Call, _ circumstances: inout ProblemResponder.Circumstances, _ template: inout String
     ) async throws(BrokerProblem) -> Answer {
         // Until the body is read to its end, no further request can follow on the connection.
         circumstances.closes = call.fields.hasBody

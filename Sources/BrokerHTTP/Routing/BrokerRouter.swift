@@ -4,7 +4,7 @@ import HTTPTypes
 import Hummingbird
 package import HummingbirdCore
 
-/// Is the public listener: every route on one screen.
+/// The public listener: every route on one screen.
 package enum BrokerRouter {
     static func routes(_ api: BrokerAPI) -> [Route] {
         [
@@ -38,10 +38,7 @@ package enum BrokerRouter {
 
     /// Returns what serves the public listener.
     ///
-    /// - Parameters:
-    ///   - relay: the door to upstreams, which the caller shuts down.
-    ///   - digest: SHA-256, the vault's.
-    ///   - log: gets one record for each request.
+    /// `relay` is shut down by the caller, `digest` is the vault's SHA-256, and `log` gets one record for each request.
     package static func responder(
         useCases: BrokerUseCases, relay: Relay? = nil, configuration: HTTPConfiguration, clock: BrokerClock,
         digest: @escaping @Sendable ([UInt8]) -> Digest, log: RequestLog
@@ -49,7 +46,7 @@ package enum BrokerRouter {
         let api = BrokerAPI(
             useCases: useCases, relay: relay, configuration: configuration, clock: clock, digest: digest)
         return BrokerResponder(
-            routes: routes(api), rules: api.rules, errors: ErrorDoor(cookies: api.cookies, now: clock.now),
+            routes: routes(api), rules: api.rules, errors: ProblemResponder(cookies: api.cookies, now: clock.now),
             limits: configuration.limits, clock: clock, log: log)
     }
 
@@ -66,7 +63,7 @@ package enum BrokerRouter {
         return HTTPServerBuilder { _ in
             BrokerChannel(
                 responder: responder, limits: configuration.limits.channel, counter: counter,
-                door: DoorProblems(log: log))
+                problems: FramingProblems(log: log))
         }
     }
 }

@@ -3,8 +3,10 @@ import HTTPTypes
 import Hummingbird
 import NIOCore
 
-/// Is one request on its way through a route. A class, because it is handed from function to function and holds a good
-/// dozen of references, each of which a copy would count.
+/// One request on its way through a route.
+///
+/// A class, because it is handed from function to function and holds a good dozen of references, each of which a copy
+/// would count.
 final class Call: Sendable {
     let request: HTTPRequest
     /// The request's body as it comes in; read once.
@@ -71,6 +73,6 @@ final class Call: Sendable {
         return name
     }
 
-    /// Is whether it is a HEAD request, answered as a GET without its body.
+    /// Whether it is a HEAD request, answered as a GET without its body.
     var isHead: Bool { request.method == .head }
 }

@@ -2,7 +2,7 @@ import Broker
 import HTTPTypes
 import Hummingbird
 
-/// Is what all routes of a listener share: our names, who the client is, and which web origins may call.
+/// What all routes of a listener share: our names, who the client is, and which web origins may call.
 struct ListenerRules: Sendable {
     private let configuration: HTTPConfiguration
     private let name: PublicName
@@ -16,7 +16,9 @@ struct ListenerRules: Sendable {
         self.isPublic = isPublic
     }
 
-    /// Throws `wrong_host` for a name that is not ours (SEC-103). The management listener is reached by address.
+    /// Throws `wrong_host` for a name that is not ours (SEC-103).
+    ///
+    /// The management listener is reached by address.
     func checkName(_ call: Call) throws(BrokerProblem) {
         guard isPublic else { return }
         guard let authority = call.request.authority, name.accepts(authority) else {
@@ -42,7 +44,7 @@ struct ListenerRules: Sendable {
             forwardedFor: call.fields.forwardedFor, trusted: configuration.trustedProxies)
     }
 
-    /// Is whether the request brought our session cookie, well formed or not.
+    /// Returns whether the request brought our session cookie, well formed or not.
     func hasSessionCookie(_ fields: RequestFields) -> Bool {
         isPublic && CookieReader.value(of: cookies.sessionName, in: fields.cookies) != .absent
     }

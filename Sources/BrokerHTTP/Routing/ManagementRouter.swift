@@ -3,7 +3,9 @@ import HTTPTypes
 import Hummingbird
 import NIOCore
 
-/// Is the management listener: health, metrics and administration. It never looks at a session cookie (SEC-96).
+/// The management listener: health, metrics and administration.
+///
+/// It never looks at a session cookie (SEC-96).
 package enum ManagementRouter {
     static func routes(_ api: ManagementAPI) -> [Route] {
         [
@@ -31,6 +33,7 @@ package enum ManagementRouter {
         return BrokerResponder(
             routes: routes(api),
             rules: ListenerRules(configuration, name: name, cookies: cookies, isPublic: false),
-            errors: ErrorDoor(cookies: cookies, now: clock.now), limits: configuration.limits, clock: clock, log: log)
+            errors: ProblemResponder(cookies: cookies, now: clock.now), limits: configuration.limits, clock: clock,
+            log: log)
     }
 }

@@ -2,9 +2,9 @@ import Broker
 package import HTTPTypes
 import Hummingbird
 
-/// Is one line of a route table: a method, a path, what is special about it, and what serves it.
+/// One line of a route table: a method, a path, what is special about it, and what serves it.
 package struct Route: Sendable {
-    /// Is what a route wants of the responder, beyond the usual.
+    /// What a route wants of the responder, beyond the usual.
     struct Traits: OptionSet, Sendable {
         let rawValue: Int
         /// Takes any method, and its body as a stream (the relay).

@@ -5,7 +5,7 @@ import HTTPTypes
 /// Hummingbird's router drops empty path segments, answers a wrong method with 404 and cannot say which methods a path
 /// has (engineering notes 1 and 2); a table of whole paths has none of these surprises, and costs one lookup.
 struct RouteTable: Sendable {
-    /// Is a path with its methods.
+    /// A path with its methods.
     struct Entry: Sendable {
         let template: String
         fileprivate(set) var routes: [Route] { didSet { methods = Self.methods(routes) } }

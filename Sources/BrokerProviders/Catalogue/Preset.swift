@@ -1,6 +1,6 @@
 package import Broker
 
-/// Is a well-known provider as data over `oidc` or `oauth2`: what a configuration entry starts from.
+/// A well-known provider as data over `oidc` or `oauth2`: what a configuration entry starts from.
 package struct Preset: Sendable {
     /// What a configuration writes as `kind` (or `preset`).
     package let name: String

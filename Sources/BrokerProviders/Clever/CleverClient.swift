@@ -1,6 +1,8 @@
 package import Broker
 
-/// Is a provider of kind `clever`. It never refreshes and revokes nothing: neither call exists there.
+/// A provider of kind `clever`.
+///
+/// It never refreshes and revokes nothing: neither call exists there.
 package struct CleverClient: CodeExchanging {
     let engine: OAuthEngine
     let own: CleverSettings

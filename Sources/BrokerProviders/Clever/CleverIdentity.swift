@@ -8,6 +8,7 @@ enum CleverIdentity {
     }
 
     /// Returns the path of the profile: the canonical link of `/me`, which names the API's version, else version 3's.
+    ///
     /// It is appended to the configured base, so nothing in it may lead elsewhere.
     static func profilePath(_ me: JSONObject, id: String) throws(ProviderFailure) -> String {
         let links = me["links"]?.array?.compactMap(\.object) ?? []

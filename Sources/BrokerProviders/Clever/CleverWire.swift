@@ -1,6 +1,6 @@
 import Broker
 
-/// Is Clever on the wire (providers/clever.md).
+/// Clever on the wire (providers/clever.md).
 enum CleverWire {
     /// Clever's own addresses and ways, under whatever the configuration overrides.
     static func settings(_ settings: ProviderSettings, _ own: CleverSettings) -> ProviderSettings {

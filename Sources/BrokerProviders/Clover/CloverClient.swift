@@ -1,6 +1,8 @@
 package import Broker
 
-/// Is a provider of kind `clover`. The subject is the merchant, confirmed with the token; nothing is revoked there.
+/// A provider of kind `clover`.
+///
+/// The subject is the merchant, confirmed with the token; nothing is revoked there.
 package struct CloverClient: CodeExchanging, TokenRefreshing, TokenImporting {
     let engine: OAuthEngine
     private let wired: ProviderSettings

@@ -1,6 +1,6 @@
 import Broker
 
-/// Is Clover on the wire (providers/clover.md): two hosts, JSON without `grant_type`, absolute expiries.
+/// Clover on the wire (providers/clover.md): two hosts, JSON without `grant_type`, absolute expiries.
 enum CloverWire {
     /// The pair of hosts of an environment: where people go and where calls go.
     private static func hosts(_ environment: CloverSettings.Environment) -> (web: String, api: String) {
@@ -65,7 +65,9 @@ enum CloverWire {
         return uri.path == site.path || uri.path.hasPrefix(base)
     }
 
-    /// Clover answers `{status, message}`; a 401 is a dead code or refresh token. A page of some proxy is neither.
+    /// Clover answers `{status, message}`; a 401 is a dead code or refresh token.
+    ///
+    /// A page of some proxy is neither.
     static let dialect: @Sendable (ProviderAnswer) -> OAuthError? = { answer in
         guard (400..<500).contains(answer.status), let object = answer.object,
             object["message"]?.string != nil || object["status"]?.string != nil

@@ -27,7 +27,7 @@ struct AssertionSigner: Sendable {
         self.settings = settings
     }
 
-    /// Is an assertion's claims; times in seconds since 1970.
+    /// An assertion's claims; times in seconds since 1970.
     struct Claims: JWTPayload {
         var iss: String
         var sub: String

@@ -2,7 +2,7 @@ import Broker
 
 /// Proves a client to its provider in exactly one way (SEC-18).
 struct ClientAuthenticator: Sendable {
-    /// Is what the proof adds to a request.
+    /// What the proof adds to a request.
     struct Proof: Sendable {
         var headers: [(name: String, value: String)] = []
         var parameters: [(name: String, value: String)] = []
@@ -51,7 +51,9 @@ struct ClientAuthenticator: Sendable {
         }
     }
 
-    /// Makes the proof; `issuer` is the single audience of an assertion (SEC-19). Throws `notSent`.
+    /// Makes the proof; `issuer` is the single audience of an assertion (SEC-19).
+    ///
+    /// Throws `notSent`.
     func proof(issuer: String) async throws(ProviderFailure) -> Proof {
         switch method {
         case .none: return Proof(parameters: [("client_id", clientID)])

@@ -1,6 +1,6 @@
 import Broker
 
-/// Is one client as the engine works with it.
+/// One client as the engine works with it.
 struct EngineClient: Sendable {
     let settings: ClientSettings
     let authenticator: ClientAuthenticator

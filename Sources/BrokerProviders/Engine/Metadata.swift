@@ -1,6 +1,6 @@
 import Broker
 
-/// Is what is known of a provider's endpoints, from its metadata and the configuration.
+/// What is known of a provider's endpoints, from its metadata and the configuration.
 struct Metadata: Sendable {
     var issuer: String?
     var authorization: EndpointURL?
@@ -23,8 +23,10 @@ struct Metadata: Sendable {
         apply(endpoints)
     }
 
-    /// Reads a metadata document. Each endpoint has to be https (or loopback, when the issuer is); a member that is no
-    /// such URL is a fault of the whole document, since a call would go where nobody meant (SEC-24).
+    /// Reads a metadata document.
+    ///
+    /// Each endpoint has to be https (or loopback, when the issuer is); a member that is no such URL is a fault of the
+    /// whole document, since a call would go where nobody meant (SEC-24).
     init(document: JSONObject, issuer: String, allows: (EndpointURL) -> Bool) throws(ProviderFailure) {
         self.issuer = issuer
         func endpoint(_ name: String) throws(ProviderFailure) -> EndpointURL? {

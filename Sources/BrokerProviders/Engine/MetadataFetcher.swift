@@ -34,8 +34,9 @@ struct MetadataFetcher: Sendable {
         return .success((primary.0, primary.1))
     }
 
-    /// One document; `unusable` when it is no metadata or another issuer's. An HTML page with status 200 is no
-    /// metadata.
+    /// One document; `unusable` when it is no metadata or another issuer's.
+    ///
+    /// An HTML page with status 200 is no metadata.
     private func document(
         at location: String, from issuer: EndpointURL
     ) async throws(ProviderFailure) -> (Metadata, Duration) {

@@ -1,8 +1,10 @@
 import Broker
 
 extension OAuthEngine {
-    /// Ends the session at the provider that the id_token came from (RP-Initiated Logout 1.0 section 2, by POST, so that
-    /// the token stands in no access log). Any 2xx or redirect is done; false when there is nothing to call or to show.
+    /// Ends the session at the provider that the id_token came from (RP-Initiated Logout 1.0 section 2, by POST, so
+    /// that the token stands in no access log).
+    ///
+    /// Any 2xx or redirect is done; false when there is nothing to call or to show.
     func endSession(_ tokens: TokenSet, client name: ClientName) async throws(ProviderFailure) -> Bool {
         let client = try client(name)
         guard client.wire.revocation.endSession, let idToken = tokens.idToken,

@@ -2,7 +2,9 @@ import Broker
 
 extension OAuthEngine {
     /// Revokes refresh then access token in the client's dialect (SEC-63); throws the first failure that should be
-    /// tried again. Where nothing can be called, nothing is to do.
+    /// tried again.
+    ///
+    /// Where nothing can be called, nothing is to do.
     func revoke(_ tokens: TokenSet, client name: ClientName) async throws(ProviderFailure) {
         let client = try client(name)
         let style = client.wire.revocation.style

@@ -1,11 +1,15 @@
 import Broker
 
-/// Is the OAuth 2.0 client that every kind with codes is built on. What differs is settings.
+/// The OAuth 2.0 client that every kind with codes is built on.
+///
+/// What differs is settings.
 struct OAuthEngine: Sendable {
     let settings: ProviderSettings
     let profile: ProviderProfile
     let caller: ProviderCaller
-    /// Calls the provider's log-out page. It has a breaker of its own: a page that is down must not stop logins.
+    /// Calls the provider's log-out page.
+    ///
+    /// It has a breaker of its own: a page that is down must not stop logins.
     let logOutCaller: ProviderCaller
     let clock: BrokerClock
     let keys: TokenKeys

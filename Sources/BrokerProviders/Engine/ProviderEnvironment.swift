@@ -1,6 +1,6 @@
 import Broker
 
-/// Is what every provider client is given.
+/// What every provider client is given.
 struct ProviderEnvironment: Sendable {
     let http: ProviderHTTP
     let clock: BrokerClock

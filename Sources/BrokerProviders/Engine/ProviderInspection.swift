@@ -1,11 +1,13 @@
 package import Broker
 
-/// Is one thing that was tried at a provider, for `coatcheck check --online`.
+/// One thing that was tried at a provider, for `coatcheck check --online`.
 package struct ProbeResult: Sendable, Equatable {
     /// What was tried: `discovery`, `keys`, `clock`, `reach`.
     package let subject: String
     package let isGood: Bool
-    /// What was found, and what to change where it is wrong. Our own words.
+    /// What was found, and what to change where it is wrong.
+    ///
+    /// Our own words.
     package let text: String
 }
 

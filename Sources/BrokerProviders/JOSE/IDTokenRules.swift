@@ -2,13 +2,15 @@ import Broker
 import Crypto
 import FoundationEssentials
 
-/// Checks the claims of an id_token whose signature has verified (OpenID Connect Core 3.1.3.7; SEC-28 … SEC-31). Pure.
+/// Checks the claims of an id_token whose signature has verified (OpenID Connect Core 3.1.3.7; SEC-28 … SEC-31).
+///
+/// Pure.
 struct IDTokenRules: Sendable {
     let issuer: String
     let clientID: String
     let settings: IDTokenSettings
 
-    /// Is what one token is held against.
+    /// What one token is held against.
     struct Expectation: Sendable {
         var nonce: IdentityContext.NonceExpectation
         var accessToken: Secret?
@@ -117,8 +119,9 @@ struct IDTokenRules: Sendable {
         return String(decoding: bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
     }
 
-    /// The left half of the hash that the algorithm names (Core 3.1.3.6). EdDSA names none: servers take the SHA-512
-    /// that Ed25519 uses itself, or SHA-256.
+    /// The left half of the hash that the algorithm names (Core 3.1.3.6).
+    ///
+    /// EdDSA names none: servers take the SHA-512 that Ed25519 uses itself, or SHA-256.
     static func halfHashes(_ bytes: [UInt8], _ algorithm: SignatureAlgorithm) -> [String] {
         let hashes: [[UInt8]] =
             switch algorithm {

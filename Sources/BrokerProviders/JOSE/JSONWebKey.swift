@@ -1,7 +1,9 @@
 import Broker
 import JWTKit
 
-/// Is one public key of a provider's set that could verify a signature (RFC 7517). What cannot be used is no key.
+/// One public key of a provider's set that could verify a signature (RFC 7517).
+///
+/// What cannot be used is no key.
 struct JSONWebKey: Sendable {
     let keyID: String?
     let keyType: String

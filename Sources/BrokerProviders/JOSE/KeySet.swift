@@ -2,7 +2,7 @@ import Broker
 import JWTKit
 import Synchronization
 
-/// Is one fetched JWKS: the keys that can be used, and the verifiers made of them so far.
+/// One fetched JWKS: the keys that can be used, and the verifiers made of them so far.
 final class KeySet: Sendable {
     private struct Use: Hashable {
         let index: Int

@@ -1,6 +1,6 @@
 package import Broker
 
-/// Is a provider of kind `oauth2`: plain OAuth 2.0, whose own API says who signed in (SEC-34).
+/// A provider of kind `oauth2`: plain OAuth 2.0, whose own API says who signed in (SEC-34).
 package struct OAuth2Client: CodeExchanging, TokenRefreshing, TokenRevoking, SessionEnding {
     let engine: OAuthEngine
     package var profile: ProviderProfile { engine.profile }

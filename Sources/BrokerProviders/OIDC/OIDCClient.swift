@@ -1,6 +1,6 @@
 package import Broker
 
-/// Is a provider of kind `oidc` (OpenID Connect Core 1.0): the id_token says who signed in.
+/// A provider of kind `oidc` (OpenID Connect Core 1.0): the id_token says who signed in.
 package struct OIDCClient: CodeExchanging, TokenRefreshing, TokenRevoking, SessionEnding, LogoutTokenVerifying {
     let engine: OAuthEngine
     package var profile: ProviderProfile { engine.profile }

@@ -1,4 +1,6 @@
-/// Is what only `kind: clever` has. Its endpoints default to Clever's own; `endpoints` overrides them.
+/// What only `kind: clever` has.
+///
+/// Its endpoints default to Clever's own; `endpoints` overrides them.
 package struct CleverSettings: Sendable, Equatable {
     /// `oidc`: whether Clever switched OpenID Connect on for the application; then the answer's id_token is verified.
     package var openID: Bool

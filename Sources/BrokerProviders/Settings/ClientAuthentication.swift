@@ -1,6 +1,6 @@
 package import Broker
 
-/// Is how a client proves itself to the provider (`auth`); exactly one way per client (SEC-18).
+/// How a client proves itself to the provider (`auth`); exactly one way per client (SEC-18).
 package enum ClientAuthentication: Sendable {
     /// `none`: a public client; its id goes in the body.
     case none

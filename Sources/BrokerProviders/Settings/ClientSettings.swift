@@ -1,6 +1,6 @@
 package import Broker
 
-/// Is one entry of `providers.NAME.clients:` as the wire needs it.
+/// One entry of `providers.NAME.clients:` as the wire needs it.
 package struct ClientSettings: Sendable {
     /// What the domain knows: `redirect_uris`, `scope`, `login`, `transport`, `pkce`, `nonce`, `native_code`,
     /// `import_tokens`, `allowed_parameters`, `callback_parameters`, `social_providers`, `platform`.

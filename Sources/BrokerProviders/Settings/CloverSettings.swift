@@ -1,6 +1,6 @@
-/// Is what only `kind: clover` has.
+/// What only `kind: clover` has.
 package struct CloverSettings: Sendable, Equatable {
-    /// `environment`
+    /// The setting `environment`.
     package enum Environment: String, Sendable, CaseIterable { case sandbox, us, eu, la }
 
     /// `environment`: picks the pair of hosts; `endpoints` overrides it.

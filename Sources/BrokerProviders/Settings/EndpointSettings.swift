@@ -1,22 +1,24 @@
-/// Is `endpoints`: absolute https URLs, or http on loopback. A set one overrides discovery.
+/// `endpoints`: absolute https URLs, or http on loopback.
+///
+/// A set one overrides discovery.
 package struct EndpointSettings: Sendable, Equatable {
-    /// `authorization`
+    /// The setting `authorization`.
     package var authorization: String?
-    /// `token`
+    /// The setting `token`.
     package var token: String?
     /// `refresh`: where refreshes go when not to `token` (Clover).
     package var refresh: String?
-    /// `userinfo`
+    /// The setting `userinfo`.
     package var userinfo: String?
-    /// `jwks`
+    /// The setting `jwks`.
     package var jwks: String?
     /// `revocation`; `{client_id}` in it is filled in (GitHub).
     package var revocation: String?
-    /// `introspection`
+    /// The setting `introspection`.
     package var introspection: String?
     /// `end_session`: where the provider ends its own session.
     package var endSession: String?
-    /// `par`
+    /// The setting `par`.
     package var par: String?
     /// `api`: the base of a provider's own API (Clever, Clover), without a slash at its end.
     package var api: String?

@@ -1,6 +1,6 @@
-/// Is `id_token`: what is accepted; the token's header never chooses (SEC-25).
+/// `id_token`: what is accepted; the token's header never chooses (SEC-25).
 package struct IDTokenSettings: Sendable {
-    /// `algorithms`
+    /// The setting `algorithms`.
     package var algorithms: [SignatureAlgorithm]
     /// `leeway`: clock skew, at most 120 s (SEC-29).
     package var leeway: Duration

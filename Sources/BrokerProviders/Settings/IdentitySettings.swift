@@ -1,6 +1,8 @@
-/// Is `identity`: whence the subject and the claims come. Pointers are RFC 6901 JSON pointers.
+/// `identity`: whence the subject and the claims come.
+///
+/// Pointers are RFC 6901 JSON pointers.
 package struct IdentitySettings: Sendable {
-    /// `source`
+    /// The setting `source`.
     package enum Source: String, Sendable { case idToken = "id_token", userinfo, api }
 
     /// `source`; nil is `id_token` for kind `oidc` and `api` for kind `oauth2`.

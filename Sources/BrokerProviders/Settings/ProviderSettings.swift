@@ -1,6 +1,6 @@
 package import Broker
 
-/// Is one entry of `providers:` as the wire needs it.
+/// One entry of `providers:` as the wire needs it.
 package struct ProviderSettings: Sendable {
     /// The entry's name.
     package var name: ProviderName
@@ -10,7 +10,9 @@ package struct ProviderSettings: Sendable {
     package var displayName: String?
     /// `issuer`: the whole URL, compared byte for byte, never rebuilt from parts (SEC-23).
     package var issuer: String?
-    /// `discovery`: whether metadata is fetched from the issuer. Without it every endpoint comes from `endpoints`.
+    /// `discovery`: whether metadata is fetched from the issuer.
+    ///
+    /// Without it every endpoint comes from `endpoints`.
     package var discovery: Bool
     /// `endpoints`: fixed ones and overrides of discovered ones.
     package var endpoints: EndpointSettings

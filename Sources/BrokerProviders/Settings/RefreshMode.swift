@@ -1,4 +1,4 @@
-/// Is `refresh: {mode}`: what a refresh does to the refresh token.
+/// `refresh: {mode}`: what a refresh does to the refresh token.
 package enum RefreshMode: String, Sendable {
     /// `rotate`: an answer may bring a new one; without one the old one stays (SEC-57).
     case rotate

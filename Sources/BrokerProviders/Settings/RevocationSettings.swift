@@ -1,6 +1,6 @@
-/// Is `revocation`: how a grant, and the session it came from, is ended at the provider.
+/// `revocation`: how a grant, and the session it came from, is ended at the provider.
 package struct RevocationSettings: Sendable, Equatable {
-    /// `style`
+    /// The setting `style`.
     package enum Style: String, Sendable {
         /// RFC 7009: a form with `token` and `token_type_hint`.
         case rfc7009
@@ -12,7 +12,7 @@ package struct RevocationSettings: Sendable, Equatable {
         case none
     }
 
-    /// `style`
+    /// The setting `style`.
     package var style: Style
     /// `hint`: whether `token_type_hint` is sent (Cloudentity does not list it).
     package var hint: Bool

@@ -1,4 +1,6 @@
-/// Is an asymmetric JWS algorithm (RFC 7518, RFC 8037). `none` and HMAC do not exist here (SEC-25).
+/// An asymmetric JWS algorithm (RFC 7518, RFC 8037).
+///
+/// `none` and HMAC do not exist here (SEC-25).
 package enum SignatureAlgorithm: String, Sendable, CaseIterable {
     case rs256 = "RS256"
     case rs384 = "RS384"

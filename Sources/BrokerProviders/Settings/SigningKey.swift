@@ -1,6 +1,6 @@
 package import Broker
 
-/// Is a key of ours that signs assertions (`private_key: {file, key_id, algorithm}`).
+/// A key of ours that signs assertions (`private_key: {file, key_id, algorithm}`).
 package struct SigningKey: Sendable {
     /// The PEM text of `private_key.file`.
     package var pem: Secret

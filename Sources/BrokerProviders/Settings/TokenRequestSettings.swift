@@ -1,9 +1,9 @@
-/// Is `token_request`: how token and refresh calls differ from RFC 6749's.
+/// `token_request`: how token and refresh calls differ from RFC 6749's.
 package struct TokenRequestSettings: Sendable {
-    /// `encoding`
+    /// The setting `encoding`.
     package enum Encoding: String, Sendable { case form, json }
 
-    /// `encoding`
+    /// The setting `encoding`.
     package var encoding: Encoding
     /// `omit`: standard parameters that are left out.
     package var omit: Set<String>

@@ -1,17 +1,17 @@
-/// Is `token_response`: how a token answer differs from RFC 6749's.
+/// `token_response`: how a token answer differs from RFC 6749's.
 package struct TokenResponseSettings: Sendable {
-    /// `expires_unit`
+    /// The setting `expires_unit`.
     package enum Unit: String, Sendable { case seconds, epochSeconds = "epoch_seconds" }
 
     /// `path`: where the token object stands, as a JSON pointer (`/authed_user`); nil for the answer itself.
     package var path: String?
     /// `fields`: standard name to the provider's (`access_token: token`).
     package var fields: [String: String]
-    /// `expires_field`
+    /// The setting `expires_field`.
     package var expiresField: String
     /// `refresh_expires_field`: the refresh token's own lifetime, in the same unit; nil when there is none.
     package var refreshExpiresField: String?
-    /// `expires_unit`
+    /// The setting `expires_unit`.
     package var expiresUnit: Unit
     /// `default_lifetime`: the access token's when the answer names none; nil leaves it unknown.
     package var defaultLifetime: Duration?

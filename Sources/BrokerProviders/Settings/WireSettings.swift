@@ -1,19 +1,19 @@
-/// Is how a client's requests and the provider's answers look: the table of DESIGN section 5.
+/// How a client's requests and the provider's answers look: the table of DESIGN section 5.
 package struct WireSettings: Sendable {
     /// `basic_encoding`: whether id and secret are form-encoded before base64 (RFC 6749 section 2.3.1) or sent raw.
     package enum BasicEncoding: String, Sendable { case form, raw }
-    /// `response_mode`
+    /// The setting `response_mode`.
     package enum ResponseMode: String, Sendable { case query, formPost = "form_post" }
-    /// `par` (RFC 9126)
+    /// The setting `par` (RFC 9126).
     package enum PushedAuthorization: String, Sendable { case off, optional, required }
 
-    /// `basic_encoding`
+    /// The setting `basic_encoding`.
     package var basicEncoding: BasicEncoding
     /// `authorization_parameters`: sent always, in this order.
     package var authorizationParameters: [(name: String, value: String)]
     /// `response_mode`; nil sends none.
     package var responseMode: ResponseMode?
-    /// `par`
+    /// The setting `par`.
     package var pushedAuthorization: PushedAuthorization
     /// `scope_separator`: one space, by the standard.
     package var scopeSeparator: String
@@ -21,17 +21,17 @@ package struct WireSettings: Sendable {
     package var scopeParameter: String
     /// `required_scope`: what the token answer has to grant when it names its scope (SEC-20).
     package var requiredScope: [String]
-    /// `token_request`
+    /// The setting `token_request`.
     package var tokenRequest: TokenRequestSettings
-    /// `token_response`
+    /// The setting `token_response`.
     package var tokenResponse: TokenResponseSettings
-    /// `refresh: {mode}`
+    /// The setting `refresh: {mode}`.
     package var refresh: RefreshMode
-    /// `revocation`
+    /// The setting `revocation`.
     package var revocation: RevocationSettings
-    /// `identity`
+    /// The setting `identity`.
     package var identity: IdentitySettings
-    /// `id_token`
+    /// The setting `id_token`.
     package var idToken: IDTokenSettings
 
     package init(

@@ -1,14 +1,14 @@
-/// Is `paths` of a Zephr site; the defaults are the documented ones.
+/// `paths` of a Zephr site; the defaults are the documented ones.
 package struct ZephrPaths: Sendable, Equatable {
     /// `start`: of every platform that `start_paths` does not name.
     package var start: String
     /// `account`: the probe that says whose a session is.
     package var account: String
-    /// `register`
+    /// The setting `register`.
     package var register: String
-    /// `logout`
+    /// The setting `logout`.
     package var logout: String
-    /// `schema`
+    /// The setting `schema`.
     package var schema: String
     /// `anonymous_session`: a session with which the schema may be read.
     package var anonymousSession: String

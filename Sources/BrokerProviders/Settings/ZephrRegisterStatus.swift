@@ -1,4 +1,4 @@
-/// Is what a status of Zephr's register call means (`status_map`).
+/// What a status of Zephr's register call means (`status_map`).
 package enum ZephrRegisterStatus: String, Sendable, CaseIterable {
     case badAttributes = "bad_attributes"
     case userExists = "user_exists"

@@ -1,6 +1,8 @@
 package import Broker
 
-/// Is what only `kind: zephr` has. Most keys are there because Zephr's documents leave the point open.
+/// What only `kind: zephr` has.
+///
+/// Most keys are there because Zephr's documents leave the point open.
 package struct ZephrSettings: Sendable {
     /// `start`: whether the app opens the start URL itself, or the broker fetches it and hands on its `Location` (or
     /// the
@@ -15,7 +17,7 @@ package struct ZephrSettings: Sendable {
     package var baseURL: String
     /// `social_providers`: the slugs an app may name.
     package var socialProviders: [String]
-    /// `start`
+    /// The setting `start`.
     package var start: Start
     /// `start_paths`: by platform (`ios`, `android`, `web`); `{provider}` is the slug.
     package var startPaths: [String: String]
@@ -23,17 +25,17 @@ package struct ZephrSettings: Sendable {
     package var clientTypes: [String: String]
     /// `start_parameters`: further ones, sent always.
     package var startParameters: [(name: String, value: String)]
-    /// `paths: {account, register, logout, schema, anonymous_session}`
+    /// The setting `paths: {account, register, logout, schema, anonymous_session}`.
     package var paths: ZephrPaths
-    /// `cookie_name`
+    /// The setting `cookie_name`.
     package var cookieName: String
     /// `status_map`: the register call's HTTP status to what it means.
     package var statusMap: [Int: ZephrRegisterStatus]
-    /// `required_attributes`
+    /// The setting `required_attributes`.
     package var requiredAttributes: [RegistrationField]
-    /// `fields`
+    /// The setting `fields`.
     package var fields: Fields
-    /// `identifiers`
+    /// The setting `identifiers`.
     package var identifiers: Identifiers
     /// `attribute_defaults`: sent when the app names no value.
     package var attributeDefaults: [(name: String, value: JSONValue)]

@@ -2,8 +2,9 @@ import Broker
 
 /// Finds the OAuth error in an answer, in every dialect that providers speak (providers/generic-oauth.md section 6).
 enum OAuthErrorParser {
-    /// Returns the error code of an answer's object, or nil when the object tells of none. `isFailure` is whether the
-    /// status was 4xx: then a bare `message` is an error too.
+    /// Returns the error code of an answer's object, or nil when the object tells of none.
+    ///
+    /// `isFailure` is whether the status was 4xx: then a bare `message` is an error too.
     static func code(in object: JSONObject, isFailure: Bool) -> String? {
         switch object["error"] {
         case .string(let text) where !text.isEmpty: return reduced(text)

@@ -11,7 +11,9 @@ struct TokenAnswer: Sendable {
     /// Says what a 4xx without an OAuth error means in this provider's dialect; nil when it means nothing.
     var dialect: (@Sendable (ProviderAnswer) -> OAuthError?)?
 
-    /// Parses an answer. An error member beats the status; only a whole object with a usable access token is success.
+    /// Parses an answer.
+    ///
+    /// An error member beats the status; only a whole object with a usable access token is success.
     func parse(_ answer: ProviderAnswer, now: WallTime) throws(ProviderFailure) -> TokenSet {
         try answer.requireUsable(at: now)
         if !answer.isSuccess, let error = dialect?(answer) { throw .rejected(error) }

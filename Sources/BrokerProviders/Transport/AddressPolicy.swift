@@ -1,7 +1,7 @@
 import AsyncHTTPClient
 import NIOCore
 
-/// Is which addresses a connection may end at, checked on the address that was really connected to (SEC-74).
+/// Which addresses a connection may end at, checked on the address that was really connected to (SEC-74).
 enum AddressPolicy: Sendable, CaseIterable {
     /// A provider out on the internet.
     case publicOnly
@@ -10,7 +10,7 @@ enum AddressPolicy: Sendable, CaseIterable {
     /// A provider that the configuration marks as internal.
     case any
 
-    /// Is the refusal of an address.
+    /// The refusal of an address.
     struct Refused: Error {}
 
     /// Returns whether a connection to the address may be used.

@@ -3,8 +3,8 @@ import Synchronization
 
 /// Guards one provider's calls: the breaker and the number in flight.
 package final class CallGate: Sendable {
-    /// Is what a call taught about the provider.
-    enum Lesson { case alive, dead, nothing }
+    /// What a call says about the provider.
+    enum Outcome { case alive, dead, nothing }
 
     private struct State {
         var breaker: CircuitBreaker
@@ -24,7 +24,9 @@ package final class CallGate: Sendable {
     /// The breaker's state, for the operator's page.
     package var breaker: CircuitBreaker.State { state.withLock { $0.breaker.state } }
 
-    /// Takes a place; throws `notSent` when there is none. Every taken place is given back by `leave`.
+    /// Takes a place; throws `notSent` when there is none.
+    ///
+    /// Every taken place is given back by `leave`.
     func enter() throws(ProviderFailure) {
         let refusal: String? = state.withLock { state in
             guard state.inFlight < limit else { return "too many calls in flight" }
@@ -35,10 +37,10 @@ package final class CallGate: Sendable {
         if let refusal { throw .notSent(detail: refusal) }
     }
 
-    func leave(_ lesson: Lesson) {
+    func leave(_ outcome: Outcome) {
         state.withLock { state in
             state.inFlight -= 1
-            switch lesson {
+            switch outcome {
             case .alive: state.breaker.succeed()
             case .dead: state.breaker.fail(at: clock.monotonic())
             case .nothing: state.breaker.forget(at: clock.monotonic())

@@ -1,7 +1,9 @@
 /// Decides whether a provider may be called (SEC-120): closed until failures come in a row, open for a pause that
-/// doubles up to a minute, then half open for one probe. Pure: the caller brings the monotonic time.
+/// doubles up to a minute, then half open for one probe.
+///
+/// Pure: the caller brings the monotonic time.
 package struct CircuitBreaker: Sendable, Equatable {
-    /// Is where the breaker stands.
+    /// Where the breaker stands.
     package enum State: Sendable, Equatable {
         case closed(failures: Int)
         /// Refuses until the moment; the pause is what the next opening doubles.

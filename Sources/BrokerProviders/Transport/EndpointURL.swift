@@ -1,6 +1,6 @@
 import Broker
 
-/// Is a URL that a provider may be called at: https, or http on loopback; no user information, no fragment, printable
+/// A URL that a provider may be called at: https, or http on loopback; no user information, no fragment, printable
 /// ASCII only, so that nothing re-encodes it (engineering note 11).
 struct EndpointURL: Sendable, Hashable {
     /// The text, as configured or discovered.
@@ -24,7 +24,7 @@ struct EndpointURL: Sendable, Hashable {
         self.query = query
     }
 
-    /// Is whether the host is loopback.
+    /// Whether the host is loopback.
     var isLoopback: Bool { base.isLoopback }
 
     /// Returns the URL with pairs added to its query; nil when one of the names stands there already.

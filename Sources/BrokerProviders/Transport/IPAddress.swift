@@ -1,4 +1,4 @@
-/// Is a numeric IP address as bytes: 4 or 16 of them.
+/// A numeric IP address as bytes: 4 or 16 of them.
 struct IPAddress: Sendable, Equatable {
     let bytes: [UInt8]
 
@@ -44,12 +44,12 @@ struct IPAddress: Sendable, Equatable {
         return bytes
     }
 
-    /// Is whether the address is 127.0.0.0/8 or ::1.
+    /// Whether the address is 127.0.0.0/8 or ::1.
     var isLoopback: Bool {
         bytes.count == 4 ? bytes.first == 127 : bytes == [UInt8](repeating: 0, count: 15) + [1]
     }
 
-    /// Is whether the address is one of the public internet: not private, loopback, link-local, metadata, mapped,
+    /// Whether the address is one of the public internet: not private, loopback, link-local, metadata, mapped,
     /// documentation, benchmark or multicast (SEC-74; the registries of RFC 6890).
     var isPublic: Bool {
         !Self.special(of: bytes.count).contains { matches($0.prefix, bits: $0.bits) }

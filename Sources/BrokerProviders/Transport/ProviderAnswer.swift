@@ -1,7 +1,7 @@
 import Broker
 import NIOHTTP1
 
-/// Is a provider's whole answer, whatever its status.
+/// A provider's whole answer, whatever its status.
 struct ProviderAnswer: Sendable {
     /// The most that is read of a body, after decompression.
     static let maximumBytes = 1 << 20

@@ -14,7 +14,9 @@ struct ProviderCaller: Sendable {
         total = settings.limits.total
     }
 
-    /// Makes one call. Throws `notSent` or `lost`; every status is an answer.
+    /// Makes one call.
+    ///
+    /// Throws `notSent` or `lost`; every status is an answer.
     func send(_ request: ProviderRequest) async throws(ProviderFailure) -> ProviderAnswer {
         try await http.send(request, gate: gate, internalAddresses: allowPrivate, total: total)
     }

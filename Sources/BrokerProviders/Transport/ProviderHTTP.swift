@@ -6,6 +6,7 @@ import NIOHTTPCompression
 import NIOSSL
 
 /// Makes provider calls and says exactly how they failed: surely not sent, sent without a whole answer, or answered.
+///
 /// It follows no redirect, never makes a call with a secret twice, and bounds every call, the body included.
 package final class ProviderHTTP: Sendable {
     private let clients: HTTPClients
@@ -21,7 +22,9 @@ package final class ProviderHTTP: Sendable {
     /// Ends every connection.
     package func shutdown() async { await clients.shutdown() }
 
-    /// Makes one call. Throws `notSent` or `lost`; every status is an answer.
+    /// Makes one call.
+    ///
+    /// Throws `notSent` or `lost`; every status is an answer.
     func send(
         _ request: ProviderRequest, gate: CallGate, internalAddresses: Bool, total: Duration
     ) async throws(ProviderFailure) -> ProviderAnswer {

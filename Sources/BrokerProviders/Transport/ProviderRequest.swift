@@ -1,6 +1,8 @@
-/// Is one call to a provider. It may hold secrets and is never described.
+/// One call to a provider.
+///
+/// It may hold secrets and is never described.
 struct ProviderRequest: Sendable {
-    /// Is which connections carry the call (engineering note 10).
+    /// Which connections carry the call (engineering note 10).
     enum Lane: Sendable {
         /// A connection of its own: a pooled one that the provider closes at that instant would lose a single-use
         /// secret.

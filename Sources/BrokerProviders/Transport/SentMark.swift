@@ -2,7 +2,9 @@ import NIOCore
 import Synchronization
 
 /// Knows whether a request's body was asked for: AsyncHTTPClient does so only on a connection that stands, TLS
-/// included. Until then a code or refresh token in it surely was not sent.
+/// included.
+///
+/// Until then a code or refresh token in it surely was not sent.
 final class SentMark: Sendable {
     private let flag = Atomic(false)
 
@@ -10,7 +12,7 @@ final class SentMark: Sendable {
 
     func set() { flag.store(true, ordering: .releasing) }
 
-    /// Is a body of one buffer that sets the mark when it is taken.
+    /// A body of one buffer that sets the mark when it is taken.
     struct Body: AsyncSequence, Sendable {
         typealias Element = ByteBuffer
 

@@ -1,8 +1,8 @@
 package import Broker
 
-/// Is `outbound`: how provider calls leave this machine.
+/// `outbound`: how provider calls leave this machine.
 package struct TransportSettings: Sendable {
-    /// Is an HTTP proxy (`outbound.proxy`, `http://user:password@host:port`).
+    /// An HTTP proxy (`outbound.proxy`, `http://user:password@host:port`).
     package struct Proxy: Sendable {
         package var host: String
         package var port: Int
@@ -16,13 +16,15 @@ package struct TransportSettings: Sendable {
         }
     }
 
-    /// `outbound.ca_file`: a PEM file of further trust roots. Verification itself cannot be switched off (SEC-111).
+    /// `outbound.ca_file`: a PEM file of further trust roots.
+    ///
+    /// Verification itself cannot be switched off (SEC-111).
     package var caFile: String?
     /// `outbound.proxy`; calls to loopback do not use it.
     package var proxy: Proxy?
     /// `outbound.allow_private`: whether every provider may be reached at private addresses (SEC-74).
     package var allowPrivate: Bool
-    /// `outbound.connect_timeout`
+    /// The setting `outbound.connect_timeout`.
     package var connectTimeout: Duration
 
     package init(

@@ -1,6 +1,8 @@
 package import Broker
 
-/// Is a Zephr site (flow E). It redeems the social provider's code itself; we verify its session and make our own.
+/// A Zephr site (flow E).
+///
+/// It redeems the social provider's code itself; we verify its session and make our own.
 package struct ZephrClient: PartialRegistering {
     package let profile: ProviderProfile
     let own: ZephrSettings

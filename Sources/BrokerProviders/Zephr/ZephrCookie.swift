@@ -1,6 +1,6 @@
 import Broker
 
-/// Is a session cookie as Zephr sets it, in a field or in a body's `cookie`.
+/// A session cookie as Zephr sets it, in a field or in a body's `cookie`.
 struct ZephrCookie: Sendable {
     let session: Secret
     /// When it ends; nil when it does not say.

@@ -1,7 +1,7 @@
 import Broker
 import NIOHTTP1
 
-/// Is Zephr on the wire (providers/zephr.md): how its requests and answers look.
+/// Zephr on the wire (providers/zephr.md): how its requests and answers look.
 enum ZephrWire {
     /// Returns the start URL of a social sign-in; nil when the provider is not one of the configured slugs.
     static func startURL(_ own: ZephrSettings, base: String, platform: String, _ request: AuthorizationRequest)

@@ -1,7 +1,9 @@
 package import Broker
 import Synchronization
 
-/// Is the store for tests and trying out: nothing outlives the process. The same conformance suite judges it.
+/// The store for tests and trying out: nothing outlives the process.
+///
+/// The same conformance suite judges it.
 package final class InMemoryStore: BrokerStore {
     /// Guards everything.
     private let state = Mutex(MemoryState())

@@ -30,8 +30,8 @@ extension MemoryState {
 
     mutating func sweep(now: WallTime, limit: Int) -> Int {
         let limit = max(limit, 0)
-        let spent = now.advanced(by: .zero - KeepingTimes.spent)
-        let buried = now.advanced(by: .zero - KeepingTimes.tombstone)
+        let spent = now.advanced(by: .zero - RetentionPeriods.spent)
+        let buried = now.advanced(by: .zero - RetentionPeriods.tombstone)
         var touched = 0
         for row in logins.values.filter({ $0.expiresAt <= spent }).prefix(limit) {
             logins[row.state] = nil

@@ -91,7 +91,7 @@ extension MemoryState {
 }
 
 extension SessionSelector {
-    /// Is whether the selector names the row, whether it lives or not.
+    /// Returns whether the selector names the row, whether it lives or not.
     func matches(_ row: SessionRow) -> Bool {
         switch self {
         case .token(let token): row.token == token

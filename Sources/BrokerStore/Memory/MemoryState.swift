@@ -1,6 +1,6 @@
 import Broker
 
-/// Is the in-memory store's whole content: a value, changed under one lock, so that each operation is a transaction.
+/// The in-memory store's whole content: a value, changed under one lock, so that each operation is a transaction.
 struct MemoryState {
     struct Lease {
         var owner: String
@@ -37,7 +37,7 @@ extension MemoryState {
         let rows = logins.values.filter {
             $0.loginToken == loginToken && $0.status == .pending && now < $0.expiresAt
         }
-        return Array(rows.sorted { $0.createdAt > $1.createdAt }.prefix(KeepingTimes.pendingLogins))
+        return Array(rows.sorted { $0.createdAt > $1.createdAt }.prefix(RetentionPeriods.pendingLogins))
     }
 
     mutating func burnLogin(_ state: Digest) -> Bool {

@@ -2,8 +2,9 @@ import Broker
 import FoundationEssentials
 import GRDB
 
-/// Reads a row's columns one after the other, in the order of the query. A column that is not what the schema says is
-/// an error and never a trap, whoever wrote the file.
+/// Reads a row's columns one after the other, in the order of the query.
+///
+/// A column that is not what the schema says is an error and never a trap, whoever wrote the file.
 struct Columns {
     private let row: Row
     private var position = 0

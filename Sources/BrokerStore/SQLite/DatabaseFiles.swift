@@ -6,15 +6,19 @@ import Synchronization
     import Glibc
 #endif
 
-/// Is the database's place on disk: a 0700 directory, 0600 files whatever the umask, and a lock file held for life
-/// (SEC-51, SEC-127). The lock goes with `release`, or with the last reference.
+/// The database's place on disk: a 0700 directory, 0600 files whatever the umask, and a lock file held for life
+/// (SEC-51, SEC-127).
+///
+/// The lock goes with `release`, or with the last reference.
 final class DatabaseFiles: Sendable {
     /// The database file.
     let path: String
     /// Guards the lock file's descriptor; nil once given up.
     private let lock: Mutex<Int32?>
 
-    /// Prepares the directory and the files, and takes the lock. Blocks.
+    /// Prepares the directory and the files, and takes the lock.
+    ///
+    /// Blocks.
     init(path: String) throws(StoreOpenFailure) {
         self.path = path
         try Self.prepareDirectory(Self.directory(of: path), databaseName: Self.name(of: path))
@@ -81,7 +85,7 @@ final class DatabaseFiles: Sendable {
         guard status.st_mode & 0o022 == 0 || status.st_mode & S_ISVTX != 0 else { throw .looseDirectory(directory) }
     }
 
-    /// Is whether the directory has nothing in it but this database: then it is ours to close.
+    /// Returns whether the directory has nothing in it but this database: then it is ours to close.
     private static func holdsOnly(_ directory: String, _ databaseName: String) -> Bool {
         guard let stream = opendir(directory) else { return false }
         defer { closedir(stream) }

@@ -1,7 +1,9 @@
 import Broker
 import GRDB
 
-/// The statements of exchanges. The column list and the decoder below go together.
+/// The statements of exchanges.
+///
+/// The column list and the decoder below go together.
 enum ExchangeSQL {
     static let columns = """
         format, key, proof, salt, key_id, fence, claim_until, attempts, created_at, outcome, outcome_digest, \

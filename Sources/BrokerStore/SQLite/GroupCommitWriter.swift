@@ -3,8 +3,10 @@ import Dispatch
 import GRDB
 import Synchronization
 
-/// Is the one writer. Writes that arrive together share a transaction and its `fdatasync` (DESIGN section 6): the queue
-/// is drained into one IMMEDIATE transaction, each member inside a savepoint; no result is told before COMMIT.
+/// The one writer.
+///
+/// Writes that arrive together share a transaction and its `fdatasync` (DESIGN section 6): the queue is drained into
+/// one IMMEDIATE transaction, each member inside a savepoint; no result is told before COMMIT.
 ///
 /// What arrives while members run joins them, and what arrives while the disk syncs is the next transaction. Where the
 /// last one had company, the next waits half a millisecond for more: a fast disk would be asked too often otherwise. A
@@ -39,7 +41,7 @@ final class GroupCommitWriter: Sendable {
     private let state = Mutex(State())
     /// What else goes into the next transaction (endings that could not be written before), as jobs.
     private let additions: @Sendable () -> [any LaneJob]
-    /// Is told when a transaction or a member came to nothing.
+    /// Hears when a transaction or a member came to nothing.
     private let rolledBack: @Sendable () -> Void
 
     init(
@@ -51,7 +53,9 @@ final class GroupCommitWriter: Sendable {
         self.rolledBack = rolledBack
     }
 
-    /// Queues a write and waits until its transaction is on disk. A caller that is cancelled gives up the wait only.
+    /// Queues a write and waits until its transaction is on disk.
+    ///
+    /// A caller that is cancelled gives up the wait only.
     func write<Value: Sendable>(
         _ body: @escaping @Sendable (Database) throws -> Value
     ) async throws(StoreFailure) -> Value {
@@ -155,7 +159,9 @@ final class GroupCommitWriter: Sendable {
         return members.count
     }
 
-    /// Runs one member inside a savepoint. Throws only when the whole transaction is lost.
+    /// Runs one member inside a savepoint.
+    ///
+    /// Throws only when the whole transaction is lost.
     private func member(_ job: any LaneJob, _ database: Database) throws {
         try database.run("SAVEPOINT member")
         do {

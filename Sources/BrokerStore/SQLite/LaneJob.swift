@@ -2,7 +2,7 @@ import Broker
 import GRDB
 import Synchronization
 
-/// Is a piece of database work that somebody waits for.
+/// A piece of database work that somebody waits for.
 protocol LaneJob: AnyObject, Sendable {
     /// Does the work and keeps its result. Throws what it threw; `finish` is called all the same.
     func run(_ database: Database) throws
@@ -10,7 +10,9 @@ protocol LaneJob: AnyObject, Sendable {
     func finish(_ failure: StoreFailure?)
 }
 
-/// Is a job with its result. Whoever waits may give up; the work does not notice (engineering note 17).
+/// A job with its result.
+///
+/// Whoever waits may give up; the work does not notice (engineering note 17).
 final class WaitedJob<Value: Sendable>: LaneJob {
     private enum Waiter {
         case none
@@ -22,7 +24,9 @@ final class WaitedJob<Value: Sendable>: LaneJob {
     }
 
     private let body: @Sendable (Database) throws -> Value
-    /// What `run` came to. Touched only by the lane that runs the job, before it calls `finish`.
+    /// What `run` came to.
+    ///
+    /// Touched only by the lane that runs the job, before it calls `finish`.
     private nonisolated(unsafe) var result: Result<Value, StoreFailure> = .failure(.unavailable("not run"))
     /// Guards who waits.
     private let waiter = Mutex(Waiter.none)
@@ -89,7 +93,9 @@ final class WaitedJob<Value: Sendable>: LaneJob {
 }
 
 extension StoreFailure {
-    /// Maps whatever the database threw. The text names SQLite's code and never a value.
+    /// Maps whatever the database threw.
+    ///
+    /// The text names SQLite's code and never a value.
     init(describing error: any Error) {
         switch error {
         case let failure as StoreFailure: self = failure

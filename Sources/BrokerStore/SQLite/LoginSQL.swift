@@ -1,7 +1,9 @@
 import Broker
 import GRDB
 
-/// The statements of logins and registrations. Column lists and the decoders below go together.
+/// The statements of logins and registrations.
+///
+/// Column lists and the decoders below go together.
 enum LoginSQL {
     static let columns =
         "format, state, login_token, login_id, created_at, expires_at, status, exchange, sealed_key, sealed"

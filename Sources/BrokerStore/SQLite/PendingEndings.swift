@@ -1,8 +1,10 @@
 import Broker
 import Synchronization
 
-/// Is the endings that could not be written, because the disk is full or fails: the sessions are refused all the same
-/// until their tombstones are on disk (engineering note 20, SEC-123). Bounded by the sessions that live.
+/// The endings that could not be written, because the disk is full or fails: the sessions are refused all the same
+/// until their tombstones are on disk (engineering note 20, SEC-123).
+///
+/// Bounded by the sessions that live.
 final class PendingEndings: Sendable {
     struct Ending: Sendable {
         let reason: EndReason
@@ -42,7 +44,9 @@ final class PendingEndings: Sendable {
         return endings.withLock { $0[token] }
     }
 
-    /// What waits at one moment. Taken before a row is read: an ending that is written meanwhile is in one or the other.
+    /// What waits at one moment.
+    ///
+    /// Taken before a row is read: an ending that is written meanwhile is in one or the other.
     struct Snapshot: Sendable {
         fileprivate let endings: [Digest: Ending]
 

@@ -2,7 +2,7 @@ import Broker
 import GRDB
 import Synchronization
 
-/// Is the count of pending logins behind the cap on their total (SEC-119), without counting 100,000 rows each time.
+/// The count of pending logins behind the cap on their total (SEC-119), without counting 100,000 rows each time.
 ///
 /// It never counts too few: taken and burned logins are subtracted as they happen, expired ones only when the count has
 /// reached the cap and is made anew. Only the writer uses it; after a rollback it is made anew too.
@@ -21,7 +21,7 @@ final class PendingLoginCount: Sendable {
     /// Guards the count against `invalidate`, which any thread may call.
     private let state = Mutex(State())
 
-    /// Is whether one more login is within the cap.
+    /// Returns whether one more login is within the cap.
     func hasRoom(_ limit: Int, at now: WallTime, _ database: Database) throws -> Bool {
         let current = state.withLock { $0 }
         if let count = current.count {

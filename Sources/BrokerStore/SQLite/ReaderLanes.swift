@@ -3,10 +3,11 @@ import Dispatch
 import GRDB
 import Synchronization
 
-/// Is where reads run: a few threads of their own with a connection each, never the cooperative pool. A thread that is
-/// awake takes what waits, so that many point reads share one wake-up.
+/// Where reads run: a few threads of their own with a connection each, never the cooperative pool.
+///
+/// A thread that is awake takes what waits, so that many point reads share one wake-up.
 final class ReaderLanes: Sendable {
-    /// Is how many threads read at once.
+    /// How many threads read at once.
     static let count = 3
 
     private struct State {

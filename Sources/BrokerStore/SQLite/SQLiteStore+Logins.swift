@@ -26,7 +26,7 @@ extension SQLiteStore {
     package func pendingLogins(loginToken: Digest, now: WallTime) async throws(StoreFailure) -> [LoginRow] {
         try await readers.read { database in
             try database.rows(
-                LoginSQL.pending, [loginToken.sql, now.sql, KeepingTimes.pendingLogins.databaseValue]
+                LoginSQL.pending, [loginToken.sql, now.sql, RetentionPeriods.pendingLogins.databaseValue]
             ) { try LoginRow(&$0) }
         }
     }

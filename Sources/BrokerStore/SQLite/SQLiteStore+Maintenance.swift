@@ -77,8 +77,8 @@ extension SQLiteStore {
 
 extension Database {
     fileprivate func sweep(now: WallTime, limit: Int) throws -> Int {
-        let spent = now.advanced(by: .zero - KeepingTimes.spent).sql
-        let buried = now.advanced(by: .zero - KeepingTimes.tombstone).sql
+        let spent = now.advanced(by: .zero - RetentionPeriods.spent).sql
+        let buried = now.advanced(by: .zero - RetentionPeriods.tombstone).sql
         let limit = limit.databaseValue
         var touched = 0
         touched += try change(LoginSQL.sweep, [spent, limit])

@@ -4,7 +4,9 @@ import GRDB
 
 extension SQLiteStore {
     /// Opens the database at `path`, making directory and file when they are missing, and migrates it unless told not
-    /// to. The lock is held until the store is closed. Every fault is a sentence for the operator.
+    /// to.
+    ///
+    /// The lock is held until the store is closed. Every fault is a sentence for the operator.
     package static func open(path: String, migrating: Bool = true) async throws(StoreOpenFailure) -> SQLiteStore {
         let result: Result<SQLiteStore, StoreOpenFailure> = await withUnsafeContinuation { continuation in
             DispatchQueue.global().async {

@@ -127,7 +127,7 @@ extension SQLiteStore {
     }
 }
 
-/// Is a session to be ended: where it lies and its digest.
+/// A session to be ended: where it lies and its digest.
 struct NamedSession {
     let id: Int64
     let token: Digest
@@ -149,7 +149,9 @@ extension Database {
         return try named.filter { try end($0, reason, now) }.map { $0.token }
     }
 
-    /// Ends one session: its tokens to the outbox, its row a tombstone. False when it had ended.
+    /// Ends one session: its tokens to the outbox, its row a tombstone.
+    ///
+    /// False when it had ended.
     func end(_ name: NamedSession, _ reason: EndReason, _ now: WallTime) throws -> Bool {
         try change(SessionSQL.toOutbox, [name.id.databaseValue, now.sql])
         return try change(SessionSQL.bury, [now.sql, reason.rawValue.databaseValue, name.id.databaseValue]) == 1

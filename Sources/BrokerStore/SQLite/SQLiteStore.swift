@@ -2,7 +2,7 @@ package import Broker
 import Dispatch
 import GRDB
 
-/// Is the embedded store: SQLite in WAL mode, durable at every commit, one process (DESIGN section 6).
+/// The embedded store: SQLite in WAL mode, durable at every commit, one process (DESIGN section 6).
 ///
 /// Reads run on threads of their own, writes on one, and callers only wait: no blocking call reaches the cooperative
 /// pool, and a caller that hangs up rolls nothing back.
@@ -57,7 +57,9 @@ package final class SQLiteStore: BrokerStore {
         }
     }
 
-    /// Writes a consistent copy to a new file of mode 0600. The copy is as inert as the database (guarantee 5).
+    /// Writes a consistent copy to a new file of mode 0600.
+    ///
+    /// The copy is as inert as the database (guarantee 5).
     package func backUp(to path: String) async throws(StoreOpenFailure) {
         try DatabaseFiles.createFile(path)
         do throws(StoreFailure) {

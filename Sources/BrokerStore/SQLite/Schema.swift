@@ -1,4 +1,6 @@
-/// Is the schema's history. Append only: a migration that has been released is never changed.
+/// The schema's history.
+///
+/// Append only: a migration that has been released is never changed.
 ///
 /// `readableFrom` is the oldest program version (a migration's number) that still works with the database afterwards:
 /// additive migrations keep the one before going (SEC-130).

@@ -1,7 +1,9 @@
 import Broker
 import GRDB
 
-/// The statements of sessions. The column list and the decoder below go together.
+/// The statements of sessions.
+///
+/// The column list and the decoder below go together.
 enum SessionSQL {
     static let columns = """
         format, token, handle, subject, subject_and_client, sid, provider, client, created_at, last_used_at, \

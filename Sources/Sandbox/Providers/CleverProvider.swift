@@ -35,7 +35,9 @@ struct CleverProvider: AuthorizationServer {
         return form
     }
 
-    /// Basic only; a blank secret is a secret. An id that nobody registered may come with a blank one.
+    /// Basic only; a blank secret is a secret.
+    ///
+    /// An id that nobody registered may come with a blank one.
     func authenticate(_ call: Call, form: Pairs) async throws -> String {
         let check = ClientAuthentication(call: call, issuer: call.baseURL + issuerPath, paths: paths)
         guard form["client_secret"] == nil, let (id, secret) = try check.basicCredentials() else {

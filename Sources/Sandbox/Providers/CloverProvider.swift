@@ -37,7 +37,9 @@ struct CloverProvider: AuthorizationServer {
         return form
     }
 
-    /// Credentials stand in the body. A refresh carries no secret; a code needs a secret or a verifier, not both.
+    /// Credentials stand in the body.
+    ///
+    /// A refresh carries no secret; a code needs a secret or a verifier, not both.
     func authenticate(_ call: Call, form: Pairs) async throws -> String {
         guard call.headers[.authorization] == nil else { throw OAuthFailure.client("credentials belong in the body") }
         guard let id = form["client_id"] else { throw OAuthFailure.client("client_id is missing") }

@@ -3,7 +3,9 @@ import HTTPTypes
 import Hummingbird
 import NIOCore
 
-/// `/api`: an upstream for tests of a relay. `/api/private/…` is the same behind a token of any provider here.
+/// `/api`: an upstream for tests of a relay.
+///
+/// `/api/private/…` is the same behind a token of any provider here.
 struct UpstreamAPI: SandboxProvider {
     let name = "api"
     let defaults: JSON = [:]

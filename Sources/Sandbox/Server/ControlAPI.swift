@@ -1,6 +1,8 @@
 import Hummingbird
 
-/// `/_sandbox`: how tests set the sandbox up and read what it saw. `docs/sandbox.md` describes it.
+/// `/_sandbox`: how tests set the sandbox up and read what it saw.
+///
+/// `docs/sandbox.md` describes it.
 struct ControlAPI {
     let state: SandboxState
 

@@ -1,8 +1,9 @@
 import Dispatch
 import Glibc
 
-/// A POST over plain HTTP to an IPv4 address or `localhost`: all that the logout sender needs. It blocks a thread of
-/// its own, never one of the cooperative pool.
+/// A POST over plain HTTP to an IPv4 address or `localhost`: all that the logout sender needs.
+///
+/// It blocks a thread of its own, never one of the cooperative pool.
 enum PlainHTTP {
     struct Answer: Sendable {
         let status: Int

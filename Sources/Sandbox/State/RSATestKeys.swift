@@ -1,5 +1,7 @@
-/// RSA keys for the emulator. They are published here on purpose and protect nothing: making an RSA key takes seconds,
-/// and tests start a sandbox each.
+/// RSA keys for the emulator.
+///
+/// They are published here on purpose and protect nothing: making an RSA key takes seconds, and tests start a sandbox
+/// each.
 enum RSATestKeys {
     /// The numbers of one key, base64url; the public exponent is 65537.
     struct RSANumbers: Sendable {

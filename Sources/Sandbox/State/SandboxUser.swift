@@ -1,4 +1,6 @@
-/// A person who can sign in at every provider. Any name is one; the control API overrides members.
+/// A person who can sign in at every provider.
+///
+/// Any name is one; the control API overrides members.
 struct SandboxUser: Sendable {
     let name: String
     let json: JSON

@@ -1,4 +1,6 @@
-/// A provider's settings: its defaults with what the control API set over them. Lifetimes are in seconds.
+/// A provider's settings: its defaults with what the control API set over them.
+///
+/// Lifetimes are in seconds.
 struct Settings: Sendable {
     var json: JSON
 

@@ -5,7 +5,9 @@ extension JSON {
         package let offset: Int
     }
 
-    /// Parses one JSON text. Depth 64 at most; of two equal member names both are kept.
+    /// Parses one JSON text.
+    ///
+    /// Depth 64 at most; of two equal member names both are kept.
     package static func parse(_ bytes: [UInt8]) throws(Malformed) -> JSON {
         var parser = JSONParser(bytes: bytes)
         let value = try parser.value(depth: 0)

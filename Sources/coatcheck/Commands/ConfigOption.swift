@@ -1,6 +1,6 @@
 import ArgumentParser
 
-/// Is the option that names the configuration file.
+/// The option that names the configuration file.
 struct ConfigOption: ParsableArguments {
     @Option(name: .long, help: "The configuration file.")
     var config: String

@@ -4,7 +4,7 @@ import Broker
 import NIOCore
 import NIOHTTP1
 
-/// Is the options of the commands that talk to a running broker, and the call they make.
+/// The options of the commands that talk to a running broker, and the call they make.
 struct ManagementClient: ParsableArguments {
     @Option(name: .long, help: "The management listener.")
     var management = "http://127.0.0.1:9090"
@@ -12,7 +12,9 @@ struct ManagementClient: ParsableArguments {
     @Option(name: .long, help: "A file with an admin token in its first line.")
     var tokenFile: String
 
-    /// Makes one call; returns the status and the parsed body. A token leaves for loopback or over TLS only.
+    /// Makes one call; returns the status and the parsed body.
+    ///
+    /// A token leaves for loopback or over TLS only.
     func call(_ method: String, _ path: String) async throws -> JSONObject? {
         guard let url = WebURL(management), url.isSecure || url.isLoopback else {
             throw Self.fault("--management has to be https, or http on loopback")

@@ -6,7 +6,7 @@ import Foundation
 
 /// Tries what a configuration names: keys, store, and every provider, side by side.
 enum OnlineCheck {
-    /// Is one line of the answer.
+    /// One line of the answer.
     struct Finding: Sendable, CustomStringConvertible {
         let place: String
         let isGood: Bool
@@ -65,7 +65,9 @@ enum OnlineCheck {
         }
     }
 
-    /// Opens the store without migrating it. One that a running broker holds is in use, which is as good an answer.
+    /// Opens the store without migrating it.
+    ///
+    /// One that a running broker holds is in use, which is as good an answer.
     private static func store(_ path: String) async -> Finding {
         guard FileManager.default.fileExists(atPath: path) else {
             return Finding(place: "store", isGood: true, text: "will be made at the first start")

@@ -1,4 +1,4 @@
-/// Is the whole configuration file, checked.
+/// The whole configuration file, checked.
 struct Configuration: Sendable {
     let server: ServerSettings
     let management: ManagementSettings

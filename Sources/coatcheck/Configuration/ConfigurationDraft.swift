@@ -1,4 +1,4 @@
-/// Is the file as far as it could be read: what is missing is nil, so that the rules can look at the rest.
+/// The file as far as it could be read: what is missing is nil, so that the rules can look at the rest.
 struct ConfigurationDraft {
     let server: ServerSettings?
     let management: ManagementSettings

@@ -1,6 +1,8 @@
 import Broker
 
-/// Turns the domain's events into log lines and metrics. It is the one place that names both.
+/// Turns the domain's events into log lines and metrics.
+///
+/// It is the one place that names both.
 struct EventLog: Sendable {
     let log: ProcessLog
     let metrics: MetricsRegistry

@@ -1,11 +1,11 @@
 import Broker
 
-/// Is one line of the log in the making: a JSON object with time, level and message, then further members.
+/// One line of the log in the making: a JSON object with time, level and message, then further members.
 struct LogLine {
     private(set) var bytes: [UInt8]
 
     /// The time without its zone.
-    private static let second = TextBySecond { time in String(time.rfc3339.dropLast()) }
+    private static let second = FormattedTimeCache { time in String(time.rfc3339.dropLast()) }
 
     /// Begins a line; the time is UTC with milliseconds.
     init(_ time: WallTime, level: String, message: String) {

@@ -2,8 +2,9 @@ import Foundation
 import Glibc
 import Synchronization
 
-/// Takes log lines and writes them in a thread of its own: a slow reader of the log never holds up an event loop. What
-/// does not fit into the buffer is dropped and counted.
+/// Takes log lines and writes them in a thread of its own: a slow reader of the log never holds up an event loop.
+///
+/// What does not fit into the buffer is dropped and counted.
 final class LogSink: Sendable {
     private struct State {
         var buffer: [UInt8] = []
@@ -33,7 +34,9 @@ final class LogSink: Sendable {
     /// How many bytes wait to be written.
     var waiting: Int { state.withLock { $0.buffer.count } }
 
-    /// Takes one line without its line end. Never blocks for longer than another writer's append.
+    /// Takes one line without its line end.
+    ///
+    /// Never blocks for longer than another writer's append.
     func write(_ line: [UInt8]) {
         let wasEmpty = state.withLock { state -> Bool in
             guard !state.isClosed, state.buffer.count + line.count < Self.capacity else {

@@ -3,8 +3,10 @@ enum LogText {
     /// How many characters of one text are kept.
     static let limit = 1024
 
-    /// Appends a JSON string. Controls, line and paragraph separators, and marks that change the reading direction are
-    /// escaped; what is longer than the limit is cut and says so.
+    /// Appends a JSON string.
+    ///
+    /// Controls, line and paragraph separators, and marks that change the reading direction are escaped; what is longer
+    /// than the limit is cut and says so.
     static func append(_ text: String, to line: inout [UInt8]) {
         line.append(UInt8(ascii: "\""))
         defer { line.append(UInt8(ascii: "\"")) }

@@ -1,16 +1,18 @@
 import Broker
 
-/// Is the log of this process: a level, a clock and where lines go.
+/// The log of this process: a level, a clock and where lines go.
 struct ProcessLog: Sendable {
     let level: LogSettings.Level
     let now: @Sendable () -> WallTime
     /// Takes a finished line.
     let emit: @Sendable ([UInt8]) -> Void
 
-    /// Is whether lines of this level are written.
+    /// Returns whether lines of this level are written.
     func takes(_ level: LogSettings.Level) -> Bool { level.weight >= self.level.weight }
 
-    /// Writes a line. Members are our own words or have been reduced to a fixed set; no secret may be among them.
+    /// Writes a line.
+    ///
+    /// Members are our own words or have been reduced to a fixed set; no secret may be among them.
     func write(_ level: LogSettings.Level, _ message: String, _ members: [(String, String)] = []) {
         guard takes(level) else { return }
         var line = LogLine(now(), level: level.rawValue, message: message)

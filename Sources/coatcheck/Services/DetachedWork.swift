@@ -2,8 +2,9 @@ import Broker
 import ServiceLifecycle
 import Synchronization
 
-/// Is the production spawner: work that must not die with the request that wanted it. On shutdown it waits until all of
-/// it is done; the service group's own limit cuts what hangs (SEC-123).
+/// The production spawner: work that must not die with the request that wanted it.
+///
+/// On shutdown it waits until all of it is done; the service group's own limit cuts what hangs (SEC-123).
 final class DetachedWork: Service {
     private struct State {
         var running = 0

@@ -5,7 +5,7 @@ import Synchronization
 final class Readiness: Service {
     private let draining = Atomic<Bool>(false)
 
-    /// Is whether the process is on its way out.
+    /// Whether the process is on its way out.
     var isDraining: Bool { draining.load(ordering: .relaxed) }
 
     func run() async throws {

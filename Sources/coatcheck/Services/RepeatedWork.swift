@@ -1,7 +1,9 @@
 import Broker
 import ServiceLifecycle
 
-/// Repeats a piece of work with pauses until shutdown. The work says how long to pause.
+/// Repeats a piece of work with pauses until shutdown.
+///
+/// The work says how long to pause.
 struct RepeatedWork: Service {
     let clock: BrokerClock
     /// The pause before the first run, so that start-up is not slowed.

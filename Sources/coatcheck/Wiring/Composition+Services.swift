@@ -11,11 +11,13 @@ import NIOPosix
 import ServiceLifecycle
 
 extension Composition {
-    /// Is a listener of this process, by its name and the port it got.
+    /// A listener of this process, by its name and the port it got.
     typealias Listening = @Sendable (_ listener: String, _ port: Int) -> Void
 
-    /// Returns the services in the order of their start. They stop in the opposite order: readiness turns red, the public
-    /// listener drains, the background work ends, what was spawned finishes, and the management listener goes last.
+    /// Returns the services in the order of their start.
+    ///
+    /// They stop in the opposite order: readiness turns red, the public listener drains, the background work ends, what
+    /// was spawned finishes, and the management listener goes last.
     func services(logger: Logger, listening: @escaping Listening) -> [any Service] {
         [
             managementListener(logger, listening),

@@ -5,7 +5,7 @@ import BrokerRelay
 import BrokerStore
 import BrokerVault
 
-/// Is the whole broker, wired and not yet listening: what `serve` runs, and what tests can build for themselves.
+/// The whole broker, wired and not yet listening: what `serve` runs, and what tests can build for themselves.
 struct Composition: Sendable {
     let configuration: Configuration
     let log: ProcessLog

@@ -1,4 +1,4 @@
-/// Is why the broker could not start, in a sentence for the operator.
+/// Why the broker could not start, in a sentence for the operator.
 struct StartFailure: Error, CustomStringConvertible {
     let description: String
 

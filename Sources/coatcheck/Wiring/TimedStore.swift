@@ -1,6 +1,8 @@
 import Broker
 
-/// Measures how long a store takes, by operation, and counts what it refuses. Every call is handed on unchanged.
+/// Measures how long a store takes, by operation, and counts what it refuses.
+///
+/// Every call is handed on unchanged.
 struct TimedStore: BrokerStore {
     let base: any BrokerStore
     let metrics: MetricsRegistry

@@ -2,9 +2,9 @@ import Foundation
 import Glibc
 import Synchronization
 
-/// Is a TCP server that answers byte for byte what a test says, on threads of its own.
+/// A TCP server that answers byte for byte what a test says, on threads of its own.
 final class RawServer: Sendable {
-    /// Is one request as it arrived.
+    /// One request as it arrived.
     struct Received: Sendable {
         var method: String
         var target: String
@@ -17,7 +17,7 @@ final class RawServer: Sendable {
         func header(_ name: String) -> String? { headers.first { $0.name.lowercased() == name.lowercased() }?.value }
     }
 
-    /// Is what the server does with a request.
+    /// What the server does with a request.
     enum Reply: Sendable {
         case http(Int, [(String, String)], [UInt8])
         /// These bytes, then the connection is closed.

@@ -5,7 +5,7 @@ import Testing
 
 @testable import BrokerProviders
 
-/// Is a clock that a test moves.
+/// A clock that a test moves.
 final class ManualClock: Sendable {
     private let state: Mutex<(wall: Int64, monotonic: Duration)>
 

@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerProviders
 
-/// Is OpenSSL's own test server with a certificate of ours.
+/// OpenSSL's own test server with a certificate of ours.
 private final class TLSServer {
     let certificate: String
     let port: Int

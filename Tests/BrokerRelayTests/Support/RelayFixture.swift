@@ -30,7 +30,7 @@ final class TokenGiver: Sendable {
     }
 }
 
-/// Is a relay with one upstream, `api`, and how to call it.
+/// A relay with one upstream, `api`, and how to call it.
 struct RelayFixture {
     let relay: Relay
     var session = RelaySession(provider: ProviderName(unchecked: "google"), client: ClientName(unchecked: "ios"))
@@ -106,7 +106,7 @@ extension RelayResponse.Body {
     }
 }
 
-/// Is a body of a number of equal chunks, made as they are asked for.
+/// A body of a number of equal chunks, made as they are asked for.
 struct ChunkSource: AsyncSequence, Sendable {
     let chunk: ByteBuffer
     let count: Int

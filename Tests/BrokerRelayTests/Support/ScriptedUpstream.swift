@@ -2,9 +2,9 @@ import NIOCore
 import NIOPosix
 import Synchronization
 
-/// Is a server of raw bytes: it records what reaches it and writes what a script says, so tests assert on the wire.
+/// A server of raw bytes: it records what reaches it and writes what a script says, so tests assert on the wire.
 final class ScriptedUpstream: Sendable {
-    /// Is one request as its bytes came.
+    /// One request as its bytes came.
     struct Received: Sendable {
         /// From the request line to the empty line, without it.
         var head: String
@@ -87,7 +87,7 @@ final class ScriptedUpstream: Sendable {
     func record(_ request: Received) { log.withLock { $0.append(request) } }
 }
 
-/// Is one connection to a scripted upstream.
+/// One connection to a scripted upstream.
 final class ScriptedConnection {
     private let upstream: ScriptedUpstream
     private var inbound: NIOAsyncChannelInboundStream<ByteBuffer>.AsyncIterator

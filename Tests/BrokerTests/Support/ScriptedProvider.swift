@@ -124,7 +124,7 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Se
     var refreshes: Int { script.withLock { $0.refreshes.count } }
 }
 
-/// A door that a test may close and open.
+/// A gate that a test may close and open.
 final class Gate: Sendable {
     private struct State {
         var closed = false

@@ -1,7 +1,7 @@
 import Broker
 import BrokerProviders
 
-/// Is one client of a provider, with its place in the file.
+/// One client of a provider, with its place in the file.
 struct ClientSection: Sendable {
     let settings: ClientSettings
     /// Where it stands, for the rules that compare clients.
@@ -63,8 +63,9 @@ struct ClientSection: Sendable {
         if kind == .clover { profile.importTokens = section.flag("import_tokens", default: false) }
     }
 
-    /// A public client without PKCE: anyone who gets hold of a code could redeem it. Clever knows no PKCE, and its
-    /// blank-secret client is what it is.
+    /// A public client without PKCE: anyone who gets hold of a code could redeem it.
+    ///
+    /// Clever knows no PKCE, and its blank-secret client is what it is.
     private static func checkPKCE(
         _ section: ConfigSection, _ profile: ClientProfile, _ authentication: ClientAuthentication, _ kind: ProviderKind
     ) {
@@ -88,7 +89,7 @@ struct ClientSection: Sendable {
     }
 }
 
-/// Is where a client stands in the file.
+/// Where a client stands in the file.
 struct ClientPlace: Sendable {
     let path: String
     let line: Int?

@@ -3,7 +3,7 @@ import BrokerProviders
 
 /// Reads how a client proves itself: `auth`, with `client_secret`, `private_key` or `apple`.
 enum CredentialReader {
-    private enum Way: String, CaseIterable {
+    private enum AuthenticationMethod: String, CaseIterable {
         case none
         case clientSecretBasic = "client_secret_basic"
         case clientSecretPost = "client_secret_post"
@@ -11,7 +11,7 @@ enum CredentialReader {
         case blankSecretBasic = "blank_secret_basic"
     }
 
-    /// Is what stands on the provider for all its clients.
+    /// What stands on the provider for all its clients.
     struct Shared: Sendable {
         var privateKey: SigningKey?
         var apple: ClientAuthentication?
@@ -24,21 +24,21 @@ enum CredentialReader {
             apple: section.optionalSection("apple").flatMap(apple) ?? base.apple)
     }
 
-    /// Reads a client's way; every contradiction is reported, and `none` returned for it.
+    /// Reads a client's authentication method; every contradiction is reported, and `none` returned for it.
     static func read(
         _ section: ConfigSection, kind: ProviderKind, shared: Shared, secretInBody: Bool
     ) -> ClientAuthentication {
         let secret = section.secret("client_secret")
         let hasSecret = section.has("client_secret")
-        let way = section.choice("auth", as: Way.self)
-        if hasSecret, way == Way.none || way == .blankSecretBasic || way == .privateKeyJWT {
+        let method = section.choice("auth", as: AuthenticationMethod.self)
+        if hasSecret, method == AuthenticationMethod.none || method == .blankSecretBasic || method == .privateKeyJWT {
             section.report("client_secret", "is given although `auth` says that there is none")
         }
-        if way == .clientSecretBasic || way == .clientSecretPost, !hasSecret {
+        if method == .clientSecretBasic || method == .clientSecretPost, !hasSecret {
             section.report("auth", "needs `client_secret`")
         }
-        switch way {
-        case Way.none?: return .none
+        switch method {
+        case AuthenticationMethod.none?: return .none
         case .clientSecretBasic?: return secret.map { .clientSecretBasic($0) } ?? .none
         case .clientSecretPost?: return secret.map { .clientSecretPost($0) } ?? .none
         case .blankSecretBasic?:

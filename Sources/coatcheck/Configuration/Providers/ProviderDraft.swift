@@ -1,7 +1,7 @@
 import Broker
 import BrokerProviders
 
-/// Is what a provider's clients take over from it.
+/// What a provider's clients take over from it.
 struct ProviderDraft: Sendable {
     let kind: ProviderKind
     let lifetimes: SessionLifetimes

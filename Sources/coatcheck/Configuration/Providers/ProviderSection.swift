@@ -1,7 +1,7 @@
 import Broker
 import BrokerProviders
 
-/// Is one provider, with its place in the file.
+/// One provider, with its place in the file.
 struct ProviderSection: Sendable {
     let settings: ProviderSettings
     let clients: [ClientSection]

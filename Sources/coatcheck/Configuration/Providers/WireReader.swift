@@ -1,8 +1,10 @@
 import Broker
 import BrokerProviders
 
-/// Reads how a provider is spoken to: on the provider, or, where it differs, on a client. Each reading lays what the file
-/// names over what is there already, so a client's keys win over its provider's, and those over the preset's.
+/// Reads how a provider is spoken to: on the provider, or, where it differs, on a client.
+///
+/// Each reading lays what the file names over what is there already, so a client's keys win over its provider's, and
+/// those over the preset's.
 enum WireReader {
     /// The parameters that the broker alone sets (SEC-07).
     private static let reserved: Set<String> = [

@@ -1,4 +1,4 @@
-/// Is a range of IP addresses: one address, or an address and a prefix length (`10.0.0.0/8`, `fd00::/8`).
+/// A range of IP addresses: one address, or an address and a prefix length (`10.0.0.0/8`, `fd00::/8`).
 struct AddressRange: Sendable, Hashable, CustomStringConvertible {
     /// The address's bytes, 4 or 16.
     let bytes: [UInt8]
@@ -6,7 +6,9 @@ struct AddressRange: Sendable, Hashable, CustomStringConvertible {
     let prefix: Int
     let description: String
 
-    /// Parses a range, or returns nil when it is none. Bits beyond the prefix have to be zero.
+    /// Parses a range, or returns nil when it is none.
+    ///
+    /// Bits beyond the prefix have to be zero.
     init?(_ text: String) {
         let parts = text.split(separator: "/", omittingEmptySubsequences: false)
         guard let first = parts.first, parts.count <= 2, let bytes = IPAddressText.parse(String(first)) else {

@@ -46,8 +46,9 @@ final class ConfigContext {
         return Set(problems).sorted()
     }
 
-    /// Parses YAML into its root node, or reports why not. The library's own message quotes the line, which may hold a
-    /// secret, so only its position and its words are kept.
+    /// Parses YAML into its root node, or reports why not.
+    ///
+    /// The library's own message quotes the line, which may hold a secret, so only its position and its words are kept.
     func compose(_ text: String) -> Node? {
         do {
             guard let node = try Yams.compose(yaml: text) else {

@@ -1,4 +1,6 @@
-/// Is one fault of the configuration file. Its text never holds a value from the file: a value could be a secret.
+/// One fault of the configuration file.
+///
+/// Its text never holds a value from the file: a value could be a secret.
 struct ConfigProblem: Sendable, Hashable, Comparable, CustomStringConvertible {
     /// Whether it keeps the broker from starting.
     enum Weight: String, Sendable { case error, warning }

@@ -1,5 +1,6 @@
-/// Is a scalar of the file with its place. YAML's own typing (`off` as a boolean, `1e3` as a number) is passed over: what
-/// is written is what counts.
+/// A scalar of the file with its place.
+///
+/// YAML's own typing (`off` as a boolean, `1e3` as a number) is passed over: what is written is what counts.
 struct ConfigScalar: Sendable {
     let text: String
     let line: Int?

@@ -1,7 +1,9 @@
 import Broker
 import Yams
 
-/// Is one mapping of the file, read by key. Each read registers the key as known and reports what is wrong with it.
+/// One mapping of the file, read by key.
+///
+/// Each read registers the key as known and reports what is wrong with it.
 ///
 /// A read that fails returns the default, so that one run finds every problem; whether there was one is the context's
 /// to say at the end.
@@ -38,7 +40,7 @@ final class ConfigSection {
         }
     }
 
-    /// Is whether the file has the key.
+    /// Returns whether the file has the key.
     func has(_ key: String) -> Bool { entries[key] != nil }
 
     /// The keys of the file, in its order.

@@ -1,6 +1,6 @@
 import Foundation
 
-/// Is where `{env: …}` and `{file: …}` are looked up: closures, so that tests own them.
+/// Where `{env: …}` and `{file: …}` are looked up: closures, so that tests own them.
 struct ConfigSources: Sendable {
     /// Returns an environment variable's value, or nil.
     var environment: @Sendable (String) -> String?

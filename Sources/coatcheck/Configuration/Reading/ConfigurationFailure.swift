@@ -1,4 +1,4 @@
-/// Is why a configuration cannot be used: every problem found, in the order of the file.
+/// Why a configuration cannot be used: every problem found, in the order of the file.
 struct ConfigurationFailure: Error, Sendable, CustomStringConvertible {
     let problems: [ConfigProblem]
 

@@ -5,7 +5,9 @@ enum DurationText {
         ("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1),
     ]
 
-    /// Returns the duration, or nil when the text is none. Units come once and from large to small.
+    /// Returns the duration, or nil when the text is none.
+    ///
+    /// Units come once and from large to small.
     static func parse(_ text: String) -> Duration? {
         var rest = Substring(text)
         var total: Int64 = 0

@@ -1,6 +1,6 @@
 import Broker
 
-/// Is where a listener listens: an address and a port; port 0 takes a free one.
+/// Where a listener listens: an address and a port; port 0 takes a free one.
 struct ListenAddress: Sendable, Hashable, CustomStringConvertible {
     let host: String
     let port: Int

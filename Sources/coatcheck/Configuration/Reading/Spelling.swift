@@ -1,6 +1,6 @@
 /// Finds the key that a misspelt one was meant to be.
 enum Spelling {
-    /// Is whether two words differ by at most two edits, and by fewer than half of the shorter one.
+    /// Returns whether two words differ by at most two edits, and by fewer than half of the shorter one.
     static func isNear(_ left: String, _ right: String) -> Bool {
         let (a, b) = (Array(left.utf8.prefix(40)), Array(right.utf8.prefix(40)))
         guard abs(a.count - b.count) <= 2 else { return false }

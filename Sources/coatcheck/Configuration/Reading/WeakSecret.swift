@@ -1,6 +1,8 @@
 /// Tells secrets that protect nothing: short ones, placeholders, runs of one character (SEC-109).
 enum WeakSecret {
-    /// The words that placeholders are made of. A secret that has fewer than 8 characters beside them is one.
+    /// The words that placeholders are made of.
+    ///
+    /// A secret that has fewer than 8 characters beside them is one.
     private static let words = [
         "placeholder", "changeit", "changeme", "credential", "password", "passwort", "example", "replace", "default",
         "coatcheck", "client", "secret", "sample", "change", "insert", "token", "dummy", "admin", "super", "value",
@@ -19,8 +21,9 @@ enum WeakSecret {
         return rest.utf8.count < 8 ? "looks like a placeholder" : nil
     }
 
-    /// Is whether a hexadecimal SHA-256 is that of a word everybody tries first. Written out, because the file has only
-    /// the digest: "", test, foo, admin, secret, password, changeme, coatcheck.
+    /// Returns whether a hexadecimal SHA-256 is that of a word everybody tries first.
+    ///
+    /// Written out, because the file has only the digest: "", test, foo, admin, secret, password, changeme, coatcheck.
     static func isDigestOfWeak(_ hexadecimal: String) -> Bool { digests.contains(hexadecimal.lowercased()) }
 
     private static let digests: Set<String> = [

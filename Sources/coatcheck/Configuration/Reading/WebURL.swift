@@ -1,6 +1,6 @@
 import Broker
 
-/// Is an absolute http or https URL of the configuration, without user information, query and fragment.
+/// An absolute http or https URL of the configuration, without user information, query and fragment.
 struct WebURL: Sendable, Hashable {
     /// The text as written.
     let text: String
@@ -24,7 +24,7 @@ struct WebURL: Sendable, Hashable {
         path = parsed.path
     }
 
-    /// Is whether the host is a loopback name or address.
+    /// Whether the host is a loopback name or address.
     var isLoopback: Bool { RedirectURI.isLoopback(host: host) }
 
     /// `scheme://host[:port]`, the port left out where it is the scheme's own: how browsers write an origin.

@@ -1,12 +1,12 @@
-/// Is what the app association files say (`app_links`, SEC-93).
+/// What the app association files say (`app_links`, SEC-93).
 struct AppLinkSettings: Sendable {
-    /// Is the content of `apple-app-site-association`.
+    /// The content of `apple-app-site-association`.
     struct Apple: Sendable {
         let appIDs: [String]
         let paths: [String]
     }
 
-    /// Is the content of `assetlinks.json`.
+    /// The content of `assetlinks.json`.
     struct Android: Sendable {
         let package: String
         let fingerprints: [String]

@@ -1,7 +1,7 @@
 import Broker
 import BrokerHTTP
 
-/// Is a service of the operator's that may ask about sessions (`backends.NAME`), with its place in the file.
+/// A service of the operator's that may ask about sessions (`backends.NAME`), with its place in the file.
 struct BackendSection: Sendable {
     let settings: BackendConfiguration
     let path: String

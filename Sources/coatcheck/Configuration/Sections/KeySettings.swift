@@ -1,6 +1,8 @@
-/// Is where the key ring lies (`keys`).
+/// Where the key ring lies (`keys`).
 struct KeySettings: Sendable {
-    /// The key file, resolved. Whether it can be read is found when the vault is made, and by `coatcheck check`.
+    /// The key file, resolved.
+    ///
+    /// Whether it can be read is found when the vault is made, and by `coatcheck check`.
     let file: String
 
     init?(_ section: ConfigSection) {

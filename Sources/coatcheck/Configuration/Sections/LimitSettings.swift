@@ -1,4 +1,4 @@
-/// Is how much one caller may ask for (`limits`).
+/// How much one caller may ask for (`limits`).
 struct LimitSettings: Sendable {
     let loginsPerMinute: Int
     let wrongTokensPerMinute: Int

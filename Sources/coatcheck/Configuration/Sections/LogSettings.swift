@@ -1,4 +1,6 @@
-/// Is what is logged (`log`). Lines are JSON on standard error; nothing here can make them hold a secret.
+/// What is logged (`log`).
+///
+/// Lines are JSON on standard error; nothing here can make them hold a secret.
 struct LogSettings: Sendable {
     /// The least weight that is written.
     enum Level: String, Sendable, CaseIterable { case trace, debug, info, notice, warning, error }

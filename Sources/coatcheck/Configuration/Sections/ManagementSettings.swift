@@ -1,8 +1,8 @@
 import Broker
 
-/// Is the management listener (`management`).
+/// The management listener (`management`).
 struct ManagementSettings: Sendable {
-    /// Is one credential for the admin API, stored as its digest.
+    /// One credential for the admin API, stored as its digest.
     struct AdminToken: Sendable {
         /// What it may do: list sessions, or end them too.
         enum Permission: String, Sendable, CaseIterable, Hashable { case read, end }

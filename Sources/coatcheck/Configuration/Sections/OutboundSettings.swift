@@ -2,7 +2,7 @@ import Broker
 import BrokerProviders
 import BrokerRelay
 
-/// Is how the broker reaches providers and upstreams (`outbound`).
+/// How the broker reaches providers and upstreams (`outbound`).
 struct OutboundSettings: Sendable {
     /// A PEM file of certificates trusted beside the system's, resolved.
     let caFile: String?

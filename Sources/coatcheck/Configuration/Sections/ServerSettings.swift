@@ -1,4 +1,4 @@
-/// Is the public listener (`server`).
+/// The public listener (`server`).
 struct ServerSettings: Sendable {
     let listen: ListenAddress
     /// How apps reach the broker; scheme, host and port only.

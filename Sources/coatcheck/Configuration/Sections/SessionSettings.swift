@@ -1,8 +1,8 @@
 import Broker
 
-/// Is how sessions live and travel (`session`).
+/// How sessions live and travel (`session`).
 struct SessionSettings: Sendable {
-    /// Is the session cookie's `SameSite`.
+    /// The session cookie's `SameSite`.
     enum SameSite: String, Sendable, CaseIterable { case strict, lax, none }
 
     let lifetimes: SessionLifetimes

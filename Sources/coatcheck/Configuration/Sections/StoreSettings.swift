@@ -1,4 +1,4 @@
-/// Is where rows are kept (`store`).
+/// Where rows are kept (`store`).
 struct StoreSettings: Sendable {
     /// The SQLite file, resolved.
     let path: String

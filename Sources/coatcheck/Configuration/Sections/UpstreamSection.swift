@@ -1,7 +1,7 @@
 import Broker
 import BrokerRelay
 
-/// Is an API that the relay may call (`upstreams.NAME`), with its place in the file.
+/// An API that the relay may call (`upstreams.NAME`), with its place in the file.
 struct UpstreamSection: Sendable {
     /// Nil when its faults were reported.
     let settings: UpstreamSettings?

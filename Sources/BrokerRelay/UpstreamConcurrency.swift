@@ -1,13 +1,15 @@
 import Synchronization
 
-/// Is how many calls to one upstream are under way, and the limit on them: a slow upstream fills its own places only.
-final class UpstreamPlaces: Sendable {
+/// How many calls to one upstream are under way, and the limit on them: a slow upstream fills its own places only.
+final class UpstreamConcurrency: Sendable {
     private let taken = Atomic<Int>(0)
     private let limit: Int
 
     init(limit: Int) { self.limit = limit }
 
-    /// Takes a place, or returns nil when there is none. It is free again when the last holder lets it go.
+    /// Takes a place, or returns nil when there is none.
+    ///
+    /// It is free again when the last holder lets it go.
     func take() -> Place? {
         guard taken.wrappingAdd(1, ordering: .relaxed).newValue <= limit else {
             taken.wrappingSubtract(1, ordering: .relaxed)
@@ -20,8 +22,8 @@ final class UpstreamPlaces: Sendable {
     var count: Int { taken.load(ordering: .relaxed) }
 
     final class Place: Sendable {
-        private let places: UpstreamPlaces
-        fileprivate init(places: UpstreamPlaces) { self.places = places }
+        private let places: UpstreamConcurrency
+        fileprivate init(places: UpstreamConcurrency) { self.places = places }
         deinit { places.taken.wrappingSubtract(1, ordering: .relaxed) }
     }
 }

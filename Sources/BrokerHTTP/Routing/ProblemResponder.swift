@@ -4,8 +4,8 @@ import Hummingbird
 import NIOCore
 
 /// Turns every refusal and failure into its answer: the one place that does (SEC-107).
-struct ErrorDoor: Sendable {
-    /// Is what a problem's answer depends on besides the problem.
+struct ProblemResponder: Sendable {
+    /// What a problem's answer depends on besides the problem.
     struct Circumstances {
         /// Whether the request brought our session cookie.
         var hasSessionCookie = false

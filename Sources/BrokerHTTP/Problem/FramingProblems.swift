@@ -4,13 +4,13 @@ import NIOCore
 import NIOHTTP1
 
 /// Answers requests that never become one: too large a head, or a framing that two readers could read differently.
-package struct DoorProblems: Sendable {
+package struct FramingProblems: Sendable {
     private let log: RequestLog
 
     /// Creates it; `log` gets one record for each, with the method and route `-`.
     package init(log: RequestLog) { self.log = log }
 
-    func answer(_ refusal: ProblemCodeAtDoor, _ connection: ClientConnection) -> DoorAnswer {
+    func answer(_ refusal: FramingRefusal, _ connection: ClientConnection) -> FramingAnswer {
         let code: ProblemCode = refusal == .tooLarge ? .headersTooLarge : .invalidRequest
         let detail = refusal == .tooLarge ? nil : "The request is not well-formed HTTP/1.1."
         let id = RequestID.fresh()
@@ -27,7 +27,7 @@ package struct DoorProblems: Sendable {
                 method: "-", route: "-", status: code.status, duration: .zero, requestID: id,
                 client: connection.peerText, userAgent: nil, code: code, privateDetail: nil))
         let status = HTTPResponseStatus(statusCode: code.status)
-        return DoorAnswer(
+        return FramingAnswer(
             head: HTTPResponseHead(version: .http1_1, status: status, headers: headers), body: ByteBuffer(bytes: body))
     }
 }

@@ -5,7 +5,7 @@ import NIOHTTP1
 /// answers the rest itself with a problem document, and closes after what cannot be followed by another request.
 ///
 /// The default channel answers a header overflow without a body and lets ambiguous requests pass (engineering note 1).
-final class FramingDoor: ChannelDuplexHandler, RemovableChannelHandler {
+final class FramingHandler: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias InboundOut = HTTPServerRequestPart
     typealias OutboundIn = HTTPServerResponsePart
@@ -19,21 +19,21 @@ final class FramingDoor: ChannelDuplexHandler, RemovableChannelHandler {
 
     private let linger: TimeAmount
     /// Makes the whole answer to a refused request.
-    private let refusal: (ProblemCodeAtDoor) -> DoorAnswer
+    private let refusal: (FramingRefusal) -> FramingAnswer
     /// Requests that were let in and whose answers have not ended, oldest first.
     private var waiting: [Waiting] = []
-    /// Is whether the newest request's end has not come yet.
+    /// Whether the newest request's end has not come yet.
     private var bodyOpen = false
-    /// Is whether nothing that comes in is read any more.
+    /// Whether nothing that comes in is read any more.
     private var deaf = false
     /// What to answer once everything let in before is answered.
-    private var refused: ProblemCodeAtDoor?
+    private var refused: FramingRefusal?
     private var quiescing = false
     private var closeOnFlush = false
     private var closing = false
     private var lingerTimer: Scheduled<Void>?
 
-    init(linger: TimeAmount, refusal: @escaping (ProblemCodeAtDoor) -> DoorAnswer) {
+    init(linger: TimeAmount, refusal: @escaping (FramingRefusal) -> FramingAnswer) {
         self.linger = linger
         self.refusal = refusal
     }
@@ -135,14 +135,14 @@ final class FramingDoor: ChannelDuplexHandler, RemovableChannelHandler {
         lingerTimer = nil
     }
 
-    private func refuse(_ code: ProblemCodeAtDoor, context: ChannelHandlerContext) {
+    private func refuse(_ code: FramingRefusal, context: ChannelHandlerContext) {
         deaf = true
         bodyOpen = false
         refused = code
         if waiting.isEmpty { answer(code, context: context) }
     }
 
-    private func answer(_ code: ProblemCodeAtDoor, context: ChannelHandlerContext) {
+    private func answer(_ code: FramingRefusal, context: ChannelHandlerContext) {
         refused = nil
         let answer = refusal(code)
         context.write(wrapOutboundOut(.head(answer.head)), promise: nil)
@@ -151,8 +151,10 @@ final class FramingDoor: ChannelDuplexHandler, RemovableChannelHandler {
         shut(context)
     }
 
-    /// Ends the sending side, and the rest when the client has done the same or `linger` is over. Closing at once with
-    /// input unread would reset the connection, and the answer could be lost with it (RFC 9112 section 9.6).
+    /// Ends the sending side, and the rest when the client has done the same or `linger` is over.
+    ///
+    /// Closing at once with input unread would reset the connection, and the answer could be lost with it (RFC 9112
+    /// section 9.6).
     private func shut(_ context: ChannelHandlerContext) {
         guard !closing else { return }
         closing = true
@@ -163,17 +165,17 @@ final class FramingDoor: ChannelDuplexHandler, RemovableChannelHandler {
     }
 }
 
-/// Is why the door refused a request.
-enum ProblemCodeAtDoor: Sendable, Equatable {
+/// Why a request is refused for its framing.
+enum FramingRefusal: Sendable, Equatable {
     case malformed
     case tooLarge
 }
 
-/// Is a whole answer that the door writes by itself.
-struct DoorAnswer {
+/// A whole answer to a request that is refused for its framing.
+struct FramingAnswer {
     let head: HTTPResponseHead
     let body: ByteBuffer
 }
 
 @available(*, unavailable)
-extension FramingDoor: Sendable {}
+extension FramingHandler: Sendable {}

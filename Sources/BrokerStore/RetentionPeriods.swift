@@ -1,7 +1,7 @@
 import Broker
 
-/// Is how long rows stay after they have served (DESIGN section 6), and other numbers both engines share.
-enum KeepingTimes {
+/// How long rows stay after they have served (DESIGN section 6), and other numbers both engines share.
+enum RetentionPeriods {
     /// Logins and registrations, after they expired; exchanges, after they were made.
     static let spent = Duration.seconds(86_400)
     /// Tombstones, after the session ended.

@@ -50,13 +50,18 @@ tags:
   - name: relay
     description: Upstream APIs, called with the session's access token.
   - name: backend
-    description: For services of the operator's that ask about a session.
+    description: |
+      For services of the operator's that ask about a session. On the public listener; with `server.backend_listen` on a
+      listener of their own instead, which has nothing else (the public one then answers 404). There, and only there, a
+      TCP peer listed in `backends.NAME.peers` needs no credential, and the listener's own address is a `Host`, too.
   - name: provider
     description: What providers call.
   - name: public
     description: Public documents.
   - name: management
-    description: The management listener, loopback by default. Not reachable through the public listener.
+    description: |
+      The management listener, loopback by default. Not reachable through the public listener. `Host` has to be an
+      address, a loopback name or one of `management.hosts`.
 
 paths:
   /v1/logins:
@@ -482,8 +487,9 @@ paths:
       summary: What happens to this session, as server-sent events.
       description: |
         The first event is `session` with the session object; then `tokens_refreshed` and at the end `session_ended`
-        with `{"reason": …}`, after which the stream closes. A comment every 25 seconds keeps it open. Nothing is
-        replayed: after a reconnect the first event tells how things stand. The cross-origin rule applies.
+        with `{"reason": …}`, after which the stream closes. A comment every 25 seconds keeps it open; by then at the
+        latest the end of a session that lapsed is told, too. Nothing is replayed: after a reconnect the first event tells
+        how things stand. The cross-origin rule applies.
       security: [{sessionCookie: []}, {sessionBearer: []}]
       responses:
         '200':
@@ -706,7 +712,7 @@ paths:
       summary: May this request pass? For nginx, Traefik, Caddy, Envoy, HAProxy.
       description: |
         The session is the cookie's, else that of `X-Coatcheck-Session`, else (when the caller proved itself by
-        `X-Coatcheck-Backend` or as a configured peer) that of `Authorization: Bearer`. The answer depends on the session
+        `X-Coatcheck-Backend` or as a peer on the backends' own listener) that of `Authorization: Bearer`. The answer depends on the session
         alone; headers that tell the original URI are ignored. Any failure denies; there is no redirect. Slides the idle
         time.
       security:
@@ -1032,6 +1038,7 @@ paths:
           description: It is.
           headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
           content: {application/json: {schema: {type: object, required: [status], properties: {status: {const: live}}}}}
+        '421': {$ref: '#/components/responses/WrongHost'}
 
   /readyz:
     servers: [{url: 'http://127.0.0.1:9090', description: The management listener.}]
@@ -1039,13 +1046,16 @@ paths:
       tags: [management]
       operationId: readyz
       summary: Can it serve? Store reachable, migrations done, not shutting down.
-      description: The providers' state is shown and does not count.
+      description: |
+        The providers' state is shown and does not count. A shutdown turns it red at once; the listeners close
+        `server.drain_delay` later.
       security: []
       responses:
         '200':
           description: Ready.
           headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
           content: {application/json: {schema: {$ref: '#/components/schemas/Readiness'}, example: {status: ready, store: ok, providers: {cloudentity: ok}}}}
+        '421': {$ref: '#/components/responses/WrongHost'}
         '503':
           description: Not ready, and why.
           headers:
@@ -1065,6 +1075,7 @@ paths:
           description: The metrics; labels come from fixed sets.
           headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
           content: {text/plain: {schema: {type: string}}}
+        '421': {$ref: '#/components/responses/WrongHost'}
 
   /admin/v1/sessions:
     servers: [{url: 'http://127.0.0.1:9090', description: The management listener.}]
@@ -1097,6 +1108,7 @@ paths:
         '401': {$ref: '#/components/responses/AdminUnauthorized'}
         '403': {$ref: '#/components/responses/BackendNotAllowed'}
         '404': {$ref: '#/components/responses/NotFoundOrProvider'}
+        '421': {$ref: '#/components/responses/WrongHost'}
         '429': {$ref: '#/components/responses/RateLimited'}
         '500': {$ref: '#/components/responses/InternalError'}
         '503': {$ref: '#/components/responses/StoreUnavailable'}
@@ -1116,6 +1128,7 @@ paths:
         '401': {$ref: '#/components/responses/AdminUnauthorized'}
         '403': {$ref: '#/components/responses/BackendNotAllowed'}
         '404': {$ref: '#/components/responses/NotFoundOrProvider'}
+        '421': {$ref: '#/components/responses/WrongHost'}
         '429': {$ref: '#/components/responses/RateLimited'}
         '500': {$ref: '#/components/responses/InternalError'}
         '503': {$ref: '#/components/responses/StoreUnavailable'}
@@ -1136,6 +1149,7 @@ paths:
         '401': {$ref: '#/components/responses/AdminUnauthorized'}
         '403': {$ref: '#/components/responses/BackendNotAllowed'}
         '404': {$ref: '#/components/responses/NotFound'}
+        '421': {$ref: '#/components/responses/WrongHost'}
         '429': {$ref: '#/components/responses/RateLimited'}
         '500': {$ref: '#/components/responses/InternalError'}
         '503': {$ref: '#/components/responses/StoreUnavailable'}
@@ -1156,6 +1170,7 @@ paths:
         '401': {$ref: '#/components/responses/AdminUnauthorized'}
         '403': {$ref: '#/components/responses/BackendNotAllowed'}
         '404': {$ref: '#/components/responses/NotFoundOrProvider'}
+        '421': {$ref: '#/components/responses/WrongHost'}
         '429': {$ref: '#/components/responses/RateLimited'}
         '500': {$ref: '#/components/responses/InternalError'}
         '503': {$ref: '#/components/responses/StoreUnavailable'}
@@ -1186,6 +1201,7 @@ paths:
         '401': {$ref: '#/components/responses/AdminUnauthorized'}
         '403': {$ref: '#/components/responses/BackendNotAllowed'}
         '404': {$ref: '#/components/responses/NotFound'}
+        '421': {$ref: '#/components/responses/WrongHost'}
         '429': {$ref: '#/components/responses/RateLimited'}
         '500': {$ref: '#/components/responses/InternalError'}
         '503': {$ref: '#/components/responses/StoreUnavailable'}
@@ -1283,7 +1299,7 @@ components:
       required: true
       schema: {type: string, maxLength: 256, pattern: '^[\x21-\x7E]*$'}
     Strict-Transport-Security:
-      description: '`max-age=31536000; includeSubDomains`, where `public_url` is https.'
+      description: '`max-age=31536000; includeSubDomains`, on the public listener where `public_url` is https.'
       schema: {type: string}
     Content-Security-Policy:
       description: "`default-src 'none'; frame-ancestors 'none'`."
@@ -1481,7 +1497,7 @@ components:
               - $ref: '#/components/schemas/Problem'
               - properties: {status: {const: 415}, code: {const: unsupported_media_type}}
     WrongHost:
-      description: '`wrong_host`: `Host` names nothing configured here.'
+      description: '`wrong_host`: `Host` is not a name of this listener.'
       headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
       content:
         application/problem+json:

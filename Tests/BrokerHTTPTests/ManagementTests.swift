@@ -178,6 +178,32 @@ struct ManagementTests {
         #expect(reply.code == "invalid_request")
     }
 
+    @Test("It is called by an address, a loopback name or a listed one: any other was made to point here (finding 17)")
+    func names() async throws {
+        let harness = try HTTPHarness { configuration, _ in
+            configuration.managementHosts = ["ops.internal", "broker.internal:9090"]
+        }
+        let good = [
+            "127.0.0.1:9090", "localhost:9090", "LOCALHOST", "[::1]:9090", "10.0.0.5:9090", "10.0.0.5",
+            "[2001:db8::5]:9090", "ops.internal", "OPS.internal:1234", "broker.internal:9090",
+        ]
+        let bad = [
+            "broker.internal:9091", "broker.internal", "auth.example.com", "evil.example", "evil.example:9090",
+            "localhost.evil.example", "127.0.0.1.evil.example:9090", "10.0.0.5.evil.example", "10.0.0", "0x7f000001",
+        ]
+        try await harness.liveForManagement { port in
+            for host in good + bad {
+                for path in ["/livez", "/metrics"] {
+                    let answer = try await RawClient(port: port).exchange(
+                        "GET \(path) HTTP/1.1\r\nHost: \(host)\r\nConnection: close\r\n\r\n")
+                    #expect(answer.hasPrefix("HTTP/1.1 \(good.contains(host) ? 200 : 421) "), "\(host) \(answer)")
+                    #expect(answer.contains("wrong_host") == bad.contains(host))
+                    #expect(!answer.contains("Strict-Transport-Security"))
+                }
+            }
+        }
+    }
+
     @Test("The public paths are not on the management listener")
     func separate() async throws {
         for path in ["/v1/session", "/v1/providers", "/openapi.yaml", "/callback/as"] {

@@ -318,24 +318,6 @@ struct RawSocketTests {
         #expect(harness.records.all.last?.client == "198.51.100.7")
     }
 
-    @Test("A backend can be a TCP peer; then Authorization is the session's")
-    func peers() async throws {
-        let harness = try HTTPHarness { configuration, vault in
-            configuration.backends = [Backends.orders(vault, peers: ["127.0.0.1"])]
-        }
-        let token = try await harness.signIn().token.reveal()
-        try await harness.live { port in
-            let answer = try await RawClient(port: port).exchange(
-                "GET /v1/forward-auth HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer \(token)\r\n\r\n"
-            )
-            #expect(answer.hasPrefix("HTTP/1.1 200 "), "\(answer)")
-            #expect(answer.contains("X-Auth-Subject: user-1\r\n"))
-            let denied = try await RawClient(port: port).exchange(
-                "GET /v1/forward-auth HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-            #expect(denied.hasPrefix("HTTP/1.1 401 "))
-        }
-    }
-
     @Test("An event stream begins with the session, tells of its refresh and end, and closes")
     func events() async throws {
         let harness = try HTTPHarness { configuration, _ in configuration.limits.eventHeartbeat = .milliseconds(100) }

@@ -124,4 +124,98 @@ same '{"active":false}' "$(body)" "introspection"
 request POST /v1/token "${orders[@]}" "${exchange[@]}" -d "subject_token=$session"
 same "400 invalid_grant session_ended" "$STATUS $(json .error) $(json .code)" "token exchange"
 
+step "8. A listener of their own: what backends ask is there, nothing else is, and it is not on the public one"
+BACKENDS_PORT=$(free_port)
+BACKENDS="http://127.0.0.1:$BACKENDS_PORT"
+kill_broker TERM
+own=$work/coatcheck.yaml
+sed -i 's|^backends:|&\n  traefik: {peers: [127.0.0.2], may: [forward-auth, token], forward_access_token: true}|' "$own"
+"$COATCHECK" check --config "$own" >"$work/check" 2>&1
+same 1 $? "peers on the public listener are refused"
+matches 'backends.traefik.peers.*write `server: \{backend_listen:' "$(cat "$work/check")" "with what to write"
+sed -i "s|^  public_url:.*|&\n  backend_listen: 127.0.0.1:$BACKENDS_PORT|" "$own"
+"$COATCHECK" check --config "$own" >"$work/check" 2>&1
+same 0 $? "with backend_listen they are not"
+matches 'server.trusted_proxies.*is empty' "$(cat "$work/check")" "check warns that a proxy's users share its limits"
+start_broker
+device own
+sign_in oidc ios ana
+expect_status 201 "the public listener signs in"
+session=$(cookie coatcheck)
+JAR=
+peer=(--interface 127.0.0.2)
+for address in "$BROKER" "$BACKENDS"; do
+    for from in 127.0.0.1 127.0.0.2; do
+        for client in 198.51.100.7 127.0.0.2; do
+            request GET "$address/v1/forward-auth" --interface "$from" -H "X-Forwarded-For: $client" -b "coatcheck=$session"
+            case "$address $from" in
+                "$BACKENDS 127.0.0.2") same "200 user-ana" "$STATUS $(header X-Auth-Subject)" "a listed peer, on the backends' own listener" ;;
+                "$BACKENDS 127.0.0.1") expect_problem 401 backend_unauthorized "another peer, X-Forwarded-For $client" ;;
+                *) expect_problem 404 not_found "the public listener, from $from, X-Forwarded-For $client" ;;
+            esac
+            case "$address $from" in "$BACKENDS 127.0.0.2") ;; *) same "" "$(header X-Auth-Token)" "and no token" ;; esac
+        done
+    done
+done
+request GET "$BACKENDS/v1/forward-auth" "${peer[@]}" -b "coatcheck=$session"
+matches '.' "$(header X-Auth-Token)" "the peer gets the access token, as it may"
+request GET "$BACKENDS/v1/forward-auth" "${peer[@]}" -H 'X-Coatcheck-Backend: wrong' -b "coatcheck=$session"
+expect_problem 401 backend_unauthorized "a peer's wrong credential stays wrong"
+request POST "$BACKENDS/v1/token" "${peer[@]}" "${exchange[@]}" -d "subject_token=$session"
+expect_status 200 "the peer's token exchange"
+request POST "$BACKENDS/v1/introspect" "${peer[@]}" -d "token=$session"
+same "403 unauthorized_client" "$STATUS $(json .error)" "it may not introspect"
+request POST "$BACKENDS/v1/introspect" "${orders[@]}" -d "token=$session"
+expect_json .active true "a credential counts there, too"
+for path in /v1/introspect /v1/token; do
+    request POST "$path" "${orders[@]}" "${exchange[@]}" -d "subject_token=$session" -d "token=$session"
+    expect_problem 404 not_found "the public listener has no $path, for a credential either"
+done
+for path in /v1/session /v1/sessions /v1/session/events /v1/providers /v1/relay/api/echo /openapi.yaml /callback/oidc \
+    /metrics /livez /readyz /admin/v1/sessions /v1/forward-auth/ /; do
+    request GET "$BACKENDS$path" "${orders[@]}" -b "coatcheck=$session"
+    expect_problem 404 not_found "backends: $path"
+done
+request POST "$BACKENDS/v1/logins" -H 'Content-Type: application/json' --data-binary '{"provider":"oidc","client":"ios"}'
+expect_problem 404 not_found "backends: no login begins there"
+request DELETE "$BACKENDS/v1/session" -b "coatcheck=$session"
+expect_problem 404 not_found "backends: and no session ends"
+request OPTIONS "$BACKENDS/v1/token" -H 'Origin: https://app.example.org' -H 'Access-Control-Request-Method: POST'
+same "405 " "$STATUS $(header Access-Control-Allow-Origin)" "backends: no page is let in"
+for host in "127.0.0.1:$BACKENDS_PORT" "localhost:$BACKENDS_PORT" "127.0.0.1:$BROKER_PORT"; do
+    request GET "$BACKENDS/v1/forward-auth" "${peer[@]}" -H "Host: $host" -b "coatcheck=$session"
+    expect_status 200 "called by $host"
+done
+for host in evil.example "evil.example:$BACKENDS_PORT" "10.0.0.1:$BACKENDS_PORT"; do
+    request GET "$BACKENDS/v1/forward-auth" "${peer[@]}" -H "Host: $host" -b "coatcheck=$session"
+    expect_problem 421 wrong_host "called by $host"
+done
+
+step "9. What a backend forwards for its users is not counted against it"
+kill_broker TERM
+# Limits spare loopback where public_url is loopback.
+sed -i -e 's|^  public_url: .*|  public_url: https://auth.example.org|' -e 's|"http://[^"]*/callback/|"https://auth.example.org/callback/|' "$own"
+printf 'limits: {wrong_tokens_per_minute: 5}\n' >>"$own"
+start_broker
+for name in __Host-coatcheck X-Coatcheck-Session; do
+    seen=
+    for _ in 1 2 3 4 5 6 7; do
+        bogus=$(random_token)
+        case $name in
+            X-*) request GET "$BACKENDS/v1/forward-auth" "${gateway[@]}" -H "$name: $bogus" ;;
+            *) request GET "$BACKENDS/v1/forward-auth" "${gateway[@]}" -b "$name=$bogus" ;;
+        esac
+        seen="$seen $STATUS"
+    done
+    same " 401 401 401 401 401 401 401" "$seen" "seven bogus sessions by $name"
+done
+request GET "$BACKENDS/v1/forward-auth" "${gateway[@]}" -b "__Host-coatcheck=$session"
+expect_status 200 "a live session passes"
+seen=
+for _ in 1 2 3 4 5 6 7; do
+    request GET "$BACKENDS/v1/forward-auth" -H "X-Coatcheck-Backend: $(random_token)" -b "__Host-coatcheck=$session"
+    seen="$seen $STATUS"
+done
+same " 401 401 401 401 401 429 429" "$seen" "seven bogus credentials"
+
 finish

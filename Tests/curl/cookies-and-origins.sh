@@ -104,6 +104,33 @@ for path in /v1/session /v1/providers /nowhere /openapi.yaml; do
     matches "frame-ancestors 'none'" "$(header Content-Security-Policy)" "$path: frame-ancestors 'none'"
     matches '.' "$(header X-Request-Id)" "$path: X-Request-Id"
     same "" "$(header Server)" "$path: no Server"
+    same "" "$(header Strict-Transport-Security)" "$path: on plain http nobody is told to stay with https"
 done
+
+step "8. The management listener is called by an address, a loopback name or a listed one (SEC-103)"
+for path in /livez /readyz /metrics /admin/v1/sessions; do
+    for host in evil.example "evil.example:$MANAGEMENT_PORT" localhost.evil.example 127.0.0.1.evil.example; do
+        request GET "$MANAGEMENT$path" -H "Host: $host"
+        expect_problem 421 wrong_host "$host: $path"
+    done
+done
+for host in 127.0.0.1 "localhost:$MANAGEMENT_PORT" 10.0.0.5:9090 '[::1]:9090' ops.example.org; do
+    request GET "$MANAGEMENT/metrics" -H "Host: $host"
+    expect_status 200 "$host"
+    same "" "$(header Strict-Transport-Security)" "$host: no word of https"
+done
+
+step "9. Where public_url is https, browsers are told to stay with it; operators are not"
+kill_broker TERM
+sed -i -e 's|^  public_url: .*|  public_url: https://auth.example.org|' -e 's|"http://[^"]*/callback/|"https://auth.example.org/callback/|' "$work/coatcheck.yaml"
+start_broker
+for path in /v1/session /nowhere /openapi.yaml; do
+    get "$path" -H 'Host: auth.example.org'
+    matches '^max-age=' "$(header Strict-Transport-Security)" "$path"
+done
+get /v1/session -H 'Host: evil.example'
+matches '^max-age=' "$(header Strict-Transport-Security)" "421, too"
+request GET "$MANAGEMENT/livez"
+same "200 " "$STATUS $(header Strict-Transport-Security)" "not on the management listener"
 
 finish

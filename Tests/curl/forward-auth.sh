@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The forward-auth recipes of deploy/forward-auth behind real servers: nginx, Caddy, HAProxy, Apache. Each gets the recipe
 # file with its placeholders filled in, and a protected service that shows the headers it got (SEC-85, SEC-86, SEC-87).
+# They ask on the backends' own listener; what Traefik would send, a peer without a credential, is sent by curl.
 #   forward-auth.sh [SERVER…]
 source "$(dirname "$0")/lib.bash"
 PATH="$PATH:/usr/sbin:/sbin"
@@ -25,7 +26,7 @@ recipe() {
     local folder=$1 file
     shift
     for file in "$@"; do
-        sed -e "s|@BROKER@|127.0.0.1:$BROKER_PORT|g" -e "s|@BROKER_NAME@|127.0.0.1:$BROKER_PORT|g" \
+        sed -e "s|@BROKER@|127.0.0.1:$BACKENDS_PORT|g" -e "s|@BROKER_NAME@|127.0.0.1:$BROKER_PORT|g" \
             -e "s|@UPSTREAM@|127.0.0.1:$upstream_port|g" -e "s|@LISTEN@|127.0.0.1:$port|g" -e "s|@NAME@|localhost|g" \
             -e "s|@SITE@|http://127.0.0.1:$port|g" -e "s|@TIMEOUT@|2|g" -e "s|@FOLDER@|$folder|g" \
             -e "s|@CREDENTIAL_FILE@|$folder/credential|g" -e "${BREAK:-}" "$recipes/$file" >"$folder/$file"
@@ -292,11 +293,43 @@ walk_faults() {
     done
 }
 
-become() { curl -s -f -o /dev/null -X PUT --data "$1" "http://127.0.0.1:$BROKER_PORT/mode" || not_ok "mode $1"; }
+# walk_traefik: what Traefik's forwardAuth sends, from its address and without a credential
+walk_traefik() {
+    local cookie from
+    step "traefik: known by its address, on the backends' own listener alone"
+    device traefik
+    sign_in oidc ios ana
+    cookie=$(cookie coatcheck)
+    JAR=
+    # ask PORT FROM [curl options…]
+    ask() {
+        local port=$1 from=$2
+        shift 2
+        request GET "http://127.0.0.1:$port/v1/forward-auth" --interface "$from" -H 'X-Forwarded-For: 198.51.100.7' \
+            -H 'X-Forwarded-Method: GET' -H 'X-Forwarded-Proto: https' -H 'X-Forwarded-Host: app.example.org' \
+            -H 'X-Forwarded-Uri: /orders' "$@"
+    }
+    ask "$BACKENDS_PORT" 127.0.0.2 -H "Cookie: coatcheck=$cookie"
+    same "200 user-ana" "$STATUS $(header X-Auth-Subject)" "a live session passes"
+    ask "$BACKENDS_PORT" 127.0.0.2
+    expect_problem 401 session_required "none does not"
+    ask "$BACKENDS_PORT" 127.0.0.1 -H "Cookie: coatcheck=$cookie"
+    expect_problem 401 backend_unauthorized "another address is nobody"
+    for from in 127.0.0.1 127.0.0.2; do
+        ask "$BROKER_PORT" "$from" -H "Cookie: coatcheck=$cookie"
+        expect_problem 404 not_found "what Traefik publishes for apps has no forward-auth, from $from"
+    done
+}
+
+become() { curl -s -f -o /dev/null -X PUT --data "$1" "http://127.0.0.1:$BACKENDS_PORT/mode" || not_ok "mode $1"; }
 
 # ---- the run ---------------------------------------------------------------------------------------------------------
 
-start_stack
+BACKENDS_PORT=$(free_port)
+sed -e "s|^  public_url:.*|&\n  backend_listen: 127.0.0.1:$BACKENDS_PORT\n  trusted_proxies: [127.0.0.2]|" \
+    -e 's|^backends:|&\n  traefik: {peers: [127.0.0.2], may: [forward-auth], allow: [{provider: oidc}]}|' \
+    "$here/coatcheck.yaml" >"$work/stack.yaml"
+start_stack "$work/stack.yaml"
 upstream_port=$(free_port)
 python3 "$root/Tests/blackbox/forward_auth.py" upstream "$upstream_port" >"$work/upstream.log" 2>&1 &
 pids+=($!)
@@ -309,6 +342,7 @@ for server in "${servers[@]}"; do
 done
 
 for server in "${servers[@]}"; do walk_live "$server"; done
+walk_traefik
 
 device a-late-phone
 sign_in oidc ios ana
@@ -322,10 +356,10 @@ for server in "${servers[@]}"; do walk_broken "$server"; done
 kill_broker KILL
 for server in "${servers[@]}"; do walk_dead "$server"; done
 
-python3 "$root/Tests/blackbox/forward_auth.py" broker "$BROKER_PORT" >"$work/fake.log" 2>&1 &
+python3 "$root/Tests/blackbox/forward_auth.py" broker "$BACKENDS_PORT" >"$work/fake.log" 2>&1 &
 fake=$!
 pids+=("$fake")
-wait_for 10 curl -s -f -o /dev/null -X PUT --data busy "http://127.0.0.1:$BROKER_PORT/mode" || give_up "the stand-in"
+wait_for 10 curl -s -f -o /dev/null -X PUT --data busy "http://127.0.0.1:$BACKENDS_PORT/mode" || give_up "the stand-in"
 for server in "${servers[@]}"; do walk_faults "$server"; done
 kill "$fake"
 wait "$fake" 2>/dev/null

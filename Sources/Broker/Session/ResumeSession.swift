@@ -26,6 +26,18 @@ package struct ResumeSession: Sendable {
         return session
     }
 
+    /// Throws as `resume` does when the session of a token digest is over or cannot be looked up; opens nothing and keeps
+    /// nothing, for who waits for the end of many sessions.
+    package func checkLives(_ token: Digest) async throws(BrokerProblem) {
+        if let row = context.cache.lookUp(token, at: context.clock.monotonic()).row { return try checkLives(row) }
+        let row: SessionRow?
+        do throws(StoreFailure) { row = try await context.store.session(token: token) } catch {
+            throw BrokerProblem(error)
+        }
+        guard let row else { throw BrokerProblem(.sessionRequired) }
+        try checkLives(row)
+    }
+
     /// Returns the live session and slides its idle time: for what counts as use (relay, forward-auth, token exchange).
     package func use(_ token: Secret) async throws(BrokerProblem) -> LiveSession {
         let session = try await resume(token)
@@ -54,12 +66,16 @@ package struct ResumeSession: Sendable {
         }
     }
 
-    private func live(_ row: SessionRow) throws(BrokerProblem) -> LiveSession {
+    private func checkLives(_ row: SessionRow) throws(BrokerProblem) {
         if row.endedAt != nil { throw BrokerProblem(.sessionEnded, reason: row.endReason) }
         if let reason = SessionLimits.lapse(of: row, at: context.clock.now()) {
             end(row, reason)
             throw BrokerProblem(.sessionEnded, reason: reason)
         }
+    }
+
+    private func live(_ row: SessionRow) throws(BrokerProblem) -> LiveSession {
+        try checkLives(row)
         do {
             let bytes = try context.vault.open(row.facts, as: .session, row: row.token)
             return LiveSession(row: row, facts: try SessionFacts(record: bytes))

@@ -54,6 +54,11 @@ struct Authority: Hashable, Sendable {
         }
     }
 
+    /// The host as an IP address, or nil when it is a name.
+    var address: IPAddress? {
+        host.hasPrefix("[") ? IPAddress(host.dropFirst().dropLast()) : IPAddress(host)
+    }
+
     /// Whether the host is a loopback name or address.
     var isLoopback: Bool {
         if host == "localhost" || host == "[::1]" { return true }

@@ -25,7 +25,7 @@ package struct BackendConfiguration: Sendable {
     /// SHA-256 of its credential; nil for one that proves itself as a TCP peer only.
     package let digest: Digest?
     package let may: Set<BackendPermission>
-    /// TCP peers that are this backend.
+    /// TCP peers that are this backend, on the backends' own listener.
     package let peers: [IPNetwork]
     /// Nil means every session.
     package let allow: [Scope]?

@@ -7,6 +7,10 @@ package struct HTTPConfiguration: Sendable {
     package let publicURL: String
     /// Further names accepted in `Host`.
     package var hosts: [String] = []
+    /// Where backends have a listener of their own (`10.0.0.5:8081`); nil where they share the public one.
+    package var backendListen: String?
+    /// Names accepted in `Host` on the management listener, beside addresses and loopback names.
+    package var managementHosts: [String] = []
     package var trustedProxies: [IPNetwork] = []
     /// The session cookie's name; on an http `publicURL` its `__Host-` prefix is left off.
     package var cookieName = "__Host-coatcheck"

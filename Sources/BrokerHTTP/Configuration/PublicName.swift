@@ -10,7 +10,8 @@ struct PublicName: Sendable {
     let origin: String
     private let accepted: Set<String>
 
-    init(_ configuration: HTTPConfiguration) {
+    /// Creates it; `further` are names accepted beside the configured ones.
+    init(_ configuration: HTTPConfiguration, further: [String] = []) {
         let url = configuration.publicURL
         isSecure = url.hasPrefix("https://")
         let rest = url.dropFirst(isSecure ? 8 : 7)
@@ -22,7 +23,7 @@ struct PublicName: Sendable {
         let port = authority?.port ?? standardPort
         origin = (isSecure ? "https://" : "http://") + host + (port == standardPort ? "" : ":\(port)")
         var accepted: Set<String> = []
-        for name in [text] + configuration.hosts {
+        for name in [text] + configuration.hosts + further {
             guard let authority = Authority(name) else { continue }
             if let port = authority.port {
                 accepted.insert("\(authority.host):\(port)")

@@ -6,9 +6,13 @@ import NIOHTTP1
 /// Answers requests that never become one: too large a head, or a framing that two readers could read differently.
 package struct FramingProblems: Sendable {
     private let log: RequestLog
+    private let hasStrictTransport: Bool
 
     /// Creates it; `log` gets one record for each, with the method and route `-`.
-    package init(log: RequestLog) { self.log = log }
+    package init(log: RequestLog, hasStrictTransport: Bool) {
+        self.log = log
+        self.hasStrictTransport = hasStrictTransport
+    }
 
     func answer(_ refusal: FramingRefusal, _ connection: ClientConnection) -> FramingAnswer {
         let code: ProblemCode = refusal == .tooLarge ? .headersTooLarge : .invalidRequest
@@ -16,7 +20,9 @@ package struct FramingProblems: Sendable {
         let id = RequestID.fresh()
         let body = ProblemBody.bytes(BrokerProblem(code, detail: detail), requestID: id)
         var headers = HTTPHeaders()
-        for field in SecurityFields.all { headers.add(name: field.name.rawName, value: field.value) }
+        for field in SecurityFields.all + (hasStrictTransport ? [SecurityFields.strictTransport] : []) {
+            headers.add(name: field.name.rawName, value: field.value)
+        }
         headers.add(name: "X-Request-Id", value: id)
         headers.add(name: "Cache-Control", value: "no-store")
         headers.add(name: "Content-Type", value: "application/problem+json")

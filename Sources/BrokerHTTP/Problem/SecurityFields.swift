@@ -2,14 +2,15 @@ import HTTPTypes
 
 /// The header fields of every answer (SEC-108), made once: a field that is made is checked, and there are several in each.
 enum SecurityFields {
+    /// Only where `hasStrictTransport` of the listener's rules says so, and then added to the finished answer.
     static let strictTransport = HTTPField(name: .strictTransportSecurity, value: "max-age=31536000; includeSubDomains")
     static let contentSecurity = HTTPField(
         name: .contentSecurityPolicy, value: "default-src 'none'; frame-ancestors 'none'")
     static let contentType = HTTPField(name: .xContentTypeOptions, value: "nosniff")
     static let referrer = HTTPField(name: .referrerPolicy, value: "no-referrer")
 
-    /// All of them.
-    static let all = [strictTransport, contentSecurity, contentType, referrer]
+    /// Those that every answer has.
+    static let all = [contentSecurity, contentType, referrer]
 }
 
 /// Further fields with constant values.

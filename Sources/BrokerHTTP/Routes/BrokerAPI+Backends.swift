@@ -10,9 +10,8 @@ extension BrokerAPI {
     @Sendable func forwardAuth(_ call: Call) async throws(BrokerProblem) -> Answer {
         let backend = try backend(call, for: .forwardAuth)
         guard let token = try forwardedSession(call, backend) else { throw BrokerProblem(.sessionRequired) }
-        let session = try await counting(call) { () async throws(BrokerProblem) in
-            try await useCases.resumeSession.use(token)
-        }
+        // Not counted: the backend has proved itself, and the guess is not its own but one of all its users'.
+        let session = try await useCases.resumeSession.use(token)
         guard backend.configuration.mayAsk(about: session.view) else { throw BrokerProblem(.backendNotAllowed) }
         var fields = Answers.fields(call.requestID)
         try IdentityFields.append(session.view, to: &fields)

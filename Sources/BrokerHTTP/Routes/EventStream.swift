@@ -10,6 +10,8 @@ struct EventStream: Sendable {
         case heartbeat
     }
 
+    private let session: Digest
+    private let sessions: ResumeSession
     private let ticks: AsyncStream<Tick>
     private let continuation: AsyncStream<Tick>.Continuation
     private let subscription: Subscription
@@ -17,7 +19,9 @@ struct EventStream: Sendable {
     private let connection: ClientConnection?
 
     /// Listens to a session from now on.
-    init(_ notices: SessionNotices, _ session: Digest, on call: Call) {
+    init(_ notices: SessionNotices, _ session: Digest, lookedUpBy sessions: ResumeSession, on call: Call) {
+        self.session = session
+        self.sessions = sessions
         let (ticks, continuation) = AsyncStream.makeStream(of: Tick.self, bufferingPolicy: .bufferingNewest(16))
         self.ticks = ticks
         self.continuation = continuation
@@ -31,7 +35,8 @@ struct EventStream: Sendable {
 
     /// Writes until there is nothing more to tell.
     ///
-    /// None of it holds up a shutdown: the stream ends when the server begins to quiesce (engineering note 7).
+    /// At each heartbeat the session is looked up again: one that lapses is ended by nobody, and a notice of another
+    /// replica can be lost. None of it holds up a shutdown: the stream ends when the server begins to quiesce (engineering note 7).
     @concurrent func write(
         _ first: SessionView, every heartbeat: Duration, to writer: inout any ResponseBodyWriter
     ) async throws {
@@ -46,18 +51,48 @@ struct EventStream: Sendable {
             forgetQuiescing?()
         }
         try await writer.write(Self.event("session", SessionBody.bytes(first)))
-        for await tick in ticks {
+        ticks: for await tick in ticks {
             switch tick {
-            case .heartbeat: try await writer.write(Self.comment)
+            case .heartbeat:
+                switch await state() {
+                case .alive: try await writer.write(Self.comment)
+                case .ended(let reason):
+                    if let reason { try await writer.write(Self.end(reason)) }
+                    break ticks
+                }
             case .notice(.tokensRefreshed): try await writer.write(Self.event("tokens_refreshed", Array("{}".utf8)))
             case .notice(.ended(let reason)):
-                var body = JSONWriter(capacity: 48)
-                body.object { $0.member("reason", reason.rawValue) }
-                try await writer.write(Self.event("session_ended", body.bytes))
+                try await writer.write(Self.end(reason))
+                break ticks
             }
         }
         try await writer.finish(nil)
         withExtendedLifetime(subscription) {}
+    }
+
+    private enum State {
+        case alive
+        /// Without a reason when the session is not even known any more.
+        case ended(EndReason?)
+    }
+
+    /// Returns what became of the session; one that cannot be looked up now is taken to be alive (guarantee 3).
+    private func state() async -> State {
+        do throws(BrokerProblem) {
+            try await sessions.checkLives(session)
+            return .alive
+        } catch {
+            switch error.code {
+            case .sessionEnded, .sessionRequired: return .ended(error.reason)
+            default: return .alive
+            }
+        }
+    }
+
+    private static func end(_ reason: EndReason) -> ByteBuffer {
+        var body = JSONWriter(capacity: 48)
+        body.object { $0.member("reason", reason.rawValue) }
+        return event("session_ended", body.bytes)
     }
 
     private static let comment = ByteBuffer(string: ":\n\n")

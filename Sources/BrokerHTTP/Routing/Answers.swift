@@ -11,10 +11,7 @@ enum Answers {
     static func fields(_ requestID: String, cache: HTTPField = ConstantFields.noStore) -> [HTTPField] {
         var fields: [HTTPField] = []
         fields.reserveCapacity(16)
-        fields.append(SecurityFields.strictTransport)
-        fields.append(SecurityFields.contentSecurity)
-        fields.append(SecurityFields.contentType)
-        fields.append(SecurityFields.referrer)
+        fields.append(contentsOf: SecurityFields.all)
         fields.append(cache)
         fields.append(HTTPField(name: .requestID, value: requestID))
         return fields

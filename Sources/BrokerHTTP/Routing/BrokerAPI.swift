@@ -20,17 +20,18 @@ final class BrokerAPI: Sendable {
     private let wrongTokens: TokenBuckets
 
     init(
-        useCases: BrokerUseCases, relay: Relay?, configuration: HTTPConfiguration, clock: BrokerClock,
-        digest: @escaping @Sendable ([UInt8]) -> Digest
+        useCases: BrokerUseCases, relay: Relay?, configuration: HTTPConfiguration, listener: ListenerKind,
+        clock: BrokerClock, digest: @escaping @Sendable ([UInt8]) -> Digest
     ) {
         self.useCases = useCases
         self.relay = relay
         self.configuration = configuration
         self.clock = clock
         self.digest = digest
-        name = PublicName(configuration)
+        name = PublicName(
+            configuration, further: listener == .backend ? [configuration.backendListen].compactMap { $0 } : [])
         cookies = CookieWriter(configuration, isSecure: name.isSecure)
-        rules = ListenerRules(configuration, name: name, cookies: cookies, isPublic: true)
+        rules = ListenerRules(configuration, name: name, cookies: cookies, kind: listener)
         logins = TokenBuckets(perMinute: configuration.limits.loginsPerMinute, monotonic: clock.monotonic)
         wrongTokens = TokenBuckets(perMinute: configuration.limits.wrongTokensPerMinute, monotonic: clock.monotonic)
     }

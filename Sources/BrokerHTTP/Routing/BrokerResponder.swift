@@ -19,16 +19,17 @@ package struct BrokerResponder: HTTPResponder {
     /// The routes, for the test that compares them with the contract.
     package let routes: [Route]
     private let table: RouteTable
-    private let rules: ListenerRules
+    let rules: ListenerRules
     private let errors: ProblemResponder
     private let limits: HTTPLimits
     private let clock: BrokerClock
+    private let load: ServerLoad
     private let log: RequestLog
     private let date = FormattedTimeCache(\.httpDate)
 
     init(
         routes: [Route], rules: ListenerRules, errors: ProblemResponder, limits: HTTPLimits, clock: BrokerClock,
-        log: RequestLog
+        load: ServerLoad, log: RequestLog
     ) {
         self.routes = routes
         table = RouteTable(routes)
@@ -36,6 +37,7 @@ package struct BrokerResponder: HTTPResponder {
         self.errors = errors
         self.limits = limits
         self.clock = clock
+        self.load = load
         self.log = log
     }
 
@@ -51,6 +53,8 @@ package struct BrokerResponder: HTTPResponder {
     func respond(
         to request: HTTPRequest, body: RequestBody, on channel: any Channel, of connection: ClientConnection?
     ) async -> Answer {
+        load.requestBegan()
+        defer { load.requestEnded() }
         let start = clock.monotonic()
         let call = Call(
             request: request, stream: body, requestID: RequestID.fresh(), connection: connection, channel: channel)
@@ -67,10 +71,12 @@ package struct BrokerResponder: HTTPResponder {
             answer = errors.answer(error, requestID: call.requestID, circumstances)
         }
         rules.addOriginFields(to: &answer.fields, call.fields)
+        if rules.hasStrictTransport { answer.fields.append(SecurityFields.strictTransport) }
         // An upstream's date is the upstream's; the answer is ours (RFC 9110 section 6.6.1).
         if circumstances.isRelay { answer.fields.removeAll { $0.name == .date } }
         answer.fields.append(HTTPField(name: .date, value: date.text(at: clock.now())))
         if call.isHead, !circumstances.isRelay || problem != nil { answer.leaveBodyOut() }
+        answer.countWriting(in: load, asRequest: circumstances.isRelay)
         // Nobody heard the refusal of a call that its client gave up: it must not look like an outage.
         let isUnheard = problem != nil && call.connection?.isGone == true
         log.record(
@@ -92,7 +98,10 @@ package struct BrokerResponder: HTTPResponder {
         guard let found = table.find(call.path) else { throw BrokerProblem(.notFound) }
         template = found.entry.template
         circumstances.allow = found.entry.methods
-        if let preflight = rules.preflight(call, methods: found.entry.methods) { return preflight }
+        if var preflight = rules.preflight(call, methods: found.entry.methods) {
+            if circumstances.closes { preflight.fields.append(ConstantFields.closeConnection) }
+            return preflight
+        }
         guard let route = found.entry.route(call.request.method) else {
             throw BrokerProblem(.methodNotAllowed)
         }

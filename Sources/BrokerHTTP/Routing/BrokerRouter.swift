@@ -5,6 +5,8 @@ import Hummingbird
 package import HummingbirdCore
 
 /// The public listener: every route on one screen.
+///
+/// What backends ask is served here only where they have no listener of their own (decision 15).
 package enum BrokerRouter {
     static func routes(_ api: BrokerAPI) -> [Route] {
         [
@@ -22,10 +24,6 @@ package enum BrokerRouter {
 
             Route(.get, "/v1/relay/{upstream}/{path}", [.relay, .sameOriginAlways], handler: api.relayCall),
 
-            Route(.get, "/v1/forward-auth", handler: api.forwardAuth),
-            Route(.post, "/v1/introspect", [.anyOrigin, .oauthErrors], handler: api.introspect),
-            Route(.post, "/v1/token", [.anyOrigin, .oauthErrors], handler: api.exchangeToken),
-
             Route(.get, "/callback/{provider}", handler: api.hostedCallback),
             Route(.post, "/callback/{provider}", .anyOrigin, handler: api.hostedFormCallback),
             Route(.post, "/v1/backchannel-logout/{provider}", .anyOrigin, handler: api.backchannelLogout),
@@ -33,21 +31,23 @@ package enum BrokerRouter {
             Route(.get, "/.well-known/apple-app-site-association", handler: api.readAppleAssociation),
             Route(.get, "/.well-known/assetlinks.json", handler: api.readAssetLinks),
             Route(.get, "/openapi.yaml", handler: api.readContract),
-        ]
+        ] + (api.configuration.backendListen == nil ? BackendRouter.routes(api) : [])
     }
 
     /// Returns what serves the public listener.
     ///
-    /// `relay` is shut down by the caller, `digest` is the vault's SHA-256, and `log` gets one record for each request.
+    /// `relay` is shut down by the caller, `digest` is the vault's SHA-256, `load` counts what is under way, and `log`
+    /// gets one record for each request.
     package static func responder(
         useCases: BrokerUseCases, relay: Relay? = nil, configuration: HTTPConfiguration, clock: BrokerClock,
-        digest: @escaping @Sendable ([UInt8]) -> Digest, log: RequestLog
+        digest: @escaping @Sendable ([UInt8]) -> Digest, load: ServerLoad = ServerLoad(), log: RequestLog
     ) -> BrokerResponder {
         let api = BrokerAPI(
-            useCases: useCases, relay: relay, configuration: configuration, clock: clock, digest: digest)
+            useCases: useCases, relay: relay, configuration: configuration, listener: .public, clock: clock,
+            digest: digest)
         return BrokerResponder(
             routes: routes(api), rules: api.rules, errors: ProblemResponder(cookies: api.cookies, now: clock.now),
-            limits: configuration.limits, clock: clock, log: log)
+            limits: configuration.limits, clock: clock, load: load, log: log)
     }
 
     /// Returns the server that a listener's `Application` takes; it calls `responder` without going through the
@@ -63,7 +63,7 @@ package enum BrokerRouter {
         return HTTPServerBuilder { _ in
             BrokerChannel(
                 responder: responder, limits: configuration.limits.channel, counter: counter,
-                problems: FramingProblems(log: log))
+                problems: FramingProblems(log: log, hasStrictTransport: responder.rules.hasStrictTransport))
         }
     }
 }

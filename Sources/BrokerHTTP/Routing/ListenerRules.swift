@@ -1,35 +1,60 @@
 import Broker
 import HTTPTypes
-import Hummingbird
+import NIOCore
 
 /// What all routes of a listener share: our names, who the client is, and which web origins may call.
 struct ListenerRules: Sendable {
     private let configuration: HTTPConfiguration
     private let name: PublicName
+    private let managementName: ManagementName
     private let cookies: CookieWriter
-    private let isPublic: Bool
+    private let kind: ListenerKind
 
-    init(_ configuration: HTTPConfiguration, name: PublicName, cookies: CookieWriter, isPublic: Bool) {
+    init(_ configuration: HTTPConfiguration, name: PublicName, cookies: CookieWriter, kind: ListenerKind) {
         self.configuration = configuration
         self.name = name
         self.cookies = cookies
-        self.isPublic = isPublic
+        self.kind = kind
+        managementName = ManagementName(configuration.managementHosts)
     }
 
-    /// Throws `wrong_host` for a name that is not ours (SEC-103).
+    /// Whether a TCP peer can be a backend here.
     ///
-    /// The management listener is reached by address.
+    /// On the public listener the peer is the proxy in front, through which everybody comes.
+    var takesPeersAsBackends: Bool { kind == .backend }
+
+    /// Whether answers tell browsers to stay with https.
+    ///
+    /// Backends pass their answers on under names of their own, for which we cannot speak; operators come by address.
+    var hasStrictTransport: Bool { kind == .public && name.isSecure }
+
+    /// Throws `wrong_host` for a name that is not ours (SEC-103).
     func checkName(_ call: Call) throws(BrokerProblem) {
-        guard isPublic else { return }
-        guard let authority = call.request.authority, name.accepts(authority) else {
+        guard let authority = call.request.authority, accepts(authority, on: call.channel) else {
             throw BrokerProblem(.wrongHost)
         }
+        guard kind != .management else { return }
         // A client that reached a trusted proxy over plain http has leaked its cookie: it is told, not redirected.
         if name.isSecure, !call.fields.forwardedProto.isEmpty, isTrusted(call.connection?.peer),
             call.fields.forwardedProto.last?.isASCIIEqual(to: "https") != true
         {
             throw BrokerProblem(.invalidRequest, detail: "Use https.")
         }
+    }
+
+    private func accepts(_ host: String, on channel: any Channel) -> Bool {
+        switch kind {
+        case .public: name.accepts(host)
+        case .backend: name.accepts(host) || isAddress(host, of: channel.localAddress)
+        case .management: managementName.accepts(host)
+        }
+    }
+
+    private func isAddress(_ host: String, of local: SocketAddress?) -> Bool {
+        guard let authority = Authority(host), authority.port ?? 80 == local?.port,
+            let address = local?.ipAddress.flatMap({ IPAddress($0) })
+        else { return false }
+        return authority.address == address || (authority.isLoopback && address.isLoopback)
     }
 
     private func isTrusted(_ peer: IPAddress?) -> Bool {
@@ -46,13 +71,13 @@ struct ListenerRules: Sendable {
 
     /// Returns whether the request brought our session cookie, well formed or not.
     func hasSessionCookie(_ fields: RequestFields) -> Bool {
-        isPublic && CookieReader.value(of: cookies.sessionName, in: fields.cookies) != .absent
+        kind != .management && CookieReader.value(of: cookies.sessionName, in: fields.cookies) != .absent
     }
 
     /// Throws `cross_origin` where a page of a web origin that is not listed makes a browser act with our cookie, or
     /// with nothing (DESIGN section 3.4, SEC-45).
     func checkOrigin(_ call: Call, _ route: Route) throws(BrokerProblem) {
-        guard isPublic, !route.traits.contains(.anyOrigin) else { return }
+        guard kind == .public, !route.traits.contains(.anyOrigin) else { return }
         guard !call.fields.origins.isEmpty || !call.fields.fetchSites.isEmpty else { return }
         let method = call.request.method
         let isSafe = method == .get || method == .head || method == .options
@@ -73,7 +98,7 @@ struct ListenerRules: Sendable {
 
     /// Answers a CORS preflight of a listed origin; nil for anything else (SEC-46).
     func preflight(_ call: Call, methods: String) -> Answer? {
-        guard isPublic, call.request.method == .options, call.fields.requestMethod != nil,
+        guard kind == .public, call.request.method == .options, call.fields.requestMethod != nil,
             listedOrigin(call.fields) != nil
         else { return nil }
         var fields = Answers.fields(call.requestID)
@@ -85,7 +110,7 @@ struct ListenerRules: Sendable {
 
     /// Adds the CORS fields for listed origins, never a wildcard, and says that the answer varies.
     func addOriginFields(to fields: inout [HTTPField], _ request: RequestFields) {
-        guard isPublic, !configuration.allowedOrigins.isEmpty else { return }
+        guard kind == .public, !configuration.allowedOrigins.isEmpty else { return }
         fields.append(ConstantFields.varyOrigin)
         guard let origin = listedOrigin(request) else { return }
         fields.append(HTTPField(name: .accessControlAllowOrigin, value: origin))

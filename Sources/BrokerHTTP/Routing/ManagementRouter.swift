@@ -32,8 +32,8 @@ package enum ManagementRouter {
             health: health, sessions: sessions, configuration: configuration, clock: clock, digest: digest)
         return BrokerResponder(
             routes: routes(api),
-            rules: ListenerRules(configuration, name: name, cookies: cookies, isPublic: false),
+            rules: ListenerRules(configuration, name: name, cookies: cookies, kind: .management),
             errors: ProblemResponder(cookies: cookies, now: clock.now), limits: configuration.limits, clock: clock,
-            log: log)
+            load: ServerLoad(), log: log)
     }
 }

@@ -50,7 +50,7 @@ struct Serve: AsyncParsableCommand {
         }
         var group = ServiceGroupConfiguration(
             services: services, gracefulShutdownSignals: [.sigterm, .sigint], logger: Logger(label: "services"))
-        group.maximumGracefulShutdownDuration = configuration.server.shutdownTimeout
+        group.maximumGracefulShutdownDuration = composition.readiness.limit
         log.write(.notice, "starting", [("version", Version.text)])
         do {
             try await ServiceGroup(configuration: group).run()

@@ -11,9 +11,7 @@ enum ConfigurationRules {
             context.report("needs at least one provider", path: "providers", line: nil)
         }
         if let server = draft.server {
-            if server.listen == draft.management.listen, server.listen.port != 0 {
-                context.report("is the public listener's address too", path: "management.listen", line: nil)
-            }
+            checkListeners(server, draft, context)
             if !server.publicURL.isLoopback { context.warnOfInlineSecrets() }
             HostedCallbackRules.check(draft.providers, publicURL: server.publicURL, context)
         }
@@ -21,6 +19,40 @@ enum ConfigurationRules {
         for provider in draft.providers { ProviderRules.check(provider, context) }
         checkRegistrations(draft.providers, context)
         checkReferences(draft, context)
+    }
+
+    private static func checkListeners(
+        _ server: ServerSettings, _ draft: ConfigurationDraft, _ context: ConfigContext
+    ) {
+        if server.listen == draft.management.listen, server.listen.port != 0 {
+            context.report("is the public listener's address too", path: "management.listen", line: nil)
+        }
+        if let own = server.backendListen, own.port != 0 {
+            if own == server.listen {
+                context.report("is the public listener's address too", path: "server.backend_listen", line: nil)
+            }
+            if own == draft.management.listen {
+                context.report("is the management listener's address too", path: "server.backend_listen", line: nil)
+            }
+        }
+        for backend in draft.backends where !backend.settings.peers.isEmpty && server.backendListen == nil {
+            context.report(
+                "needs a listener that only backends reach, because on the public one everybody comes from the proxy's "
+                    + "address: write `server: {backend_listen: 127.0.0.1:8081}` and let the backend ask there, or give "
+                    + "it a credential (`sha256`) instead of `peers`", path: "\(backend.path).peers", line: backend.line
+            )
+        }
+        if !draft.backends.isEmpty, server.trustedProxies.isEmpty {
+            context.report(
+                "is empty, and there are backends: where a proxy asks for all its users, or stands in front, they share "
+                    + "its address and its limits; list the proxy", path: "server.trusted_proxies", line: nil,
+                weight: .warning)
+        }
+        if server.backendListen != nil, draft.backends.isEmpty {
+            context.report(
+                "is a listener for backends, and there are none", path: "server.backend_listen", line: nil,
+                weight: .warning)
+        }
     }
 
     /// No two providers use one registration: a code of one would be redeemable through the other (SEC-112).

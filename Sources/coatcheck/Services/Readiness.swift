@@ -1,15 +1,75 @@
+import Broker
+import BrokerHTTP
 import ServiceLifecycle
 import Synchronization
 
-/// Turns readiness red before anything else stops, so that a load balancer looks away first (SEC-123).
+/// Turns readiness red before anything else stops, and gives load balancers the time to notice (SEC-123).
 final class Readiness: Service {
+    /// The longest that a shutdown may take, this delay included.
+    let limit: Duration
+    private let delay: Duration
+    private let load: ServerLoad
+    private let log: ProcessLog
+    private let clock: BrokerClock
     private let draining = Atomic<Bool>(false)
+    private let began = Mutex(Duration.zero)
+
+    /// Creates it: listeners close `delay` after readiness turned red, and have `timeout` for what is under way.
+    init(delay: Duration, timeout: Duration, load: ServerLoad, log: ProcessLog, clock: BrokerClock) {
+        self.delay = delay
+        self.load = load
+        self.log = log
+        self.clock = clock
+        limit = delay + timeout
+    }
 
     /// Whether the process is on its way out.
     var isDraining: Bool { draining.load(ordering: .relaxed) }
 
+    /// What stops after the listeners that drain, and says so.
+    var end: some Service { End(readiness: self) }
+
     func run() async throws {
-        try? await gracefulShutdown()
+        guard await Self.shutdownBegins() else { return }
         draining.store(true, ordering: .relaxed)
+        began.withLock { $0 = clock.monotonic() }
+        log.write(
+            .notice, "draining",
+            underWay + [
+                ("delay_ms", String(delay.wholeMilliseconds)), ("at_most_ms", String(limit.wholeMilliseconds)),
+            ])
+        try? await clock.sleep(delay)
+    }
+
+    private struct End: Service {
+        let readiness: Readiness
+
+        func run() async throws {
+            guard await Readiness.shutdownBegins() else {
+                // Cancelled: the time was up before the listeners had finished.
+                if readiness.isDraining { readiness.write(.warning, "drain cut short") }
+                return
+            }
+            readiness.write(.notice, "drained")
+        }
+    }
+
+    /// Waits for the shutdown; returns false when it is not a graceful one.
+    private static func shutdownBegins() async -> Bool {
+        do {
+            try await gracefulShutdown()
+            return true
+        } catch {
+            return false
+        }
+    }
+
+    private func write(_ level: LogSettings.Level, _ message: String) {
+        let took = clock.monotonic() - began.withLock { $0 }
+        log.write(level, message, underWay + [("took_ms", String(took.wholeMilliseconds))])
+    }
+
+    private var underWay: [(String, String)] {
+        [("requests", String(load.requests)), ("streams", String(load.streams))]
     }
 }

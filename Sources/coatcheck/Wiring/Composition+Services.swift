@@ -16,18 +16,22 @@ extension Composition {
 
     /// Returns the services in the order of their start.
     ///
-    /// They stop in the opposite order: readiness turns red, the public listener drains, the background work ends, what
-    /// was spawned finishes, and the management listener goes last.
+    /// They stop in the opposite order: readiness turns red, the listeners for apps and backends drain, the background
+    /// work ends, what was spawned finishes, and the management listener goes last.
     func services(logger: Logger, listening: @escaping Listening) -> [any Service] {
-        [
+        var services: [any Service] = [
             managementListener(logger, listening),
             detached,
             ReloadOnHangup { [self] in reloadKeys() },
             Maintenance.sweeper(context, owner: Self.owner(vault)),
             Maintenance.revocations(context),
-            publicListener(logger, listening),
-            readiness,
+            readiness.end,
         ]
+        if let address = configuration.server.backendListen {
+            services.append(backendListener(address, logger, listening))
+        }
+        services += [publicListener(logger, listening), readiness]
+        return services
     }
 
     private func publicListener(_ logger: Logger, _ listening: @escaping Listening) -> some Service {
@@ -36,11 +40,27 @@ extension Composition {
         ).requestLog
         let responder = BrokerRouter.responder(
             useCases: useCases, relay: relay, configuration: http, clock: context.clock,
-            digest: { vault.digest($0) }, log: requests)
+            digest: { vault.digest($0) }, load: load, log: requests)
         return Application(
             responder: responder, server: BrokerRouter.server(responder, configuration: http, log: requests),
             configuration: Self.listener(configuration.server.listen),
             onServerRunning: { channel in listening("public", channel.localAddress?.port ?? 0) },
+            logger: logger)
+    }
+
+    private func backendListener(
+        _ address: ListenAddress, _ logger: Logger, _ listening: @escaping Listening
+    ) -> some Service {
+        let requests = RequestMetrics(
+            log: log, metrics: metrics, listener: "backend", writesLines: configuration.log.requests
+        ).requestLog
+        let responder = BackendRouter.responder(
+            useCases: useCases, configuration: http, clock: context.clock, digest: { vault.digest($0) }, load: load,
+            log: requests)
+        return Application(
+            responder: responder, server: BrokerRouter.server(responder, configuration: http, log: requests),
+            configuration: Self.listener(address),
+            onServerRunning: { channel in listening("backend", channel.localAddress?.port ?? 0) },
             logger: logger)
     }
 

@@ -10,6 +10,7 @@ struct Composition: Sendable {
     let configuration: Configuration
     let log: ProcessLog
     let metrics: MetricsRegistry
+    let load: ServerLoad
     let readiness: Readiness
     let detached: DetachedWork
     let vault: OpenSSLVault
@@ -41,9 +42,13 @@ struct Composition: Sendable {
             providers: ProviderDirectory(try makeProviders(configuration, transport, clock, vault)),
             cache: SessionCache(lifetime: configuration.session.cache), notices: SessionNotices(),
             settings: BrokerSettings(configuration.limits))
+        let load = ServerLoad()
+        let readiness = Readiness(
+            delay: configuration.server.drainDelay, timeout: configuration.server.shutdownTimeout, load: load, log: log,
+            clock: clock)
         return Composition(
-            configuration: configuration, log: log, metrics: metrics, readiness: Readiness(), detached: detached,
-            vault: vault, store: store, transport: transport, context: context,
+            configuration: configuration, log: log, metrics: metrics, load: load, readiness: readiness,
+            detached: detached, vault: vault, store: store, transport: transport, context: context,
             useCases: BrokerUseCases(context, publicURL: configuration.server.publicURL.text),
             http: HTTPConfiguration(configuration, contract: Array(Contract.text.utf8)),
             relay: Relay(

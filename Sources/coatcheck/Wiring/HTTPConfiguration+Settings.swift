@@ -7,6 +7,8 @@ extension HTTPConfiguration {
         self.init(publicURL: configuration.server.publicURL.text)
         let session = configuration.session
         hosts = configuration.server.hosts
+        backendListen = configuration.server.backendListen?.description
+        managementHosts = configuration.management.hosts
         trustedProxies = configuration.server.trustedProxies.compactMap { IPNetwork($0.description) }
         cookieName = session.cookieName
         sameSite =

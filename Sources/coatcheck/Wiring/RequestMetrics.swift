@@ -5,7 +5,7 @@ import BrokerHTTP
 struct RequestMetrics: Sendable {
     let log: ProcessLog
     let metrics: MetricsRegistry
-    /// `public` or `management`.
+    /// `public`, `backend` or `management`.
     let listener: String
     let writesLines: Bool
     private let known = KnownSeries<Key, Series>()
@@ -50,7 +50,7 @@ struct RequestMetrics: Sendable {
     }
 
     private func write(_ record: RequestRecord, method: String) {
-        let level: LogSettings.Level = record.status >= 500 ? .warning : listener == "public" ? .info : .debug
+        let level: LogSettings.Level = record.status >= 500 ? .warning : listener == "management" ? .debug : .info
         guard log.takes(level) else { return }
         var line = LogLine(log.now(), level: level.rawValue, message: "request")
         line.add("request_id", record.requestID)

@@ -20,6 +20,7 @@ struct HTTPHarness: Sendable {
     let configuration: HTTPConfiguration
     let records: Records
     let clock: BrokerClock
+    let load = ServerLoad()
     var relay: Relay?
 
     /// The records that the log got.
@@ -30,7 +31,7 @@ struct HTTPHarness: Sendable {
     }
 
     init(
-        publicURL: String = "https://auth.example.com",
+        publicURL: String = "https://auth.example.com", time: Moment = Moment(),
         _ configure: (inout HTTPConfiguration, OpenSSLVault) -> Void = { _, _ in }
     ) throws {
         let redirect = [RedirectURI("com.example.app:/cb")].compactMap { $0 }
@@ -53,7 +54,7 @@ struct HTTPHarness: Sendable {
         vault = try OpenSSLVault(ring: KeyRing.generate(now: TestMoment.now, random: SystemRandom.bytes))
         store = InMemoryStore()
         clock = BrokerClock(
-            now: { TestMoment.now }, monotonic: { .seconds(1000) },
+            now: { TestMoment.now.advanced(by: time.value - Moment.start) }, monotonic: { .seconds(1000) },
             sleep: { _ in try await Task.sleep(for: .milliseconds(1)) })
         context = BrokerContext(
             clock: clock, spawner: Spawner { _, work in Task { await work() } }, events: EventSink { _ in },
@@ -73,13 +74,21 @@ struct HTTPHarness: Sendable {
     var responder: BrokerResponder {
         BrokerRouter.responder(
             useCases: useCases, relay: relay, configuration: configuration, clock: clock,
-            digest: { [vault] in vault.digest($0) }, log: log)
+            digest: { [vault] in vault.digest($0) }, load: load, log: log)
     }
 
-    var application: Application<BrokerResponder> {
+    /// What serves the backends' own listener.
+    var backendResponder: BrokerResponder {
+        BackendRouter.responder(
+            useCases: useCases, configuration: configuration, clock: clock, digest: { [vault] in vault.digest($0) },
+            load: load, log: log)
+    }
+
+    var application: Application<BrokerResponder> { application(of: responder) }
+
+    private func application(of responder: BrokerResponder) -> Application<BrokerResponder> {
         var logger = Logger(label: "test")
         logger.logLevel = .critical
-        let responder = responder
         return Application(
             responder: responder, server: BrokerRouter.server(responder, configuration: configuration, log: log),
             configuration: ApplicationConfiguration(address: .hostname("127.0.0.1", port: 0)), logger: logger)
@@ -88,13 +97,16 @@ struct HTTPHarness: Sendable {
     var management: Application<BrokerResponder> {
         var logger = Logger(label: "test")
         logger.logLevel = .critical
-        let responder = ManagementRouter.responder(
+        return Application(responder: managementResponder, logger: logger)
+    }
+
+    var managementResponder: BrokerResponder {
+        ManagementRouter.responder(
             health: ManagementHealth(
                 ping: { [store] () async throws(StoreFailure) in try await store.ping() },
                 metrics: { "coatcheck_up 1\n" }),
             sessions: useCases.adminSessions, configuration: configuration, clock: clock,
             digest: { [vault] in vault.digest($0) }, log: log)
-        return Application(responder: responder, logger: logger)
     }
 
     /// Sends one request in-process.
@@ -141,6 +153,26 @@ struct HTTPHarness: Sendable {
 
     /// Runs a real server and gives its port.
     func live<Value: Sendable>(_ body: @Sendable @escaping (Int) async throws -> Value) async throws -> Value {
+        try await live(application, body)
+    }
+
+    /// Runs a real server of the backends' own listener and gives its port.
+    func liveForBackends<Value: Sendable>(
+        _ body: @Sendable @escaping (Int) async throws -> Value
+    ) async throws -> Value {
+        try await live(application(of: backendResponder), body)
+    }
+
+    /// Runs a real server of the management listener and gives its port.
+    func liveForManagement<Value: Sendable>(
+        _ body: @Sendable @escaping (Int) async throws -> Value
+    ) async throws -> Value {
+        try await live(application(of: managementResponder), body)
+    }
+
+    private func live<Value: Sendable>(
+        _ application: Application<BrokerResponder>, _ body: @Sendable @escaping (Int) async throws -> Value
+    ) async throws -> Value {
         try await application.test(.live) { client in
             guard let port = client.port else { throw BrokerProblem(.internalError) }
             return try await body(port)

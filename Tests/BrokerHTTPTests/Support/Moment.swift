@@ -1,8 +1,9 @@
 import Synchronization
 
-/// A monotonic clock that a test moves.
+/// A clock that a test moves.
 final class Moment: Sendable {
-    private let state = Mutex(Duration.seconds(100))
+    static let start = Duration.seconds(100)
+    private let state = Mutex(start)
     var value: Duration { state.withLock { $0 } }
     func advance(_ duration: Duration) { state.withLock { $0 += duration } }
 }

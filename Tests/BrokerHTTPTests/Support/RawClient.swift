@@ -97,8 +97,11 @@ private final class ByteCount: ChannelInboundHandler, Sendable {
 
 /// How many responses stand in a text.
 func responses(in text: String) -> Int {
-    text.components(separated: "HTTP/1.1 ") + text.components(separated: "HTTP/1.0 ")
+    count(of: "HTTP/1.1 ", in: text) + count(of: "HTTP/1.0 ", in: text)
 }
+
+/// How often a mark stands in a text.
+func count(of mark: String, in text: String) -> Int { text.components(separated: mark) }
 
 extension String {
     fileprivate func components(separated mark: String) -> Int {

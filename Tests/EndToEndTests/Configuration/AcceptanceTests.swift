@@ -1,4 +1,5 @@
 import Broker
+import BrokerHTTP
 import BrokerProviders
 import Foundation
 import Testing
@@ -14,6 +15,9 @@ struct AcceptanceTests {
         #expect(configuration.warnings.isEmpty, "\(configuration.warnings)")
         #expect(configuration.server.listen.description == "127.0.0.1:8080")
         #expect(configuration.management.listen.description == "127.0.0.1:9090")
+        #expect(configuration.server.backendListen == nil)
+        #expect(configuration.server.drainDelay == .seconds(2))
+        #expect(configuration.management.hosts.isEmpty)
         #expect(configuration.store.path == "coatcheck.db")
         #expect(configuration.session.cookieName == "__Host-coatcheck")
         #expect(configuration.session.sameSite == .strict)
@@ -34,6 +38,39 @@ struct AcceptanceTests {
         let configuration = try ConfigurationFixture.load(text)
         #expect(configuration.session.cookieName == "coatcheck")
         #expect(configuration.warnings.contains { $0.message.contains("development only") })
+    }
+
+    @Test("A listener for backends takes peers; drain_delay may be nothing")
+    func backendListener() throws {
+        let text = ConfigurationFixture.minimal.replacingFirst(
+            "public_url: https://auth.example.com",
+            with: "public_url: https://auth.example.com\n  backend_listen: \"[::1]:8081\"\n  drain_delay: 0s\n"
+                + "  trusted_proxies: [10.0.0.1]"
+        ).replacingFirst(
+            "providers:\n",
+            with: "backends: {traefik: {peers: [10.0.0.1], may: [forward-auth]}}\nmanagement: {hosts: [Ops.internal]}\n"
+                + "providers:\n")
+        let configuration = try ConfigurationFixture.load(text)
+        #expect(configuration.warnings.isEmpty, "\(configuration.warnings)")
+        #expect(configuration.server.backendListen?.description == "[::1]:8081")
+        #expect(configuration.server.drainDelay == .zero)
+        let http = HTTPConfiguration(configuration, contract: [])
+        #expect(http.backendListen == "[::1]:8081")
+        #expect(http.managementHosts == ["ops.internal"])
+    }
+
+    @Test("Backends without trusted proxies are warned of, and a listener for none")
+    func backendWarnings() throws {
+        let backend =
+            "backends: {a: {sha256: 3b1f0d7c5f0a3a9d4b8f6b2f6a8e1c2d3e4f5061728394a5b6c7d8e9fa0b1c2d, may: [introspect]}}\n"
+        let text = ConfigurationFixture.minimal.replacingFirst("providers:\n", with: backend + "providers:\n")
+        #expect(
+            try ConfigurationFixture.load(text).warnings.map(\.path) == ["server.trusted_proxies"])
+        let url = "public_url: https://auth.example.com"
+        let listed = text.replacingFirst(url, with: url + "\n  trusted_proxies: [10.0.0.1]")
+        #expect(try ConfigurationFixture.load(listed).warnings.isEmpty)
+        let lonely = ConfigurationFixture.minimal.replacingFirst(url, with: url + "\n  backend_listen: 127.0.0.1:8081")
+        #expect(try ConfigurationFixture.load(lonely).warnings.map(\.path) == ["server.backend_listen"])
     }
 
     @Test("An inline secret is warned of, but not on loopback")

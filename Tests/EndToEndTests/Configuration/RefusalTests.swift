@@ -85,6 +85,22 @@ struct RefusalTests {
             says: "between `1s`".replacingOccurrence("`", "")),
         Refusal("a section that is a word", providers, added("limits: many"), at: "limits", says: "mapping of keys"),
         Refusal(
+            "a delay of minutes before the listener closes", url, url + "\n  drain_delay: 61s",
+            at: "server.drain_delay",
+            says: "between 0s and 1m"),
+        Refusal(
+            "a backends' listener without a port", url, url + "\n  backend_listen: 127.0.0.1",
+            at: "server.backend_listen", says: "address and a port"),
+        Refusal(
+            "the backends' listener on the public port", url, url + "\n  backend_listen: 127.0.0.1:8080",
+            at: "server.backend_listen", says: "public listener's address"),
+        Refusal(
+            "the backends' listener on the management port", url, url + "\n  backend_listen: 127.0.0.1:9090",
+            at: "server.backend_listen", says: "management listener's address"),
+        Refusal(
+            "a management name that is a URL", providers, added("management: {hosts: [\"https://ops.example.com\"]}"),
+            at: "management.hosts", says: "host names"),
+        Refusal(
             "the management listener on the public port", providers, added("management: {listen: 127.0.0.1:8080}"),
             at: "management.listen", says: "public listener's address"),
         Refusal("no key file", "file: keys.json", "{}", at: "keys", says: ""),
@@ -379,6 +395,15 @@ struct RefusalTests {
         Refusal(
             "a backend that is everybody", providers, added("backends: {a: {peers: [0.0.0.0/0], may: [introspect]}}"),
             at: "backends.a.peers", says: "whole internet"),
+        Refusal(
+            "a peer where everybody comes through one", providers,
+            added("backends: {a: {peers: [10.0.0.1], may: [introspect]}}"), at: "backends.a.peers",
+            says: "write `server: {backend_listen: 127.0.0.1:8081}`"),
+        Refusal(
+            "a peer beside a credential, too", providers,
+            added(
+                "backends: {a: {sha256: 3b1f0d7c5f0a3a9d4b8f6b2f6a8e1c2d3e4f5061728394a5b6c7d8e9fa0b1c2d, peers: [10.0.0.1], may: [introspect]}}"
+            ), at: "backends.a.peers", says: "(`sha256`) instead of `peers`"),
         Refusal(
             "a backend with everybody's secret", providers,
             added(

@@ -1,4 +1,13 @@
 extension ConfigSection {
+    /// Reads names that a `Host` field may hold, in lower case.
+    func hostNames(_ key: String) -> [String] {
+        texts(key, limit: 255).compactMap { host in
+            if let url = WebURL("https://\(host)"), url.path.isEmpty { return host.lowercased() }
+            report(key, "has to hold host names, each with its port if it has one")
+            return nil
+        }
+    }
+
     /// Reads a list of IP addresses and ranges.
     func addressRanges(_ key: String) -> [AddressRange] {
         scalars(key).compactMap { scalar in

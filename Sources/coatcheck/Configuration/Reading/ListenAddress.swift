@@ -37,9 +37,14 @@ struct ListenAddress: Sendable, Hashable, CustomStringConvertible {
 extension ConfigSection {
     /// Reads a listening address.
     func listenAddress(_ key: String, default fallback: ListenAddress) -> ListenAddress {
-        guard let text = text(key) else { return fallback }
+        listenAddress(key) ?? fallback
+    }
+
+    /// Reads a listening address, nil when absent.
+    func listenAddress(_ key: String) -> ListenAddress? {
+        guard let text = text(key) else { return nil }
         if let address = ListenAddress(text) { return address }
         report(key, "has to be an address and a port, such as `127.0.0.1:8080` or `[::1]:8080`")
-        return fallback
+        return nil
     }
 }

@@ -13,6 +13,8 @@ struct ManagementSettings: Sendable {
     }
 
     let listen: ListenAddress
+    /// Names accepted in `Host`, beside addresses and loopback names.
+    let hosts: [String]
     let adminTokens: [AdminToken]
 
     init(_ section: ConfigSection) {
@@ -20,6 +22,7 @@ struct ManagementSettings: Sendable {
         if !listen.isLoopback {
             section.warn("listen", "is reachable from elsewhere: health and metrics are shown without a token there")
         }
+        hosts = section.hostNames("hosts")
         adminTokens = section.list("admin_tokens").compactMap { item in
             let name = item.requiredText("name", limit: 63)
             let digest = item.sha256("sha256")

@@ -1,0 +1,26 @@
+package import Broker
+import HTTPTypes
+
+/// The backends' own listener: what a backend may ask, and nothing else.
+package enum BackendRouter {
+    static func routes(_ api: BrokerAPI) -> [Route] {
+        [
+            Route(.get, "/v1/forward-auth", handler: api.forwardAuth),
+            Route(.post, "/v1/introspect", [.anyOrigin, .oauthErrors], handler: api.introspect),
+            Route(.post, "/v1/token", [.anyOrigin, .oauthErrors], handler: api.exchangeToken),
+        ]
+    }
+
+    /// Returns what serves the backends' own listener; the parameters are those of `BrokerRouter.responder`.
+    package static func responder(
+        useCases: BrokerUseCases, configuration: HTTPConfiguration, clock: BrokerClock,
+        digest: @escaping @Sendable ([UInt8]) -> Digest, load: ServerLoad = ServerLoad(), log: RequestLog
+    ) -> BrokerResponder {
+        let api = BrokerAPI(
+            useCases: useCases, relay: nil, configuration: configuration, listener: .backend, clock: clock,
+            digest: digest)
+        return BrokerResponder(
+            routes: routes(api), rules: api.rules, errors: ProblemResponder(cookies: api.cookies, now: clock.now),
+            limits: configuration.limits, clock: clock, load: load, log: log)
+    }
+}

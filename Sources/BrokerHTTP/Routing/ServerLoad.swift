@@ -1,0 +1,20 @@
+import Synchronization
+
+/// How much is under way on the listeners of this process, for whoever waits until it is over.
+package final class ServerLoad: Sendable {
+    private let answering = Atomic<Int>(0)
+    private let streaming = Atomic<Int>(0)
+
+    package init() {}
+
+    /// The requests that are being served, relayed bodies to their last byte.
+    package var requests: Int { answering.load(ordering: .relaxed) }
+
+    /// The open event streams.
+    package var streams: Int { streaming.load(ordering: .relaxed) }
+
+    func requestBegan() { answering.add(1, ordering: .relaxed) }
+    func requestEnded() { answering.subtract(1, ordering: .relaxed) }
+    func streamBegan() { streaming.add(1, ordering: .relaxed) }
+    func streamEnded() { streaming.subtract(1, ordering: .relaxed) }
+}

@@ -16,6 +16,12 @@ run: ## Build, start broker and sandbox on free ports, print curl lines that log
 test: ## Everything: debug build and tests, lint, release build, black-box tests, fuzzed contract
 	@scripts/test
 
+.PHONY: simulate
+simulate: ## Simulate the broker over SEEDS=1000, or replay SEED=n and print what happens
+	@scripts/setup build
+	swift build -c release --static-swift-stdlib --product simulate
+	.build/release/simulate $(if $(SEED),seed $(SEED),$(or $(SEEDS),1000))
+
 .PHONY: build
 build: ## Build everything (debug), tests included, with the import check
 	@scripts/setup build

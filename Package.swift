@@ -97,6 +97,12 @@ let package = Package(
             name: "coatcheck-sandbox",
             dependencies: ["Sandbox", hummingbird, argumentParser, logging, serviceLifecycle],
             swiftSettings: strict),
+        // The deterministic simulation of `Broker`, and the program that runs many seeds of it.
+        .target(
+            name: "BrokerSimulation", dependencies: ["Broker", "BrokerStore"], path: "Tests/BrokerSimulation",
+            swiftSettings: strict),
+        .executableTarget(
+            name: "simulate", dependencies: ["BrokerSimulation"], path: "Tests/Simulate", swiftSettings: strict),
         .testTarget(
             name: "BrokerTests", dependencies: ["Broker", "BrokerStore", "BrokerVault"], swiftSettings: strict),
         .testTarget(

@@ -1,0 +1,24 @@
+/// The executor of one process's tasks: a process that is paused keeps its jobs until it goes on.
+final class Lane: TaskExecutor, @unchecked Sendable {
+    let scheduler: Scheduler
+    private var held: [UnownedJob] = []
+    var isPaused = false {
+        didSet {
+            guard !isPaused else { return }
+            for job in held { scheduler.add(job, self) }
+            held = []
+        }
+    }
+
+    init(_ scheduler: Scheduler) { self.scheduler = scheduler }
+
+    func enqueue(_ job: consuming ExecutorJob) {
+        let job = UnownedJob(job)
+        if isPaused { held.append(job) } else { scheduler.add(job, self) }
+    }
+
+    /// Starts a task whose every step runs here.
+    func start(_ work: @escaping @Sendable () async -> Void) {
+        Task(executorPreference: self) { await work() }
+    }
+}

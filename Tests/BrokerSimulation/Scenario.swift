@@ -1,0 +1,77 @@
+/// A fault that was found in the broker, as the weather that shows it.
+package enum Scenario: String, CaseIterable, Sendable {
+    /// The provider calls of one claim share no deadline: the claim lapses under a living owner.
+    case callsOutliveTheirClaim
+    /// A take-over that ends in a release is forgotten, and the next refusal condemns.
+    case takeOverIsForgotten
+    /// A rotated pair is thrown away when the store is away for longer than twenty seconds.
+    case storeAwayAmidRefresh
+    /// An exchange takes longer than its claim, and the starter's repeat destroys it.
+    case exchangeOutlivesItsClaim
+    /// A redeemed code is given up with most of its claim left.
+    case storeAwayAmidExchange
+    /// Another subject is looked at after the commit and forgotten by a crash.
+    case subjectForgottenByCrash
+    /// Every token answer is a 401 without a body for some minutes.
+    case emptyRefusals
+    /// A lost rotation is called `grant_revoked`.
+    case lostRotationMisnamed
+    /// The wall clock steps during a refresh.
+    case wallClockSteps
+
+    func weather(_ random: inout SeededRandom) -> Weather {
+        var weather = Weather()
+        weather.logOuts = 0
+        switch self {
+        case .callsOutliveTheirClaim:
+            weather.slow = 0.8
+            weather.slowRange = 9_000...16_000
+            weather.lostBefore = 0.3
+        case .takeOverIsForgotten:
+            weather.processes = 2
+            weather.rotation = .refused
+            weather.slow = 0.7
+            weather.slowRange = 3_000...14_000
+            weather.retryable = 0.5
+            weather.hangUps = 0.8
+            weather.accessTokenLife = 15
+            weather.users = 3
+            weather.idleRange = 500...6_000
+            weather.pauses = 6
+            weather.pauseRange = 36_000...56_000
+        case .storeAwayAmidRefresh:
+            weather.slow = 0.5
+            weather.slowRange = 1_000...10_000
+            weather.outages = 3
+            weather.outageRange = 21_000...40_000
+        case .exchangeOutlivesItsClaim:
+            weather.slow = 0.9
+            weather.slowRange = 9_000...14_900
+            weather.hangUps = 0.5
+            weather.accessTokenLife = 3600
+        case .storeAwayAmidExchange:
+            weather.slow = 0.8
+            weather.slowRange = 1_000...8_000
+            weather.outages = 4
+            weather.outageRange = 5_500...14_000
+            weather.accessTokenLife = 3600
+            weather.logOuts = 0.5
+        case .subjectForgottenByCrash:
+            weather.subjectChanges = 0.3
+            weather.slowKeys = 8_000
+            weather.crashes = 3
+            weather.processes = 2
+        case .emptyRefusals: weather.emptyRefusals = true
+        case .lostRotationMisnamed:
+            weather.lostAfter = 0.2
+            weather.slow = 0.3
+            weather.slowRange = 12_000...20_000
+        case .wallClockSteps:
+            weather.processes = random.number(1...2)
+            weather.slow = 0.7
+            weather.slowRange = 2_000...9_000
+            weather.wallJumps = 8
+        }
+        return weather
+    }
+}

@@ -1,0 +1,76 @@
+/// Runs every job of a simulation on the calling thread: which of those that could run is next, the seed decides; time
+/// moves only when none can.
+///
+/// Everything of a simulation is touched from that one thread, hence the unchecked conformances.
+final class Scheduler: @unchecked Sendable {
+    private struct Timer {
+        let at: Int
+        let order: Int
+        let body: () -> Void
+    }
+
+    /// The seed's decisions.
+    var random: SeededRandom
+    /// Milliseconds since the simulation began.
+    private(set) var now = 0
+    /// How many jobs have run.
+    private(set) var steps = 0
+    private var ready: [(job: UnownedJob, lane: Lane)] = []
+    /// A binary heap, the earliest first.
+    private var timers: [Timer] = []
+    private var order = 0
+
+    init(seed: UInt64) { random = SeededRandom(seed: seed) }
+
+    func add(_ job: UnownedJob, _ lane: Lane) { ready.append((job, lane)) }
+
+    /// Does `body` after so many milliseconds.
+    func after(_ milliseconds: Int, _ body: @escaping () -> Void) {
+        order += 1
+        timers.append(Timer(at: now + max(milliseconds, 0), order: order, body: body))
+        var child = timers.count - 1
+        while child > 0, Self.isEarlier(timers[child], timers[(child - 1) / 2]) {
+            timers.swapAt(child, (child - 1) / 2)
+            child = (child - 1) / 2
+        }
+    }
+
+    /// Runs until a moment, or until `stop` says so.
+    func run(until end: Int, stop: () -> Bool = { false }) {
+        while !stop() {
+            if !ready.isEmpty {
+                let index = ready.count == 1 ? 0 : random.number(0...ready.count - 1)
+                let (job, lane) = ready[index]
+                ready.swapAt(index, ready.count - 1)
+                ready.removeLast()
+                steps += 1
+                job.runSynchronously(on: lane.asUnownedTaskExecutor())
+            } else if let first = timers.first, first.at <= end {
+                now = first.at
+                removeFirst()
+                first.body()
+            } else {
+                now = end
+                return
+            }
+        }
+    }
+
+    private func removeFirst() {
+        timers.swapAt(0, timers.count - 1)
+        timers.removeLast()
+        var parent = 0
+        while true {
+            var least = parent
+            for child in [2 * parent + 1, 2 * parent + 2]
+            where child < timers.count && Self.isEarlier(timers[child], timers[least]) { least = child }
+            if least == parent { return }
+            timers.swapAt(parent, least)
+            parent = least
+        }
+    }
+
+    private static func isEarlier(_ left: Timer, _ right: Timer) -> Bool {
+        (left.at, left.order) < (right.at, right.order)
+    }
+}

@@ -1,0 +1,179 @@
+import Broker
+
+/// One process's way to the provider, with the weather between them.
+final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, @unchecked Sendable {
+    private let process: SimulatedProcess
+    private let world: Simulation
+    let profile: ProviderProfile
+
+    private var scheduler: Scheduler { world.scheduler }
+    private var weather: Weather { world.weather }
+    private var authority: Authority { world.authority }
+
+    /// Every call ends by then.
+    private static let total = 15_000
+
+    init(_ process: SimulatedProcess, _ world: Simulation) {
+        self.process = process
+        self.world = world
+        profile = ProviderProfile(
+            name: ProviderName(unchecked: "as"), kind: .oidc, displayName: "AS", issuer: "https://as.example",
+            clients: [
+                ClientProfile(
+                    name: ClientName(unchecked: "app"), login: .both,
+                    redirectURIs: [RedirectURI("com.example.app:/cb")].compactMap { $0 })
+            ])
+    }
+
+    func startAuthorization(_ request: AuthorizationRequest) async throws(ProviderFailure) -> AuthorizationStart {
+        AuthorizationStart(url: Secret("https://as.example/authorize"), issuer: issuer)
+    }
+
+    private var issuer: IssuerExpectation { IssuerExpectation(issuer: "https://as.example", demanded: false) }
+
+    func issuerExpectation() async throws(ProviderFailure) -> IssuerExpectation { issuer }
+
+    func redeem(_ grant: CodeGrant) async throws(ProviderFailure) -> TokenSet {
+        let code = grant.code.reveal()
+        let call = TokenCall(process: process, code: code, family: nil, sentAt: scheduler.now)
+        let authority = authority
+        let (family, token) = try await tokenCall(call) { () throws(ProviderFailure) in
+            let family = try authority.redeem(code)
+            call.family = family
+            return (family, 0)
+        }
+        return tokens(family, token)
+    }
+
+    func refresh(_ request: RefreshRequest) async throws(ProviderFailure) -> TokenSet {
+        guard let (family, token) = authority.named(request.refreshToken.reveal()) else {
+            throw .rejected(OAuthError(status: 400, code: "invalid_request"))
+        }
+        let call = TokenCall(process: process, code: nil, family: family, sentAt: scheduler.now)
+        let (authority, key) = (authority, request.idempotencyKey)
+        let stranger = weather.subjectChanges
+        let fresh = try await tokenCall(call) { [scheduler] () throws(ProviderFailure) in
+            let fresh = try authority.refresh(family, token: token, key: key)
+            if family.strangerFrom == nil, scheduler.random.chance(stranger) { family.strangerFrom = fresh }
+            return (family, fresh)
+        }
+        return tokens(fresh.0, fresh.1)
+    }
+
+    func identify(_ tokens: TokenSet, _ context: IdentityContext) async throws(ProviderFailure) -> ProviderIdentity {
+        let family = tokens.refreshToken.flatMap { authority.named($0.reveal()) }?.family
+        let answer = process.promise(Result<Int, ProviderFailure>.failure(.lost(detail: "the process died")))
+        let duration = duration()
+        let fails = world.isFoul && scheduler.random.chance(weather.identityFails)
+        scheduler.after(min(duration, Self.total)) {
+            if fails || duration >= Self.total {
+                family?.identityFailed = true
+                answer.resolve(.failure(.lost(detail: "identity")))
+            } else {
+                answer.resolve(.success(0))
+            }
+        }
+        _ = try await answer.wait().get()
+        return ProviderIdentity(subject: "user-\(family?.number ?? -1)")
+    }
+
+    func subjectOfRefreshed(_ tokens: TokenSet, client: ClientName) async throws(ProviderFailure) -> RefreshedSubject {
+        guard let idToken = tokens.idToken, let (family, token) = authority.named(idToken.reveal()) else {
+            return .absent
+        }
+        if weather.slowKeys > 0 {
+            let answer = process.promise(Result<Int, ProviderFailure>.failure(.lost(detail: "the process died")))
+            scheduler.after(world.isFoul ? weather.slowKeys : 0) { answer.resolve(.success(0)) }
+            _ = try await answer.wait().get()
+        }
+        if let from = family.strangerFrom, token >= from { return .subject("stranger") }
+        return .subject("user-\(family.number)")
+    }
+
+    func revoke(_ tokens: TokenSet, client: ClientName) async throws(ProviderFailure) {
+        guard let (family, _) = tokens.refreshToken.flatMap({ authority.named($0.reveal()) }) else { return }
+        let answer = process.promise(Result<Int, ProviderFailure>.failure(.lost(detail: "the process died")))
+        let fails = world.isFoul && scheduler.random.chance(weather.retryable)
+        scheduler.after(scheduler.random.number(1...300)) {
+            if fails { return answer.resolve(.failure(.retryable(status: 503, retryAfter: nil, detail: ""))) }
+            if family.death == nil { family.death = .revokedByBroker }
+            answer.resolve(.success(0))
+        }
+        _ = try await answer.wait().get()
+    }
+
+    private func tokens(_ family: Family, _ token: Int) -> TokenSet {
+        TokenSet(
+            accessToken: Secret("at-\(family.number)-\(token)"), refreshToken: Secret("rt-\(family.number)-\(token)"),
+            idToken: Secret("id-\(family.number)-\(token)"),
+            expiresAt: process.wallTime.advanced(by: .seconds(weather.accessTokenLife)))
+    }
+
+    private func duration() -> Int {
+        world.isFoul && scheduler.random.chance(weather.slow)
+            ? scheduler.random.number(weather.slowRange) : scheduler.random.number(5...400)
+    }
+
+    /// Makes a call that uses something up: `work` is what the provider does, if the call reaches it.
+    private func tokenCall(
+        _ call: TokenCall, _ work: @escaping () throws(ProviderFailure) -> (Family, Int)
+    ) async throws(ProviderFailure) -> (Family, Int) {
+        typealias Answer = Result<Int, ProviderFailure>
+        guard !process.isDead else { throw .notSent(detail: "the process died") }
+        let foul = world.isFoul
+        func strikes(_ chance: Double) -> Bool { foul && scheduler.random.chance(chance) }
+        if strikes(weather.notSent) {
+            call.state = .failed
+            throw .notSent(detail: "no connection")
+        }
+        authority.send(call)
+        let answer = process.promise(Answer.failure(.lost(detail: "the process died")))
+        let duration = duration()
+        let way = scheduler.random.number(0...duration)
+        let process = process
+        /// What the process hears, if it has not given up by then.
+        func tell(_ said: Answer, token: Int? = nil) {
+            if answer.value != nil || process.isDead {
+                if token != nil { call.family?.mishaps.append(.answerLost) }
+                return
+            }
+            if let token { call.state = .delivered(token) } else { call.state = .failed }
+            answer.resolve(said)
+        }
+        if world.answersEmpty {
+            scheduler.after(duration) { tell(.failure(.rejected(OAuthError(status: 401, code: "")))) }
+        } else if strikes(weather.retryable) {
+            scheduler.after(duration) {
+                call.mayBeRepeated = answer.value == nil
+                tell(.failure(.retryable(status: 503, retryAfter: nil, detail: "503")))
+            }
+        } else if strikes(weather.refusedClient), call.code == nil {
+            scheduler.after(duration) { tell(.failure(.rejected(OAuthError(status: 401, code: "invalid_client")))) }
+        } else if strikes(weather.lostBefore) {
+            scheduler.after(duration) { tell(.failure(.lost(detail: "broken off"))) }
+        } else {
+            let loses = strikes(weather.lostAfter)
+            scheduler.after(way) { [scheduler] in
+                let done: Answer
+                var token: Int?
+                do throws(ProviderFailure) {
+                    let fresh = try work().1
+                    done = .success(fresh)
+                    token = fresh
+                } catch { done = .failure(error) }
+                if loses, token != nil { call.family?.mishaps.append(.answerLost) }
+                scheduler.after(duration - way) {
+                    if loses { tell(.failure(.lost(detail: "broken off"))) } else { tell(done, token: token) }
+                }
+            }
+        }
+        scheduler.after(Self.total) {
+            guard answer.value == nil, !process.isDead else { return }
+            call.state = .failed
+            answer.resolve(.failure(.lost(detail: "no whole answer in time")))
+        }
+        let token = try await answer.wait().get()
+        guard let family = call.family else { throw .lost(detail: "no family") }
+        return (family, token)
+    }
+}

@@ -1,0 +1,231 @@
+import Broker
+import BrokerStore
+
+/// One process's way to the store that all share: latency, failures, writes in doubt, answers that are lost.
+final class SimulatedStore: BrokerStore, @unchecked Sendable {
+    private let process: SimulatedProcess
+    private let world: Simulation
+    private var scheduler: Scheduler { world.scheduler }
+
+    init(_ process: SimulatedProcess, _ world: Simulation) {
+        self.process = process
+        self.world = world
+    }
+
+    /// Makes one operation: it is done by the store's own side, whatever becomes of the process meanwhile.
+    private func perform<Value: Sendable>(
+        _ body: @escaping @Sendable (InMemoryStore) async throws(StoreFailure) -> Value
+    ) async throws(StoreFailure) -> Value {
+        typealias Answer = Result<Value, StoreFailure>
+        let gone = Answer.failure(.unavailable("the process died"))
+        guard !process.isDead else { throw .unavailable("the process died") }
+        let answer = process.promise(gone)
+        let (world, scheduler, process) = (world, scheduler, process)
+        func strikes(_ chance: Double) -> Bool { world.isFoul && scheduler.random.chance(chance) }
+        let away = Answer.failure(.unavailable("away"))
+        let doubt = Answer.failure(.unavailable("in doubt"))
+        if strikes(world.weather.storeFails) {
+            scheduler.after(scheduler.random.number(0...50)) { answer.resolve(away) }
+        } else {
+            let inDoubt = strikes(world.weather.storeInDoubt)
+            let isDone = !inDoubt || scheduler.random.chance(0.5)
+            let back = scheduler.random.number(0...10)
+            // A store that is locked makes its callers wait for a while, one that is away refuses.
+            let patience = scheduler.random.chance(0.5) ? 5_000 : 20
+            let waiting = scheduler.random.number(0...10) + min(world.awayFor, patience)
+            scheduler.after(waiting) {
+                guard world.awayFor == 0 else { return answer.resolve(away) }
+                guard isDone, !(process.isDead && scheduler.random.chance(0.5)) else { return answer.resolve(doubt) }
+                world.lane.start {
+                    let result: Answer
+                    do throws(StoreFailure) { result = .success(try await body(world.memory)) } catch {
+                        result = .failure(error)
+                    }
+                    scheduler.after(back) { answer.resolve(inDoubt || world.awayFor > 0 ? doubt : result) }
+                }
+            }
+        }
+        return try await answer.wait(orCancelled: .failure(.unavailable("the caller gave up"))).get()
+    }
+
+    func insertLogin(_ row: LoginRow, limits: LoginLimits) async throws(StoreFailure) -> LoginInsertion {
+        try await perform { store throws(StoreFailure) in try await store.insertLogin(row, limits: limits) }
+    }
+
+    func login(state: Digest) async throws(StoreFailure) -> LoginRow? {
+        try await perform { store throws(StoreFailure) in try await store.login(state: state) }
+    }
+
+    func pendingLogins(loginToken: Digest, now: WallTime) async throws(StoreFailure) -> [LoginRow] {
+        try await perform { store throws(StoreFailure) in
+            try await store.pendingLogins(loginToken: loginToken, now: now)
+        }
+    }
+
+    func burnLogin(state: Digest) async throws(StoreFailure) -> Bool {
+        try await perform { store throws(StoreFailure) in try await store.burnLogin(state: state) }
+    }
+
+    func claimExchange(_ row: ExchangeRow, maximumAttempts: Int) async throws(StoreFailure) -> ExchangeClaimResult {
+        try await perform { store throws(StoreFailure) in
+            try await store.claimExchange(row, maximumAttempts: maximumAttempts)
+        }
+    }
+
+    func exchange(_ key: Digest) async throws(StoreFailure) -> ExchangeRow? {
+        try await perform { store throws(StoreFailure) in try await store.exchange(key) }
+    }
+
+    func releaseExchange(_ key: Digest, fence: Int64, countingAttempt: Bool) async throws(StoreFailure) -> Bool {
+        try await perform { store throws(StoreFailure) in
+            try await store.releaseExchange(key, fence: fence, countingAttempt: countingAttempt)
+        }
+    }
+
+    func settleExchange(
+        _ key: Digest, fence: Int64, outcome: ExchangeRow.Outcome, outbox: [OutboxRow], registration: RegistrationRow?
+    ) async throws(StoreFailure) -> Bool {
+        let world = world
+        return try await perform { store throws(StoreFailure) in
+            let settled = try await store.settleExchange(
+                key, fence: fence, outcome: outcome, outbox: outbox, registration: registration)
+            for row in outbox { world.gaveUp(row) }
+            return settled
+        }
+    }
+
+    func completeExchange(
+        _ key: Digest, fence: Int64, session: SessionRow, replacing: Digest?, sessionLimit: Int
+    ) async throws(StoreFailure) -> EndedSessions? {
+        let world = world
+        return try await perform { store throws(StoreFailure) in
+            let ended = try await store.completeExchange(
+                key, fence: fence, session: session, replacing: replacing, sessionLimit: sessionLimit)
+            if ended != nil { world.wrote(session.tokens, of: session.token) }
+            return ended
+        }
+    }
+
+    func session(token: Digest) async throws(StoreFailure) -> SessionRow? {
+        try await perform { store throws(StoreFailure) in try await store.session(token: token) }
+    }
+
+    func session(handle: SessionHandle) async throws(StoreFailure) -> SessionRow? {
+        try await perform { store throws(StoreFailure) in try await store.session(handle: handle) }
+    }
+
+    func sessions(
+        _ selector: SessionSelector, _ state: SessionState, after: SessionCursor?, limit: Int, now: WallTime
+    ) async throws(StoreFailure) -> [SessionRow] {
+        try await perform { store throws(StoreFailure) in
+            try await store.sessions(selector, state, after: after, limit: limit, now: now)
+        }
+    }
+
+    func endSessions(
+        _ selector: SessionSelector, reason: EndReason, now: WallTime
+    ) async throws(StoreFailure) -> [Digest] {
+        try await perform { store throws(StoreFailure) in
+            try await store.endSessions(selector, reason: reason, now: now)
+        }
+    }
+
+    func slideSession(token: Digest, lastUsedAt: WallTime, idleExpiresAt: WallTime) async throws(StoreFailure) {
+        try await perform { store throws(StoreFailure) in
+            try await store.slideSession(token: token, lastUsedAt: lastUsedAt, idleExpiresAt: idleExpiresAt)
+        }
+    }
+
+    func claimRefresh(
+        token: Digest, tokenVersion: Int64, now: WallTime, claimUntil: WallTime
+    ) async throws(StoreFailure) -> RefreshClaimResult {
+        let (world, process) = (world, process)
+        return try await perform { store throws(StoreFailure) in
+            let result = try await store.claimRefresh(
+                token: token, tokenVersion: tokenVersion, now: now, claimUntil: claimUntil)
+            world.say("process \(process.number) claims version \(tokenVersion): \(result)")
+            return result
+        }
+    }
+
+    func commitRefresh(_ commit: RefreshCommit) async throws(StoreFailure) -> RefreshCommitResult {
+        let world = world
+        return try await perform { store throws(StoreFailure) in
+            let result = try await store.commitRefresh(commit)
+            if result == .committed { world.wrote(commit.tokens, of: commit.token) }
+            return result
+        }
+    }
+
+    func releaseRefresh(token: Digest, tokenVersion: Int64, fence: Int64) async throws(StoreFailure) {
+        try await perform { store throws(StoreFailure) in
+            try await store.releaseRefresh(token: token, tokenVersion: tokenVersion, fence: fence)
+        }
+    }
+
+    func condemnRefresh(
+        token: Digest, tokenVersion: Int64, fence: Int64, reason: EndReason, now: WallTime
+    ) async throws(StoreFailure) -> Bool {
+        try await perform { store throws(StoreFailure) in
+            try await store.condemnRefresh(
+                token: token, tokenVersion: tokenVersion, fence: fence, reason: reason, now: now)
+        }
+    }
+
+    func registration(_ key: Digest) async throws(StoreFailure) -> RegistrationRow? {
+        try await perform { store throws(StoreFailure) in try await store.registration(key) }
+    }
+
+    func insertRegistration(_ row: RegistrationRow) async throws(StoreFailure) {
+        try await perform { store throws(StoreFailure) in try await store.insertRegistration(row) }
+    }
+
+    func addOutbox(_ rows: [OutboxRow]) async throws(StoreFailure) {
+        let world = world
+        try await perform { store throws(StoreFailure) in
+            try await store.addOutbox(rows)
+            for row in rows { world.wrote(row.tokens, of: row.boundTo) }
+        }
+    }
+
+    func takeOutbox(now: WallTime, until: WallTime, limit: Int) async throws(StoreFailure) -> [OutboxRow] {
+        try await perform { store throws(StoreFailure) in
+            try await store.takeOutbox(now: now, until: until, limit: limit)
+        }
+    }
+
+    func removeOutbox(_ id: Digest) async throws(StoreFailure) {
+        try await perform { store throws(StoreFailure) in try await store.removeOutbox(id) }
+    }
+
+    func outboxCount() async throws(StoreFailure) -> Int {
+        try await perform { store throws(StoreFailure) in try await store.outboxCount() }
+    }
+
+    func rememberLogoutToken(_ id: Digest, until: WallTime, now: WallTime) async throws(StoreFailure) -> Bool {
+        try await perform { store throws(StoreFailure) in
+            try await store.rememberLogoutToken(id, until: until, now: now)
+        }
+    }
+
+    func acquireLease(_ name: String, owner: String, now: WallTime, until: WallTime) async throws(StoreFailure) -> Bool
+    {
+        try await perform { store throws(StoreFailure) in
+            try await store.acquireLease(name, owner: owner, now: now, until: until)
+        }
+    }
+
+    func appendAudit(_ row: AuditRow) async throws(StoreFailure) {
+        try await perform { store throws(StoreFailure) in try await store.appendAudit(row) }
+    }
+
+    func sweep(now: WallTime, limit: Int) async throws(StoreFailure) -> Int {
+        try await perform { store throws(StoreFailure) in try await store.sweep(now: now, limit: limit) }
+    }
+
+    func ping() async throws(StoreFailure) {
+        try await perform { store throws(StoreFailure) in try await store.ping() }
+    }
+
+    func close() async {}
+}

@@ -1,0 +1,49 @@
+import Broker
+
+/// A vault whose randomness is the seed's and whose digests are quick; it seals in the clear, bound to row and kind.
+struct SimulatedVault: Vault {
+    let scheduler: Scheduler
+    let currentKeyID = "k1"
+
+    func seal(_ plaintext: [UInt8], as kind: SealedKind, row: Digest) throws(VaultFailure) -> Sealed {
+        Sealed(keyID: currentKeyID, envelope: Self.binding(kind, row) + plaintext)
+    }
+
+    func open(_ sealed: Sealed, as kind: SealedKind, row: Digest) throws(VaultFailure) -> [UInt8] {
+        let binding = Self.binding(kind, row)
+        guard sealed.envelope.starts(with: binding) else { throw .doesNotOpen }
+        return Array(sealed.envelope.dropFirst(binding.count))
+    }
+
+    private static func binding(_ kind: SealedKind, _ row: Digest) -> [UInt8] {
+        Array(kind.rawValue.utf8.prefix(2)) + row.bytes.prefix(8)
+    }
+
+    func digest(_ bytes: [UInt8]) -> Digest {
+        var state: UInt64 = 0xCBF2_9CE4_8422_2325
+        for byte in bytes { state = (state ^ UInt64(byte)) &* 0x0000_0100_0000_01B3 }
+        var random = SeededRandom(seed: state ^ UInt64(bytes.count))
+        guard let digest = Digest(Self.bytes(32, &random)) else { preconditionFailure("32 bytes") }
+        return digest
+    }
+
+    func index(_ kind: IndexKind, _ parts: [String]) -> Digest {
+        digest(Array((kind.rawValue + "|" + parts.joined(separator: "|")).utf8))
+    }
+
+    func sessionToken(keyID: String, salt: [UInt8], proof: Secret) throws(VaultFailure) -> Secret {
+        Secret(Base64URL.encode(digest(salt + Array(keyID.utf8) + proof.bytes()).bytes))
+    }
+
+    func random(_ count: Int) throws(VaultFailure) -> [UInt8] { Self.bytes(count, &scheduler.random) }
+
+    private static func bytes(_ count: Int, _ random: inout SeededRandom) -> [UInt8] {
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(count + 8)
+        while bytes.count < count {
+            withUnsafeBytes(of: random.next().littleEndian) { bytes.append(contentsOf: $0) }
+        }
+        bytes.removeLast(bytes.count - count)
+        return bytes
+    }
+}

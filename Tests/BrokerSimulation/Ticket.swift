@@ -1,0 +1,16 @@
+import Broker
+
+/// A session that an app was given with a 201, and what it was told since.
+final class Ticket: @unchecked Sendable {
+    let token: Secret
+    let digest: Digest
+    /// When and by whom its log-out was answered.
+    var loggedOut: (at: Int, by: SimulatedProcess)?
+    /// Whether a log-out was asked for, answered or not.
+    var logOutAsked = false
+
+    init(token: Secret, digest: Digest) {
+        self.token = token
+        self.digest = digest
+    }
+}

@@ -1,0 +1,39 @@
+/// One token call, from its sending to the writing of what came of it.
+final class TokenCall {
+    enum State {
+        case sent
+        /// Nothing came of it, and the process was told.
+        case failed
+        /// The process was handed this refresh token.
+        case delivered(Int)
+        /// What was handed out is in the store.
+        case written
+    }
+
+    let process: SimulatedProcess
+    let code: String?
+    var family: Family? {
+        didSet { if let struck { family?.mishaps.append(struck) } }
+    }
+    /// What happened to its process before the provider had done anything.
+    var struck: Family.Mishap?
+    let sentAt: Int
+    var state = State.sent
+    /// The code's call was answered 429 or 5xx, so it may be made again.
+    var mayBeRepeated = false
+
+    init(process: SimulatedProcess, code: String?, family: Family?, sentAt: Int) {
+        self.process = process
+        self.code = code
+        self.family = family
+        self.sentAt = sentAt
+    }
+
+    /// Whether something of it is still to be written.
+    var isOpen: Bool {
+        switch state {
+        case .sent, .delivered: true
+        case .failed, .written: false
+        }
+    }
+}

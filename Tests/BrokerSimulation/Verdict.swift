@@ -1,0 +1,36 @@
+/// What a run, or many, did to its users: every figure but the last is to be zero.
+package struct Verdict: Sendable, Equatable {
+    package var wrongfulLogOuts = 0
+    package var codesCalledTwice = 0
+    package var pairsThrownAway = 0
+    package var endedSessionsAlive = 0
+    package var answeredWritesLost = 0
+    /// Sessions that ended with `refresh_lost` where an owner was struck or an answer lost: nobody could save them.
+    package var beyondSaving = 0
+
+    package init() {}
+
+    package var isClean: Bool {
+        wrongfulLogOuts + codesCalledTwice + pairsThrownAway + endedSessionsAlive + answeredWritesLost == 0
+    }
+
+    package static func += (total: inout Verdict, one: Verdict) {
+        total.wrongfulLogOuts += one.wrongfulLogOuts
+        total.codesCalledTwice += one.codesCalledTwice
+        total.pairsThrownAway += one.pairsThrownAway
+        total.endedSessionsAlive += one.endedSessionsAlive
+        total.answeredWritesLost += one.answeredWritesLost
+        total.beyondSaving += one.beyondSaving
+    }
+
+    /// The line that a simulation ends with.
+    package func line(seeds: Int) -> String {
+        var digits = Array(String(seeds))
+        for position in stride(from: digits.count - 3, to: 0, by: -3) { digits.insert(",", at: position) }
+        return """
+            \(String(digits)) seeds: \(wrongfulLogOuts) wrongful log-outs, \(codesCalledTwice) codes called twice, \
+            \(pairsThrownAway) pairs thrown away, \(endedSessionsAlive) ended sessions alive, \
+            \(answeredWritesLost) answered writes lost
+            """
+    }
+}

@@ -1,0 +1,81 @@
+/// What goes wrong in a run, how often and for how long.
+struct Weather {
+    /// How the provider takes a refresh token that has been rotated away.
+    enum Rotation: CaseIterable {
+        /// Strict rotation with reuse detection: the whole family dies.
+        case reuseDetected
+        /// It is refused, and the family lives.
+        case refused
+        /// The same idempotency key gets the same answer again.
+        case replayed
+    }
+
+    var processes = 1
+    var users = 1
+    var rotation = Rotation.reuseDetected
+    /// How long the faults last; afterwards everything works.
+    var length = 240_000
+    var accessTokenLife = 40
+    // The provider.
+    var slow = 0.0
+    var slowRange = 4_000...16_000
+    var lostBefore = 0.0
+    var lostAfter = 0.0
+    var retryable = 0.0
+    var notSent = 0.0
+    var refusedClient = 0.0
+    var identityFails = 0.0
+    /// Every token answer of the run is a 401 without a body.
+    var emptyRefusals = false
+    /// A refreshed id_token names somebody else.
+    var subjectChanges = 0.0
+    /// How long the keys to look at a refreshed id_token take.
+    var slowKeys = 0
+    /// The user withdraws the grant at the provider.
+    var revokedThere = 0.0
+    // The store.
+    var storeFails = 0.0
+    var storeInDoubt = 0.0
+    /// How often the store is away for all, and for how long.
+    var outages = 0
+    var outageRange = 1_000...40_000
+    // The processes and their clocks.
+    var crashes = 0
+    var pauses = 0
+    var pauseRange = 1_000...45_000
+    var wallJumps = 0
+    var wallJumpRange = -45_000...45_000
+    // The callers.
+    var hangUps = 0.0
+    var logOuts = 0.05
+    /// How long a user waits between two uses.
+    var idleRange = 500...25_000
+
+    /// Returns the weather of a seed: a few kinds of trouble at once, never all.
+    static func mixed(_ random: inout SeededRandom) -> Weather {
+        var weather = Weather()
+        weather.processes = random.number(1...3)
+        weather.users = random.number(1...2)
+        weather.rotation = random.pick(Rotation.allCases)
+        weather.accessTokenLife = random.pick([15, 40, 90])
+        if random.chance(0.4) { weather.slow = random.pick([0.1, 0.4, 0.8]) }
+        if random.chance(0.3) { weather.lostBefore = 0.15 }
+        if random.chance(0.25) { weather.lostAfter = 0.1 }
+        if random.chance(0.3) { weather.retryable = random.pick([0.1, 0.4]) }
+        if random.chance(0.2) { weather.notSent = 0.2 }
+        if random.chance(0.1) { weather.refusedClient = 0.2 }
+        if random.chance(0.1) { weather.identityFails = 0.2 }
+        if random.chance(0.03) { weather.emptyRefusals = true }
+        if random.chance(0.1) { weather.subjectChanges = 0.1 }
+        if random.chance(0.2) { weather.slowKeys = random.number(100...8_000) }
+        if random.chance(0.1) { weather.revokedThere = 0.05 }
+        if random.chance(0.3) { weather.storeFails = random.pick([0.02, 0.1]) }
+        if random.chance(0.3) { weather.storeInDoubt = random.pick([0.02, 0.1]) }
+        if random.chance(0.25) { weather.outages = random.number(1...3) }
+        if random.chance(0.25) { weather.crashes = random.number(1...3) }
+        if random.chance(0.25) { weather.pauses = random.number(1...3) }
+        if random.chance(0.2) { weather.wallJumps = random.number(1...3) }
+        if random.chance(0.3) { weather.hangUps = 0.2 }
+        return weather
+    }
+}

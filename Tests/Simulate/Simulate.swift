@@ -1,0 +1,47 @@
+import BrokerSimulation
+import FoundationEssentials
+import Glibc
+
+/// Runs the simulation over many seeds, or replays one: `simulate COUNT [FIRST]`, `simulate seed N`,
+/// `simulate scenario NAME COUNT`.
+@main
+enum Simulate {
+    static func main() {
+        // The order of dictionaries is part of what a seed decides.
+        if getenv("SWIFT_DETERMINISTIC_HASHING") == nil {
+            setenv("SWIFT_DETERMINISTIC_HASHING", "1", 1)
+            let arguments = CommandLine.unsafeArgv
+            execv("/proc/self/exe", arguments)
+        }
+        let arguments = Array(CommandLine.arguments.dropFirst())
+        if arguments.first == "seed", let seed = arguments.dropFirst().first.flatMap({ UInt64($0) }) {
+            let scenario = arguments.dropFirst(2).first.flatMap { Scenario(rawValue: $0) }
+            let verdict = Simulation(seed: seed, scenario, trace: true).run()
+            print(verdict.line(seeds: 1))
+            exit(verdict.isClean ? 0 : 1)
+        }
+        if arguments.first == "scenario", let scenario = arguments.dropFirst().first.flatMap({ Scenario(rawValue: $0) })
+        {
+            run(count: arguments.dropFirst(2).first.flatMap { UInt64($0) } ?? 100, first: 1, scenario)
+        }
+        run(
+            count: arguments.first.flatMap { UInt64($0) } ?? 1000,
+            first: arguments.dropFirst().first.flatMap { UInt64($0) } ?? 1, nil)
+    }
+
+    private static func run(count: UInt64, first: UInt64, _ scenario: Scenario?) -> Never {
+        var total = Verdict()
+        var shown = 0
+        for seed in first..<first + count {
+            let verdict = Simulation(seed: seed, scenario).run()
+            if !verdict.isClean, shown < 20 {
+                shown += 1
+                print("seed \(seed): \(verdict.line(seeds: 1))")
+            }
+            total += verdict
+        }
+        print("\(total.beyondSaving) sessions ended with refresh_lost where nobody could save them")
+        print(total.line(seeds: Int(count)))
+        exit(total.isClean ? 0 : 1)
+    }
+}

@@ -1,4 +1,4 @@
-// uses: BrokerHTTP/Parsing/Authorization.swift BrokerHTTP/Limits/ClientAddress.swift BrokerHTTP/Limits/IPAddress.swift
+// uses: BrokerHTTP/Parsing/Authorization.swift BrokerHTTP/Limits/ClientAddress.swift
 // uses: BrokerHTTP/Channel/FramingRules.swift BrokerHTTP/Channel/Authority.swift
 import Broker
 

@@ -32,7 +32,7 @@ struct RelayClient: Sendable {
         configuration.connectionPool.retryConnectionEstablishment = false
         let checked = proxy == nil ? policy : .any
         configuration.http1_1ConnectionDebugInitializer = { channel in
-            guard checked == .any || checked.allows(channel.remoteAddress) else {
+            guard checked.allows(channel.remoteAddress?.ipAddress.flatMap { IPAddress($0) }) else {
                 let refused = channel.eventLoop.makePromise(of: Void.self)
                 channel.close(mode: .all).whenComplete { _ in refused.fail(AddressRefused()) }
                 return refused.futureResult

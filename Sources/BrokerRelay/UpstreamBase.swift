@@ -1,4 +1,4 @@
-package import NIOCore
+package import Broker
 
 /// An upstream's base URL, parsed once and strictly (SEC-71): nothing a caller sends can alter it.
 package struct UpstreamBase: Sendable, Equatable {
@@ -9,7 +9,7 @@ package struct UpstreamBase: Sendable, Equatable {
     /// Whether the host is a loopback name or address.
     package let isLoopback: Bool
     /// The host's address, where it is one.
-    package let address: SocketAddress?
+    package let address: IPAddress?
 
     /// Parses a base URL: https, or http on loopback; host, optional port, optional path; nothing else.
     package init(_ text: String) throws(UpstreamFault) {
@@ -29,9 +29,8 @@ package struct UpstreamBase: Sendable, Equatable {
         guard !authorityText.contains("@") else { throw fault("must have no user information") }
         let (host, port) = try Self.split(authorityText)
 
-        let bare = host.hasPrefix("[") ? String(host.dropFirst().dropLast()) : host
-        address = try? SocketAddress(ipAddress: bare, port: port ?? (secure ? 443 : 80))
-        isLoopback = host == "localhost" || address.map(AddressPolicy.isLoopback) ?? false
+        address = IPAddress(urlHost: host)
+        isLoopback = IPAddress.isLoopback(urlHost: host)
         guard secure || isLoopback else { throw fault("must be https:// unless the host is loopback") }
 
         var path = rest[authorityEnd...]
@@ -61,12 +60,7 @@ package struct UpstreamBase: Sendable, Equatable {
             hostEnd = authority.firstIndex(of: ":") ?? authority.endIndex
         }
         let host = String(authority[..<hostEnd])
-        let isAddress = host.hasPrefix("[")
-        let isWellFormed =
-            isAddress
-            ? (try? SocketAddress(ipAddress: String(host.dropFirst().dropLast()), port: 0)) != nil
-                && !host.contains("%")
-            : isName(host)
+        let isWellFormed = host.hasPrefix("[") ? IPAddress(urlHost: host) != nil : isName(host)
         guard isWellFormed else { throw UpstreamFault("base_url", "has no well-formed host") }
         guard hostEnd < authority.endIndex else { return (host, nil) }
         let digits = authority[hostEnd...].dropFirst()

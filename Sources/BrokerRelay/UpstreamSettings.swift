@@ -33,7 +33,7 @@ package struct UpstreamSettings: Sendable {
         var base: UpstreamBase?
         do throws(UpstreamFault) {
             let parsed = try UpstreamBase(baseURL)
-            if let address = parsed.address, !isInternal, !parsed.isLoopback, !AddressPolicy.isPublic(address) {
+            if let address = parsed.address, !isInternal, !address.isLoopback, !address.isPublic {
                 throw UpstreamFault(
                     "base_url", "is at an address that is not public; say `internal: true` if it is meant")
             }

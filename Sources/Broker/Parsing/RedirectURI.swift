@@ -86,13 +86,6 @@ package struct RedirectURI: Sendable, Hashable {
         (0x30...0x39).contains(byte) || (0x41...0x46).contains(byte) || (0x61...0x66).contains(byte)
     }
 
-    /// Whether the host is a loopback name or address.
-    package var isLoopback: Bool { host.map(Self.isLoopback(host:)) ?? false }
-
-    /// Returns whether a host is `localhost`, `127.0.0.0/8` or `[::1]`.
-    package static func isLoopback(host: String) -> Bool {
-        if host == "localhost" || host == "[::1]" || host == "::1" { return true }
-        let parts = host.split(separator: ".", omittingEmptySubsequences: false)
-        return parts.count == 4 && parts[0] == "127" && parts.allSatisfy { UInt8($0) != nil }
-    }
+    /// Whether the host is `localhost` or a loopback address.
+    package var isLoopback: Bool { host.map { IPAddress.isLoopback(urlHost: $0) } ?? false }
 }

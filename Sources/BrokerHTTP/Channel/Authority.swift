@@ -1,3 +1,5 @@
+import Broker
+
 /// A `Host` value or the authority of a URL: a host and perhaps a port.
 struct Authority: Hashable, Sendable {
     /// In lower case; an IPv6 literal keeps its brackets.
@@ -60,9 +62,5 @@ struct Authority: Hashable, Sendable {
     }
 
     /// Whether the host is a loopback name or address.
-    var isLoopback: Bool {
-        if host == "localhost" || host == "[::1]" { return true }
-        let parts = host.split(separator: ".", omittingEmptySubsequences: false)
-        return parts.count == 4 && parts.first == "127" && parts.allSatisfy { UInt8($0) != nil }
-    }
+    var isLoopback: Bool { IPAddress.isLoopback(urlHost: host) }
 }

@@ -1,3 +1,4 @@
+package import Broker
 package import NIOCore
 import Synchronization
 

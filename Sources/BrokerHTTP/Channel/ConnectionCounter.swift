@@ -1,3 +1,4 @@
+package import Broker
 import Synchronization
 
 /// Counts open connections by client address, so that one address cannot take them all (SEC-105).

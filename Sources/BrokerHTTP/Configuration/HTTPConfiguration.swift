@@ -1,3 +1,5 @@
+package import Broker
+
 /// What the HTTP surface has to know, made by the executable from the configuration file.
 package struct HTTPConfiguration: Sendable {
     /// The `SameSite` attribute of our cookies.

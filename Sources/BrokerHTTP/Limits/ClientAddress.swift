@@ -1,3 +1,5 @@
+import Broker
+
 /// Works out whose request it is behind trusted proxies (SEC-104): the right-most hop that is not a trusted one.
 struct ClientAddress: Sendable, Equatable {
     /// The address, when one is known.

@@ -57,7 +57,7 @@ struct MetadataFetcher: Sendable {
     /// An issuer out on the internet may not point us at ourselves or into our network (SEC-24).
     static func allows(_ endpoint: EndpointURL, from issuer: EndpointURL, allowPrivate: Bool) -> Bool {
         if issuer.isLoopback || allowPrivate { return true }
-        let address = endpoint.base.host.flatMap { host in IPAddress(host.filter { $0 != "[" && $0 != "]" }) }
+        let address = endpoint.base.host.flatMap { IPAddress(urlHost: $0) }
         return !endpoint.isLoopback && address?.isPublic != false
     }
 

@@ -9,7 +9,7 @@ extension HTTPConfiguration {
         hosts = configuration.server.hosts
         backendListen = configuration.server.backendListen?.description
         managementHosts = configuration.management.hosts
-        trustedProxies = configuration.server.trustedProxies.compactMap { IPNetwork($0.description) }
+        trustedProxies = configuration.server.trustedProxies
         cookieName = session.cookieName
         sameSite =
             switch session.sameSite {

@@ -46,25 +46,6 @@ struct ScalarTests {
     func listen(_ text: String) { #expect(ListenAddress(text)?.description == text) }
 
     @Test(
-        "What is no address range is refused",
-        arguments: [
-            "", "10.0.0.0/", "10.0.0.0/33", "10.0.0.1/8", "::/129", "10.0.0", "fe80::1%eth0", "a/8", "10.0.0.0/8/8",
-            "10.0.0.0/-1",
-        ])
-    func notRange(_ text: String) { #expect(AddressRange(text) == nil) }
-
-    @Test(
-        "Address ranges are read",
-        arguments: [
-            ("10.0.0.0/8", 4, 8), ("10.1.2.3", 4, 32), ("fd00::/8", 16, 8), ("::1", 16, 128), ("0.0.0.0/0", 4, 0),
-        ])
-    func range(_ text: String, _ bytes: Int, _ prefix: Int) throws {
-        let range = try #require(AddressRange(text))
-        #expect(range.bytes.count == bytes)
-        #expect(range.prefix == prefix)
-    }
-
-    @Test(
         "Weak secrets are told",
         arguments: [
             "", "short", "changeme", "password1234", "secretsecretsecret", "your-client-secret-here",

@@ -1,3 +1,5 @@
+import Broker
+
 extension ConfigSection {
     /// Reads names that a `Host` field may hold, in lower case.
     func hostNames(_ key: String) -> [String] {
@@ -9,9 +11,9 @@ extension ConfigSection {
     }
 
     /// Reads a list of IP addresses and ranges.
-    func addressRanges(_ key: String) -> [AddressRange] {
+    func networks(_ key: String) -> [IPNetwork] {
         scalars(key).compactMap { scalar in
-            if let range = AddressRange(scalar.text) { return range }
+            if let range = IPNetwork(scalar.text) { return range }
             context.report(
                 "has to hold IP addresses or ranges, such as `10.0.0.0/8` (no bits set beyond the prefix)",
                 path: child(key), line: scalar.line)

@@ -29,7 +29,7 @@ struct ListenAddress: Sendable, Hashable, CustomStringConvertible {
         self.port = Int(port)
     }
 
-    var isLoopback: Bool { RedirectURI.isLoopback(host: host.lowercased()) }
+    var isLoopback: Bool { host.lowercased() == "localhost" || IPAddress(host)?.isLoopback ?? false }
 
     var description: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
 }

@@ -25,7 +25,7 @@ struct WebURL: Sendable, Hashable {
     }
 
     /// Whether the host is a loopback name or address.
-    var isLoopback: Bool { RedirectURI.isLoopback(host: host) }
+    var isLoopback: Bool { IPAddress.isLoopback(urlHost: host) }
 
     /// `scheme://host[:port]`, the port left out where it is the scheme's own: how browsers write an origin.
     var origin: String {

@@ -12,7 +12,7 @@ struct BackendSection: Sendable {
         line = section.line
         let digest = section.sha256("sha256")
         let may = section.choices("may", as: BackendPermission.self)
-        let ranges = section.addressRanges("peers")
+        let ranges = section.networks("peers")
         let forward = section.flag("forward_access_token", default: false)
         let scopes = section.list("allow").compactMap { item -> BackendConfiguration.Scope? in
             let clients = item.words("clients").map { Set($0.map { ClientName(unchecked: $0) }) }
@@ -26,13 +26,13 @@ struct BackendSection: Sendable {
         if forward, !may.contains(.forwardAuth) {
             section.report("forward_access_token", "needs `forward-auth` in `may`")
         }
-        for range in ranges where range.prefix == 0 { section.report("peers", "holds the whole internet (\(range))") }
+        for range in ranges where range.isEverything { section.report("peers", "holds the whole internet (\(range))") }
         guard let name = BackendName(name) else {
             section.report(nil, "has a name that is not 1 to 63 letters, digits, `-`, `_` or `.`")
             return nil
         }
         settings = BackendConfiguration(
-            name: name, digest: digest, may: may, peers: ranges.compactMap { IPNetwork($0.description) },
+            name: name, digest: digest, may: may, peers: ranges,
             allow: section.has("allow") ? scopes : nil, forwardAccessToken: forward)
     }
 }

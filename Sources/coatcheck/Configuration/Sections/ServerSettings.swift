@@ -1,3 +1,5 @@
+import Broker
+
 /// The public listener, and the backends' own where there is one (`server`).
 struct ServerSettings: Sendable {
     let listen: ListenAddress
@@ -8,7 +10,7 @@ struct ServerSettings: Sendable {
     /// Further names accepted in `Host`.
     let hosts: [String]
     /// Whose `X-Forwarded-For` and `-Proto` are believed.
-    let trustedProxies: [AddressRange]
+    let trustedProxies: [IPNetwork]
     /// How long readiness is red before a listener closes.
     let drainDelay: Duration
     /// How long running requests may take after that.
@@ -17,7 +19,7 @@ struct ServerSettings: Sendable {
     init?(_ section: ConfigSection) {
         listen = section.listenAddress("listen", default: ListenAddress(host: "127.0.0.1", port: 8080))
         backendListen = section.listenAddress("backend_listen")
-        trustedProxies = section.addressRanges("trusted_proxies")
+        trustedProxies = section.networks("trusted_proxies")
         drainDelay = section.duration("drain_delay", default: .seconds(2), in: .zero ... .seconds(60))
         shutdownTimeout = section.duration("shutdown_timeout", default: .seconds(30), in: .seconds(1) ... .seconds(300))
         hosts = section.hostNames("hosts")

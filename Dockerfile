@@ -9,8 +9,8 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 # The dependencies first: they change less often than our sources.
-COPY Package.swift Package.resolved ./
-RUN swift package resolve --only-use-versions-from-resolved-file
+COPY Package.swift ./
+RUN swift package resolve
 COPY Sources Sources
 COPY Tests Tests
 COPY scripts/build-release scripts/build-release

@@ -1,27 +1,45 @@
 #!/usr/bin/env bash
 # Ambiguous, oversized and slow requests on raw sockets (SEC-101 to SEC-106), each with a smuggled second one: see
 # Tests/blackbox/raw_sockets.py. Its options may follow; the slow clients take a minute and a half.
+# With RESOURCES=1 also what a stranger can make the broker take (Tests/blackbox/resources.py), and with RESOURCES=only
+# nothing else; the options are that one's then. Its figures are those of a release build.
 source "$(dirname "$0")/lib.bash"
 ulimit -n "$(ulimit -Hn)"
-start_stack
-sign_in oidc android
-expect_status 201 "a session"
-session=$(json .session_token)
-device another-phone
-sign_in oidc android bob
-expect_status 201 "a victim's session"
-victim=$(json .session_token)
 
-while IFS= read -r line; do
-    case $line in
-        "ok "*) ok "${line#*- }" ;;
-        "not ok "*) failed=$((failed + 1)); printf 'not ok %d - %s\n' "$((passed + failed))" "${line#*- }" ;;
-        *) printf '%s\n' "$line" ;;
-    esac
-done < <(python3 "$here/../blackbox/raw_sockets.py" --broker "$BROKER" --management "$MANAGEMENT" \
-    --session "$session" --victim "$victim" --backend gateway-credential-4f1d9c --pid "$broker_pid" "$@" || echo "not ok 0 - raw_sockets.py ended well")
+# take_over: counts a program's lines as this script's own
+take_over() {
+    while IFS= read -r line; do
+        case $line in
+            "ok "*) ok "${line#*- }" ;;
+            "not ok "*) failed=$((failed + 1)); printf 'not ok %d - %s\n' "$((passed + failed))" "${line#*- }" ;;
+            *) printf '%s\n' "$line" ;;
+        esac
+    done
+}
 
-kill -0 "$broker_pid" 2>/dev/null
-same 0 $? "the broker still runs"
-same "" "$(grep -aiE 'fatal error|precondition|Swift runtime failure|stack dump' "$work/broker.log" | head -3)" "no trap in its log"
+if [ "${RESOURCES:-}" != only ]; then
+    start_stack
+    sign_in oidc android
+    expect_status 201 "a session"
+    session=$(json .session_token)
+    device another-phone
+    sign_in oidc android bob
+    expect_status 201 "a victim's session"
+    victim=$(json .session_token)
+    take_over < <(python3 "$here/../blackbox/raw_sockets.py" --broker "$BROKER" --management "$MANAGEMENT" \
+        --session "$session" --victim "$victim" --backend gateway-credential-4f1d9c --pid "$broker_pid" "$@" || echo "not ok 0 - raw_sockets.py ended well")
+
+    kill -0 "$broker_pid" 2>/dev/null
+    same 0 $? "the broker still runs"
+    same "" "$(grep -aiE 'fatal error|precondition|Swift runtime failure|stack dump' "$work/broker.log" | head -3)" "no trap in its log"
+fi
+
+if [ -n "${RESOURCES:-}" ]; then
+    step "What a stranger can make the broker take (SEC-102, SEC-105)"
+    [ -n "${SANDBOX:-}" ] || start_sandbox
+    [ "$RESOURCES" = only ] || set --
+    take_over < <(python3 "$here/../blackbox/resources.py" --coatcheck "$COATCHECK" --sandbox "$SANDBOX" --work "$work" \
+        "$@" || echo "not ok 0 - resources.py ended well")
+    same "" "$(grep -aiE 'fatal error|precondition|Swift runtime failure|stack dump' "$work"/resources-*/broker.log | head -3)" "no trap in its brokers' logs"
+fi
 finish

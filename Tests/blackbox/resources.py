@@ -1,0 +1,899 @@
+"""Takes from a broker whatever a stranger can make it give, and looks at what it costs: resident memory (from /proc),
+descriptors, processor time, an upstream's places. raw-sockets.sh starts it with RESOURCES=1.
+
+Every case has a broker of its own, so that its memory is its own, too: at rest, then the highest while the case ran. The
+brokers have an https `public_url`: with a loopback one, limits would spare loopback clients. Each flood is bounded in bytes
+and time, and stops when the broker has taken 400 MiB more than at rest. Output as the curl scripts', and for each case that
+is measured a line `name: before → peak MiB`.
+"""
+
+import argparse
+import concurrent.futures
+import http.server
+import json
+import os
+import pathlib
+import resource
+import select
+import signal
+import socket
+import struct
+import subprocess
+import threading
+import time
+import traceback
+import urllib.parse
+import urllib.request
+
+options = argparse.ArgumentParser()
+options.add_argument("--coatcheck", required=True, help="the broker's program")
+options.add_argument("--sandbox", required=True, help="the provider emulator's URL")
+options.add_argument("--work", required=True, help="a folder for the brokers' files")
+options.add_argument("--only", default="", help="cases whose name has this in it")
+options.add_argument("--no-slow", action="store_true", help="leave out what takes longer than half a minute")
+options = options.parse_args()
+
+NAME = "auth.example.test"
+MIB = 1 << 20
+ALLOWED = 32 * MIB
+GIVE_UP = 400 * MIB
+lock = threading.Lock()
+passed = failed = 0
+
+
+def say(text):
+    with lock:
+        print(text, flush=True)
+
+
+def verdict(good, sentence, why=""):
+    global passed, failed
+    with lock:
+        passed, failed = passed + bool(good), failed + (not good)
+        print(f"{'ok' if good else 'not ok'} {passed + failed} - {sentence}", flush=True)
+        if not good:
+            print(f"#   {why}"[:400], flush=True)
+
+
+# ---- an upstream -----------------------------------------------------------------------------------------------------
+
+
+# Bytes that tell where they stand, so that a lost or doubled piece is seen.
+PATTERN = b"".join(b"%011d\n" % line for line in range(8 * MIB // 12 + 1))
+
+
+def pattern(count):
+    return PATTERN[:count]
+
+
+class App(http.server.BaseHTTPRequestHandler):
+    """What lies behind the relay: answers of every framing, at once or late, and early ones to uploads."""
+
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    def handle_one_request(self):
+        try:
+            super().handle_one_request()
+        except OSError:
+            self.close_connection = True
+
+    def do_GET(self):
+        self.server.seen.append(f"{self.command} {self.path}")
+        _, kind, amount = self.path.split("/")
+        if kind == "later":
+            time.sleep(float(amount))
+        body = pattern(int(amount)) if kind in ("bytes", "unknown") else b"done"
+        self.send_response(200)
+        if kind == "unknown":
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            for start in range(0, len(body), 8192):
+                piece = body[start : start + 8192]
+                self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
+            self.wfile.write(b"0\r\n\r\n")
+        else:
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+    def do_POST(self):
+        self.server.seen.append(f"{self.command} {self.path}")
+        _, kind, amount = self.path.split("/")
+        if kind == "refuse":
+            # Before the body was read, which the answer's end cannot wait for.
+            self.send_response(413)
+            self.send_header("Content-Length", amount)
+            self.end_headers()
+            self.wfile.write(pattern(int(amount)))
+            self.wfile.flush()
+            self.connection.settimeout(30)
+            while self.rfile.read1(65536):
+                pass
+            self.close_connection = True
+            return
+        left = int(self.headers.get("Content-Length", 0))
+        while left > 0:
+            left -= len(self.rfile.read(min(left, 65536)) or b"x" * left)
+        if kind == "later":
+            time.sleep(float(amount))
+        self.send_response(201)
+        self.send_header("Content-Length", "5")
+        self.end_headers()
+        self.wfile.write(b"taken")
+
+
+class Upstream(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 256
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), App)
+        self.seen = []
+        self.url = f"http://127.0.0.1:{self.server_port}"
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def handle_error(self, *_):
+        pass
+
+
+# ---- a broker --------------------------------------------------------------------------------------------------------
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Broker:
+    """A broker with its folder, its memory and its sessions."""
+
+    def __init__(self, name, trusted=(), cache="5s", places=1024, descriptors=None):
+        self.name, self.upstream = name, Upstream()
+        self.folder = pathlib.Path(options.work, "resources-" + "".join(c if c.isalnum() else "-" for c in name))
+        (self.folder / "data").mkdir(parents=True, mode=0o700)
+        self.port, self.management = free_port(), free_port()
+        configuration = self.folder / "coatcheck.yaml"
+        configuration.write_text(f"""\
+server: {{listen: 127.0.0.1:{self.port}, public_url: "https://{NAME}", trusted_proxies: {json.dumps(list(trusted))}}}
+management: {{listen: 127.0.0.1:{self.management}}}
+store: {{url: sqlite:{self.folder}/data/coatcheck.db}}
+keys: {{file: {self.folder}/keys.json}}
+session: {{cache: {cache}}}
+providers:
+  oidc:
+    kind: oidc
+    issuer: {options.sandbox}/oidc
+    clients:
+      android: {{client_id: android-app, auth: none, redirect_uris: ["com.example.android:/cb"], scope: openid email, transport: bearer, login: both}}
+upstreams:
+  app: {{base_url: "{self.upstream.url}", provider: oidc, max_concurrent: {places}, allow: ["GET /bytes/*", "GET /unknown/*", "GET /later/*", "POST /taken/*", "POST /later/*", "POST /refuse/*"]}}
+""")
+        configuration.chmod(0o600)
+        subprocess.run(
+            [options.coatcheck, "keys", "generate", "--file", self.folder / "keys.json"], check=True, capture_output=True)
+        command = [options.coatcheck, "serve", "--config", configuration]
+        if descriptors:
+            command = ["prlimit", f"--nofile={descriptors}", *command]
+        self.log = open(self.folder / "broker.log", "wb")
+        self.process = subprocess.Popen(command, stdout=self.log, stderr=self.log)
+        self.pid = self.process.pid
+        for _ in range(400):
+            if self.ready(0.5):
+                break
+            time.sleep(0.05)
+        else:
+            raise RuntimeError("the broker did not start: " + (self.folder / "broker.log").read_text()[-300:])
+        self.lowest = self.highest = self.resident()
+        self.watching = True
+        threading.Thread(target=self.watch, daemon=True).start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.watching = False
+        died = self.process.poll() is not None
+        self.process.kill()
+        self.process.wait()
+        self.log.close()
+        self.upstream.shutdown()
+        self.upstream.server_close()
+        if died:
+            verdict(False, f"{self.name}: the broker still runs")
+
+    def ready(self, seconds):
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.management}/readyz", timeout=seconds) as answer:
+                return answer.status == 200
+        except OSError:
+            return False
+
+    # -- memory and time
+
+    def resident(self):
+        try:
+            for line in open(f"/proc/{self.pid}/status"):
+                if line.startswith("VmRSS:"):
+                    return int(line.split()[1]) * 1024
+        except OSError:
+            pass
+        return 0
+
+    def watch(self):
+        while self.watching:
+            self.highest = max(self.highest, self.resident())
+            time.sleep(0.02)
+
+    def rest(self):
+        """Begins to measure: what is resident now is rest."""
+        for path in ("/v1/providers", "/openapi.yaml", "/nothing"):
+            self.call("GET", path)
+        time.sleep(0.3)
+        self.lowest = self.highest = self.resident()
+
+    @property
+    def is_swollen(self):
+        return self.highest - self.lowest > GIVE_UP
+
+    def within(self, name, note=""):
+        """Says what was measured, and whether it is little enough."""
+        self.highest = max(self.highest, self.resident())
+        before, peak = self.lowest / MIB, self.highest / MIB
+        say(f"{name}: {before:.0f} → {peak:.0f} MiB{' (' + note + ')' if note else ''}")
+        verdict(
+            self.highest - self.lowest <= ALLOWED, f"{name}: resident memory stays within 32 MiB of rest",
+            f"{before:.1f} → {peak:.1f} MiB")
+
+    def processor_time(self):
+        fields = open(f"/proc/{self.pid}/stat").read().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    # -- requests
+
+    def connect(self, source=None, slow=False, seconds=10):
+        end = socket.socket()
+        if slow:
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 1400)
+        if source:
+            end.setsockopt(socket.IPPROTO_IP, 24, 1)  # IP_BIND_ADDRESS_NO_PORT
+            end.bind((source, 0))
+        end.settimeout(seconds)
+        end.connect(("127.0.0.1", self.port))
+        end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return end
+
+    def call(self, method, path, *fields, body=b"", source=None, seconds=10):
+        """Makes one call on a connection of its own: (status, fields, body), or status 0 and why not."""
+        try:
+            end = self.connect(source, seconds=seconds)
+            with end:
+                end.sendall(head(f"{method} {path}", "Connection: close", *fields, length=len(body)) + body)
+                found = answers(read_all(end, seconds)[0])
+                return found[0] if found else (0, {}, b"no answer")
+        except OSError as error:
+            return 0, {}, str(error).encode()
+
+    def sign_in(self, user="ana"):
+        """Signs a user in and returns the session's token."""
+        json_type = "Content-Type: application/json"
+        status, _, body = self.call(
+            "POST", "/v1/logins", json_type, body=json.dumps({"provider": "oidc", "client": "android"}).encode())
+        if status != 201:
+            raise RuntimeError(f"no login: {status} {body[:200]}")
+        login = json.loads(body)
+        url = login["authorization_url"] + f"&sandbox_user={user}"
+        for _ in range(5):
+            url = location(url)
+            if not url.startswith(options.sandbox):
+                break
+        finish = {"callback_url": url, "login_token": login["login_token"]}
+        status, _, body = self.call("POST", "/v1/sessions", json_type, body=json.dumps(finish).encode())
+        if status != 201:
+            raise RuntimeError(f"no session: {status} {body[:200]}")
+        return "Authorization: Bearer " + json.loads(body)["session_token"]
+
+
+class NoRedirect(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_):
+        return None
+
+
+def location(url):
+    try:
+        urllib.request.build_opener(NoRedirect).open(url, timeout=10)
+    except urllib.error.HTTPError as error:
+        return error.headers["Location"]
+    raise RuntimeError("the provider did not redirect")
+
+
+def head(line, *fields, length=0, version="HTTP/1.1", host=NAME):
+    text = [f"{line} {version}", f"Host: {host}", *fields] + ([f"Content-Length: {length}"] if length else [])
+    return ("\r\n".join(text) + "\r\n\r\n").encode()
+
+
+def read_all(end, seconds=10):
+    """Returns what came, and how it ended: `fin`, `reset` or `open`."""
+    data, deadline = bytearray(), time.monotonic() + seconds
+    while (left := deadline - time.monotonic()) > 0:
+        end.settimeout(left)
+        try:
+            part = end.recv(1 << 18)
+        except socket.timeout:
+            break
+        except OSError:
+            return bytes(data), "reset"
+        if not part:
+            return bytes(data), "fin"
+        data += part
+    return bytes(data), "open"
+
+
+def answers(data):
+    """Takes the bytes of answers apart: [(status, fields, body)]; a piece that is no answer is (0, {}, piece).
+
+    A chunked body without its end has the field `cut`.
+    """
+    found = []
+    while data:
+        top, separator, rest = data.partition(b"\r\n\r\n")
+        lines = top.decode("latin1").split("\r\n")
+        words = lines[0].split(" ")
+        if not separator or len(words) < 2 or not words[0].startswith("HTTP/1.") or not words[1].isdigit():
+            return found + [(0, {}, data)]
+        fields = {}
+        for line in lines[1:]:
+            name, _, value = line.partition(":")
+            fields[name.lower()] = value.strip()
+        status = int(words[1])
+        if status < 200:
+            data = rest
+            continue
+        if fields.get("transfer-encoding") == "chunked":
+            body = b""
+            while True:
+                size, separator, rest = rest.partition(b"\r\n")
+                if not separator:
+                    fields["cut"] = "yes"
+                    break
+                count = int(size or b"0", 16)
+                body, rest = body + rest[:count], rest[count + 2 :]
+                if not count:
+                    break
+        elif "content-length" in fields or status in (204, 304):
+            length = 0 if status in (204, 304) else int(fields["content-length"])
+            body, rest = rest[:length], rest[length:]
+        else:
+            body, rest = rest, b""
+        found.append((status, fields, body))
+        data = rest
+    return found
+
+
+def wait(end, events, milliseconds):
+    """Waits for a socket; `select` knows only the first 1,024 descriptors."""
+    poll = select.poll()
+    poll.register(end, events)
+    found = poll.poll(milliseconds)
+    return found[0][1] if found else 0
+
+
+def flood(broker, end, piece, total, seconds=8, stall=2.5, reads=False):
+    """Sends `piece` over and over, as fast as it is taken, up to `total` bytes, also when the other side has ended.
+
+    Returns how many bytes were taken, what came back (when it `reads`) and why it ended: `all`, `time`, `stalled` (nothing
+    was taken for a while, and the broker was idle), `closed`, or `swollen` when the broker has taken far too much memory.
+    """
+    end.setblocking(False)
+    sent, got = 0, bytearray()
+    begin = moved = time.monotonic()
+    worked = broker.processor_time()
+    while True:
+        now = time.monotonic()
+        if now - moved > stall and broker.processor_time() - worked > stall / 10:
+            moved, worked = now, broker.processor_time()
+        why = (
+            "all" if sent >= total else "time" if now - begin > seconds else "stalled" if now - moved > stall
+            else "swollen" if broker.is_swollen else None)
+        if why:
+            return sent, bytes(got), why
+        events = wait(end, select.POLLOUT | (select.POLLIN if reads else 0), 100)
+        try:
+            if reads and events & (select.POLLIN | select.POLLHUP):
+                part = end.recv(1 << 16)
+                reads = bool(part)
+                got += part
+            if events & ~select.POLLIN:
+                offset = sent % len(piece)
+                sent += end.send(memoryview(piece)[offset : offset + (1 << 18)])
+                moved, worked = now, broker.processor_time()
+        except BlockingIOError:
+            pass
+        except OSError:
+            return sent, bytes(got), "closed"
+
+
+def is_open(end):
+    """Whether the other side has neither ended nor answered."""
+    return not wait(end, select.POLLIN, 0)
+
+
+# ---- (a) pipelined requests, unread ----------------------------------------------------------------------------------
+
+
+def pipelined(name, path, status, with_session=False):
+    def case():
+        with Broker(name) as broker:
+            fields = [broker.sign_in()] if with_session else []
+            broker.rest()
+            request = head(f"GET {path}", *fields)
+            with broker.connect("127.0.0.9", slow=True) as end:
+                sent, _, why = flood(broker, end, request * 1000, len(request) * 100_000, seconds=25)
+                time.sleep(0.5)
+                served, *_ = broker.call("GET", "/v1/providers", source="127.0.0.10", seconds=3)
+                verdict(served == 200, f"{name}: another client is served meanwhile", served)
+                broker.within(name, f"{sent // len(request)} requests taken, then {why}")
+                end.settimeout(3)
+                start = end.recv(64)
+                verdict(start.startswith(b"HTTP/1.1 %d " % status), f"{name}: the answers are there to read", start)
+
+    return name, case
+
+
+# ---- (b) what follows an upgrade or CONNECT --------------------------------------------------------------------------
+
+
+def upgraded(name, line, status, *fields, with_session=False, host=NAME, stays=False, body=b""):
+    """Floods behind a request that asks for another protocol; the request right behind it must not be served.
+
+    `stays` is for an answer that goes on (an event stream).
+    """
+
+    def case():
+        with Broker(name) as broker:
+            session = broker.sign_in()
+            broker.rest()
+            own = [session] if with_session else []
+            request = head(line, *own, *fields, length=len(body), host=host) + body
+            behind = head("DELETE /v1/session", session)
+            junk = head("GET /nothing") * 4096
+            with broker.connect("127.0.0.9") as end:
+                end.sendall(request + behind)
+                sent, got, why = flood(broker, end, junk, 256 * MIB, reads=True)
+                time.sleep(0.3)
+                broker.within(name, f"{sent // MIB} MiB taken, then {why}")
+                more, _ = read_all(end, 0.5) if why != "closed" else (b"", "")
+                found = [(0, {}, got + more)] if stays else answers(got + more)
+            if stays:
+                top = (got + more).partition(b"\r\n\r\n")[0].lower()
+                verdict(
+                    top.startswith(b"http/1.1 %d " % status) and b"\r\nconnection: close" in top,
+                    f"{name}: is answered with {status} over HTTP/1.1, and says close", top[:300])
+                verdict((got + more).count(b"HTTP/1.1 ") == 1, f"{name}: nothing behind it is answered")
+            else:
+                verdict(
+                    [answer[0] for answer in found] == [status] and found[0][1].get("connection") == "close",
+                    f"{name}: is answered with {status} alone, and says close",
+                    [(answer[0], answer[1].get("connection")) for answer in found][:4])
+            alive, *_ = broker.call("GET", "/v1/session", session)
+            verdict(alive == 200, f"{name}: the request behind it was not carried out", alive)
+
+    return name, case
+
+
+H2C = ["Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAAQBAAAAAAIAAAAA"]
+
+
+# ---- (c) slow readers of closing answers -----------------------------------------------------------------------------
+
+
+def read_slowly(end, rate=16 * 1024, seconds=90):
+    """Reads so many bytes a second to the end."""
+    data, begin = bytearray(), time.monotonic()
+    end.settimeout(seconds)
+    while time.monotonic() - begin < seconds:
+        try:
+            part = end.recv(rate // 16)
+        except OSError as error:
+            return bytes(data), "open" if isinstance(error, TimeoutError) else "reset"
+        if not part:
+            return bytes(data), "fin"
+        data += part
+        time.sleep(max(0, begin + len(data) / rate - time.monotonic()))
+    return bytes(data), "open"
+
+
+def slow_readers():
+    name = "slow readers"
+    size = 800_000
+    with Broker(name) as broker:
+        session = broker.sign_in()
+        broker.call("GET", f"/v1/relay/app/bytes/{size}", session)
+        contract = broker.call("GET", "/openapi.yaml")[2]
+        broker.rest()
+
+        def reader(what, request, status, expected, upload=0, rate=16 * 1024):
+            with broker.connect("127.0.0.9", slow=True) as end:
+                end.sendall(request)
+                if upload:
+                    # A client that writes for a while before it looks at the answer.
+                    flood(broker, end, b"x" * 4096, upload, seconds=2, stall=1)
+                    end.setblocking(True)
+                data, how = read_slowly(end, rate)
+            found = answers(data)
+            body = found[0][2] if found else b""
+            if expected is None:
+                expected = body if found and len(body) == int(found[0][1].get("content-length", -1)) else b"whole"
+            verdict(
+                len(found) == 1 and found[0][0] == status and body == expected,
+                f"{name}: {what} arrives whole, byte for byte",
+                f"{[answer[0] for answer in found]}, {len(body)} of {len(expected)} bytes, ended by {how}")
+
+        relayed = "GET /v1/relay/app"
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            jobs = [
+                pool.submit(
+                    reader, "a whole answer that closes", head("GET /openapi.yaml", "Connection: close"), 200, contract),
+                pool.submit(
+                    reader, "a relayed answer of known length that closes",
+                    head(f"{relayed}/bytes/{size}", session, "Connection: close"), 200, pattern(size)),
+                pool.submit(
+                    reader, "a relayed answer of unknown length that closes",
+                    head(f"{relayed}/unknown/{size}", session, "Connection: close"), 200, pattern(size)),
+                pool.submit(
+                    reader, "a relayed answer of unknown length to HTTP/1.0",
+                    head(f"{relayed}/unknown/{size}", session, version="HTTP/1.0"), 200, pattern(size)),
+                pool.submit(
+                    reader, "a relayed answer of known length to HTTP/1.0",
+                    head(f"{relayed}/bytes/{size}", session, version="HTTP/1.0"), 200, pattern(size)),
+                pool.submit(
+                    reader, "the answer to an upload that is too large",
+                    head("POST /v1/logins", "Content-Type: application/json", length=64 * MIB), 413, None, 4 * MIB, 64),
+                pool.submit(
+                    reader, "the upstream's answer to an upload that it did not read",
+                    head(f"POST /v1/relay/app/refuse/{size}", session, length=64 * MIB), 413, pattern(size), 4 * MIB),
+            ]
+            for job in jobs:
+                job.result()
+        broker.within(name)
+
+
+def cut_answers():
+    """Answers that nobody reads are cut after the write deadline: never may one look whole."""
+    name = "answers that nobody reads"
+    size = 8 * MIB
+    with Broker(name) as broker:
+        session = broker.sign_in()
+        broker.call("GET", f"/v1/relay/app/bytes/{size}", session)
+        broker.rest()
+        requests = {
+            "HTTP/1.0, unknown length": head(f"GET /v1/relay/app/unknown/{size}", session, version="HTTP/1.0"),
+            "HTTP/1.0, known length": head(f"GET /v1/relay/app/bytes/{size}", session, version="HTTP/1.0"),
+            "HTTP/1.1, chunked, closing": head(f"GET /v1/relay/app/unknown/{size}", session, "Connection: close"),
+            "HTTP/1.1, known length, closing": head(f"GET /v1/relay/app/bytes/{size}", session, "Connection: close"),
+            "HTTP/1.1, known length": head(f"GET /v1/relay/app/bytes/{size}", session),
+        }
+        ends = {}
+        for what, request in requests.items():
+            ends[what] = broker.connect("127.0.0.9", slow=True)
+            ends[what].sendall(request)
+        time.sleep(72)
+        broker.within(name)
+        for what, end in ends.items():
+            with end:
+                data, how = read_all(end, 15)
+            found = answers(data)
+            body = found[0][2] if found else b""
+            tells = how == "reset" or (
+                how == "fin" and bool(found) and (
+                    "cut" in found[0][1] or len(body) < int(found[0][1].get("content-length", 0))))
+            verdict(
+                tells and len(body) < size, f"{name}: {what}: the cut is seen by the client",
+                f"{len(body)} of {size} bytes, ended by {how}")
+
+
+# ---- (d) idle connections --------------------------------------------------------------------------------------------
+
+
+def idle():
+    name = "3,000 idle connections"
+    with Broker(name) as broker:
+        broker.rest()
+        ends = []
+        try:
+            for index in range(3000):
+                ends.append(broker.connect(f"127.0.0.{2 + index % 30}"))
+            time.sleep(2)
+            begin = time.monotonic()
+            served, *_ = broker.call("GET", "/v1/providers", source="127.0.0.40")
+            verdict(served == 200 and time.monotonic() - begin < 1, f"{name}: another client is served", served)
+            verdict(all(is_open(end) for end in ends), f"{name}: all are kept", sum(map(is_open, ends)))
+            broker.within(name)
+        finally:
+            for end in ends:
+                end.close()
+
+
+# ---- (e) a hostile upload set on a small upstream --------------------------------------------------------------------
+
+
+def hostile_uploads():
+    name = "slow uploads and downloads at a small upstream"
+    with Broker(name, places=8) as broker:
+        hostile, second, other = broker.sign_in("bob"), broker.sign_in("bob"), broker.sign_in("ana")
+        broker.call("GET", "/v1/relay/app/bytes/1000", other)
+        broker.rest()
+        ends, streamed = [], []
+        for session in (hostile, second):
+            for index in range(12):
+                held = broker.connect("127.0.0.9")
+                held.sendall(head("POST /v1/relay/app/taken/1", session, length=60_000))
+                stream = broker.connect("127.0.0.9")
+                stream.sendall(head("POST /v1/relay/app/taken/1", session, length=10 * MIB) + b"x" * 100)
+                reader = broker.connect("127.0.0.9", slow=True)
+                reader.sendall(head(f"GET /v1/relay/app/bytes/{8 * MIB}", session))
+                ends += [held, stream, reader]
+                streamed.append(stream)
+        begin, seen, worst = time.monotonic(), [], 0.0
+        length = 10 if options.no_slow else 50
+        while time.monotonic() - begin < length:
+            for end in ends:
+                try:
+                    end.send(b"x")
+                except OSError:
+                    pass
+            started = time.monotonic()
+            seen.append(broker.call("GET", "/v1/relay/app/bytes/1000", other, source="127.0.0.10")[0])
+            worst = max(worst, time.monotonic() - started)
+            time.sleep(1)
+        good = seen.count(200)
+        say(f"{name}: {good} of {len(seen)} calls of another user answered, the slowest in {worst:.2f} s")
+        verdict(good == len(seen), f"{name}: another user is served all the while", seen)
+        if not options.no_slow:
+            alive = sum(map(is_open, streamed))
+            verdict(alive == 0, f"{name}: an upload below 1 KiB/s ends", f"{alive} of {len(streamed)} go on")
+        broker.within(name)
+        for end in ends:
+            end.close()
+
+
+# ---- (f) bodies that lack their last byte ----------------------------------------------------------------------------
+
+
+def withheld(broker, count, source, lift=None):
+    """Opens connections that each send a body but for its last byte.
+
+    Returns how many are open unanswered, were answered 429 and closed, or ended without an answer.
+    """
+    body = b'{"provider":"' + b"x" * (64 * 1024 - 13)
+    ends = []
+    kept = None
+    if lift:
+        kept = broker.connect(source)
+        kept.sendall(head("GET /v1/session", lift))
+        kept.recv(65536)
+    for _ in range(count - (1 if lift else 0)):
+        try:
+            end = broker.connect(source)
+            ends.append(end)
+            end.sendall(head("POST /v1/logins", "Content-Type: application/json", length=len(body)) + body[:-1])
+        except OSError:
+            pass
+        if broker.is_swollen:
+            break
+    time.sleep(1)
+    waiting, refused, ended = [], 0, 0
+    for end in ends:
+        if is_open(end):
+            waiting.append(end)
+            continue
+        data, how = read_all(end, 2)
+        found = answers(data)
+        if found and found[0][0] == 429 and how != "open":
+            refused += 1
+        else:
+            ended += 1
+        end.close()
+    return waiting, refused, ended, kept
+
+
+def last_byte():
+    name = "512 bodies of one address without their last byte"
+    with Broker(name) as broker:
+        session = broker.sign_in()
+        broker.rest()
+        waiting, refused, ended, kept = withheld(broker, 512, "127.0.0.50", session)
+        served, *_ = broker.call("GET", "/v1/providers", source="127.0.0.51")
+        say(f"{name}: {len(waiting)} wait, {refused} answered 429, {ended} ended unanswered")
+        verdict(
+            64 <= len(waiting) <= 128, f"{name}: the first 8 MiB are kept, and no more", f"{len(waiting)} connections")
+        verdict(refused + len(waiting) == 511, f"{name}: the newest ones get 429 and close", f"{refused} of {511}")
+        verdict(served == 200, f"{name}: another address is served", served)
+        broker.within(name)
+        done = 0
+        for end in waiting[:8]:
+            end.sendall(b"}")
+            done += answers(read_all(end, 3)[0])[:1] not in ([], [429])
+        verdict(done == len(waiting[:8]), f"{name}: the first ones are answered once they are whole", done)
+        for end in waiting + [kept]:
+            end.close()
+
+    name = "200 connections of an address without a session"
+    with Broker(name) as broker:
+        broker.rest()
+        ends = [broker.connect("127.0.0.50") for _ in range(200)]
+        time.sleep(1)
+        alive = sum(map(is_open, ends))
+        verdict(alive == 128, f"{name}: 128 are kept", f"{alive} of 200")
+        for end in ends:
+            end.close()
+
+    name = "a trusted proxy"
+    with Broker(name, trusted=["127.0.0.60"]) as broker:
+        waiting, refused, ended, _ = withheld(broker, 600, "127.0.0.60")
+        verdict(
+            len(waiting) == 600, f"{name}: 600 connections with 64 KiB each are kept",
+            f"{len(waiting)} wait, {refused} answered 429, {ended} ended")
+        for end in waiting:
+            end.close()
+
+
+# ---- (g) behind an answer that says close, and half-closed clients ---------------------------------------------------
+
+
+def endings():
+    name = "behind an answer that says close"
+    with Broker(name, cache="off") as broker:
+        first = {
+            "a refused relay call with a body": lambda own: head("POST /v1/relay/app/none/1", own, length=8) + b"12345678",
+            "a refused relay path with a body": lambda own: head("POST /v1/relay/app/a;b", own, length=8) + b"12345678",
+            "a slow relay call that asked for it": lambda own: head("GET /v1/relay/app/later/1", own, "Connection: close"),
+            "a broker call that asked for it": lambda own: head("GET /v1/session", own, "Connection: close"),
+            "a request of HTTP/1.0": lambda own: head("GET /v1/session", own, version="HTTP/1.0"),
+        }
+        session = broker.sign_in()
+        for what, build in first.items():
+            # What comes behind may have been taken apart before the answer was made, or not: several tries find out.
+            for _ in range(8 if what.startswith("a refused") else 2):
+                broker.upstream.seen.clear()
+                behind = head("POST /v1/relay/app/taken/2", session, length=4) + b"more"
+                with broker.connect() as end:
+                    end.sendall(build(session) + behind + head("DELETE /v1/session", session))
+                    data, how = read_all(end, 5)
+                    time.sleep(0.5)
+                found = answers(data)
+                alive, *_ = broker.call("GET", "/v1/session", session)
+                posts = [call for call in broker.upstream.seen if call.startswith("POST /taken")]
+                closes = bool(found) and found[0][1].get("connection") == "close"
+                good = alive == 200 and not posts and closes and len(found) == 1
+                if not good:
+                    break
+            verdict(
+                good, f"{name}: nothing behind {what} is carried out",
+                f"answers {[answer[0] for answer in found]}, closes {closes}, upstream {posts}, session {alive}, {how}")
+            if alive != 200:
+                session = broker.sign_in()
+
+    name = "a half-closed client"
+    with Broker(name) as broker:
+        session = broker.sign_in()
+        cases = {
+            "POST through the relay": (
+                head("POST /v1/relay/app/later/1", session, length=4) + b"more", 201, b"taken"),
+            "GET through the relay": (head("GET /v1/relay/app/later/1", session), 200, b"done"),
+            "POST to the broker": (
+                head("POST /v1/logins", "Content-Type: application/json", length=38)
+                + b'{"provider":"oidc","client":"android"}', 201, None),
+        }
+        for what, (request, status, body) in cases.items():
+            with broker.connect() as end:
+                end.sendall(request)
+                end.shutdown(socket.SHUT_WR)
+                data, how = read_all(end, 5)
+            found = answers(data)
+            verdict(
+                len(found) == 1 and found[0][0] == status and body in (None, found[0][2]),
+                f"{name}: {what} gets its answer", f"{[(answer[0], answer[2][:80]) for answer in found]}, {how}")
+        with broker.connect() as end:
+            end.sendall(head("GET /v1/session/events", session))
+            end.recv(4096)
+            end.shutdown(socket.SHUT_WR)
+            _, how = read_all(end, 5)
+            verdict(how != "open", f"{name}: an event stream ends", how)
+        # One that goes on sending behind a parser error hears the answer, too (finding 16).
+        with broker.connect() as end:
+            end.sendall(b"GARBAGE\r\n\r\n")
+            sent, got, why = flood(broker, end, b"x" * 4096, 64 * 1024, seconds=1, reads=True)
+            end.settimeout(3)
+            more, how = read_all(end, 3) if why != "closed" else (b"", why)
+            found = answers(got + more)
+            verdict(
+                len(found) == 1 and found[0][0] == 400 and sent >= 64 * 1024,
+                f"{name}: an answer after a parser error is not torn by what follows", f"{[answer[0] for answer in found]}, {sent} bytes taken, {why}, {how}")
+
+
+# ---- (h) descriptors -------------------------------------------------------------------------------------------------
+
+
+def descriptors():
+    for name, limit in {"128 descriptors": "128:128", "128 descriptors at start, more to be had": "128:4096"}.items():
+        with Broker(name, descriptors=limit) as broker:
+            session = broker.sign_in()
+            broker.rest()
+            ends = []
+            for index in range(300):
+                try:
+                    # Beyond the limit a connection waits in the listener's queue, and then is not made at all.
+                    ends.append(broker.connect(f"127.0.0.{2 + index % 10}", seconds=0.2))
+                except OSError:
+                    break
+            time.sleep(0.5)
+            before = broker.processor_time()
+            time.sleep(3)
+            spent = broker.processor_time() - before
+            ready = broker.ready(3)
+            say(f"{name}: {len(ends)} idle connections opened, {spent:.2f} s of processor time in 3 s")
+            verdict(spent < 0.15, f"{name}: a full house costs nothing", f"{spent:.2f} s of processor time in 3 s")
+            verdict(ready, f"{name}: /readyz answers meanwhile")
+            if limit.endswith("4096"):
+                served, *_ = broker.call("GET", "/v1/relay/app/bytes/10", session, source="127.0.0.20", seconds=3)
+                verdict(served == 200, f"{name}: the soft limit was raised, and a relay call is answered", served)
+            broker.within(name)
+            for end in ends:
+                end.close()
+            for _ in range(60):
+                served, *_ = broker.call("GET", "/v1/relay/app/bytes/10", session, source="127.0.0.20", seconds=1)
+                if served == 200:
+                    break
+                time.sleep(0.05)
+            verdict(served == 200, f"{name}: all is well once they have gone", served)
+
+
+# ---- the run ---------------------------------------------------------------------------------------------------------
+
+quick = [
+    pipelined("pipelined contract", "/openapi.yaml", 200),
+    pipelined("pipelined 404", "/nothing", 404),
+    pipelined("pipelined providers", "/v1/providers", 200),
+    pipelined("pipelined session check", "/v1/session", 200, with_session=True),
+    upgraded("upgrade on an event stream", "GET /v1/session/events", 200, *H2C, with_session=True, stays=True),
+    upgraded("upgrade on a 404", "GET /nothing", 404, *H2C),
+    upgraded(
+        "upgrade of a login", "POST /v1/logins", 201, *H2C, "Content-Type: application/json",
+        body=b'{"provider":"oidc","client":"android"}'),
+    upgraded("upgrade on a relay path", "GET /v1/relay/app/bytes/10", 400, *H2C, with_session=True),
+    upgraded("CONNECT", "CONNECT example.org:443", 400, host="example.org:443"),
+    ("3,000 idle connections", idle),
+    ("512 bodies of one address without their last byte", last_byte),
+    ("behind an answer that says close", endings),
+    ("descriptors", descriptors),
+]
+slow = [("slow uploads and downloads at a small upstream", hostile_uploads), ("slow readers", slow_readers)]
+if not options.no_slow:
+    slow.append(("answers that nobody reads", cut_answers))
+
+
+def run(name, case):
+    if options.only not in name:
+        return
+    begin = time.monotonic()
+    try:
+        case()
+    except Exception as error:  # noqa: BLE001: one case that breaks off must not hide the others
+        verdict(False, f"{name}: ended well", f"{type(error).__name__}: {error} {traceback.format_exc()[-250:]}")
+    say(f"# {name}: {time.monotonic() - begin:.0f} s")
+
+
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+threads = [threading.Thread(target=run, args=case) for case in slow]
+for thread in threads:
+    thread.start()
+for name, case in quick:
+    run(name, case)
+for thread in threads:
+    thread.join()

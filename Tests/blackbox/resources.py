@@ -813,7 +813,8 @@ def endings():
             found = answers(got + more)
             verdict(
                 len(found) == 1 and found[0][0] == 400 and sent >= 64 * 1024,
-                f"{name}: an answer after a parser error is not torn by what follows", f"{[answer[0] for answer in found]}, {sent} bytes taken, {why}, {how}")
+                f"{name}: an answer after a parser error is not torn by what follows",
+                f"{[answer[0] for answer in found]}, {sent} bytes taken, {why}, {how}")
 
 
 # ---- (h) descriptors -------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@ import Broker
 
 /// Clever on the wire (providers/clever.md).
 enum CleverWire {
-    /// Clever's own addresses and ways, under whatever the configuration overrides.
+    /// Clever's own endpoints and dialect, under whatever the configuration overrides.
     static func settings(_ settings: ProviderSettings, _ own: CleverSettings) -> ProviderSettings {
         var result = settings
         let endpoints = settings.endpoints

@@ -88,7 +88,7 @@ package struct CloverClient: CodeExchanging, TokenRefreshing, TokenImporting {
         let body = ParameterBody.make(members, TokenRequestSettings(encoding: .json))
         let answer = try await engine.caller.send(
             ProviderRequest(
-                method: "POST", url: url, lane: .single,
+                method: "POST", url: url, connection: .single,
                 headers: [("Content-Type", body.type), ("Accept", "application/json")]
                     + client.wire.tokenRequest.headers,
                 body: body.bytes))

@@ -12,7 +12,7 @@ enum CloverWire {
         }
     }
 
-    /// Clover's own addresses and ways, under whatever the configuration overrides; throws for a redirect URI that
+    /// Clover's own endpoints and dialect, under whatever the configuration overrides; throws for a redirect URI that
     /// Clover would refuse.
     static func settings(_ settings: ProviderSettings, _ own: CloverSettings) throws(CatalogueFailure)
         -> ProviderSettings

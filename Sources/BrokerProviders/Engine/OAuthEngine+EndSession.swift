@@ -15,7 +15,7 @@ extension OAuthEngine {
         ])
         let answer = try await logOutCaller.send(
             ProviderRequest(
-                method: "POST", url: endpoint.text, lane: .single,
+                method: "POST", url: endpoint.text, connection: .single,
                 headers: [("Content-Type", "application/x-www-form-urlencoded"), ("Accept", "*/*")]
                     + client.wire.tokenRequest.headers,
                 body: Array(form.utf8)))

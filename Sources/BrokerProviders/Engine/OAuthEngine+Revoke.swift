@@ -47,7 +47,7 @@ extension OAuthEngine {
         _ pairs: [(name: String, value: String)], to url: EndpointURL, token: Secret
     ) -> ProviderRequest {
         ProviderRequest(
-            method: "POST", url: url.text, lane: .single,
+            method: "POST", url: url.text, connection: .single,
             headers: [
                 ("Content-Type", "application/x-www-form-urlencoded"), ("Accept", "application/json"),
                 ("Authorization", "Bearer " + token.reveal()),
@@ -63,7 +63,7 @@ extension OAuthEngine {
         writer.object { $0.member("access_token", token.reveal()) }
         let answer = try await caller.send(
             ProviderRequest(
-                method: "DELETE", url: endpoint.text, lane: .single,
+                method: "DELETE", url: endpoint.text, connection: .single,
                 headers: [("Content-Type", "application/json"), ("Accept", "application/json")] + proof
                     + client.wire.tokenRequest.headers,
                 body: writer.bytes))

@@ -86,7 +86,7 @@ struct OAuthEngine: Sendable {
         let body = ParameterBody.make(parameters.filter { !names.contains($0.name) } + proof.parameters, wire)
         return try await caller.send(
             ProviderRequest(
-                method: "POST", url: url.text, lane: .single,
+                method: "POST", url: url.text, connection: .single,
                 headers: [("Content-Type", body.type), ("Accept", "application/json")] + proof.headers + wire.headers
                     + headers,
                 body: body.bytes))

@@ -25,8 +25,8 @@ struct HTTPClients: Sendable {
         pooled = make(keeping: true)
     }
 
-    subscript(lane: ProviderRequest.Lane, policy: AddressPolicy) -> HTTPClient? {
-        lane == .single ? single[policy] : pooled[policy]
+    subscript(connection: ProviderRequest.ConnectionUse, policy: AddressPolicy) -> HTTPClient? {
+        connection == .single ? single[policy] : pooled[policy]
     }
 
     func shutdown() async {

@@ -1,15 +1,15 @@
 import Broker
 
-/// Makes one provider's calls: the transport with that provider's gate, limits and address rule.
+/// Makes one provider's calls: the transport with that provider's limiter and address rule.
 struct ProviderCaller: Sendable {
     let http: ProviderHTTP
-    let gate: CallGate
+    let limiter: CallLimiter
     let allowPrivate: Bool
     let total: Duration
 
     init(http: ProviderHTTP, settings: ProviderSettings, clock: BrokerClock) {
         self.http = http
-        gate = CallGate(limits: settings.limits, clock: clock)
+        limiter = CallLimiter(limits: settings.limits, clock: clock)
         allowPrivate = settings.allowPrivate
         total = settings.limits.total
     }
@@ -18,6 +18,6 @@ struct ProviderCaller: Sendable {
     ///
     /// Throws `notSent` or `lost`; every status is an answer.
     func send(_ request: ProviderRequest) async throws(ProviderFailure) -> ProviderAnswer {
-        try await http.send(request, gate: gate, internalAddresses: allowPrivate, total: total)
+        try await http.send(request, limiter: limiter, internalAddresses: allowPrivate, total: total)
     }
 }

@@ -26,22 +26,22 @@ package final class ProviderHTTP: Sendable {
     ///
     /// Throws `notSent` or `lost`; every status is an answer.
     func send(
-        _ request: ProviderRequest, gate: CallGate, internalAddresses: Bool, total: Duration
+        _ request: ProviderRequest, limiter: CallLimiter, internalAddresses: Bool, total: Duration
     ) async throws(ProviderFailure) -> ProviderAnswer {
         guard let url = EndpointURL(request.url) else { throw .notSent(detail: "not a URL to call") }
         let policy: AddressPolicy =
             url.isLoopback ? .loopbackOnly : internalAddresses || allowsPrivate ? .any : .publicOnly
-        guard let client = clients[request.lane, policy] else { throw .notSent(detail: "no client") }
-        try gate.enter()
+        guard let client = clients[request.connection, policy] else { throw .notSent(detail: "no client") }
+        try limiter.begin()
         let mark = SentMark()
         let outcome = await race(request, client: client, mark: mark, total: total)
         switch outcome {
         case .answer(let answer):
             // 500 is often about one request; these three say that the service is not there.
-            gate.leave([502, 503, 504].contains(answer.status) ? .dead : .alive)
+            limiter.end([502, 503, 504].contains(answer.status) ? .dead : .alive)
             return answer
         case .failed(let detail, let certainlyUnsent):
-            gate.leave(Task.isCancelled ? .nothing : .dead)
+            limiter.end(Task.isCancelled ? .nothing : .dead)
             if request.body == nil ? certainlyUnsent : !mark.isSet { throw .notSent(detail: detail) }
             throw .lost(detail: detail)
         }
@@ -85,7 +85,7 @@ package final class ProviderHTTP: Sendable {
         do {
             return try await Self.answer(client, outgoing, deadline)
         } catch let error as HTTPClientError
-            where error == .remoteConnectionClosed && request.lane == .pooled && request.body == nil
+            where error == .remoteConnectionClosed && request.connection == .pooled && request.body == nil
         {
             // A kept connection that the provider closed just then; a read may be made again.
             do { return try await Self.answer(client, outgoing, deadline) } catch { return Self.failed(error) }

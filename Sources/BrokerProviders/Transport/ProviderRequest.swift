@@ -3,7 +3,7 @@
 /// It may hold secrets and is never described.
 struct ProviderRequest: Sendable {
     /// Which connections carry the call (engineering note 10).
-    enum Lane: Sendable {
+    enum ConnectionUse: Sendable {
         /// A connection of its own: a pooled one that the provider closes at that instant would lose a single-use
         /// secret.
         case single
@@ -13,11 +13,11 @@ struct ProviderRequest: Sendable {
 
     var method: String
     var url: String
-    var lane: Lane
+    var connection: ConnectionUse
     var headers: [(name: String, value: String)] = []
     var body: [UInt8]?
 
     static func get(_ url: String, accept: String = "application/json") -> ProviderRequest {
-        ProviderRequest(method: "GET", url: url, lane: .pooled, headers: [("Accept", accept)])
+        ProviderRequest(method: "GET", url: url, connection: .pooled, headers: [("Accept", accept)])
     }
 }

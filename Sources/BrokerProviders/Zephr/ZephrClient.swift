@@ -87,7 +87,7 @@ package struct ZephrClient: PartialRegistering {
     package func register(_ request: RegistrationRequest) async throws(ProviderFailure) -> RegistrationOutcome {
         let answer = try await caller.send(
             ProviderRequest(
-                method: "POST", url: base + own.paths.register, lane: .single,
+                method: "POST", url: base + own.paths.register, connection: .single,
                 headers: [("Content-Type", "application/json"), ("Accept", "application/json")],
                 body: ZephrWire.registration(request, own)))
         let now = clock.now()
@@ -117,7 +117,7 @@ package struct ZephrClient: PartialRegistering {
         guard ZephrCookie.isValue(session.reveal()) else { return }
         let answer = try await caller.send(
             ProviderRequest(
-                method: "POST", url: base + own.paths.logout, lane: .single,
+                method: "POST", url: base + own.paths.logout, connection: .single,
                 headers: [("Accept", "application/json"), ("Cookie", own.cookieName + "=" + session.reveal())], body: []
             ))
         try answer.requireUsable(at: clock.now())

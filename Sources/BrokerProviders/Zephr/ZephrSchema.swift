@@ -16,7 +16,7 @@ struct ZephrSchema: Sendable {
     private func fields() async throws(ProviderFailure) -> [RegistrationField] {
         let opened = try await caller.send(
             ProviderRequest(
-                method: "POST", url: base + own.paths.anonymousSession, lane: .single,
+                method: "POST", url: base + own.paths.anonymousSession, connection: .single,
                 headers: [("Accept", "application/json")], body: []))
         try opened.requireUsable(at: clock.now())
         guard opened.isSuccess, let cookie = ZephrWire.session(opened, name: own.cookieName, now: clock.now()) else {

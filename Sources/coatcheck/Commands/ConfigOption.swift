@@ -10,7 +10,7 @@ struct ConfigOption: ParsableArguments {
         do throws(ConfigurationFailure) {
             return try Configuration.load(path: config)
         } catch {
-            let errors = error.problems.filter { $0.weight == .error }.count
+            let errors = error.problems.filter { $0.severity == .error }.count
             StandardError.write("\(config) cannot be used:\n\(error)\n\(errors) \(errors == 1 ? "error" : "errors")")
             throw ExitCode(1)
         }

@@ -24,7 +24,7 @@ struct Configuration: Sendable {
             ConfigSection(root, path: "", pattern: "", line: 1, context: context))
         ConfigurationRules.check(draft, context)
         let problems = context.finish()
-        guard !problems.contains(where: { $0.weight == .error }), let configuration = draft.complete(problems) else {
+        guard !problems.contains(where: { $0.severity == .error }), let configuration = draft.complete(problems) else {
             throw ConfigurationFailure(problems: problems)
         }
         return configuration
@@ -36,7 +36,7 @@ struct Configuration: Sendable {
         else {
             let message = "cannot be read: it has to be a UTF-8 file of at most 1 MiB"
             throw ConfigurationFailure(
-                problems: [ConfigProblem(line: nil, path: path, message: message, weight: .error)])
+                problems: [ConfigProblem(line: nil, path: path, message: message, severity: .error)])
         }
         let directory = path.contains("/") ? String(path[..<(path.lastIndex(of: "/") ?? path.startIndex)]) : ""
         let folder = path.hasPrefix("/") && directory.isEmpty ? "/" : directory

@@ -46,12 +46,12 @@ enum ConfigurationRules {
             context.report(
                 "is empty, and there are backends: where a proxy asks for all its users, or stands in front, they share "
                     + "its address and its limits; list the proxy", path: "server.trusted_proxies", line: nil,
-                weight: .warning)
+                severity: .warning)
         }
         if server.backendListen != nil, draft.backends.isEmpty {
             context.report(
                 "is a listener for backends, and there are none", path: "server.backend_listen", line: nil,
-                weight: .warning)
+                severity: .warning)
         }
     }
 
@@ -66,7 +66,7 @@ enum ConfigurationRules {
                 if let owner = owners[key], owner != provider.name {
                     context.report(
                         "has the same service and `client_id` as a client of `\(owner)`: each provider needs a "
-                            + "registration of its own", path: client.place.path, line: client.place.line)
+                            + "registration of its own", path: client.location.path, line: client.location.line)
                 }
                 owners[key] = owners[key] ?? provider.name
             }

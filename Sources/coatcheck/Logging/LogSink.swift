@@ -14,7 +14,7 @@ final class LogSink: Sendable {
 
     /// How many bytes may wait.
     static let capacity = 1 << 20
-    /// How long the first line of a batch waits for company, in seconds.
+    /// How long the first line of a batch waits for more, in seconds.
     private static let gathering = 0.005
     /// Guards the lines that wait.
     private let state = Mutex(State())

@@ -8,7 +8,7 @@ struct ProcessLog: Sendable {
     let emit: @Sendable ([UInt8]) -> Void
 
     /// Returns whether lines of this level are written.
-    func takes(_ level: LogSettings.Level) -> Bool { level.weight >= self.level.weight }
+    func takes(_ level: LogSettings.Level) -> Bool { level.rank >= self.level.rank }
 
     /// Writes a line.
     ///
@@ -23,5 +23,5 @@ struct ProcessLog: Sendable {
 
 extension LogSettings.Level {
     /// Orders the levels.
-    var weight: Int { Self.allCases.firstIndex(of: self) ?? 0 }
+    var rank: Int { Self.allCases.firstIndex(of: self) ?? 0 }
 }

@@ -6,7 +6,7 @@ import Foundation
 import NIOSSL
 
 extension RelayOutbound {
-    /// Makes the relay's way out from the configuration file.
+    /// Makes the relay's outbound settings from the configuration file.
     init(_ settings: OutboundSettings) {
         self.init(connectTimeout: settings.connectTimeout)
         if let file = settings.caFile {

@@ -69,7 +69,7 @@ private final class TLSServer {
 struct TLSTests {
     private func post(_ server: TLSServer, _ settings: TransportSettings) async -> Result<Int, ProviderFailure> {
         let url = "https://127.0.0.1:\(server.port)/token"
-        let request = ProviderRequest(method: "POST", url: url, lane: .single, body: Array("code=secret".utf8))
+        let request = ProviderRequest(method: "POST", url: url, connection: .single, body: Array("code=secret".utf8))
         return await answer(server, settings, request)
     }
 
@@ -81,7 +81,7 @@ struct TLSTests {
         do throws(ProviderFailure) {
             let answer = try await http.send(
                 request ?? .get("https://127.0.0.1:\(server.port)/"),
-                gate: CallGate(limits: CallLimits(), clock: Support.clock), internalAddresses: false,
+                limiter: CallLimiter(limits: CallLimits(), clock: Support.clock), internalAddresses: false,
                 total: .seconds(10))
             result = .success(answer.status)
         } catch { result = .failure(error) }

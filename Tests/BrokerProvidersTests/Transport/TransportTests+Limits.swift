@@ -9,7 +9,7 @@ extension TransportTests {
         let server = try RawServer { _ in .hang }
         try await with { original in
             var fixture = original
-            fixture.gate = CallGate(limits: CallLimits(concurrent: 1), clock: Support.clock)
+            fixture.limiter = CallLimiter(limits: CallLimits(concurrent: 1), clock: Support.clock)
             let calls = fixture
             async let first = Support.failure { try await calls.post(server.base, total: .seconds(1)) }
             while server.received.isEmpty { await Task.yield() }
@@ -24,7 +24,7 @@ extension TransportTests {
         let server = try RawServer { _ in .http(503, [], []) }
         try await with { original in
             var fixture = original
-            fixture.gate = CallGate(limits: CallLimits(failuresToOpen: 3), clock: Support.clock)
+            fixture.limiter = CallLimiter(limits: CallLimits(failuresToOpen: 3), clock: Support.clock)
             for _ in 0..<3 { _ = try await fixture.post(server.base) }
             let calls = fixture
             let failure = await Support.failure { try await calls.post(server.base) }
@@ -38,7 +38,7 @@ extension TransportTests {
         let server = try RawServer { _ in .http(500, [], []) }
         try await with { original in
             var fixture = original
-            fixture.gate = CallGate(limits: CallLimits(failuresToOpen: 2), clock: Support.clock)
+            fixture.limiter = CallLimiter(limits: CallLimits(failuresToOpen: 2), clock: Support.clock)
             for _ in 0..<5 { _ = try await fixture.post(server.base) }
             #expect(server.received.count == 5)
         }
@@ -49,13 +49,13 @@ extension TransportTests {
         let server = try RawServer { _ in .hang }
         try await with { original in
             var fixture = original
-            fixture.gate = CallGate(limits: CallLimits(failuresToOpen: 1), clock: Support.clock)
+            fixture.limiter = CallLimiter(limits: CallLimits(failuresToOpen: 1), clock: Support.clock)
             let calls = fixture
             let task = Task { await Support.failure { try await calls.post(server.base) } }
             while server.received.isEmpty { await Task.yield() }
             task.cancel()
             #expect(isLost(await task.value))
-            #expect(calls.gate.breaker == .closed(failures: 0))
+            #expect(calls.limiter.breaker == .closed(failures: 0))
         }
     }
 }

@@ -11,18 +11,19 @@ import Testing
 struct TransportTests {
     struct Fixture: Sendable {
         let http = ProviderHTTP()
-        var gate = CallGate(limits: CallLimits(), clock: Support.clock)
+        var limiter = CallLimiter(limits: CallLimits(), clock: Support.clock)
 
         func post(
             _ url: String, total: Duration = .seconds(5), internalAddresses: Bool = false
         ) async throws(ProviderFailure) -> ProviderAnswer {
             try await http.send(
-                ProviderRequest(method: "POST", url: url, lane: .single, body: Array("code=secret".utf8)), gate: gate,
+                ProviderRequest(method: "POST", url: url, connection: .single, body: Array("code=secret".utf8)),
+                limiter: limiter,
                 internalAddresses: internalAddresses, total: total)
         }
 
         func get(_ url: String, total: Duration = .seconds(5)) async throws(ProviderFailure) -> ProviderAnswer {
-            try await http.send(.get(url), gate: gate, internalAddresses: false, total: total)
+            try await http.send(.get(url), limiter: limiter, internalAddresses: false, total: total)
         }
     }
 
@@ -76,8 +77,8 @@ struct TransportTests {
     func privateAddress() async throws {
         let server = try RawServer { _ in .json("{}") }
         let clients = HTTPClients(TransportSettings(), group: HTTPClient.defaultEventLoopGroup)
-        for lane in [ProviderRequest.Lane.single, .pooled] {
-            let client = try #require(clients[lane, .publicOnly])
+        for connection in [ProviderRequest.ConnectionUse.single, .pooled] {
+            let client = try #require(clients[connection, .publicOnly])
             await #expect(throws: AddressPolicy.Refused.self) {
                 try await client.execute(HTTPClientRequest(url: server.base), timeout: .seconds(5))
             }
@@ -219,8 +220,8 @@ struct TransportTests {
             let failure = await Support.failure { () async throws(ProviderFailure) in
                 try await fixture.http.send(
                     ProviderRequest(
-                        method: "POST", url: server.base, lane: .single,
-                        headers: [("Authorization", "Bearer x\r\nX-Evil: 1")], body: []), gate: fixture.gate,
+                        method: "POST", url: server.base, connection: .single,
+                        headers: [("Authorization", "Bearer x\r\nX-Evil: 1")], body: []), limiter: fixture.limiter,
                     internalAddresses: false, total: .seconds(2))
             }
             #expect(failure != nil)

@@ -57,5 +57,5 @@ enum ConfigurationFixture {
         }
     }
 
-    static func errors(_ text: String) -> [ConfigProblem] { problems(text).filter { $0.weight == .error } }
+    static func errors(_ text: String) -> [ConfigProblem] { problems(text).filter { $0.severity == .error } }
 }

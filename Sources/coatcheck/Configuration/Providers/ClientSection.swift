@@ -5,10 +5,11 @@ import BrokerProviders
 struct ClientSection: Sendable {
     let settings: ClientSettings
     /// Where it stands, for the rules that compare clients.
-    let place: ClientPlace
+    let location: ClientLocation
 
     init?(name: String, provider: ProviderDraft, _ section: ConfigSection) {
-        place = ClientPlace(path: section.path, line: section.line, redirectLine: section.line(of: "redirect_uris"))
+        location = ClientLocation(
+            path: section.path, line: section.line, redirectLine: section.line(of: "redirect_uris"))
         let kind = provider.kind
         var profile = ClientProfile(
             name: ClientName(unchecked: name),
@@ -90,7 +91,7 @@ struct ClientSection: Sendable {
 }
 
 /// Where a client stands in the file.
-struct ClientPlace: Sendable {
+struct ClientLocation: Sendable {
     let path: String
     let line: Int?
     let redirectLine: Int?

@@ -15,7 +15,7 @@ enum HostedCallbackRules {
         let profile = client.settings.profile
         let route = "/callback/\(provider.name)"
         func report(_ key: String, _ message: String) {
-            context.report(message, path: "\(client.place.path).\(key)", line: client.place.redirectLine)
+            context.report(message, path: "\(client.location.path).\(key)", line: client.location.redirectLine)
         }
         let own = profile.redirectURIs.filter {
             WebURL($0.text)?.origin == publicURL.origin && $0.path.hasPrefix("/callback/")

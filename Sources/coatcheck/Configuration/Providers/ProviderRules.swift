@@ -8,7 +8,7 @@ enum ProviderRules {
             let profile = client.settings.profile
             func warn(_ key: String, _ message: String) {
                 context.report(
-                    message, path: "\(client.place.path).\(key)", line: client.place.line, weight: .warning)
+                    message, path: "\(client.location.path).\(key)", line: client.location.line, severity: .warning)
             }
             if profile.nativeCode, !profile.nonce, provider.kind == .oidc {
                 warn("nonce", "is off for native codes: nothing then ties the id_token to this login")
@@ -22,7 +22,7 @@ enum ProviderRules {
             for uri in profile.redirectURIs where WebURL(uri.text).map(site.covers) != true {
                 context.report(
                     "holds a redirect URI outside `site_url`, which Clover refuses",
-                    path: "\(client.place.path).redirect_uris", line: client.place.redirectLine)
+                    path: "\(client.location.path).redirect_uris", line: client.location.redirectLine)
             }
         }
     }

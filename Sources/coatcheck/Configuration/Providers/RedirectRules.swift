@@ -9,10 +9,10 @@ enum RedirectRules {
         for provider in providers {
             for client in provider.clients {
                 let profile = client.settings.profile
-                func report(_ message: String, _ weight: ConfigProblem.Weight = .error) {
+                func report(_ message: String, _ severity: ConfigProblem.Severity = .error) {
                     context.report(
-                        message, path: "\(client.place.path).redirect_uris", line: client.place.redirectLine,
-                        weight: weight)
+                        message, path: "\(client.location.path).redirect_uris", line: client.location.redirectLine,
+                        severity: severity)
                 }
                 for uri in profile.redirectURIs {
                     if let owner = owners[uri.text], owner.provider != provider.name {

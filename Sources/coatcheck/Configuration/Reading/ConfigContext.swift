@@ -23,8 +23,8 @@ final class ConfigContext {
 
     func know(_ pattern: String) { knownKeys.insert(pattern) }
 
-    func report(_ message: String, path: String, line: Int?, weight: ConfigProblem.Weight = .error) {
-        problems.append(ConfigProblem(line: line, path: path, message: message, weight: weight))
+    func report(_ message: String, path: String, line: Int?, severity: ConfigProblem.Severity = .error) {
+        problems.append(ConfigProblem(line: line, path: path, message: message, severity: severity))
     }
 
     /// Remembers that a secret stands in the file itself.
@@ -35,7 +35,7 @@ final class ConfigContext {
         for (path, line) in inlineSecrets {
             report(
                 "is written into the file; outside development use `{env: NAME}` or `{file: path}`", path: path,
-                line: line, weight: .warning)
+                line: line, severity: .warning)
         }
     }
 

@@ -3,7 +3,7 @@
 /// Its text never holds a value from the file: a value could be a secret.
 struct ConfigProblem: Sendable, Hashable, Comparable, CustomStringConvertible {
     /// Whether it keeps the broker from starting.
-    enum Weight: String, Sendable { case error, warning }
+    enum Severity: String, Sendable { case error, warning }
 
     /// The line in the file, from 1; nil for what belongs to no line.
     let line: Int?
@@ -11,12 +11,12 @@ struct ConfigProblem: Sendable, Hashable, Comparable, CustomStringConvertible {
     let path: String
     /// What is wrong and what would be right.
     let message: String
-    let weight: Weight
+    let severity: Severity
 
     var description: String {
         let place = line.map { "line \($0): " } ?? ""
         let subject = path.isEmpty ? "" : "\(path): "
-        return "\(weight.rawValue): \(place)\(subject)\(message)"
+        return "\(severity.rawValue): \(place)\(subject)\(message)"
     }
 
     static func < (left: ConfigProblem, right: ConfigProblem) -> Bool {

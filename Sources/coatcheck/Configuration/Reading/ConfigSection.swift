@@ -49,11 +49,11 @@ final class ConfigSection {
     /// The line of a key, else the section's.
     func line(of key: String) -> Int? { entries[key]?.line ?? line }
 
-    func report(_ key: String?, _ message: String, weight: ConfigProblem.Weight = .error) {
-        context.report(message, path: key.map(child) ?? path, line: key.map(line(of:)) ?? line, weight: weight)
+    func report(_ key: String?, _ message: String, severity: ConfigProblem.Severity = .error) {
+        context.report(message, path: key.map(child) ?? path, line: key.map(line(of:)) ?? line, severity: severity)
     }
 
-    func warn(_ key: String?, _ message: String) { report(key, message, weight: .warning) }
+    func warn(_ key: String?, _ message: String) { report(key, message, severity: .warning) }
 
     /// Leaves the rest unread without calling its keys unknown: what it is could not be told.
     func abandon() { isAbandoned = true }

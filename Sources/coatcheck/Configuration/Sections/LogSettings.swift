@@ -2,7 +2,7 @@
 ///
 /// Lines are JSON on standard error; nothing here can make them hold a secret.
 struct LogSettings: Sendable {
-    /// The least weight that is written.
+    /// The lowest level that is written.
     enum Level: String, Sendable, CaseIterable { case trace, debug, info, notice, warning, error }
 
     let level: Level

@@ -1,8 +1,8 @@
 import Broker
 import Synchronization
 
-/// Guards one provider's calls: the breaker and the number in flight.
-package final class CallGate: Sendable {
+/// Limits one provider's calls by its breaker and by the number in flight.
+package final class CallLimiter: Sendable {
     /// What a call says about the provider.
     enum Outcome { case alive, dead, nothing }
 
@@ -24,10 +24,10 @@ package final class CallGate: Sendable {
     /// The breaker's state, for the operator's page.
     package var breaker: CircuitBreaker.State { state.withLock { $0.breaker.state } }
 
-    /// Takes a place; throws `notSent` when there is none.
+    /// Counts a call in; throws `notSent` when it may not be made.
     ///
-    /// Every taken place is given back by `leave`.
-    func enter() throws(ProviderFailure) {
+    /// Every call that was counted in is counted out by `end`.
+    func begin() throws(ProviderFailure) {
         let refusal: String? = state.withLock { state in
             guard state.inFlight < limit else { return "too many calls in flight" }
             guard state.breaker.admit(at: clock.monotonic()) else { return "the breaker is open" }
@@ -37,7 +37,8 @@ package final class CallGate: Sendable {
         if let refusal { throw .notSent(detail: refusal) }
     }
 
-    func leave(_ outcome: Outcome) {
+    /// Counts a call out, with what it says about the provider.
+    func end(_ outcome: Outcome) {
         state.withLock { state in
             state.inFlight -= 1
             switch outcome {

@@ -69,6 +69,8 @@ struct AcceptanceTests {
         let url = "public_url: https://auth.example.com"
         let listed = text.replacingFirst(url, with: url + "\n  trusted_proxies: [10.0.0.1]")
         #expect(try ConfigurationFixture.load(listed).warnings.isEmpty)
+        let open = listed.replacingFirst(url, with: url + "\n  backend_listen: 10.0.0.5:8081")
+        #expect(try ConfigurationFixture.load(open).warnings.map(\.path) == ["server.backend_listen"])
         let lonely = ConfigurationFixture.minimal.replacingFirst(url, with: url + "\n  backend_listen: 127.0.0.1:8081")
         #expect(try ConfigurationFixture.load(lonely).warnings.map(\.path) == ["server.backend_listen"])
     }

@@ -19,6 +19,10 @@ struct ServerSettings: Sendable {
     init?(_ section: ConfigSection) {
         listen = section.listenAddress("listen", default: ListenAddress(host: "127.0.0.1", port: 8080))
         backendListen = section.listenAddress("backend_listen")
+        if let backendListen, !backendListen.isLoopback {
+            section.warn(
+                "backend_listen", "is reachable from elsewhere: keep the port inside, where only backends get to it")
+        }
         trustedProxies = section.networks("trusted_proxies")
         drainDelay = section.duration("drain_delay", default: .seconds(2), in: .zero ... .seconds(60))
         shutdownTimeout = section.duration("shutdown_timeout", default: .seconds(30), in: .seconds(1) ... .seconds(300))

@@ -6,7 +6,19 @@ import Synchronization
 /// The client reads the body in a task of its own, which can outlive the exchange: an upstream may answer before it has
 /// read everything. The server forbids two readers of one connection, by a trap. So nobody returns to the server before
 /// the gate is closed: no read is under way then, and none will begin.
+///
+/// That task waits here until the upstream takes more, and nowhere else: the client forgets who waits for room in a
+/// request that fails or is refused (`RequestBag.fail`).
 final class BodyGate: Sendable {
+    /// How far the sending is.
+    private enum Sending {
+        case notBegun
+        /// The promise tells the client that it has the whole body, or that there will not be more.
+        case underWay(EventLoopPromise<Void>)
+        case stopped(any Error)
+        case finished
+    }
+
     private struct State {
         var isReading = false
         var isClosed = false
@@ -14,8 +26,9 @@ final class BodyGate: Sendable {
         /// Since when the upstream has been at turn.
         var upstreamTurn: ContinuousClock.Instant
         var closer: CheckedContinuation<Void, Never>?
-        /// Tells the client that it has the whole body, or that there will not be more.
-        var sent: EventLoopPromise<Void>?
+        var sending = Sending.notBegun
+        /// Who waits until the upstream takes more.
+        var waiter: CheckedContinuation<Void, any Error>?
     }
 
     /// An error thrown into a read after the gate was closed.
@@ -49,21 +62,77 @@ final class BodyGate: Sendable {
         closer?.resume()
     }
 
-    /// Begins the sending, which `sent` ends.
-    func sending(_ promise: EventLoopPromise<Void>) { state.withLock { $0.sent = promise } }
+    // MARK: Sending
 
-    /// Ends the sending.
-    ///
-    /// The first one to do so decides how; false for everybody else, and when it has not begun.
-    @discardableResult
-    func sent(_ result: Result<Void, any Error>) -> Bool {
-        let promise = state.withLock { state in
-            defer { state.sent = nil }
-            return state.sent
+    /// Begins the sending, which `finish` or `stop` ends; false, and the promise is failed, when it was stopped before.
+    func begin(_ promise: EventLoopPromise<Void>) -> Bool {
+        let stopped: (any Error)? = state.withLock { state in
+            if case .stopped(let error) = state.sending { return error }
+            state.sending = .underWay(promise)
+            return nil
         }
-        promise?.completeWith(result)
-        return promise != nil
+        guard let stopped else { return true }
+        promise.fail(stopped)
+        return false
     }
+
+    /// Waits until there is room for more; throws when the sending is stopped, whatever becomes of `room`.
+    func wait(for room: EventLoopFuture<Void>) async throws {
+        try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
+            let stopped: (any Error)? = state.withLock { state in
+                if case .stopped(let error) = state.sending { return error }
+                state.waiter = continuation
+                return nil
+            }
+            if let stopped { return continuation.resume(throwing: stopped) }
+            // Weak, because this is what would stay when the client forgets.
+            room.whenComplete { [weak self] result in self?.takeWaiter()?.resume(with: result) }
+        }
+    }
+
+    private func takeWaiter() -> CheckedContinuation<Void, any Error>? {
+        state.withLock { state in
+            defer { state.waiter = nil }
+            return state.waiter
+        }
+    }
+
+    /// Ends the sending: this was the whole body.
+    func finish() {
+        let promise: EventLoopPromise<Void>? = state.withLock { state in
+            guard case .underWay(let promise) = state.sending else { return nil }
+            state.sending = .finished
+            return promise
+        }
+        promise?.succeed()
+    }
+
+    /// Stops the sending, unless it has ended.
+    ///
+    /// Returns whether the call ends by that, now or because somebody else has stopped it; false when its request was
+    /// not begun or is whole.
+    @discardableResult
+    func stop(_ reason: any Error) -> Bool {
+        let (isEnding, promise, waiter) = state.withLock {
+            state -> (Bool, EventLoopPromise<Void>?, CheckedContinuation<Void, any Error>?) in
+            switch state.sending {
+            case .notBegun:
+                state.sending = .stopped(reason)
+                return (false, nil, nil)
+            case .underWay(let promise):
+                state.sending = .stopped(reason)
+                defer { state.waiter = nil }
+                return (true, promise, state.waiter)
+            case .stopped: return (true, nil, nil)
+            case .finished: return (false, nil, nil)
+            }
+        }
+        promise?.fail(reason)
+        waiter?.resume(throwing: reason)
+        return isEnding
+    }
+
+    // MARK: Ending
 
     /// Whether the whole body was read.
     var isFinished: Bool { state.withLock(\.isFinished) }

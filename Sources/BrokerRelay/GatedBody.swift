@@ -29,12 +29,12 @@ struct GatedBody: AsyncSequence, Sendable {
     /// Sends the whole body, each piece when the upstream has taken the one before.
     func send(to writer: HTTPClient.Body.StreamWriter, on eventLoop: any EventLoop) -> EventLoopFuture<Void> {
         let sent = eventLoop.makePromise(of: Void.self)
-        gate.sending(sent)
+        guard gate.begin(sent) else { return sent.futureResult }
         Task {
             do {
-                for try await piece in self { try await writer.write(.byteBuffer(piece)).get() }
-                gate.sent(.success(()))
-            } catch { gate.sent(.failure(error)) }
+                for try await piece in self { try await gate.wait(for: writer.write(.byteBuffer(piece))) }
+                gate.finish()
+            } catch { gate.stop(error) }
         }
         return sent.futureResult
     }

@@ -11,7 +11,7 @@ import NIOHTTP1
 ///     guard let target = RelayTarget(head.path) else { … 404 … }
 ///     let answer = try await relay.call(
 ///         RelayRequest(method:, target: target, headers: head.headerFields, body: …, requestID: …),
-///         session: RelaySession(provider: view.provider, client: view.client),
+///         session: RelaySession(provider: view.provider, client: view.client, subject: …, handle: …),
 ///         token: { force in … })       // RelayToken; force: the upstream refused the one given before
 ///
 /// and writes `answer.status`, `answer.headers`, `answer.contentLength` and `answer.body`. `token` is called once,
@@ -52,13 +52,13 @@ package struct Relay: Sendable {
     }
 
     /// How many calls to an upstream are under way.
-    package func underWay(_ name: UpstreamName) -> Int { upstreams[name.text]?.places.count ?? 0 }
+    package func underWay(_ name: UpstreamName) -> Int { upstreams[name.text]?.concurrency.count ?? 0 }
 
     /// Calls an upstream with a session's access token.
     ///
     /// Throws `upstream_not_found`, `upstream_not_allowed`, `invalid_request` (a path, query or upgrade that is
-    /// refused), `method_not_allowed`, `too_large`, `upstream_error`, `upstream_timeout`, and what `token` or the
-    /// request's body throw.
+    /// refused), `method_not_allowed`, `too_large`, `rate_limited`, `upstream_busy`, `upstream_error`,
+    /// `upstream_timeout`, and what `token` or the request's body throw.
     package func call(
         _ request: RelayRequest, session: RelaySession,
         token: (_ force: Bool) async throws(BrokerProblem) -> RelayToken
@@ -83,13 +83,12 @@ package struct Relay: Sendable {
     ) async throws(BrokerProblem) -> RelayResponse {
         guard let upstream = upstreams[request.target.upstream] else { throw BrokerProblem(.upstreamNotFound) }
         let url = try url(of: request, at: upstream, for: session)
-        guard let place = upstream.places.take() else {
-            throw BrokerProblem(
-                .upstreamError, detail: "Too many calls to this upstream are under way.", retryAfter: .seconds(1))
-        }
+        let body = try await body(of: request)
+        let first = try await token(false)
+        // Last, so that neither a slow app nor a slow provider holds a place at an upstream that is not yet called.
         var call = RelayCall(
-            request: request, upstream: upstream, url: url, body: try await body(of: request), place: place,
-            token: try await token(false))
+            request: request, upstream: upstream, url: url, body: body,
+            place: try upstream.concurrency.take(for: session), token: first)
         let response = try await call.send()
         guard response.status == .unauthorized, call.canBeRepeated(after: response) else {
             return try await call.answer(response)

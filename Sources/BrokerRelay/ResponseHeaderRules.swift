@@ -4,17 +4,34 @@ package import NIOHTTP1
 /// Which of an upstream's response fields go to the app (DESIGN section 3.2): everything but what belongs to one
 /// hop, what would act for our origin, and what only the broker says (SEC-77).
 package enum ResponseHeaderRules {
+    /// Names that do not pass: of one hop, of the exchange between the upstream and us, or of a whole origin, which is
+    /// ours (decision 0016).
     private static let dropped: Set<String> = [
         "connection", "keep-alive", "proxy-connection", "proxy-authenticate", "proxy-authorization",
         "proxy-authentication-info", "te", "trailer", "transfer-encoding", "upgrade", "content-length", "set-cookie",
         "set-cookie2", "www-authenticate", "clear-site-data", "strict-transport-security", "public-key-pins",
-        "public-key-pins-report-only", "alt-svc", "server", "x-request-id", "authorization", "cookie",
+        "alt-svc", "server", "x-request-id", "authorization", "cookie", "authentication-info", "forwarded",
+        // Where a browser reports what happens to our URLs.
+        "nel", "report-to", "reporting-endpoints", "expect-ct",
+        // What a browser may do with our origin's pages, workers and frames, and what it tells us in requests to come.
+        "permissions-policy", "feature-policy", "document-policy", "require-document-policy", "integrity-policy",
+        "origin-trial", "origin-agent-cluster", "service-worker-allowed", "speculation-rules", "supports-loading-mode",
+        "accept-ch", "accept-ch-lifetime", "critical-ch", "use-as-dictionary", "set-login", "activate-storage-access",
+        "observe-browsing-topics", "timing-allow-origin", "x-permitted-cross-domain-policies",
+        "x-dns-prefetch-control",
+        // Orders to shared caches that go before `Cache-Control` (RFC 9213).
+        "surrogate-control", "edge-control",
     ]
     // `X-Accel-*` and `X-Sendfile` are commands to the web server in front of the broker: an upstream gives it none.
-    private static let droppedPrefixes = ["access-control-", "x-auth-", "coatcheck-", "x-accel-", "x-sendfile"]
+    private static let droppedPrefixes = [
+        "access-control-", "x-auth-", "coatcheck-", "x-coatcheck-", "x-forwarded-", "x-accel-", "x-sendfile", "sec-",
+        "cross-origin-", "attribution-reporting-", "shared-storage-", "ad-auction-",
+    ]
+    private static let droppedSuffixes = ["-report-only", "cdn-cache-control"]
 
     private static let source = HTTPField(name: .coatcheckSource, value: "upstream")
     private static let noStore = HTTPField(name: .cacheControl, value: "private, no-store")
+    private static let varyByCaller = "Cookie, Authorization"
 
     /// A response head that is not passed on: control bytes, or framing two readers could see differently (SEC-78).
     package enum Fault: Error, Sendable, Equatable { case badName, badValue, ambiguousFraming, badStatus }
@@ -59,14 +76,35 @@ package enum ResponseHeaderRules {
         }
         if isChunked, contentLength != nil { throw .ambiguousFraming }
         var hasPolicy = false
-        fields.reserveCapacity(pending.count + 2)
+        var directives = CacheDirectives()
+        fields.reserveCapacity(pending.count + 3)
         for (name, value) in pending where !options.names(name.canonicalName) {
-            if name == .cacheControl { hasPolicy = true }
+            if name == .cacheControl {
+                hasPolicy = true
+                directives.read(value)
+            }
             fields.append(HTTPField(name: name, value: value))
         }
-        if !hasPolicy { fields.append(noStore) }
+        if !hasPolicy {
+            fields.append(noStore)
+        } else if !directives.allowSharedCaches {
+            restrictToCaller(&fields, isPrivate: directives.isPrivate)
+        }
         fields.append(source)
         return Head(fields: fields, contentLength: contentLength)
+    }
+
+    /// Keeps an answer with a policy of the upstream's out of shared caches.
+    ///
+    /// The upstream was asked with `Authorization`, which does that by itself (RFC 9111 section 3.5); the app's request
+    /// came with a cookie, which does not. What is added stands first, in one field: a list that does not end, or a
+    /// reader of the first field alone, leaves it as it is.
+    private static func restrictToCaller(_ fields: inout HTTPFields, isPrivate: Bool) {
+        if !isPrivate {
+            fields[.cacheControl] = (["private"] + fields[values: .cacheControl].filter { !$0.isEmpty }).joined(
+                separator: ", ")
+        }
+        fields[.vary] = ([varyByCaller] + fields[values: .vary]).joined(separator: ", ")
     }
 
     /// Returns the status with its phrase, if it is a final one that HTTP knows and the phrase is clean.
@@ -80,11 +118,14 @@ package enum ResponseHeaderRules {
     }
 
     private static func isDropped(_ name: String) -> Bool {
-        if dropped.contains(name) { return true }
-        guard name.utf8.contains(0x5F) else { return droppedPrefixes.contains(where: name.hasPrefix) }
+        guard name.utf8.contains(0x5F) else { return isListed(name) }
         // `X_Auth_Subject` is `X-Auth-Subject` to a CGI-style reader behind us.
-        let dashed = String(decoding: name.utf8.map { $0 == 0x5F ? 0x2D : $0 }, as: UTF8.self)
-        return dropped.contains(dashed) || droppedPrefixes.contains(where: dashed.hasPrefix)
+        return isListed(String(decoding: name.utf8.map { $0 == 0x5F ? 0x2D : $0 }, as: UTF8.self))
+    }
+
+    private static func isListed(_ name: String) -> Bool {
+        dropped.contains(name) || droppedPrefixes.contains(where: name.hasPrefix)
+            || droppedSuffixes.contains(where: name.hasSuffix)
     }
 
     private static func length(_ value: String) -> Int? {

@@ -4,14 +4,14 @@ import Broker
 struct Upstream: Sendable {
     let settings: UpstreamSettings
     let client: RelayClient
-    let places: UpstreamConcurrency
+    let concurrency: UpstreamConcurrency
 
     init(_ settings: UpstreamSettings, outbound: RelayOutbound) {
         self.settings = settings
         let policy: AddressPolicy =
             settings.isInternal ? .any : settings.base.isLoopback ? .loopbackOnly : .publicOnly
         client = RelayClient(outbound, policy: policy)
-        places = UpstreamConcurrency(limit: settings.maximumConcurrent)
+        concurrency = UpstreamConcurrency(limit: settings.maximumConcurrent)
     }
 
     /// Says whether the session's token is meant for this upstream (SEC-72).

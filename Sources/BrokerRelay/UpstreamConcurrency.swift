@@ -1,29 +1,46 @@
+import Broker
 import Synchronization
 
-/// How many calls to one upstream are under way, and the limit on them: a slow upstream fills its own places only.
+/// The places at one upstream: a slow upstream fills its own only, and nobody takes more than a share of them.
 final class UpstreamConcurrency: Sendable {
-    private let taken = Atomic<Int>(0)
-    private let limit: Int
+    private let shares: Mutex<UpstreamShares>
 
-    init(limit: Int) { self.limit = limit }
+    init(limit: Int) { shares = Mutex(UpstreamShares(limit: limit)) }
 
-    /// Takes a place, or returns nil when there is none.
+    /// Takes a place for a session's call; throws `rate_limited` when the caller has its share, and `upstream_busy`
+    /// when there is none.
     ///
     /// It is free again when the last holder lets it go.
-    func take() -> Place? {
-        guard taken.wrappingAdd(1, ordering: .relaxed).newValue <= limit else {
-            taken.wrappingSubtract(1, ordering: .relaxed)
-            return nil
+    func take(for session: RelaySession) throws(BrokerProblem) -> Place {
+        let refusal: UpstreamShares.Refusal? = shares.withLock { shares in
+            do throws(UpstreamShares.Refusal) {
+                try shares.take(session.subject, session.handle)
+                return nil
+            } catch { return error }
         }
-        return Place(places: self)
+        switch refusal {
+        case nil: return Place(concurrency: self, session: session)
+        case .shareIsTaken:
+            throw BrokerProblem(
+                .rateLimited, detail: "Too many of this user's calls to this upstream are under way.",
+                retryAfter: .seconds(1))
+        case .allAreTaken: throw BrokerProblem(.upstreamBusy, retryAfter: .seconds(1))
+        }
     }
 
     /// How many are taken.
-    var count: Int { taken.load(ordering: .relaxed) }
+    var count: Int { shares.withLock(\.count) }
 
+    /// A place that was taken.
     final class Place: Sendable {
-        private let places: UpstreamConcurrency
-        fileprivate init(places: UpstreamConcurrency) { self.places = places }
-        deinit { places.taken.wrappingSubtract(1, ordering: .relaxed) }
+        private let concurrency: UpstreamConcurrency
+        private let session: RelaySession
+
+        fileprivate init(concurrency: UpstreamConcurrency, session: RelaySession) {
+            self.concurrency = concurrency
+            self.session = session
+        }
+
+        deinit { concurrency.shares.withLock { $0.giveBack(session.subject, session.handle) } }
     }
 }

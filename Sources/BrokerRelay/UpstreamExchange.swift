@@ -98,18 +98,17 @@ final class UpstreamExchange: HTTPClientResponseDelegate, Sendable {
 
     /// Ends a call that nobody needs any more, and with it its connection, unless it has ended.
     func cancel(_ reason: any Error) {
-        let task = state.withLock { state -> HTTPClient.Task<Void>? in
-            guard state.end == nil, state.cancelled == nil else { return nil }
+        let (isFirst, task) = state.withLock { state -> (Bool, HTTPClient.Task<Void>?) in
+            guard state.end == nil, state.cancelled == nil else { return (false, nil) }
             state.cancelled = reason
-            return state.task
+            return (true, state.task)
         }
-        stop(task, reason)
+        if isFirst { stop(task, reason) }
     }
 
-    /// Stops a request by its body while that is being sent: one that fails otherwise forgets whoever waits for room in
-    /// it (`RequestBag.fail`).
+    /// Stops a request by its body while that is being sent: the client closes the connection then.
     private func stop(_ task: HTTPClient.Task<Void>?, _ reason: any Error) {
-        if gate?.sent(.failure(reason)) != true { task?.fail(reason: reason) }
+        if gate?.stop(reason) != true { task?.fail(reason: reason) }
     }
 
     // MARK: What the client tells
@@ -170,6 +169,8 @@ final class UpstreamExchange: HTTPClientResponseDelegate, Sendable {
             }
             return (state.headReader, state.reader, state.demand, failure)
         }
+        // Whoever still waits to send more waits in vain.
+        gate?.stop(failure ?? HTTPClientError.requestStreamCancelled)
         demand?.succeed()
         if let failure {
             headReader?.resume(throwing: failure)

@@ -550,9 +550,14 @@ paths:
       `{path}` is everything after the upstream's name, slashes included. Any method that the upstream's `allow` list
       names may be used. The upstream's answer comes back as it is, less the header fields that must not cross: hop-by-hop
       and `Connection`-named fields, `Set-Cookie`, `WWW-Authenticate`, `Clear-Site-Data`, `Strict-Transport-Security`,
-      `Alt-Svc`, `Access-Control-*`, `Server`, `X-Auth-*`, `Coatcheck-*`. `Coatcheck-Source` says whose answer it is. The
-      cross-origin rule applies to every method. Bodies stream both ways. An upstream's redirect is passed on, not
-      followed. An upstream's 401 causes one refresh and, where the body can be replayed, one more try; a 401 that
+      `Alt-Svc`, `Access-Control-*`, `Server`, `X-Auth-*`, `X-Forwarded-*`, `X-Coatcheck-*`, `Coatcheck-*`, and what sets
+      policy for our origin (`NEL`, `Report-To`, `*-Report-Only`, `Accept-CH`, `Permissions-Policy` and their like).
+      Without a `Cache-Control` the answer is `private, no-store`; with one, `private` and `Vary: Cookie, Authorization`
+      are added to it unless it says `public` or `s-maxage`. `Coatcheck-Source` says whose answer it is. The
+      cross-origin rule applies to every method. Bodies stream both ways; one that the app sends too slowly is 408
+      (`limits.relay_minimum_rate`, `limits.relay_upload_deadline`). One user may have a quarter of an upstream's places,
+      one session half of that; beyond it the answer is 429, and when all are taken, 503. An upstream's redirect is
+      passed on, not followed. An upstream's 401 causes one refresh and, where the body can be replayed, one more try; a 401 that
       remains is passed on and never ends the session. Dot segments in any encoding, `%2f`, `%5c`, `%00`, `\`, `;`, `//`
       and invalid UTF-8 in `{path}` are 400.
     parameters:
@@ -578,11 +583,11 @@ paths:
         '408': {$ref: '#/components/responses/RequestTimeout'}
         '413': {$ref: '#/components/responses/TooLarge'}
         '421': {$ref: '#/components/responses/WrongHost'}
-        '429': {$ref: '#/components/responses/RateLimited'}
+        '429': {$ref: '#/components/responses/RelayRateLimited'}
         '431': {$ref: '#/components/responses/HeadersTooLarge'}
         '500': {$ref: '#/components/responses/InternalError'}
         '502': {$ref: '#/components/responses/RelayError'}
-        '503': {$ref: '#/components/responses/Unavailable'}
+        '503': {$ref: '#/components/responses/RelayUnavailable'}
         '504': {$ref: '#/components/responses/RelayTimeout'}
     head:
       tags: [relay]
@@ -598,11 +603,11 @@ paths:
         '408': {$ref: '#/components/responses/RequestTimeout'}
         '413': {$ref: '#/components/responses/TooLarge'}
         '421': {$ref: '#/components/responses/WrongHost'}
-        '429': {$ref: '#/components/responses/RateLimited'}
+        '429': {$ref: '#/components/responses/RelayRateLimited'}
         '431': {$ref: '#/components/responses/HeadersTooLarge'}
         '500': {$ref: '#/components/responses/InternalError'}
         '502': {$ref: '#/components/responses/RelayError'}
-        '503': {$ref: '#/components/responses/Unavailable'}
+        '503': {$ref: '#/components/responses/RelayUnavailable'}
         '504': {$ref: '#/components/responses/RelayTimeout'}
     options:
       tags: [relay]
@@ -618,11 +623,11 @@ paths:
         '408': {$ref: '#/components/responses/RequestTimeout'}
         '413': {$ref: '#/components/responses/TooLarge'}
         '421': {$ref: '#/components/responses/WrongHost'}
-        '429': {$ref: '#/components/responses/RateLimited'}
+        '429': {$ref: '#/components/responses/RelayRateLimited'}
         '431': {$ref: '#/components/responses/HeadersTooLarge'}
         '500': {$ref: '#/components/responses/InternalError'}
         '502': {$ref: '#/components/responses/RelayError'}
-        '503': {$ref: '#/components/responses/Unavailable'}
+        '503': {$ref: '#/components/responses/RelayUnavailable'}
         '504': {$ref: '#/components/responses/RelayTimeout'}
     post:
       tags: [relay]
@@ -638,11 +643,11 @@ paths:
         '408': {$ref: '#/components/responses/RequestTimeout'}
         '413': {$ref: '#/components/responses/TooLarge'}
         '421': {$ref: '#/components/responses/WrongHost'}
-        '429': {$ref: '#/components/responses/RateLimited'}
+        '429': {$ref: '#/components/responses/RelayRateLimited'}
         '431': {$ref: '#/components/responses/HeadersTooLarge'}
         '500': {$ref: '#/components/responses/InternalError'}
         '502': {$ref: '#/components/responses/RelayError'}
-        '503': {$ref: '#/components/responses/Unavailable'}
+        '503': {$ref: '#/components/responses/RelayUnavailable'}
         '504': {$ref: '#/components/responses/RelayTimeout'}
     put:
       tags: [relay]
@@ -658,11 +663,11 @@ paths:
         '408': {$ref: '#/components/responses/RequestTimeout'}
         '413': {$ref: '#/components/responses/TooLarge'}
         '421': {$ref: '#/components/responses/WrongHost'}
-        '429': {$ref: '#/components/responses/RateLimited'}
+        '429': {$ref: '#/components/responses/RelayRateLimited'}
         '431': {$ref: '#/components/responses/HeadersTooLarge'}
         '500': {$ref: '#/components/responses/InternalError'}
         '502': {$ref: '#/components/responses/RelayError'}
-        '503': {$ref: '#/components/responses/Unavailable'}
+        '503': {$ref: '#/components/responses/RelayUnavailable'}
         '504': {$ref: '#/components/responses/RelayTimeout'}
     patch:
       tags: [relay]
@@ -678,11 +683,11 @@ paths:
         '408': {$ref: '#/components/responses/RequestTimeout'}
         '413': {$ref: '#/components/responses/TooLarge'}
         '421': {$ref: '#/components/responses/WrongHost'}
-        '429': {$ref: '#/components/responses/RateLimited'}
+        '429': {$ref: '#/components/responses/RelayRateLimited'}
         '431': {$ref: '#/components/responses/HeadersTooLarge'}
         '500': {$ref: '#/components/responses/InternalError'}
         '502': {$ref: '#/components/responses/RelayError'}
-        '503': {$ref: '#/components/responses/Unavailable'}
+        '503': {$ref: '#/components/responses/RelayUnavailable'}
         '504': {$ref: '#/components/responses/RelayTimeout'}
     delete:
       tags: [relay]
@@ -698,11 +703,11 @@ paths:
         '408': {$ref: '#/components/responses/RequestTimeout'}
         '413': {$ref: '#/components/responses/TooLarge'}
         '421': {$ref: '#/components/responses/WrongHost'}
-        '429': {$ref: '#/components/responses/RateLimited'}
+        '429': {$ref: '#/components/responses/RelayRateLimited'}
         '431': {$ref: '#/components/responses/HeadersTooLarge'}
         '500': {$ref: '#/components/responses/InternalError'}
         '502': {$ref: '#/components/responses/RelayError'}
-        '503': {$ref: '#/components/responses/Unavailable'}
+        '503': {$ref: '#/components/responses/RelayUnavailable'}
         '504': {$ref: '#/components/responses/RelayTimeout'}
 
   /v1/forward-auth:
@@ -1516,6 +1521,19 @@ components:
             allOf:
               - $ref: '#/components/schemas/Problem'
               - properties: {status: {const: 429}, code: {const: rate_limited}}
+    RelayRateLimited:
+      description: |
+        `rate_limited`: too many of this user's or this session's calls to the upstream are under way, or too many unknown
+        tokens came from this address.
+      headers:
+        X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
+        Retry-After: {$ref: '#/components/headers/Retry-After'}
+      content:
+        application/problem+json:
+          schema:
+            allOf:
+              - $ref: '#/components/schemas/Problem'
+              - properties: {status: {const: 429}, code: {const: rate_limited}}
     HeadersTooLarge:
       description: '`headers_too_large`: the request line or the header fields.'
       headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
@@ -1558,6 +1576,19 @@ components:
             allOf:
               - $ref: '#/components/schemas/Problem'
               - properties: {status: {const: 503}, code: {enum: [provider_unavailable, store_unavailable, shutting_down]}}
+    RelayUnavailable:
+      description: |
+        `upstream_busy` (all of the upstream's places are taken), `provider_unavailable`, `store_unavailable` or
+        `shutting_down`.
+      headers:
+        X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
+        Retry-After: {$ref: '#/components/headers/Retry-After'}
+      content:
+        application/problem+json:
+          schema:
+            allOf:
+              - $ref: '#/components/schemas/Problem'
+              - properties: {status: {const: 503}, code: {enum: [upstream_busy, provider_unavailable, store_unavailable, shutting_down]}}
     StoreUnavailable:
       description: '`store_unavailable` or `shutting_down`.'
       headers:
@@ -2047,6 +2078,7 @@ components:
         - upstream_timeout
         - provider_unavailable
         - store_unavailable
+        - upstream_busy
         - shutting_down
     EndReason:
       type: string

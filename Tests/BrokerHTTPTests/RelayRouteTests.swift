@@ -37,6 +37,10 @@ struct RelayRouteTests {
             seen.add("echo")
             return Response(status: .ok, body: ResponseBody(asyncSequence: request.body))
         }
+        router.post("/sink") { request, _ in
+            for try await _ in request.body {}
+            return Response(status: .ok)
+        }
         router.get("/endless") { _, _ in
             Response(
                 status: .ok,
@@ -67,7 +71,7 @@ struct RelayRouteTests {
                 try UpstreamSettings(
                     name: UpstreamName(unchecked: "api"), baseURL: "http://127.0.0.1:\(upstreamPort)",
                     provider: ProviderName(unchecked: "as"),
-                    allow: ["GET,HEAD /items", "POST /echo", "GET /endless", "GET /silent"])
+                    allow: ["GET,HEAD /items", "POST /echo", "POST /sink", "GET /endless", "GET /silent"])
             ])
             harness.relay = relay
             let running = harness
@@ -180,13 +184,45 @@ struct RelayRouteTests {
         }
     }
 
-    @Test("A body that stops coming is 408 (SEC-105)")
-    func slowBody() async throws {
-        try await run({ $0.limits.bodyProgress = .milliseconds(200) }) { _, port, token, _ in
+    /// Limits that end a slow upload within a test's patience: 1 KiB in a second after the first tenth of one.
+    private static let impatient: @Sendable (inout HTTPConfiguration) -> Void = { configuration in
+        configuration.limits.relayRateWindow = .milliseconds(1000)
+        configuration.limits.relayRateGrace = .milliseconds(100)
+    }
+
+    @Test(
+        "A body that stops coming is 408, held or streamed (SEC-105)", .timeLimit(.minutes(1)),
+        arguments: [100, 100_000])
+    func stoppedBody(length: Int) async throws {
+        try await run(Self.impatient) { _, port, token, _ in
             let answer = try await RawClient(port: port).exchange(
-                Self.get("/echo", token, method: "POST", more: "Content-Length: 100\r\n") + "slow")
+                Self.get("/sink", token, method: "POST", more: "Content-Length: \(length)\r\n") + "slow")
             #expect(answer.hasPrefix("HTTP/1.1 408 "), "\(answer)")
             #expect(answer.contains("\r\nConnection: close\r\n") || answer.contains("\r\nconnection: close\r\n"))
+        }
+    }
+
+    @Test("A body below the lowest rate is 408 although it never stops (SEC-105)", .timeLimit(.minutes(1)))
+    func slowBody() async throws {
+        try await run(Self.impatient) { _, port, token, _ in
+            let client = RawClient(port: port)
+            let answer = try await client.trickle(
+                Self.get("/sink", token, method: "POST", more: "Content-Length: 60000\r\n"), every: .milliseconds(50))
+            #expect(answer.hasPrefix("HTTP/1.1 408 "), "\(answer)")
+        }
+    }
+
+    @Test("A body that comes fast enough ends at the upload's deadline (SEC-105)", .timeLimit(.minutes(1)))
+    func longBody() async throws {
+        try await run({ configuration in
+            configuration.limits.relayMinimumRate = 1
+            configuration.limits.relayUploadDeadline = .milliseconds(500)
+            configuration.limits.relayRateWindow = .milliseconds(1000)
+        }) { _, port, token, _ in
+            let client = RawClient(port: port)
+            let answer = try await client.trickle(
+                Self.get("/sink", token, method: "POST", more: "Content-Length: 60000\r\n"), every: .milliseconds(20))
+            #expect(answer.hasPrefix("HTTP/1.1 408 "), "\(answer)")
         }
     }
 

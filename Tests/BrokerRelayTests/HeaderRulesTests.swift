@@ -91,7 +91,25 @@ struct HeaderRulesTests {
             ("Connection", "close"), ("Keep-Alive", "timeout=5"), ("Proxy-Connection", "x"), ("Upgrade", "h2c"),
             ("Trailer", "X"), ("TE", "x"), ("Proxy-Authenticate", "x"), ("X-Request-Id", "theirs"),
             ("X-Accel-Redirect", "/secret"), ("X-Sendfile", "/etc/passwd"), ("Public-Key-Pins", "x"),
-            ("Content-Length", "3"),
+            ("Content-Length", "3"), ("NEL", "{}"), ("Report-To", "{}"), ("Report_To", "{}"),
+            ("Reporting-Endpoints", "a=\"https://collector.example\""), ("Expect-CT", "x"),
+            ("Content-Security-Policy-Report-Only", "x"), ("Cross-Origin-Opener-Policy-Report-Only", "x"),
+            ("Permissions-Policy-Report-Only", "x"), ("Integrity-Policy-Report-Only", "x"),
+            ("X_Anything_Report_Only", "x"), ("Public-Key-Pins-Report-Only", "x"), ("Service-Worker-Allowed", "/"),
+            ("service_worker_allowed", "/"), ("Set-Login", "logged-in"), ("Origin-Agent-Cluster", "?1"),
+            ("Accept-CH", "Sec-CH-UA-Model"), ("Accept-CH-Lifetime", "5"), ("Critical-CH", "x"),
+            ("Permissions-Policy", "camera=*"), ("Feature-Policy", "x"), ("Document-Policy", "x"),
+            ("Require-Document-Policy", "x"), ("Integrity-Policy", "x"), ("Origin-Trial", "x"),
+            ("Cross-Origin-Opener-Policy", "unsafe-none"), ("Cross-Origin-Embedder-Policy", "x"),
+            ("Cross-Origin-Resource-Policy", "cross-origin"), ("Speculation-Rules", "x"),
+            ("Supports-Loading-Mode", "x"), ("Use-As-Dictionary", "match=\"/*\""), ("Activate-Storage-Access", "load"),
+            ("Observe-Browsing-Topics", "?1"), ("Timing-Allow-Origin", "*"), ("Sec-Session-Registration", "x"),
+            ("Attribution-Reporting-Register-Source", "{}"), ("Shared-Storage-Write", "x"), ("Ad-Auction-Allowed", "x"),
+            ("X-Permitted-Cross-Domain-Policies", "all"), ("X-DNS-Prefetch-Control", "on"),
+            ("Authentication-Info", "x"), ("Forwarded", "for=x"), ("X-Forwarded-For", "1.2.3.4"),
+            ("X-Forwarded-Host", "x"), ("X_Forwarded_Proto", "https"), ("X-Coatcheck-Session", "x"),
+            ("x_coatcheck_backend", "x"), ("CDN-Cache-Control", "max-age=9"),
+            ("Cloudflare-CDN-Cache-Control", "max-age=9"), ("Surrogate-Control", "max-age=9"), ("Edge-Control", "x"),
         ])
         #expect(
             fields.map { "\($0.name.canonicalName): \($0.value)" } == [
@@ -106,11 +124,50 @@ struct HeaderRulesTests {
             ("X-Custom", "1"), ("X-Custom", "2"), ("Location", "https://elsewhere.example/"), ("Retry-After", "3"),
             ("Content-Encoding", "gzip"), ("Date", "now"),
         ])
-        #expect(fields[.cacheControl] == "max-age=5")
+        #expect(fields[.cacheControl] == "private, max-age=5")
+        #expect(fields[.vary] == "Cookie, Authorization, Accept")
         #expect(fields[values: try #require(HTTPField.Name("X-Custom"))] == ["1", "2"])
         #expect(fields[.location] == "https://elsewhere.example/")
         #expect(fields[.coatcheckSource] == "upstream")
         #expect(fields.count == 11)
+    }
+
+    @Test(
+        "A cache that others share keeps an answer only when the upstream says so itself (SEC-41)",
+        arguments: [
+            ["max-age=300"], ["must-revalidate, max-age=300"], ["no-cache"], [""], ["private=\"Set-Cookie\""],
+            ["private=\"X, public\", max-age=5"], ["ext=\"public\""], ["ext=\"a\\\", public, b\""], ["public=\"x\""],
+            ["public=1"], ["publicly"], ["x-public, s-maxage"], ["s-maxage=soon"], ["s-maxage=\"\""],
+            ["max-age=5; public"], ["max-age=5 public"], ["\"public\""], ["ext=\"open, public"],
+            ["ext=\"open", "public\""], ["max-age=", "s-maxage="], ["=public"], ["max-age = 5"],
+        ])
+    func madePrivate(values: [String]) throws {
+        let fields = try Self.answered(values.map { ("Cache-Control", $0) } + [("Vary", "Accept"), ("Vary", "Origin")])
+        #expect(
+            fields[values: .cacheControl] == [(["private"] + values.filter { !$0.isEmpty }).joined(separator: ", ")])
+        #expect(fields[values: .vary] == ["Cookie, Authorization, Accept, Origin"])
+    }
+
+    @Test(
+        "A policy that lets shared caches keep the answer stays as it is (SEC-41)",
+        arguments: [
+            ["public"], ["PUBLIC, max-age=5"], ["max-age=5,public"], ["max-age=5", "public"], [",, ,public"],
+            ["s-maxage=0"], ["S-MaxAge=60"], ["s-maxage=\"60\""], ["ext=\"a, b\", public"],
+            ["ext=\"\\\"\", s-maxage=1"], ["private=\"X\", public"],
+        ])
+    func madePublic(values: [String]) throws {
+        let fields = try Self.answered(values.map { ("Cache-Control", $0) } + [("Vary", "Accept")])
+        #expect(fields[values: .cacheControl] == values)
+        #expect(fields[values: .vary] == ["Accept"])
+    }
+
+    @Test(
+        "A policy that is private already only varies",
+        arguments: ["private", "no-store, Private", "private,max-age=1"])
+    func keptPrivate(value: String) throws {
+        let fields = try Self.answered([("Cache-Control", value)])
+        #expect(fields[values: .cacheControl] == [value])
+        #expect(fields[values: .vary] == ["Cookie, Authorization"])
     }
 
     @Test("A Connection-named response field is gone, a policy among them is replaced (SEC-76)")

@@ -177,7 +177,10 @@ struct RelayHostileUpstreamTests {
                         _ = try? await response.body.text()
                     }
                     #expect(try await eventually { fixture.relay.underWay(name) == 1 && upstream.received.count == 1 })
-                    #expect(try await fixture.problem(.get, "/x").code == .upstreamError)
+                    #expect(try await fixture.problem(.get, "/x").code == .rateLimited)
+                    let problem = try await fixture.of("ben", 1).problem(.get, "/x")
+                    #expect(problem.code == .upstreamBusy)
+                    #expect(problem.retryAfter != nil)
                     #expect(fixture.relay.underWay(name) == 1)
                     group.cancelAll()
                 }

@@ -29,8 +29,7 @@ struct RelayRefusalTests {
         try await RelayFixture.run(at: "http://127.0.0.1:9", clients: ["ios"]) { (fixture) async throws in
             for (provider, client) in [("apple", "ios"), ("google", "android"), ("Google", "ios")] {
                 var other = fixture
-                other.session = RelaySession(
-                    provider: ProviderName(unchecked: provider), client: ClientName(unchecked: client))
+                other.session = RelayFixture.session(provider: provider, client: client)
                 #expect(try await other.problem(.get, "/x").code == .upstreamNotAllowed)
             }
             #expect(fixture.tokens.given == 0)

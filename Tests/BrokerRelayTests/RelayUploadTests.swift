@@ -6,7 +6,7 @@ import Synchronization
 import Testing
 
 /// Answers that come before the client has said that the request is over.
-@Suite("Uploads and early answers (SEC-79, SEC-81)", .serialized)
+@Suite("Uploads and early answers (SEC-79, SEC-81)", .serialized, .timeLimit(.minutes(2)))
 struct RelayUploadTests {
     @Test(
         "An answer that overtakes the request's end is passed on, and its connection serves the next call",
@@ -99,6 +99,29 @@ struct RelayUploadTests {
                     let response = try await answered
                     #expect(response.status.code == 413)
                     #expect(try await response.body.text() == "too large")
+                }
+                #expect(try await eventually { token == nil })
+            }
+        }
+    }
+
+    @Test("An upstream that goes away in the middle of an upload that is held up leaves nobody waiting for room")
+    func upstreamGone() async throws {
+        let (signal, go) = AsyncStream<Never>.makeStream()
+        try await ScriptedUpstream.run({ connection in
+            _ = try await connection.head()
+            for await _ in signal {}
+        }) { upstream in
+            try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
+                weak var token: Endless.Token?
+                do {
+                    let source = Endless()
+                    token = source.token
+                    let body = RelayRequest.Body.stream(RelayBodyStream(source), length: nil)
+                    async let problem = fixture.problem(.post, "/x", body: body)
+                    #expect(try await source.token.isHeldUp())
+                    go.finish()
+                    #expect(try await problem.code == .upstreamError)
                 }
                 #expect(try await eventually { token == nil })
             }

@@ -71,11 +71,14 @@ done
 step "6. What the upstream must not set (SEC-77)"
 get /v1/relay/api/nasty-headers
 expect_status 200
-for name in Set-Cookie WWW-Authenticate Clear-Site-Data Alt-Svc Access-Control-Allow-Origin Server X-Auth-Subject X-Hop Proxy-Authenticate Upgrade; do
+for name in Set-Cookie WWW-Authenticate Clear-Site-Data Alt-Svc Access-Control-Allow-Origin Server X-Auth-Subject X-Hop Proxy-Authenticate Upgrade \
+    NEL Report-To Reporting-Endpoints Content-Security-Policy-Report-Only Accept-CH X-Forwarded-Host X-Coatcheck-Session; do
     same "" "$(header $name)" "no $name"
 done
 expect_header Coatcheck-Source upstream "Coatcheck-Source is ours"
 expect_header X-Fine kept "a harmless field passes"
+expect_header Cache-Control "private, max-age=300" "what a shared cache would keep is the caller's own"
+matches '^Cookie, Authorization' "$(header Vary)" "and it varies by caller"
 same "$session" "$(cookie coatcheck)" "our cookie is untouched"
 
 step "7. Redirects, statuses, bodies as they are"
@@ -141,5 +144,47 @@ get /v1/relay/api/echo -H 'Connection: Upgrade, HTTP2-Settings' -H 'Upgrade: h2c
 same 4 "${STATUS:0:1}" "h2c: refused"
 request TRACE /v1/relay/api/echo
 same 4 "${STATUS:0:1}" "TRACE: refused"
+
+step "13. One user cannot take an upstream of eight places away from the others"
+# uploads LENGTH: eight uploads of this device's user that send one byte and no more; the status lines that come back go to a file
+uploads() {
+    python3 - "$BROKER_PORT" "$(cookie coatcheck)" "$1" >"$work/uploads" 2>&1 <<'PYTHON' &
+import select, socket, sys, time
+port, session, length = sys.argv[1:]
+sockets = []
+for _ in range(8):
+    s = socket.create_connection(("127.0.0.1", int(port)))
+    s.sendall((f"POST /v1/relay/small/echo HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nCookie: coatcheck={session}\r\n"
+               f"Content-Type: text/plain\r\nContent-Length: {length}\r\n\r\nx").encode())
+    sockets.append(s)
+end = time.time() + 30
+while time.time() < end:
+    for s in select.select(sockets, [], [], 0.2)[0]:
+        print(s.recv(4096).decode("latin-1").split("\r\n")[0], flush=True)
+        sockets.remove(s)
+PYTHON
+    pids+=($!)
+    uploader=$!
+}
+device a-second-phone
+sign_in oidc ios ben
+for length in 60000 600000; do
+    device a-phone
+    uploads "$length"
+    # Six refusals show that all eight are there; a held body is not refused, so nothing shows it.
+    wait_for 1 eval '[ "$(wc -l <"$work/uploads")" -ge 6 ]'
+    device a-second-phone
+    begun=$(date +%s%N)
+    get /v1/relay/small/echo
+    same 200 "$STATUS" "$length: another user is served after $((($(date +%s%N) - begun) / 1000000)) ms"
+    if [ "$length" = 600000 ]; then
+        wait_for 5 eval '[ "$(wc -l <"$work/uploads")" -ge 6 ]'
+        same "6 HTTP/1.1 429 Too Many Requests" "$(sort "$work/uploads" | uniq -c | sed 's/^ *//')" "two of the eight have a place, six are told"
+    else
+        same "" "$(cat "$work/uploads")" "no place is taken before a held body is there, and nobody is refused"
+    fi
+    kill "$uploader" 2>/dev/null
+    wait "$uploader" 2>/dev/null
+done
 
 finish

@@ -42,5 +42,6 @@ package enum ProblemCode: String, Sendable, CaseIterable {
     case upstreamTimeout = "upstream_timeout"
     case providerUnavailable = "provider_unavailable"
     case storeUnavailable = "store_unavailable"
+    case upstreamBusy = "upstream_busy"
     case shuttingDown = "shutting_down"
 }

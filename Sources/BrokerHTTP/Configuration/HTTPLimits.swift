@@ -10,8 +10,14 @@ package struct HTTPLimits: Sendable {
     package var connectionsPerAddress = 512
     /// How long a JSON or form body may take in all.
     package var bodyDeadline: Duration = .seconds(30)
-    /// How long a relayed body may make no progress while it is waited for.
-    package var bodyProgress: Duration = .seconds(30)
+    /// The lowest average rate of a relayed body, in bytes a second of the time that its app is waited for.
+    package var relayMinimumRate = 1024
+    /// How much of that time the average is taken over.
+    package var relayRateWindow: Duration = .seconds(30)
+    /// How much of that time goes before the first window.
+    package var relayRateGrace: Duration = .seconds(10)
+    /// How long a relayed upload may take in all.
+    package var relayUploadDeadline: Duration = .seconds(3600)
     /// Between two comments of an event stream.
     package var eventHeartbeat: Duration = .seconds(25)
     package var channel = ChannelLimits()

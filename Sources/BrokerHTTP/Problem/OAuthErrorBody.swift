@@ -26,7 +26,7 @@ enum OAuthErrorBody {
         case .backendNotAllowed: ("unauthorized_client", 403)
         // The session is the grant (DESIGN section 3.2): a dead one is 400, not 401, which would be the caller's fault.
         case .sessionRequired, .sessionEnded, .notRefreshable, .loginRequired: ("invalid_grant", 400)
-        case .rateLimited, .providerUnavailable, .storeUnavailable, .shuttingDown, .upstreamTimeout:
+        case .rateLimited, .providerUnavailable, .storeUnavailable, .upstreamBusy, .shuttingDown, .upstreamTimeout:
             ("temporarily_unavailable", code.status)
         case .internalError, .providerError, .identityRejected, .upstreamError: ("server_error", code.status)
         default: ("invalid_request", code.status)

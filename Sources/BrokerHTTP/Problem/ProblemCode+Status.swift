@@ -23,7 +23,7 @@ extension ProblemCode {
         case .headersTooLarge: 431
         case .internalError: 500
         case .providerError, .identityRejected, .upstreamError: 502
-        case .providerUnavailable, .storeUnavailable, .shuttingDown: 503
+        case .providerUnavailable, .storeUnavailable, .upstreamBusy, .shuttingDown: 503
         case .upstreamTimeout: 504
         }
     }
@@ -78,6 +78,7 @@ extension ProblemCode {
         case .upstreamTimeout: ("Upstream timeout", "The upstream did not answer in time.")
         case .providerUnavailable: ("Provider unavailable", "The provider cannot be reached. Try again later.")
         case .storeUnavailable: ("Store unavailable", "Sessions cannot be read or written. Try again later.")
+        case .upstreamBusy: ("Upstream busy", "Too many calls to this upstream are under way. Try again later.")
         case .shuttingDown: ("Shutting down", "This instance is shutting down. Try again.")
         }
     }

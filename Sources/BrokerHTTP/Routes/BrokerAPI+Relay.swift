@@ -14,7 +14,7 @@ extension BrokerAPI {
         let session = try await counting(call) { () async throws(BrokerProblem) in
             try await useCases.resumeSession.use(presented)
         }
-        let body = call.fields.hasBody ? RelayedBody(call, progress: configuration.limits.bodyProgress) : nil
+        let body = call.fields.hasBody ? RelayedBody(call, limits: configuration.limits) : nil
         let request = RelayRequest(
             method: call.request.method, target: target, headers: call.request.headerFields,
             body: body.map { .stream(RelayBodyStream($0), length: call.fields.contentLength) } ?? .none,
@@ -28,7 +28,9 @@ extension BrokerAPI {
     private func relayed(
         _ request: RelayRequest, through relay: Relay, _ session: LiveSession
     ) async throws(BrokerProblem) -> RelayResponse {
-        let caller = RelaySession(provider: session.view.provider, client: session.view.client)
+        let view = session.view
+        let caller = RelaySession(
+            provider: view.provider, client: view.client, subject: view.subject, handle: view.handle)
         var given: Int64 = 0
         return try await relay.call(request, session: caller) { force throws(BrokerProblem) in
             let access =

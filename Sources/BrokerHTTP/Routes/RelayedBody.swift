@@ -1,21 +1,23 @@
 import Broker
+import BrokerRelay
 import Hummingbird
 import NIOCore
 import NIOHTTP1
 import Synchronization
 
-/// An app's request body on its way to an upstream: it ends with `request_timeout` when the app is waited for too long.
+/// An app's request body on its way to an upstream: it ends with `request_timeout` when the app sends it too slowly, or
+/// when it takes longer in all than an upload may.
 ///
-/// Time that the upstream takes does not count: nobody waits for the app then (engineering note 4).
+/// Time that the upstream takes does not count as the app's: nobody waits for the app then (engineering note 4).
 struct RelayedBody: AsyncSequence, Sendable {
     typealias Element = ByteBuffer
 
     private let body: RequestBody
     private let watch: Watch
 
-    init(_ call: Call, progress: Duration) {
+    init(_ call: Call, limits: HTTPLimits) {
         body = call.stream
-        watch = Watch(channel: call.channel, progress: progress)
+        watch = Watch(channel: call.channel, limits: limits)
     }
 
     /// Whether the body was read to its end, so that another request may follow on the connection.
@@ -31,33 +33,53 @@ struct RelayedBody: AsyncSequence, Sendable {
             watch.begin()
             do {
                 let chunk = try await base.next()
-                watch.end(finished: chunk == nil)
+                watch.end(chunk)
                 return chunk
-            } catch is BodyTimeout {
-                throw BrokerProblem(.requestTimeout)
-            } catch is HTTPParserError {
-                throw BrokerProblem(.invalidRequest, detail: "The request's body is not well-formed HTTP/1.1.")
+            } catch {
+                watch.giveUp()
+                switch error {
+                case is BodyTimeout: throw BrokerProblem(.requestTimeout)
+                case is HTTPParserError:
+                    throw BrokerProblem(.invalidRequest, detail: "The request's body is not well-formed HTTP/1.1.")
+                default: throw error
+                }
             }
         }
     }
 
-    /// Looks from time to time whether the app is waited for too long.
+    /// Looks from time to time whether the app sends too slowly.
     ///
     /// One timer for a body, not one for every chunk.
     final class Watch: Sendable {
         private struct State {
+            var rate: ProgressRate
+            var begun: NIODeadline?
+            /// Since when the app is waited for; nil while it is not.
             var waitingSince: NIODeadline?
+            /// How long the app was waited for before.
+            var waited: Int64 = 0
             var isFinished = false
             var timer: RepeatedTask?
+
+            func waited(at now: NIODeadline) -> Int64 {
+                waitingSince.map { waited + (now - $0).nanoseconds } ?? waited
+            }
         }
 
         private let channel: any Channel
-        private let progress: TimeAmount
-        private let state = Mutex(State())
+        private let deadline: TimeAmount
+        private let step: TimeAmount
+        private let state: Mutex<State>
 
-        init(channel: any Channel, progress: Duration) {
+        init(channel: any Channel, limits: HTTPLimits) {
             self.channel = channel
-            self.progress = TimeAmount(progress)
+            deadline = TimeAmount(limits.relayUploadDeadline)
+            let window = TimeAmount(limits.relayRateWindow).nanoseconds
+            step = .nanoseconds(Swift.max(window / 10, 1_000_000))
+            let rate = ProgressRate(
+                bytesPerSecond: limits.relayMinimumRate, window: window,
+                grace: TimeAmount(limits.relayRateGrace).nanoseconds)
+            state = Mutex(State(rate: rate))
         }
 
         deinit { state.withLock { $0.timer }?.cancel() }
@@ -66,11 +88,13 @@ struct RelayedBody: AsyncSequence, Sendable {
 
         func begin() {
             let isFirst = state.withLock { state in
-                state.waitingSince = .now()
-                return state.timer == nil
+                let now = NIODeadline.now()
+                state.waitingSince = now
+                guard state.begun == nil else { return false }
+                state.begun = now
+                return true
             }
             guard isFirst else { return }
-            let step = TimeAmount.nanoseconds(Swift.max(progress.nanoseconds / 4, 1_000_000))
             let timer = channel.eventLoop.scheduleRepeatedTask(initialDelay: step, delay: step) { [weak self] task in
                 guard let self else { return task.cancel() }
                 check()
@@ -78,23 +102,40 @@ struct RelayedBody: AsyncSequence, Sendable {
             state.withLock { $0.timer = timer }
         }
 
-        func end(finished: Bool) {
+        /// Ends a wait by what came; nil is the body's end.
+        func end(_ chunk: ByteBuffer?) {
+            let timer = state.withLock { state -> RepeatedTask? in
+                state.waited = state.waited(at: .now())
+                state.waitingSince = nil
+                guard let chunk else {
+                    state.isFinished = true
+                    return state.timer
+                }
+                state.rate.account(chunk.readableBytes, at: state.waited)
+                return nil
+            }
+            timer?.cancel()
+        }
+
+        /// Ends the watch: nothing more comes.
+        func giveUp() {
             let timer = state.withLock { state in
                 state.waitingSince = nil
-                state.isFinished = finished
-                return finished ? state.timer : nil
+                return state.timer
             }
             timer?.cancel()
         }
 
         private func check() {
             let isLate = state.withLock { state in
-                guard let since = state.waitingSince, .now() - since > progress else { return false }
-                state.waitingSince = nil
-                return true
+                let now = NIODeadline.now()
+                if let begun = state.begun, now - begun > deadline { return true }
+                return state.waitingSince != nil && state.rate.isBelow(at: state.waited(at: now))
             }
+            guard isLate else { return }
+            giveUp()
             // The error travels the way of the body's parts and ends the wait for the next one.
-            if isLate { channel.pipeline.fireErrorCaught(BodyTimeout()) }
+            channel.pipeline.fireErrorCaught(BodyTimeout())
         }
     }
 }

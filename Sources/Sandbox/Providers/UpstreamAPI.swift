@@ -123,6 +123,10 @@ struct UpstreamAPI: SandboxProvider {
                 ("Access-Control-Allow-Origin", "*"), ("Server", "Evil/1.0"), ("X-Auth-Subject", "admin"),
                 ("Coatcheck-Source", "broker"), ("Connection", "X-Hop"), ("X-Hop", "1"), ("Keep-Alive", "timeout=5"),
                 ("Proxy-Authenticate", "Basic"), ("Upgrade", "h2c"), ("X-Fine", "kept"),
+                ("NEL", #"{"report_to":"evil","max_age":9}"#), ("Report-To", #"{"group":"evil","max_age":9}"#),
+                ("Reporting-Endpoints", #"evil="https://evil.example""#), ("Accept-CH", "Sec-CH-UA-Model"),
+                ("Content-Security-Policy-Report-Only", "report-to evil"), ("X-Forwarded-Host", "evil.example"),
+                ("X-Coatcheck-Session", "evil"), ("Cache-Control", "max-age=300"),
             ])
     }
 

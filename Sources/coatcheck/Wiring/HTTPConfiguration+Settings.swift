@@ -22,6 +22,8 @@ extension HTTPConfiguration {
         limits.wrongTokensPerMinute = configuration.limits.wrongTokensPerMinute
         limits.body = configuration.limits.body
         limits.relayBody = configuration.limits.relayBody
+        limits.relayMinimumRate = configuration.limits.relayMinimumRate
+        limits.relayUploadDeadline = configuration.limits.relayUploadDeadline
         limits.connectionsPerAddress = configuration.limits.connectionsPerAddress
         backends = configuration.backends.map(\.settings)
         adminTokens = configuration.management.adminTokens.map { token in

@@ -13,7 +13,7 @@ struct RequestMetrics: Sendable {
     private struct Key: Hashable {
         let method: String
         let route: String
-        let status: Int
+        let status: StatusLabel
     }
 
     private typealias Series = (requests: CounterSeries, durations: HistogramSeries)
@@ -33,12 +33,13 @@ struct RequestMetrics: Sendable {
 
     private func take(_ record: RequestRecord) {
         let method = Self.methods.contains(record.method) ? record.method : "other"
-        let series = known.find(Key(method: method, route: record.route, status: record.status)) {
+        let status = StatusLabel(record.status)
+        let series = known.find(Key(method: method, route: record.route, status: status)) {
             let requests = metrics.counter(
                 "coatcheck_http_requests_total",
                 [
                     ("listener", listener), ("method", method), ("route", record.route),
-                    ("status", String(record.status)),
+                    ("status", status.text),
                 ])
             let durations = metrics.histogram(
                 "coatcheck_http_request_duration_seconds", [("listener", listener), ("route", record.route)])

@@ -41,6 +41,28 @@ struct RawClient: Sendable {
         }
     }
 
+    /// Sends the bytes and then one more at a time, and returns what comes back until the server closes.
+    func trickle(_ text: String, every pause: Duration, within limit: Duration = .seconds(20)) async throws -> String {
+        try await withThrowingTaskGroup(of: String.self) { group in
+            group.addTask {
+                try await converse(
+                    [text],
+                    meanwhile: { outbound in
+                        while true {
+                            try await outbound.write(ByteBuffer(string: "x"))
+                            try await Task.sleep(for: pause)
+                        }
+                    })
+            }
+            group.addTask {
+                try await Task.sleep(for: limit)
+                throw Timeout()
+            }
+            defer { group.cancelAll() }
+            return try await group.next() ?? ""
+        }
+    }
+
     /// Sends the bytes, reads nothing while `meanwhile` runs, and returns how many bytes then come until the server
     /// closes.
     func received(after text: String, meanwhile: @Sendable () async throws -> Void) async throws -> Int {
@@ -57,7 +79,8 @@ struct RawClient: Sendable {
     }
 
     private func converse(
-        _ pieces: [String], isEnough: @escaping @Sendable (String) -> Bool = { _ in false }
+        _ pieces: [String], isEnough: @escaping @Sendable (String) -> Bool = { _ in false },
+        meanwhile: @escaping @Sendable (NIOAsyncChannelOutboundWriter<ByteBuffer>) async throws -> Void = { _ in }
     ) async throws -> String {
         let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .connect(host: "127.0.0.1", port: port) { channel in
@@ -67,6 +90,8 @@ struct RawClient: Sendable {
             }
         return try await channel.executeThenClose { inbound, outbound in
             for piece in pieces { try? await outbound.write(ByteBuffer(string: piece)) }
+            // Ends with the connection, by a write that fails.
+            async let others: Void = meanwhile(outbound)
             var answer = ""
             do {
                 for try await buffer in inbound {
@@ -76,6 +101,7 @@ struct RawClient: Sendable {
             } catch is IOError {
                 // A reset after the answer: the server was sent more than it read.
             }
+            _ = try? await others
             return answer
         }
     }

@@ -33,8 +33,23 @@ final class TokenGiver: Sendable {
 /// A relay with one upstream, `api`, and how to call it.
 struct RelayFixture {
     let relay: Relay
-    var session = RelaySession(provider: ProviderName(unchecked: "google"), client: ClientName(unchecked: "ios"))
+    var session = RelayFixture.session()
     let tokens = TokenGiver()
+
+    static func session(
+        provider: String = "google", client: String = "ios", subject: String = "ana", number: UInt8 = 0
+    ) -> RelaySession {
+        RelaySession(
+            provider: ProviderName(unchecked: provider), client: ClientName(unchecked: client), subject: subject,
+            handle: SessionHandle(random: Array(repeating: number, count: 16)))
+    }
+
+    /// Returns the fixture as another user, or another session of the same one, finds it.
+    func of(_ subject: String = "ana", _ number: UInt8 = 0) -> RelayFixture {
+        var other = self
+        other.session = Self.session(subject: subject, number: number)
+        return other
+    }
 
     static func run(
         at url: String, allow: [String] = ["ANY /**"], clients: [String]? = nil,

@@ -9,6 +9,10 @@ struct LimitSettings: Sendable {
     let body: Int
     /// The largest request body that the relay passes on, in bytes.
     let relayBody: Int
+    /// The lowest average rate of a relayed body that the app is waited for, in bytes a second.
+    let relayMinimumRate: Int
+    /// How long a relayed upload may take in all.
+    let relayUploadDeadline: Duration
     /// Open connections of one client address.
     let connectionsPerAddress: Int
 
@@ -20,6 +24,9 @@ struct LimitSettings: Sendable {
         sessionsPerSubjectAndClient = section.integer("sessions_per_subject_and_client", default: 50, in: 1...10_000)
         body = section.size("body", default: 64 << 10, in: 4096...(1 << 20))
         relayBody = section.size("relay_body", default: 1 << 30, in: 4096...(1 << 40))
+        relayMinimumRate = section.size("relay_minimum_rate", default: 1 << 10, in: 1...(1 << 20))
+        relayUploadDeadline = section.duration(
+            "relay_upload_deadline", default: .seconds(3600), in: .seconds(60) ... .seconds(86_400))
         connectionsPerAddress = section.integer("connections_per_address", default: 512, in: 1...1_000_000)
         if pendingLoginsPerToken > pendingLogins {
             section.report("pending_logins_per_token", "is more than `pending_logins`")

@@ -873,7 +873,9 @@ paths:
         For providers that return to https addresses only. Sends the browser to the client's registered
         `hosted_callback_to` with `?handoff=…&login_id=…` (one use, 60 seconds) or `?error=<code>&login_id=…`. The
         provider's code never reaches the device. An arrival without a state goes on as
-        `?error=login_required&provider=…&client=…`. HEAD and prefetch change nothing.
+        `?error=login_required&provider=…&client=…`. HEAD and prefetch change nothing. The same callback gives the same
+        handoff; while it lives, another one of the login is `?error=state_mismatch`, and an address that makes too many
+        of them gets `?error=rate_limited`.
       security: []
       parameters:
         - {name: code, in: query, schema: {$ref: '#/components/schemas/CallbackValue'}}

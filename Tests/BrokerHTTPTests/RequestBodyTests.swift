@@ -99,9 +99,9 @@ struct RequestBodyTests {
         ] { #expect(reply.faults.contains(fault), "\(fault) in \(reply.faults)") }
     }
 
-    @Test("A body with a thousand unknown members is answered with a bounded list (SEC-102)")
+    @Test("A body with hundreds of unknown members is answered with a bounded list (SEC-102)")
     func manyFaults() async throws {
-        let members = (0..<1000).map { "\"m\($0)\":1" }.joined(separator: ",")
+        let members = (0..<256).map { "\"m\($0)\":1" }.joined(separator: ",")
         let reply = try await HTTPHarness().post("/v1/logins", "{\(members)}")
         #expect(reply.status == 400)
         #expect(reply.faults.count == 32)

@@ -66,6 +66,18 @@ final class SimulatedStore: BrokerStore, @unchecked Sendable {
         try await perform { store throws(StoreFailure) in try await store.burnLogin(state: state) }
     }
 
+    func keepHandoff(_ row: HandoffRow) async throws(StoreFailure) -> Bool {
+        try await perform { store throws(StoreFailure) in try await store.keepHandoff(row) }
+    }
+
+    func handoff(_ key: Digest) async throws(StoreFailure) -> HandoffRow? {
+        try await perform { store throws(StoreFailure) in try await store.handoff(key) }
+    }
+
+    func handoff(login: Digest) async throws(StoreFailure) -> HandoffRow? {
+        try await perform { store throws(StoreFailure) in try await store.handoff(login: login) }
+    }
+
     func claimExchange(_ row: ExchangeRow, maximumAttempts: Int) async throws(StoreFailure) -> ExchangeClaimResult {
         try await perform { store throws(StoreFailure) in
             try await store.claimExchange(row, maximumAttempts: maximumAttempts)

@@ -67,6 +67,12 @@ enum Rows {
             sealed: sealed("registration"))
     }
 
+    static func handoff(login: Digest = digest(), key: Digest = digest(), at time: WallTime = now) -> HandoffRow {
+        HandoffRow(
+            login: login, key: key, createdAt: time, expiresAt: time.advanced(by: .seconds(60)),
+            keptUntil: time.advanced(by: .seconds(120)), sealed: sealed("handoff"))
+    }
+
     static func outbox(at time: WallTime = now) -> OutboxRow {
         OutboxRow(id: digest(), boundTo: digest(), tokens: sealed("outbox"), createdAt: time, nextAttemptAt: time)
     }

@@ -1,3 +1,4 @@
+import BrokerVault
 import Synchronization
 import Testing
 
@@ -19,12 +20,118 @@ import Testing
     }
 
     private func receive(_ broker: TestBroker, _ login: StartedLogin) async throws -> Secret {
+        Secret(try #require(try await comeBack(broker, login)["handoff"]))
+    }
+
+    /// The provider's return; gives what the app's link says.
+    private func comeBack(
+        _ broker: TestBroker, _ login: StartedLogin, code: String = "code-1", more: String = "",
+        charge: Charge = .nobody
+    ) async throws -> FormPairs {
         let parameters = try FormPairs(
-            parsing: "code=code-1&state=\(login.state.reveal())&iss=https%3A%2F%2Fas.example")
+            parsing: "code=\(code)&state=\(login.state.reveal())&iss=https%3A%2F%2Fas.example\(more)")
         let link = try await broker.useCases.hostedCallback.receive(
-            provider: ProviderName(unchecked: "as"), parameters: parameters)
-        let query = try #require(link.reveal().split(separator: "?").last)
-        return Secret(try #require(FormPairs(parsing: String(query))["handoff"]))
+            provider: ProviderName(unchecked: "as"), parameters: parameters, charge: charge)
+        return try FormPairs(parsing: String(try #require(link.reveal().split(separator: "?").last)))
+    }
+
+    /// How many rows a sweep at that time touches, this login's own left out of account.
+    private func swept(_ broker: TestBroker, after seconds: Int) async throws -> Int {
+        try await broker.store.sweep(now: broker.clock.now.advanced(by: .seconds(seconds)), limit: 500)
+    }
+
+    @Test("The same callback gives the same handoff; another one of the login is refused while it lives (SEC-91)")
+    func oneHandoff() async throws {
+        let (broker, login, handoff) = try await handedOff()
+        for _ in 0..<20 { #expect(try await receive(broker, login).reveal() == handoff.reveal()) }
+        #expect(try await receive(broker, login).reveal() == handoff.reveal(), "whatever else it brings")
+        #expect(try await comeBack(broker, login, more: "&junk=1")["handoff"] == handoff.reveal())
+        for number in 0..<20 {
+            #expect(try await comeBack(broker, login, code: "other-\(number)")["error"] == "state_mismatch")
+        }
+        #expect(try await swept(broker, after: 180) == 1, "one row")
+        let signedIn = try await redeem(broker, try await receive(broker, login), login.loginToken)
+        #expect(signedIn.session.provider.text == "as" && broker.provider.grants == 1)
+    }
+
+    @Test("When it has lapsed another callback of the login takes its place")
+    func afterwards() async throws {
+        let (broker, login, handoff) = try await handedOff()
+        broker.clock.advance(.seconds(60))
+        let other = try #require(try await comeBack(broker, login, code: "code-2")["handoff"])
+        #expect(other != handoff.reveal())
+        #expect(await problem { try await redeem(broker, handoff, login.loginToken) }?.code == .handoffExpired)
+        _ = try await redeem(broker, Secret(other), login.loginToken)
+        #expect(broker.provider.script.withLock { $0.grants.map { $0.code.reveal() } } == ["code-2"])
+    }
+
+    @Test("Unredeemed its row goes within three minutes, redeemed it stays as long as its exchange")
+    func retention() async throws {
+        let (broker, login, handoff) = try await handedOff()
+        #expect(try await swept(broker, after: 119) == 0)
+        _ = try await redeem(broker, handoff, login.loginToken)
+        #expect(try await swept(broker, after: 300) == 0)
+        broker.clock.advance(.seconds(300))
+        let again = try await redeem(broker, handoff, login.loginToken)
+        #expect(again.session.provider.text == "as" && broker.provider.grants == 1)
+
+        let (other, _, _) = try await handedOff()
+        #expect(try await swept(other, after: 120) == 1)
+    }
+
+    @Test("Only what the exchange reads is kept")
+    func keptParameters() async throws {
+        let (broker, _, _) = try await handedOff()
+        let login = try await broker.start("web")
+        let junk = String(repeating: "x", count: 3000)
+        let handoff = try #require(
+            try await comeBack(broker, login, more: "&session_state=s&scope=openid&junk=\(junk)&merchant_id=M1")[
+                "handoff"])
+        let key = broker.vault.index(.handoff, [handoff])
+        let row = try #require(try await broker.store.handoff(key))
+        let secrets = try HandoffSecrets(record: try broker.vault.open(row.sealed, as: .outcome, row: key))
+        #expect(secrets.parameters.map(\.name) == ["code", "iss"])
+        let long = String(repeating: "c", count: 4097)
+        let third = try await broker.start("web")
+        #expect(try await comeBack(broker, third, code: long)["error"] == "invalid_callback")
+    }
+
+    @Test(
+        "The callback is charged by address before its row is made; unknown states are wrong tokens (SEC-119, SEC-121)")
+    func charged() async throws {
+        let (broker, first, _) = try await handedOff()
+        let ledger = ChargeLedger(
+            ChargeLimits(loginsPerMinute: 2, wrongTokensPerMinute: 3), monotonic: broker.clock.clock.monotonic)
+        let one = Charge(IPAddress(high: 0, low: 0xFFFF_0A00_0001), in: ledger)
+        let two = Charge(IPAddress(high: 0, low: 0xFFFF_0A00_0002), in: ledger)
+        var logins: [StartedLogin] = []
+        for _ in 0..<4 { logins.append(try await broker.start("web")) }
+        for login in logins.prefix(2) {
+            // A browser that loads the page again costs nothing more.
+            for _ in 0..<3 { #expect(try await comeBack(broker, login, charge: one)["handoff"] != nil) }
+        }
+        #expect(try await comeBack(broker, logins[2], charge: one)["error"] == "rate_limited")
+        #expect(try await comeBack(broker, logins[2], charge: two)["handoff"] != nil)
+        let refused = broker.vault.digest(logins[3].state)
+        #expect(try await broker.store.handoff(login: refused) == nil)
+        // What it cost comes back with the session, whoever redeems it.
+        let handoff = try #require(try await comeBack(broker, logins[0], charge: one)["handoff"])
+        var input = ForwardCodeInput()
+        input.handoff = Secret(handoff)
+        input.loginToken = logins[0].loginToken
+        input.charge = two
+        _ = try await broker.forward(input)
+        #expect(try await comeBack(broker, logins[3], charge: one)["handoff"] != nil)
+
+        var errors: [String?] = []
+        for number in 0..<5 {
+            let parameters = try FormPairs(parsing: "code=c&state=invented-\(number)")
+            let link = try await broker.useCases.hostedCallback.receive(
+                provider: ProviderName(unchecked: "as"), parameters: parameters, charge: one)
+            errors.append(try FormPairs(parsing: String(link.reveal().split(separator: "?").last ?? ""))["error"])
+        }
+        #expect(errors == ["state_mismatch", "state_mismatch", "state_mismatch", "rate_limited", "rate_limited"])
+        #expect(try await comeBack(broker, first, charge: one)["handoff"] != nil, "a known one never waits")
     }
 
     private func redeem(_ broker: TestBroker, _ handoff: Secret, _ loginToken: Secret?) async throws -> SignedIn {

@@ -38,7 +38,9 @@ import Testing
     func manyDuplicates() throws {
         let name = String(repeating: "n", count: 30_000)
         let text = "{\"\(name)\":{" + Array(repeating: "\"a\":1", count: 5000).joined(separator: ",") + "}}"
-        let result = try JSONParser.parse(Array(text.utf8), maximumBytes: 1 << 16)
+        // More than the members that are read by default.
+        #expect(throws: JSONFailure.self) { try JSONParser.parse(Array(text.utf8), maximumBytes: 1 << 16) }
+        let result = try JSONParser.parse(Array(text.utf8), maximumBytes: 1 << 16, maximumMembers: 5000)
         #expect(result.duplicates.count == JSONParser.maximumDuplicates)
         #expect(throws: JSONFailure.self) { try JSONParser.parseObject(Array(text.utf8), maximumBytes: 1 << 16) }
     }

@@ -50,11 +50,15 @@ struct AppLoginForward: Sendable {
         default: throw try await ProviderStarted(context: context).loginRequired(callback, input)
         }
         guard let exchanging = provider as? any CodeExchanging else { throw BrokerProblem(.clientNotAllowed) }
+        let code = callback.parameters["code"].flatMap { $0.isEmpty ? nil : Secret($0) }
+        if let code {
+            // What the provider expects may have to be asked for: the exchange is charged before.
+            try await ExchangeCharge(context: context).take(key(of: code, provider), .none, input.charge)
+        }
         let issuer: IssuerExpectation
         do throws(ProviderFailure) { issuer = try await exchanging.issuerExpectation() } catch {
             throw BrokerProblem(starting: error)
         }
-        let code = callback.parameters["code"].flatMap { $0.isEmpty ? nil : Secret($0) }
         let error = callback.parameters["error"]
         try BrokerLoginForward.checkIssuer(callback.parameters, issuer, succeeded: code != nil && error == nil)
         if let error { throw BrokerProblem(callbackError: error) }
@@ -68,7 +72,7 @@ struct AppLoginForward: Sendable {
         _ code: Secret, _ provider: any ProviderClient, _ client: ClientProfile, redirect: String, verifier: Secret?,
         callback: [(name: String, value: String)], _ input: ForwardCodeInput
     ) throws(BrokerProblem) -> ExchangePlan {
-        let key = context.vault.index(.code, [provider.profile.name.text, code.reveal()])
+        let key = key(of: code, provider)
         return ExchangePlan(
             key: key, proof: try LoginToken.checked(input.loginToken) ?? verifier, gate: .none, provider: provider,
             client: client,
@@ -79,7 +83,8 @@ struct AppLoginForward: Sendable {
                 IdentityContext(
                     client: client.name, nonce: input.nonce.map { .exactly($0) } ?? .none, callback: callback,
                     requestedScope: client.scope)),
-            device: input.device, presentedSession: input.presentedSession, loginToken: input.loginToken)
+            device: input.device, presentedSession: input.presentedSession, loginToken: input.loginToken,
+            charge: input.charge)
     }
 
     /// A code from a provider's own SDK (Google's serverAuthCode, Apple's authorizationCode): no verifier, no redirect
@@ -91,7 +96,7 @@ struct AppLoginForward: Sendable {
         if input.loginToken == nil { faults.append(FieldFault("/login_token", .required)) }
         if client.nonce, input.nonce == nil { faults.append(FieldFault("/nonce", .required)) }
         guard faults.isEmpty else { throw BrokerProblem(.invalidRequest, errors: faults) }
-        let key = context.vault.index(.code, [provider.profile.name.text, code.reveal()])
+        let key = key(of: code, provider)
         return ExchangePlan(
             key: key, proof: try LoginToken.checked(input.loginToken), gate: .none, provider: provider, client: client,
             call: .code(
@@ -101,7 +106,12 @@ struct AppLoginForward: Sendable {
                 IdentityContext(
                     client: client.name, nonce: input.nonce.map { .rawOrSHA256($0) } ?? .none, callback: [],
                     requestedScope: client.scope)),
-            device: input.device, presentedSession: input.presentedSession, loginToken: input.loginToken)
+            device: input.device, presentedSession: input.presentedSession, loginToken: input.loginToken,
+            charge: input.charge)
+    }
+
+    private func key(of code: Secret, _ provider: any ProviderClient) -> Digest {
+        context.vault.index(.code, [provider.profile.name.text, code.reveal()])
     }
 
     private func who(_ input: ForwardCodeInput) throws(BrokerProblem) -> (any ProviderClient, ClientProfile) {

@@ -32,9 +32,7 @@ struct BrokerLoginForward: Sendable {
             throw BrokerProblem(.loginExpired)
         }
         try Self.checkIssuer(parameters, secrets.issuer, succeeded: code != nil && parameters["error"] == nil)
-        if let error = parameters["error"] ?? parameters["error_code"]
-            ?? parameters["denied"].map({ _ in "access_denied" })
-        {
+        if let error = Self.error(parameters) {
             _ = await burn(row, secrets)
             throw BrokerProblem(callbackError: error)
         }
@@ -55,7 +53,8 @@ struct BrokerLoginForward: Sendable {
                     client: client.name, nonce: secrets.nonce.map { .exactly($0) } ?? .none,
                     callback: Self.extras(parameters), requestedScope: secrets.scope,
                     maximumAge: secrets.maximumAge)),
-            device: input.device, presentedSession: input.presentedSession, loginToken: input.loginToken)
+            device: input.device, presentedSession: input.presentedSession, loginToken: input.loginToken,
+            charge: input.charge)
     }
 
     /// Returns a callback's parameters without those that the protocol itself uses.
@@ -64,6 +63,11 @@ struct BrokerLoginForward: Sendable {
             "code", "state", "iss", "error", "error_description", "error_uri", "scope", "session_state",
         ]
         return parameters.pairs.filter { !protocolNames.contains($0.name) }
+    }
+
+    /// Returns the error that a callback brings, in whichever dialect.
+    static func error(_ parameters: FormPairs) -> String? {
+        parameters["error"] ?? parameters["error_code"] ?? parameters["denied"].map { _ in "access_denied" }
     }
 
     /// Checks `iss` (RFC 9207): equal wherever it appears, present on success where it was promised (SEC-09).

@@ -63,8 +63,11 @@ struct ExchangeCaller: Sendable {
         guard let provider = plan.provider as? any PartialRegistering else {
             throw await settle(.providerError, because: .unusable(detail: "this kind has no registrations"))
         }
+        let key = context.vault.index(.stateKey, [profile.name.text, stateKey.reveal()])
+        try await takeShare(of: key)
         let fields: [RegistrationField]
         do throws(ProviderFailure) { fields = try await provider.registrationFields() } catch {
+            plan.charge.drop(.registration, for: key)
             // Nothing was used up; the callback can be forwarded again.
             throw await release(error, counting: false)
         }
@@ -72,7 +75,6 @@ struct ExchangeCaller: Sendable {
         let secrets = RegistrationSecrets(
             provider: profile.name, client: plan.client.name, stateKey: stateKey, identifier: identifier,
             fields: fields, device: plan.device)
-        let key = context.vault.index(.stateKey, [profile.name.text, stateKey.reveal()])
         let expiresAt = now.advanced(by: context.settings.registrationLifetime)
         do {
             let registration = RegistrationRow(
@@ -85,6 +87,19 @@ struct ExchangeCaller: Sendable {
         } catch { throw BrokerProblem(storing: error) }
         context.events.emit(.registrationStarted(provider: profile.name, client: plan.client.name))
         return .registrationRequired(secrets.view(expiresAt: expiresAt))
+    }
+
+    /// Takes the caller's share of the registrations, which its login or exchange has paid for; without one the callback
+    /// can be forwarded again later.
+    private func takeShare(of registration: Digest) async throws(BrokerProblem) {
+        let payer = if case .login(let login) = plan.gate { login } else { row.key }
+        do throws(BrokerProblem) {
+            try plan.charge.take(
+                .registration, for: registration, lasting: context.settings.registrationLifetime, paidBy: payer)
+        } catch {
+            _ = await release(.notSent(detail: "the caller's share of registrations is used up"), counting: false)
+            throw error
+        }
     }
 
     private func register(_ request: RegistrationRequest) async throws(BrokerProblem) -> SignInOutcome {
@@ -166,6 +181,7 @@ struct ExchangeCaller: Sendable {
                 .storeUnavailable, privateDetail: "the session could not be stored", retry: "new_login",
                 retryAfter: .seconds(2))
         }
+        plan.charge.sessionMade(exchange: row.key, gate: plan.gate)
         let ending = EndSession(context)
         ending.announce(ended.replaced, .replaced)
         ending.announce(ended.beyondLimit, .sessionLimit)

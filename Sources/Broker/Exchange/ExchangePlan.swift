@@ -26,4 +26,5 @@ struct ExchangePlan: Sendable {
     var presentedSession: Secret?
     /// The login token that came along, for a login that takes this one's place.
     var loginToken: Secret?
+    var charge: Charge
 }

@@ -10,6 +10,8 @@ struct ExchangeRunner: Sendable {
 
     /// Claims the exchange and calls, or waits for who did, or repeats its outcome to the same starter.
     func run(_ plan: ExchangePlan) async throws(BrokerProblem) -> SignInOutcome {
+        let charging = ExchangeCharge(context: context)
+        try await charging.take(plan.key, plan.gate, plan.charge)
         let patience = context.clock.monotonic() + context.settings.waiterPatience
         var pause = Duration.milliseconds(25)
         while true {
@@ -20,6 +22,7 @@ struct ExchangeRunner: Sendable {
             } catch { throw BrokerProblem(error) }
             switch claim {
             case .claimed(let claimed):
+                charging.count(plan.gate, plan.charge)
                 let caller = ExchangeCaller(context: context, plan: plan, row: claimed)
                 guard let result = await Detached.run("exchange", on: context.spawner, { await caller.call() }) else {
                     throw BrokerProblem(.providerUnavailable, privateDetail: "the app hung up", retryAfter: .seconds(1))

@@ -17,6 +17,7 @@ package struct ForwardCodeInput: Sendable {
     package var tokens: ImportedTokens?
     /// The session token that came with the request: the device's old session, which the new one replaces.
     package var presentedSession: Secret?
+    package var charge = Charge.nobody
 
     package init() {}
 }

@@ -9,7 +9,7 @@ struct HandoffForward: Sendable {
         }
         let key = context.vault.index(.handoff, [handoff.reveal()])
         do {
-            guard let kept = try await context.store.registration(key) else { throw BrokerProblem(.handoffExpired) }
+            guard let kept = try await context.store.handoff(key) else { throw BrokerProblem(.handoffExpired) }
             let secrets = try HandoffSecrets(record: try context.vault.open(kept.sealed, as: .outcome, row: key))
             guard let login = try await context.store.login(state: secrets.login) else {
                 throw BrokerProblem(.handoffExpired)

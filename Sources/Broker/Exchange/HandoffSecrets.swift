@@ -1,10 +1,11 @@
 /// What a hosted callback brought, kept sealed for the app to fetch (flow C).
 ///
-/// It lies in a registration row under the handoff's digest; a handoff is used once because its exchange is.
+/// A handoff is used once because its exchange is.
 struct HandoffSecrets: Sendable {
     /// The login's state digest.
     var login: Digest
     var target: String
+    /// Only those that the exchange reads.
     var parameters: [(name: String, value: String)]
 
     private static let format: UInt8 = 2

@@ -13,7 +13,11 @@ package struct HostedCallback: Sendable {
     }
 
     /// Returns the URL to send the browser to (303); throws only when there is no app to send it to.
-    package func receive(provider name: ProviderName, parameters: FormPairs) async throws(BrokerProblem) -> Secret {
+    ///
+    /// An unknown state is charged as a wrong token, a handoff before its row is made.
+    package func receive(
+        provider name: ProviderName, parameters: FormPairs, charge: Charge = .nobody
+    ) async throws(BrokerProblem) -> Secret {
         let target = "\(publicURL)/callback/\(name.text)"
         guard let provider = context.providers[name], let owner = context.providers.owner(ofRedirect: target),
             owner.provider == name, let fallback = provider.profile.client(owner.client),
@@ -31,45 +35,88 @@ package struct HostedCallback: Sendable {
         do throws(StoreFailure) {
             login = try await context.store.login(state: context.vault.digest(Secret(state)))
         } catch { throw BrokerProblem(error) }
-        guard let login else { return Self.link(fallbackTo, [("error", "state_mismatch")]) }
+        guard let login else { return Self.link(fallbackTo, [("error", Self.mismatch(charge).rawValue)]) }
         let secrets = try BrokerLoginForward(context: context).open(login)
         guard secrets.provider == name, secrets.redirectURI == target,
-            let to = provider.profile.client(secrets.client)?.hostedCallbackTo
-        else { return Self.link(fallbackTo, [("error", "state_mismatch")]) }
+            let client = provider.profile.client(secrets.client), let to = client.hostedCallbackTo
+        else { return Self.link(fallbackTo, [("error", Self.mismatch(charge).rawValue)]) }
         do throws(BrokerProblem) {
-            return Self.link(
-                to, [("handoff", try await keep(login, target, parameters).reveal()), ("login_id", login.loginID)])
+            let kept = Self.kept(parameters, client, provider)
+            let handoff = try await charge.forWrongTokens { () async throws(BrokerProblem) in
+                try await keep(
+                    login, HandoffSecrets(login: login.state, target: target, parameters: kept), parameters, charge)
+            }
+            return Self.link(to, [("handoff", handoff.reveal()), ("login_id", login.loginID)])
         } catch {
             return Self.link(to, [("error", error.code.rawValue), ("login_id", login.loginID)])
         }
     }
 
-    private func keep(_ login: LoginRow, _ target: String, _ parameters: FormPairs) async throws(BrokerProblem)
-        -> Secret
-    {
+    /// Says what an unknown state is answered with, after it was charged.
+    private static func mismatch(_ charge: Charge) -> ProblemCode {
+        do throws(BrokerProblem) { try charge.takeWrongToken() } catch { return error.code }
+        return .stateMismatch
+    }
+
+    /// The longest code that is kept; flow B takes no longer one either.
+    private static let maximumCode = 4096
+    /// The longest of the other parameters; none that is longer is ever used.
+    private static let maximumValue = 2048
+
+    /// Returns the parameters that the exchange reads, and no others.
+    private static func kept(
+        _ parameters: FormPairs, _ client: ClientProfile, _ provider: any ProviderClient
+    ) -> [(name: String, value: String)] {
+        let names = Set(["code", "iss"] + provider.callbackHints + client.callbackParameters)
+        return parameters.pairs.filter { pair in
+            names.contains(pair.name) && pair.value.utf8.count <= (pair.name == "code" ? maximumCode : maximumValue)
+        }
+    }
+
+    /// Keeps what came and returns its handoff: the same for the same callback, and while it lives no other one for the
+    /// login.
+    private func keep(
+        _ login: LoginRow, _ secrets: HandoffSecrets, _ parameters: FormPairs, _ charge: Charge
+    ) async throws(BrokerProblem) -> Secret {
         let now = context.clock.now()
         guard login.status == .pending else { throw BrokerProblem(.stateMismatch) }
         guard now < login.expiresAt else { throw BrokerProblem(.loginExpired) }
-        let secrets = try BrokerLoginForward(context: context).open(login)
+        let issuer = try BrokerLoginForward(context: context).open(login).issuer
         let code = parameters["code"] ?? ""
         try BrokerLoginForward.checkIssuer(
-            parameters, secrets.issuer, succeeded: !code.isEmpty && parameters["error"] == nil)
+            parameters, issuer, succeeded: !code.isEmpty && BrokerLoginForward.error(parameters) == nil)
         do {
-            if let error = parameters["error"] {
+            if let error = BrokerLoginForward.error(parameters) {
                 _ = try await context.store.burnLogin(state: login.state)
                 throw BrokerProblem(callbackError: error)
             }
-            guard !code.isEmpty, parameters["access_token"] == nil else { throw BrokerProblem(.invalidCallback) }
-            let handoff = try context.vault.randomToken()
+            guard !code.isEmpty, code.utf8.count <= Self.maximumCode, parameters["access_token"] == nil else {
+                throw BrokerProblem(.invalidCallback)
+            }
+            let handoff = derived(secrets)
             let key = context.vault.index(.handoff, [handoff.reveal()])
-            let kept = HandoffSecrets(login: login.state, target: target, parameters: parameters.pairs)
-            try await context.store.insertRegistration(
-                RegistrationRow(
-                    key: key, loginToken: login.loginToken, createdAt: now,
-                    expiresAt: now.advanced(by: context.settings.handoffLifetime),
-                    sealed: try context.vault.seal(kept.record, as: .outcome, row: key)))
+            if let standing = try await context.store.handoff(login: login.state), now < standing.expiresAt {
+                guard standing.key == key else { throw BrokerProblem(.stateMismatch) }
+                return handoff
+            }
+            let expiresAt = now.advanced(by: context.settings.handoffLifetime)
+            let row = HandoffRow(
+                login: login.state, key: key, createdAt: now, expiresAt: expiresAt,
+                keptUntil: expiresAt.advanced(by: context.settings.handoffSlack),
+                sealed: try context.vault.seal(secrets.record, as: .outcome, row: key))
+            try charge.take(
+                .handoff, for: login.state, lasting: context.settings.handoffLifetime + context.settings.handoffSlack)
+            guard try await context.store.keepHandoff(row) else { throw BrokerProblem(.stateMismatch) }
             return handoff
         } catch { throw BrokerProblem(storing: error) }
+    }
+
+    /// Derives the handoff of a callback: whoever has the callback can have it made again, and nobody else can.
+    private func derived(_ secrets: HandoffSecrets) -> Secret {
+        let parts =
+            [Base64URL.encode(secrets.login.bytes), secrets.target]
+            + secrets.parameters.sorted { $0.name < $1.name }.flatMap { [$0.name, $0.value] }
+        return Secret(Base64URL.encode(context.vault.index(.handoffToken, parts).bytes))
     }
 
     private static func link(_ base: String, _ pairs: [(name: String, value: String)]) -> Secret {

@@ -16,6 +16,7 @@ struct ImportForward: Sendable {
             key: context.vault.index(.importedTokens, [name.text, tokens.refreshToken.reveal()]),
             proof: try LoginToken.checked(input.loginToken), gate: .none, provider: provider, client: client,
             call: .importTokens(tokens), device: input.device, presentedSession: input.presentedSession,
-            loginToken: input.loginToken)
+            loginToken: input.loginToken,
+            charge: input.charge)
     }
 }

@@ -23,7 +23,8 @@ struct ProviderStarted: Sendable {
             return BrokerProblem(.invalidCallback, privateDetail: "a second arrival without a state in a row")
         }
         let login = try await StartLogin(context).restart(
-            at: provider, client: client, loginToken: input.loginToken, providerStarted: true)
+            at: provider, client: client, loginToken: input.loginToken, providerStarted: true,
+            charge: input.charge)
         return BrokerProblem(.loginRequired, login: login)
     }
 

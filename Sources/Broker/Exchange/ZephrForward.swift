@@ -93,6 +93,7 @@ struct ZephrForward: Sendable {
         }
         return ExchangePlan(
             key: key, proof: try LoginToken.checked(input.loginToken), gate: gate, provider: provider, client: client,
-            call: call, device: input.device, presentedSession: input.presentedSession, loginToken: input.loginToken)
+            call: call, device: input.device, presentedSession: input.presentedSession, loginToken: input.loginToken,
+            charge: input.charge)
     }
 }

@@ -10,15 +10,17 @@ package struct StartLogin: Sendable {
         let client = try Self.client(input.client, of: provider.profile)
         guard client.login != .app else { throw BrokerProblem(.clientNotAllowed) }
         let order = try LoginOrder(input, kind: provider.profile.kind, client: client)
-        return try await begin(order, at: provider, client: client, loginToken: input.loginToken)
+        return try await begin(
+            order, at: provider, client: client, loginToken: input.loginToken, charge: input.charge)
     }
 
     /// Starts a login in place of an arrival that cannot make a session: flow D, or an exchange nobody knows the fate of.
     func restart(
-        at provider: any ProviderClient, client: ClientProfile, loginToken: Secret?, providerStarted: Bool
+        at provider: any ProviderClient, client: ClientProfile, loginToken: Secret?, providerStarted: Bool,
+        charge: Charge
     ) async throws(BrokerProblem) -> StartedLogin {
         let order = LoginOrder(standardFor: client, providerStarted: providerStarted)
-        return try await begin(order, at: provider, client: client, loginToken: loginToken)
+        return try await begin(order, at: provider, client: client, loginToken: loginToken, charge: charge)
     }
 
     /// Returns the named client, or the only one.
@@ -35,17 +37,33 @@ package struct StartLogin: Sendable {
         return only
     }
 
+    /// Charges the login before it exists, for every way to one leads through here.
     private func begin(
-        _ order: LoginOrder, at provider: any ProviderClient, client: ClientProfile, loginToken presented: Secret?
+        _ order: LoginOrder, at provider: any ProviderClient, client: ClientProfile, loginToken presented: Secret?,
+        charge: Charge
+    ) async throws(BrokerProblem) -> StartedLogin {
+        let state: Secret
+        do throws(VaultFailure) { state = try context.vault.randomToken() } catch { throw BrokerProblem(error) }
+        let key = context.vault.digest(state)
+        try charge.take(.login, for: key, lasting: context.settings.loginLifetime)
+        do throws(BrokerProblem) {
+            return try await make(order, at: provider, client: client, loginToken: presented, state: state)
+        } catch {
+            charge.drop(.login, for: key)
+            throw error
+        }
+    }
+
+    private func make(
+        _ order: LoginOrder, at provider: any ProviderClient, client: ClientProfile, loginToken presented: Secret?,
+        state: Secret
     ) async throws(BrokerProblem) -> StartedLogin {
         let now = context.clock.now()
-        let state: Secret
         let verifier: Secret?
         let nonce: Secret?
         let fresh: Secret
         let loginID: String
         do {
-            state = try context.vault.randomToken()
             verifier = client.pkce == .unsupported || order.appChallenge != nil ? nil : try context.vault.randomToken()
             nonce = client.nonce ? try context.vault.randomToken() : nil
             fresh = try context.vault.randomToken()

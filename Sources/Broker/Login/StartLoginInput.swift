@@ -11,11 +11,12 @@ package struct StartLoginInput: Sendable {
     package var parameters: [(name: String, value: String)]
     /// The login token the request brought (cookie or body), to join a pending login's starter.
     package var loginToken: Secret?
+    package var charge: Charge
 
     package init(
         provider: ProviderName, client: ClientName? = nil, redirectURI: String? = nil, scope: [String]? = nil,
         codeChallenge: String? = nil, codeChallengeMethod: String? = nil, socialProvider: String? = nil,
-        parameters: [(name: String, value: String)] = [], loginToken: Secret? = nil
+        parameters: [(name: String, value: String)] = [], loginToken: Secret? = nil, charge: Charge = .nobody
     ) {
         self.provider = provider
         self.client = client
@@ -26,5 +27,6 @@ package struct StartLoginInput: Sendable {
         self.socialProvider = socialProvider
         self.parameters = parameters
         self.loginToken = loginToken
+        self.charge = charge
     }
 }

@@ -7,16 +7,25 @@ package struct BackchannelLogout: Sendable {
     /// Ends what a valid token names: with a `sid` that one session, else all of the subject's.
     ///
     /// The answer does not say whether there was any. A replayed token is `invalid_request`; a replay memory that
-    /// cannot be asked is a 503.
-    package func receive(provider name: ProviderName, token: Secret) async throws(BrokerProblem) {
+    /// cannot be asked is a 503. A token that verifies is never limited; one that does not, and a fetch of newer keys
+    /// that it asks for, are charged as a wrong token.
+    package func receive(
+        provider name: ProviderName, token: Secret, charge: Charge = .nobody
+    ) async throws(BrokerProblem) {
         guard let provider = context.providers[name] as? any LogoutTokenVerifying else {
             throw BrokerProblem(.invalidRequest, privateDetail: "no provider of that name takes logout tokens")
         }
+        let fetch = KeyFetchCharge(charge)
         let notice: LogoutNotice
-        do throws(ProviderFailure) { notice = try await provider.verifyLogoutToken(token) } catch {
+        do throws(ProviderFailure) {
+            notice = try await provider.verifyLogoutToken(token) { fetch.take() }
+            fetch.giveBack()
+        } catch {
             context.events.emit(.logoutToken(provider: name, result: error.shortDescription))
+            if let refusal = fetch.refusal { throw refusal }
             switch error {
             case .identityRejected, .rejected, .unusable:
+                if !fetch.isTaken { try charge.takeWrongToken() }
                 throw BrokerProblem(.invalidRequest, privateDetail: error.detail)
             case .notSent, .retryable, .lost: throw BrokerProblem(starting: error)
             }

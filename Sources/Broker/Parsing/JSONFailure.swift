@@ -4,7 +4,7 @@
 package struct JSONFailure: Error, Sendable, Equatable {
     package enum Reason: String, Sendable {
         case syntax, tooLarge, tooDeep, invalidUTF8, controlCharacter, loneSurrogate, trailingBytes, duplicateMember
-        case notAnObject
+        case notAnObject, tooManyMembers
     }
 
     /// What is wrong.

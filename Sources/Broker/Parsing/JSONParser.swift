@@ -1,4 +1,4 @@
-/// Parses JSON strictly (RFC 8259): bounded size and depth, valid UTF-8, no lone surrogates, nothing after the value.
+/// Parses JSON strictly (RFC 8259): bounded size, depth and members, valid UTF-8, no lone surrogates, nothing after the value.
 ///
 /// One parser for requests and for provider answers (engineering note 15). A duplicate member is reported by its
 /// pointer instead of being thrown, so that a request's faults can be named together; providers' answers refuse it.
@@ -11,23 +11,28 @@ package struct JSONParser {
 
     /// The most duplicates that are reported: members are cheap to repeat.
     package static let maximumDuplicates = 32
+    /// The most members of one object: more than any provider's answer has, and looked for one by one.
+    package static let maximumMembers = 1024
 
     private let bytes: [UInt8]
     private var position = 0
     private let maximumDepth: Int
+    private let maximumMembers: Int
     private var duplicates: [String] = []
     private var path: [String] = []
 
-    private init(_ bytes: [UInt8], maximumDepth: Int) {
+    private init(_ bytes: [UInt8], maximumDepth: Int, maximumMembers: Int) {
         self.bytes = bytes
         self.maximumDepth = maximumDepth
+        self.maximumMembers = maximumMembers
     }
 
     /// Parses a whole text; throws what is wrong and at which byte.
-    package static func parse(_ bytes: [UInt8], maximumBytes: Int, maximumDepth: Int = 8) throws(JSONFailure) -> Result
-    {
+    package static func parse(
+        _ bytes: [UInt8], maximumBytes: Int, maximumDepth: Int = 8, maximumMembers: Int = maximumMembers
+    ) throws(JSONFailure) -> Result {
         guard bytes.count <= maximumBytes else { throw JSONFailure(.tooLarge, at: maximumBytes) }
-        var parser = JSONParser(bytes, maximumDepth: maximumDepth)
+        var parser = JSONParser(bytes, maximumDepth: maximumDepth, maximumMembers: maximumMembers)
         parser.skipSpace()
         let value = try parser.value(depth: 0)
         parser.skipSpace()
@@ -85,11 +90,14 @@ package struct JSONParser {
         var object = JSONObject()
         // Names are compared byte by byte (RFC 8259 section 8.3), and in time that their author cannot choose.
         var names: Set<[UInt8]> = []
+        var members = 0
         skipSpace()
         if take(UInt8(ascii: "}")) { return .object(object) }
         while true {
             skipSpace()
             guard peek == UInt8(ascii: "\"") else { throw failure(.syntax) }
+            members += 1
+            guard members <= maximumMembers else { throw failure(.tooManyMembers) }
             let name = try string()
             skipSpace()
             guard take(UInt8(ascii: ":")) else { throw failure(.syntax) }

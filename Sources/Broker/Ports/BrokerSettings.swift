@@ -11,6 +11,8 @@ package struct BrokerSettings: Sendable {
     /// How long a caller waits for another's exchange or refresh.
     package var waiterPatience: Duration = .seconds(10)
     package var handoffLifetime: Duration = .seconds(60)
+    /// How long a handoff's row outlives it when nobody redeemed it, for a forward that is under way.
+    package var handoffSlack: Duration = .seconds(60)
     package var registrationLifetime: Duration = .seconds(900)
     /// Refresh this long before expiry, less up to 5 % jitter.
     package var refreshMargin: Duration = .seconds(60)

@@ -8,8 +8,15 @@
 package protocol ProviderClient: Sendable {
     var profile: ProviderProfile { get }
 
+    /// The callback parameters that it reads by itself, beside those that a client's configuration keeps.
+    var callbackHints: [String] { get }
+
     /// Returns the URL to open for a login; may call discovery and PAR.
     func startAuthorization(_ request: AuthorizationRequest) async throws(ProviderFailure) -> AuthorizationStart
+}
+
+extension ProviderClient {
+    package var callbackHints: [String] { [] }
 }
 
 /// Redeems codes: every kind but Zephr.
@@ -51,7 +58,11 @@ package protocol TokenImporting: TokenRefreshing, CodeExchanging {}
 /// Verifies OIDC Back-Channel Logout tokens (SEC-66).
 package protocol LogoutTokenVerifying: ProviderClient {
     /// Returns what a logout token names; throws `identityRejected` for any fault in it.
-    func verifyLogoutToken(_ token: Secret) async throws(ProviderFailure) -> LogoutNotice
+    ///
+    /// `mayFetchKeys` is asked before newer keys are fetched for a token that no held key fits.
+    func verifyLogoutToken(
+        _ token: Secret, mayFetchKeys: @escaping @Sendable () -> Bool
+    ) async throws(ProviderFailure) -> LogoutNotice
 }
 
 /// Signs in by sessions of its own and completes partial registrations by a state key (Zephr, flow E).

@@ -11,7 +11,19 @@ package struct FinishRegistration: Sendable {
         let loginToken = try LoginToken.checked(input.loginToken)
         let name = provider.profile.name.text
         let registrationKey = context.vault.index(.stateKey, [name, input.stateKey.reveal()])
-        let row = try await registration(registrationKey, provider, input, loginToken)
+        let (row, isGuess) = try await input.charge.forWrongTokens { () async throws(BrokerProblem) in
+            try await registration(registrationKey, provider, input, loginToken)
+        }
+        // A guess has been charged as one.
+        let charge = isGuess ? Charge.nobody : input.charge
+        return try await charge.forWrongTokens { () async throws(BrokerProblem) in
+            try await finish(input, provider, row, loginToken)
+        }
+    }
+
+    private func finish(
+        _ input: FinishRegistrationInput, _ provider: any ProviderClient, _ row: RegistrationRow, _ loginToken: Secret?
+    ) async throws(BrokerProblem) -> SignedIn {
         if let bound = row.loginToken {
             guard let loginToken, context.vault.digest(loginToken) == bound else { throw BrokerProblem(.loginNotYours) }
         }
@@ -22,25 +34,28 @@ package struct FinishRegistration: Sendable {
         }
         let plan = ExchangePlan(
             key: context.vault.index(
-                .registrationRequest, [name, input.stateKey.reveal(), Self.canonical(input.attributes)]),
-            proof: loginToken, gate: .registration(registrationKey), provider: provider, client: client,
+                .registrationRequest,
+                [provider.profile.name.text, input.stateKey.reveal(), Self.canonical(input.attributes)]),
+            proof: loginToken, gate: .registration(row.key), provider: provider, client: client,
             call: .register(
                 RegistrationRequest(
                     client: client.name, stateKey: input.stateKey, attributes: input.attributes,
                     identifier: secrets.identifier)),
-            device: secrets.device, presentedSession: input.presentedSession, loginToken: loginToken)
+            device: secrets.device, presentedSession: input.presentedSession, loginToken: loginToken,
+            charge: input.charge)
         guard case .signedIn(let signedIn) = try await ExchangeRunner(context: context).run(plan) else {
             throw BrokerProblem(.providerError, privateDetail: "a registration came to another registration")
         }
         return signedIn
     }
 
-    /// Returns the stored registration; an unknown state key is taken only from clients that start logins themselves.
+    /// Returns the stored registration; an unknown state key is taken only from clients that start logins themselves,
+    /// and is charged as a start and as a guess before its row is made.
     private func registration(
         _ key: Digest, _ provider: any ProviderClient, _ input: FinishRegistrationInput, _ loginToken: Secret?
-    ) async throws(BrokerProblem) -> RegistrationRow {
+    ) async throws(BrokerProblem) -> (row: RegistrationRow, isGuess: Bool) {
         do {
-            if let row = try await context.store.registration(key) { return row }
+            if let row = try await context.store.registration(key) { return (row, false) }
             let client = try StartLogin.client(input.client, of: provider.profile)
             guard client.login != .broker else { throw BrokerProblem(.stateKeyExpired) }
             let now = context.clock.now()
@@ -51,8 +66,13 @@ package struct FinishRegistration: Sendable {
                 key: key, loginToken: loginToken.map(context.vault.digest), createdAt: now,
                 expiresAt: now.advanced(by: context.settings.registrationLifetime),
                 sealed: try context.vault.seal(secrets.record, as: .registration, row: key))
-            try await context.store.insertRegistration(row)
-            return try await context.store.registration(key) ?? row
+            try input.charge.take(
+                .registration, for: key, lasting: context.settings.registrationLifetime, isGuess: true)
+            do { try await context.store.insertRegistration(row) } catch {
+                input.charge.drop(.registration, for: key)
+                throw error
+            }
+            return (try await context.store.registration(key) ?? row, true)
         } catch { throw BrokerProblem(storing: error) }
     }
 

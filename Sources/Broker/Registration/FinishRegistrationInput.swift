@@ -7,10 +7,11 @@ package struct FinishRegistrationInput: Sendable {
     package var attributes: [(name: String, value: JSONValue)]
     package var loginToken: Secret?
     package var presentedSession: Secret?
+    package var charge: Charge
 
     package init(
         provider: ProviderName, client: ClientName?, stateKey: Secret, attributes: [(name: String, value: JSONValue)],
-        loginToken: Secret?, presentedSession: Secret?
+        loginToken: Secret?, presentedSession: Secret?, charge: Charge = .nobody
     ) {
         self.provider = provider
         self.client = client
@@ -18,5 +19,6 @@ package struct FinishRegistrationInput: Sendable {
         self.attributes = attributes
         self.loginToken = loginToken
         self.presentedSession = presentedSession
+        self.charge = charge
     }
 }

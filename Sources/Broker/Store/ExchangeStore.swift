@@ -3,7 +3,8 @@
 /// Every change is one transaction whose conditions decide; nothing is read first and written later (SEC-124).
 package protocol ExchangeStore: Sendable {
     /// Claims an exchange: inserts `row` (outcome `.calling`) and takes `row.gate` (a pending, unexpired login → claimed by
-    /// this key; an open, unexpired registration → claimed), unless a row of that key stands.
+    /// this key; an open, unexpired registration → claimed), unless a row of that key stands. A login's handoff is kept
+    /// as long as the exchange.
     ///
     /// A standing row that is `.released`, has the same proof and fewer than `maximumAttempts` is claimed again: `calling`,
     /// fence + 1, attempts + 1, the gate taken again. A `.calling` one whose `claimUntil` is at or before `row.createdAt`

@@ -22,7 +22,7 @@ package protocol MaintenanceStore: Sendable {
     func appendAudit(_ row: AuditRow) async throws(StoreFailure)
 
     /// Removes at most `limit` rows of each kind that are past their keeping time: logins and registrations a day after
-    /// they expired, exchanges a day after they were made, tombstones 30 days after they ended, logout-token ids when
+    /// they expired, exchanges a day after they were made, handoffs when they say so, tombstones 30 days after they ended, logout-token ids when
     /// due. Lapsed live sessions become tombstones (`idle_expired`, `expired`), their tokens go to the outbox.
     /// Returns how many rows it touched.
     func sweep(now: WallTime, limit: Int) async throws(StoreFailure) -> Int
@@ -35,4 +35,5 @@ package protocol MaintenanceStore: Sendable {
 }
 
 /// A whole store: one port, several engines, one conformance suite (DESIGN section 6).
-package typealias BrokerStore = LoginStore & ExchangeStore & SessionStore & RegistrationStore & MaintenanceStore
+package typealias BrokerStore = LoginStore & HandoffStore & ExchangeStore & SessionStore & RegistrationStore
+    & MaintenanceStore

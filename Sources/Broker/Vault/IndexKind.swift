@@ -2,6 +2,8 @@
 package enum IndexKind: String, Sendable, CaseIterable {
     case code
     case handoff
+    /// The handoff itself, which stands for a callback of a login.
+    case handoffToken
     case zephrSession
     case stateKey
     case registrationRequest

@@ -2,6 +2,8 @@
 package struct HTTPLimits: Sendable {
     package var loginsPerMinute = 60
     package var wrongTokensPerMinute = 60
+    /// The cap on what waits, of which each address has a share.
+    package var pendingLogins = 100_000
     /// Bytes of a JSON or form body.
     package var body = 64 * 1024
     /// Bytes of a relayed request body.

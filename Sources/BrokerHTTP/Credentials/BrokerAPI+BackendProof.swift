@@ -15,7 +15,7 @@ extension BrokerAPI {
         guard let found else {
             // A caller without any credential guesses at nothing.
             guard call.fields.backends.isEmpty, call.fields.authorization.isEmpty else {
-                try countWrongToken(call)
+                try charge(call).takeWrongToken()
                 throw BrokerProblem(.backendUnauthorized)
             }
             throw BrokerProblem(.backendUnauthorized)

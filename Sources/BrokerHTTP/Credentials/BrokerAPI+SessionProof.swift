@@ -42,15 +42,7 @@ extension BrokerAPI {
     func counting<Value>(
         _ call: Call, _ lookup: () async throws(BrokerProblem) -> Value
     ) async throws(BrokerProblem) -> Value {
-        do throws(BrokerProblem) { return try await lookup() } catch {
-            switch error.code {
-            case .sessionRequired, .stateMismatch, .loginNotYours, .codeAlreadyUsed, .handoffExpired, .stateKeyExpired,
-                .backendUnauthorized:
-                try countWrongToken(call)
-            default: break
-            }
-            throw error
-        }
+        try await charge(call).forWrongTokens(lookup)
     }
 
     private func cookie(_ name: String, _ call: Call) throws(BrokerProblem) -> Secret? {

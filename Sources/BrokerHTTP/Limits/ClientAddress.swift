@@ -13,14 +13,32 @@ struct ClientAddress: Sendable, Equatable {
     init(peer: IPAddress?, peerText: String, forwardedFor: [String], trusted: [IPNetwork]) {
         var address = peer
         var text = peerText
-        var hops = forwardedFor.flatMap { $0.split(separator: ",", omittingEmptySubsequences: false) }
-        while let current = address, trusted.contains(where: { $0.contains(current) }), let hop = hops.popLast() {
+        // What an untrusted peer says is not even taken apart.
+        var rest = Rest(fields: forwardedFor[...])
+        while let current = address, trusted.contains(where: { $0.contains(current) }), let hop = rest.popLast() {
             guard let next = Self.hop(hop) else { break }
             address = next.address
             text = next.text
         }
         self.address = address
         self.text = text
+    }
+
+    /// What of the fields has not been read, from the right.
+    private struct Rest {
+        var fields: ArraySlice<String>
+        var field: Substring?
+
+        mutating func popLast() -> Substring? {
+            if field == nil { field = fields.popLast()?[...] }
+            guard let text = field else { return nil }
+            guard let comma = text.utf8.lastIndex(of: UInt8(ascii: ",")) else {
+                field = nil
+                return text
+            }
+            field = text[..<comma]
+            return text[text.utf8.index(after: comma)...]
+        }
     }
 
     private static func hop(_ entry: Substring) -> (address: IPAddress, text: String)? {

@@ -12,14 +12,20 @@ struct RequestObject {
 
     /// The most faults that one answer names.
     private static let maximumFaults = 32
+    /// The most members of one of its objects.
+    private static let maximumMembers = 256
 
     /// Parses a body; throws `invalid_request` for what is no JSON object.
     init(parsing bytes: [UInt8], maximumBytes: Int) throws(BrokerProblem) {
         let result: JSONParser.Result
-        do throws(JSONFailure) { result = try JSONParser.parse(bytes, maximumBytes: maximumBytes) } catch {
+        do throws(JSONFailure) {
+            result = try JSONParser.parse(
+                bytes, maximumBytes: maximumBytes, maximumMembers: Self.maximumMembers)
+        } catch {
             throw BrokerProblem(
                 .invalidRequest, detail: "The body is not JSON as this service reads it.",
-                privateDetail: error.reason.rawValue, errors: [FieldFault("", .malformed)])
+                privateDetail: error.reason.rawValue,
+                errors: [FieldFault("", error.reason == .tooManyMembers ? .tooLong : .malformed)])
         }
         guard let object = result.value.object else {
             throw BrokerProblem(
@@ -44,14 +50,15 @@ struct RequestObject {
     /// Throws everything that was found wrong.
     consuming func finish() throws(BrokerProblem) {
         let all = allFaults
-        guard all.isEmpty else {
-            throw BrokerProblem(.invalidRequest, errors: Array(all.prefix(Self.maximumFaults)))
-        }
+        guard all.isEmpty else { throw BrokerProblem(.invalidRequest, errors: all) }
     }
 
+    /// What was found wrong, as much of it as an answer names: the rest is not even looked at.
     private var allFaults: [FieldFault] {
-        faults
-            + object.names.filter { name in !read.contains { $0.hasBytes(of: name) } }.map {
+        let unknown = object.members.lazy.map(\.name).filter { name in !read.contains { $0.hasBytes(of: name) } }
+        let named = faults.prefix(Self.maximumFaults)
+        return named
+            + unknown.prefix(Self.maximumFaults - named.count).map {
                 FieldFault(Self.bounded(JSONPointer.make(path + [$0])), .unknown)
             }
     }

@@ -30,9 +30,8 @@ extension BrokerAPI {
 
     private func toTheApp(_ pairs: FormPairs, _ call: Call) async throws(BrokerProblem) -> Answer {
         let provider: ProviderName = try call.name(orElse: .providerNotFound)
-        let target = try await counting(call) { () async throws(BrokerProblem) in
-            try await useCases.hostedCallback.receive(provider: provider, parameters: pairs)
-        }
+        let target = try await useCases.hostedCallback.receive(
+            provider: provider, parameters: pairs, charge: charge(call))
         let location = target.reveal()
         guard HTTPField.isValidValue(location) else { throw BrokerProblem(.internalError) }
         // 303 and nothing else: the browser must not repeat a POST, nor keep the redirect (SEC-94).
@@ -47,7 +46,7 @@ extension BrokerAPI {
         let token = form.visible("logout_token", required: true, maximum: 16_384)
         try form.finish(ignoringUnknown: true)
         guard let token else { throw BrokerProblem(.invalidRequest) }
-        try await useCases.backchannelLogout.receive(provider: provider, token: Secret(token))
+        try await useCases.backchannelLogout.receive(provider: provider, token: Secret(token), charge: charge(call))
         return Answers.empty(.ok, call)
     }
 }

@@ -5,7 +5,6 @@ extension BrokerAPI {
     /// `POST /v1/logins`: starts a login (flow A).
     @Sendable func startLogin(_ call: Call) async throws(BrokerProblem) -> Answer {
         let input = try startLoginInput(call)
-        try countLogin(call)
         let login = try await useCases.startLogin.start(input)
         let cookie =
             login.transport == .cookie
@@ -35,7 +34,7 @@ extension BrokerAPI {
             provider: provider, client: client, redirectURI: redirectURI, scope: scope, codeChallenge: challenge,
             codeChallengeMethod: method, socialProvider: social,
             parameters: (parameters ?? []).map { ($0.name, $0.value.string ?? "") },
-            loginToken: try loginToken(call, body: token))
+            loginToken: try loginToken(call, body: token), charge: charge(call))
     }
 
     private func scopeList(_ body: inout RequestObject) -> [String]? {

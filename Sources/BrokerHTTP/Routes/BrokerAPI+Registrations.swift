@@ -5,11 +5,7 @@ extension BrokerAPI {
     /// `POST /v1/registrations`: finishes a Zephr partial registration (flow E).
     @Sendable func finishRegistration(_ call: Call) async throws(BrokerProblem) -> Answer {
         let input = try finishRegistrationInput(call)
-        if input.loginToken == nil { try countLogin(call) }
-        let signedIn = try await counting(call) { () async throws(BrokerProblem) in
-            try await useCases.finishRegistration.finish(input)
-        }
-        return created(signedIn, call)
+        return created(try await useCases.finishRegistration.finish(input), call)
     }
 
     private func finishRegistrationInput(_ call: Call) throws(BrokerProblem) -> FinishRegistrationInput {
@@ -29,6 +25,7 @@ extension BrokerAPI {
         guard let provider, let stateKey, let attributes else { throw BrokerProblem(.invalidRequest) }
         return FinishRegistrationInput(
             provider: provider, client: client, stateKey: stateKey, attributes: attributes,
-            loginToken: try loginToken(call, body: token), presentedSession: try presentedSession(call))
+            loginToken: try loginToken(call, body: token), presentedSession: try presentedSession(call),
+            charge: charge(call))
     }
 }

@@ -5,8 +5,6 @@ extension BrokerAPI {
     /// `POST /v1/sessions`: takes a code, or what stands for one, and makes a session of it.
     @Sendable func forwardCode(_ call: Call) async throws(BrokerProblem) -> Answer {
         let input = try forwardCodeInput(call)
-        // Whoever started here has been counted; everybody else begins something new.
-        if input.provider != nil || input.loginToken == nil { try countLogin(call) }
         let outcome = try await counting(call) { () async throws(BrokerProblem) in
             try await useCases.forwardCode.forward(input)
         }
@@ -50,6 +48,7 @@ extension BrokerAPI {
         try body.finish()
         input.loginToken = try loginToken(call, body: token)
         input.presentedSession = try presentedSession(call)
+        input.charge = charge(call)
         return input
     }
 

@@ -16,8 +16,7 @@ final class BrokerAPI: Sendable {
     /// SHA-256, for comparing credentials with what is stored of them.
     let digest: @Sendable ([UInt8]) -> Digest
     let rules: ListenerRules
-    private let logins: TokenBuckets
-    private let wrongTokens: TokenBuckets
+    private let ledger: ChargeLedger
 
     init(
         useCases: BrokerUseCases, relay: Relay?, configuration: HTTPConfiguration, listener: ListenerKind,
@@ -32,21 +31,21 @@ final class BrokerAPI: Sendable {
             configuration, further: listener == .backend ? [configuration.backendListen].compactMap { $0 } : [])
         cookies = CookieWriter(configuration, isSecure: name.isSecure)
         rules = ListenerRules(configuration, name: name, cookies: cookies, kind: listener)
-        logins = TokenBuckets(perMinute: configuration.limits.loginsPerMinute, monotonic: clock.monotonic)
-        wrongTokens = TokenBuckets(perMinute: configuration.limits.wrongTokensPerMinute, monotonic: clock.monotonic)
+        let limits = configuration.limits
+        ledger = ChargeLedger(
+            ChargeLimits(
+                loginsPerMinute: limits.loginsPerMinute, wrongTokensPerMinute: limits.wrongTokensPerMinute,
+                pending: limits.pendingLogins),
+            monotonic: clock.monotonic)
     }
 
-    /// Counts an attempt to sign in; throws `rate_limited` when the address made too many (SEC-119).
-    func countLogin(_ call: Call) throws(BrokerProblem) { try count(call, in: logins) }
-
-    /// Counts a secret that was not found; throws `rate_limited` when the address tried too many (SEC-121).
-    func countWrongToken(_ call: Call) throws(BrokerProblem) { try count(call, in: wrongTokens) }
-
-    private func count(_ call: Call, in buckets: TokenBuckets) throws(BrokerProblem) {
+    /// Returns whom the request's costs are charged to (SEC-119, SEC-121); the routes hand it to the use cases, which
+    /// know what arises.
+    func charge(_ call: Call) -> Charge {
         // Without an address (a Unix socket, a test) there is nobody to tell apart.
-        guard let peer = call.connection?.peer else { return }
-        if name.isLoopback, peer.isLoopback { return }
-        guard let address = rules.client(of: call).address, let wait = buckets.take(address) else { return }
-        throw BrokerProblem(.rateLimited, retryAfter: wait)
+        guard let peer = call.connection?.peer, !(name.isLoopback && peer.isLoopback) else {
+            return Charge(nil, in: ledger)
+        }
+        return Charge(rules.client(of: call).address, in: ledger)
     }
 }

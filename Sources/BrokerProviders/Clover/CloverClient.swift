@@ -24,6 +24,8 @@ package struct CloverClient: CodeExchanging, TokenRefreshing, TokenImporting {
         return try await engine.start(request, openID: false)
     }
 
+    package var callbackHints: [String] { ["client_id", "merchant_id"] }
+
     package func issuerExpectation() async throws(ProviderFailure) -> IssuerExpectation {
         engine.expectation(try await engine.metadata())
     }

@@ -30,13 +30,16 @@ struct TokenKeys: Sendable {
     /// How many usable keys there are.
     func count() async throws(ProviderFailure) -> Int { try await cache.current().value.count }
 
-    /// Throws `identityRejected` unless the token's signature verifies; looks for newer keys once when no key fits.
-    func verify(_ token: CompactToken) async throws(ProviderFailure) {
+    /// Throws `identityRejected` unless the token's signature verifies; looks for newer keys once when no key fits and
+    /// `mayFetch` says yes.
+    func verify(
+        _ token: CompactToken, mayFetch: @Sendable () -> Bool = { true }
+    ) async throws(ProviderFailure) {
         let (set, generation) = try await cache.current()
         if await set.verifies(token) { return }
         // A token with a known kid and a bad signature is forged; one without a fitting key, or without a kid, may be
         // signed with a key that came since.
-        if token.keyID == nil || !set.hasKey(for: token),
+        if token.keyID == nil || !set.hasKey(for: token), mayFetch(),
             let (newer, _) = await cache.newer(than: generation), await newer.verifies(token)
         {
             return

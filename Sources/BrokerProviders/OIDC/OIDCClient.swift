@@ -64,12 +64,14 @@ package struct OIDCClient: CodeExchanging, TokenRefreshing, TokenRevoking, Sessi
         try await engine.endSession(tokens, client: client)
     }
 
-    package func verifyLogoutToken(_ token: Secret) async throws(ProviderFailure) -> LogoutNotice {
+    package func verifyLogoutToken(
+        _ token: Secret, mayFetchKeys: @escaping @Sendable () -> Bool
+    ) async throws(ProviderFailure) -> LogoutNotice {
         let wires = engine.settings.clients.map(\.wire.idToken)
         let algorithms = wires.flatMap(\.algorithms)
         // Servers label logout tokens `JWT`, `logout+jwt` or not at all (real-servers.md).
         let parsed = try CompactToken(token.reveal(), allowed: algorithms, types: ["jwt", "logout+jwt"])
-        try await engine.keys.verify(parsed)
+        try await engine.keys.verify(parsed, mayFetch: mayFetchKeys)
         let rules = LogoutTokenRules(
             issuer: engine.settings.issuer ?? "", clientIDs: engine.clientIDs,
             leeway: wires.map(\.leeway).min() ?? .seconds(60))

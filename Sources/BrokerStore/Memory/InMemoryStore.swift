@@ -115,6 +115,18 @@ package final class InMemoryStore: BrokerStore {
         try transaction { $0.condemnRefresh(token, version: tokenVersion, fence: fence, reason, now) }
     }
 
+    package func keepHandoff(_ row: HandoffRow) async throws(StoreFailure) -> Bool {
+        try transaction { $0.keepHandoff(row) }
+    }
+
+    package func handoff(_ key: Digest) async throws(StoreFailure) -> HandoffRow? {
+        try transaction { state in state.handoffs.values.first { $0.key == key } }
+    }
+
+    package func handoff(login: Digest) async throws(StoreFailure) -> HandoffRow? {
+        try transaction { $0.handoffs[login] }
+    }
+
     package func registration(_ key: Digest) async throws(StoreFailure) -> RegistrationRow? {
         try transaction { $0.registrations[key] }
     }

@@ -41,6 +41,10 @@ extension MemoryState {
             registrations[row.key] = nil
             touched += 1
         }
+        for row in handoffs.values.filter({ $0.keptUntil <= now }).prefix(limit) {
+            handoffs[row.login] = nil
+            touched += 1
+        }
         for row in exchanges.values.filter({ $0.createdAt <= spent }).prefix(limit) {
             exchanges[row.key] = nil
             touched += 1

@@ -13,6 +13,8 @@ struct MemoryState {
     var sessions: [Digest: SessionRow] = [:]
     var handles: [SessionHandle: Digest] = [:]
     var registrations: [Digest: RegistrationRow] = [:]
+    /// By login.
+    var handoffs: [Digest: HandoffRow] = [:]
     var outbox: [Digest: OutboxRow] = [:]
     var logoutTokens: [Digest: WallTime] = [:]
     var leases: [String: Lease] = [:]
@@ -43,6 +45,14 @@ extension MemoryState {
     mutating func burnLogin(_ state: Digest) -> Bool {
         guard logins[state]?.status == .pending else { return false }
         logins[state]?.status = .burned
+        return true
+    }
+
+    mutating func keepHandoff(_ row: HandoffRow) -> Bool {
+        if let standing = handoffs[row.login], row.createdAt < standing.expiresAt { return standing.key == row.key }
+        var row = row
+        row.keptUntil = max(row.keptUntil, handoffs[row.login]?.keptUntil ?? row.keptUntil)
+        handoffs[row.login] = row
         return true
     }
 
@@ -150,6 +160,8 @@ extension MemoryState {
             guard let login = logins[state], login.status == .pending, now < login.expiresAt else { return false }
             logins[state]?.status = .claimed
             logins[state]?.exchange = key
+            let kept = now.advanced(by: RetentionPeriods.spent)
+            if let handoff = handoffs[state] { handoffs[state]?.keptUntil = max(handoff.keptUntil, kept) }
             return true
         case .registration(let key):
             guard let row = registrations[key], row.status == .open, now < row.expiresAt else { return false }

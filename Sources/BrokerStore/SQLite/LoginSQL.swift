@@ -57,6 +57,44 @@ enum RegistrationSQL {
         """
 }
 
+/// The statements of handoffs.
+enum HandoffSQL {
+    static let columns = "format, login, key, created_at, expires_at, kept_until, sealed_key, sealed"
+    /// One live handoff a login: another takes its place only when it has expired.
+    static let keep = """
+        INSERT INTO handoffs (login, key, created_at, expires_at, kept_until, sealed_key, sealed)
+        VALUES (?, ?, ?, ?, ?, ?, ?)
+        ON CONFLICT (login) DO UPDATE SET key = excluded.key, created_at = excluded.created_at,
+            expires_at = excluded.expires_at, kept_until = max(kept_until, excluded.kept_until),
+            sealed_key = excluded.sealed_key, sealed = excluded.sealed
+        WHERE expires_at <= excluded.created_at AND format = 1
+        """
+    static let byKey = "SELECT \(columns) FROM handoffs WHERE key = ?"
+    static let byLogin = "SELECT \(columns) FROM handoffs WHERE login = ?"
+    static let keepLonger = "UPDATE handoffs SET kept_until = max(kept_until, ?) WHERE login = ? AND format = 1"
+    static let sweep = """
+        DELETE FROM handoffs WHERE id IN (SELECT id FROM handoffs WHERE kept_until <= ? AND format = 1 LIMIT ?)
+        """
+}
+
+extension HandoffRow {
+    /// Reads the columns of `HandoffSQL.columns`.
+    init(_ columns: inout Columns) throws {
+        try columns.requireFormat()
+        self.init(
+            login: try columns.digest(), key: try columns.digest(), createdAt: try columns.time(),
+            expiresAt: try columns.time(), keptUntil: try columns.time(), sealed: try columns.sealed())
+    }
+
+    /// The values of `HandoffSQL.keep`.
+    var values: [DatabaseValue] {
+        [
+            login.sql, key.sql, createdAt.sql, expiresAt.sql, keptUntil.sql, sealed.keyID.databaseValue,
+            sealed.envelope.sql,
+        ]
+    }
+}
+
 extension LoginRow {
     /// Reads the columns of `LoginSQL.columns`.
     init(_ columns: inout Columns) throws {

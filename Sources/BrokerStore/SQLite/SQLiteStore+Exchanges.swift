@@ -115,6 +115,7 @@ private struct Gates {
             let expiresAt = try database.first(LoginSQL.take, [key.sql, state.sql, now.sql]) { try $0.time() }
             guard let expiresAt else { return false }
             pending.removed(expiresAt: expiresAt)
+            try database.change(HandoffSQL.keepLonger, [now.advanced(by: RetentionPeriods.spent).sql, state.sql])
             return true
         case .registration(let key): return try database.change(RegistrationSQL.take, [key.sql, now.sql]) == 1
         }

@@ -44,6 +44,25 @@ extension SQLiteStore {
         }
     }
 
+    package func keepHandoff(_ row: HandoffRow) async throws(StoreFailure) -> Bool {
+        try await writer.write { database in
+            if try database.change(HandoffSQL.keep, row.values) == 1 { return true }
+            return try database.first(HandoffSQL.byLogin, [row.login.sql]) { try HandoffRow(&$0) }?.key == row.key
+        }
+    }
+
+    package func handoff(_ key: Digest) async throws(StoreFailure) -> HandoffRow? {
+        try await readers.read { database in
+            try database.first(HandoffSQL.byKey, [key.sql]) { try HandoffRow(&$0) }
+        }
+    }
+
+    package func handoff(login: Digest) async throws(StoreFailure) -> HandoffRow? {
+        try await readers.read { database in
+            try database.first(HandoffSQL.byLogin, [login.sql]) { try HandoffRow(&$0) }
+        }
+    }
+
     package func registration(_ key: Digest) async throws(StoreFailure) -> RegistrationRow? {
         try await readers.read { database in
             try database.first(RegistrationSQL.byKey, [key.sql]) { try RegistrationRow(&$0) }

@@ -83,6 +83,7 @@ extension Database {
         var touched = 0
         touched += try change(LoginSQL.sweep, [spent, limit])
         touched += try change(RegistrationSQL.sweep, [spent, limit])
+        touched += try change(HandoffSQL.sweep, [now.sql, limit])
         touched += try change(ExchangeSQL.sweep, [spent, limit])
         touched += try change(MaintenanceSQL.sweepLogoutTokens, [now.sql, limit])
         touched += try change(SessionSQL.sweep, [buried, limit])

@@ -25,6 +25,7 @@ enum Schema {
 
     static let migrations: [Migration] = [
         Migration(version: 1, readableFrom: 1, sql: first), Migration(version: 2, readableFrom: 1, sql: endedSessions),
+        Migration(version: 3, readableFrom: 1, sql: handoffs),
     ]
 
     static var newest: Int { migrations.last?.version ?? 0 }
@@ -164,6 +165,22 @@ enum Schema {
         CREATE TRIGGER audit_is_not_removed BEFORE DELETE ON audit BEGIN
             SELECT RAISE(ABORT, 'audit records are append-only');
         END;
+        """
+
+    // Handoffs in a table of their own: one a login, and gone soon after they lapsed.
+    private static let handoffs = """
+        CREATE TABLE handoffs (
+            id INTEGER PRIMARY KEY,
+            login BLOB NOT NULL UNIQUE CHECK (length(login) = 32),
+            key BLOB NOT NULL UNIQUE CHECK (length(key) = 32),
+            created_at INTEGER NOT NULL,
+            expires_at INTEGER NOT NULL,
+            kept_until INTEGER NOT NULL,
+            sealed_key TEXT NOT NULL,
+            sealed BLOB NOT NULL,
+            format INTEGER NOT NULL DEFAULT 1 CHECK (format > 0)
+        ) STRICT;
+        CREATE INDEX handoffs_by_end ON handoffs (kept_until);
         """
 
     // Tombstones by their end, newest first: of everybody and of one subject.

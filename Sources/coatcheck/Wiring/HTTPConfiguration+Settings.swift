@@ -20,6 +20,7 @@ extension HTTPConfiguration {
         allowedOrigins = Set(session.allowedOrigins)
         limits.loginsPerMinute = configuration.limits.loginsPerMinute
         limits.wrongTokensPerMinute = configuration.limits.wrongTokensPerMinute
+        limits.pendingLogins = configuration.limits.pendingLogins
         limits.body = configuration.limits.body
         limits.relayBody = configuration.limits.relayBody
         limits.relayMinimumRate = configuration.limits.relayMinimumRate

@@ -130,6 +130,18 @@ struct TimedStore: BrokerStore {
         }
     }
 
+    func keepHandoff(_ row: HandoffRow) async throws(StoreFailure) -> Bool {
+        try await timed("keepHandoff") { () async throws(StoreFailure) in try await base.keepHandoff(row) }
+    }
+
+    func handoff(_ key: Digest) async throws(StoreFailure) -> HandoffRow? {
+        try await timed("handoff") { () async throws(StoreFailure) in try await base.handoff(key) }
+    }
+
+    func handoff(login: Digest) async throws(StoreFailure) -> HandoffRow? {
+        try await timed("handoffOfLogin") { () async throws(StoreFailure) in try await base.handoff(login: login) }
+    }
+
     func registration(_ key: Digest) async throws(StoreFailure) -> RegistrationRow? {
         try await timed("registration") { () async throws(StoreFailure) in try await base.registration(key) }
     }

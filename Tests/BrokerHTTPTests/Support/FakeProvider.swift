@@ -66,7 +66,9 @@ final class FakeProvider: CodeExchanging, TokenRefreshing, LogoutTokenVerifying,
         .absent
     }
 
-    func verifyLogoutToken(_ token: Secret) async throws(ProviderFailure) -> LogoutNotice {
+    func verifyLogoutToken(
+        _ token: Secret, mayFetchKeys: @escaping @Sendable () -> Bool
+    ) async throws(ProviderFailure) -> LogoutNotice {
         guard token.reveal().hasPrefix("good") else { throw .identityRejected(detail: "bad") }
         return LogoutNotice(
             subject: "user-1", sid: nil, tokenID: token.reveal(),

@@ -15,7 +15,8 @@ struct LogoutTokenTests {
                 clients: [ClientSettings(profile: Support.profile(), clientID: "mobile-app")])
             try await Support.with(settings) { client in
                 let verifier = try #require(client as? any LogoutTokenVerifying)
-                do { try body(.success(try await verifier.verifyLogoutToken(Secret(token)))) } catch let failure
+                do { try body(.success(try await verifier.verifyLogoutToken(Secret(token)) { true })) } catch let
+                    failure
                     as ProviderFailure
                 {
                     try body(.failure(failure))
@@ -77,7 +78,10 @@ struct LogoutTokenTests {
                 let exchanger = try #require(client as? any CodeExchanging)
                 let idToken = try #require(try await Flow(provider: exchanger).run().tokens.idToken)
                 let verifier = try #require(client as? any LogoutTokenVerifying)
-                guard case .identityRejected = await Support.failure({ try await verifier.verifyLogoutToken(idToken) })
+                guard
+                    case .identityRejected = await Support.failure({
+                        try await verifier.verifyLogoutToken(idToken) { true }
+                    })
                 else {
                     return #expect(Bool(false))
                 }

@@ -27,6 +27,7 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Se
         /// Access tokens whose revocation hangs for as long as `hanging` is closed.
         var hangs: [String] = []
         var sessionsEnded = 0
+        var keyFetches = 0
     }
 
     let profile: ProviderProfile
@@ -106,8 +107,15 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Se
         return true
     }
 
-    func verifyLogoutToken(_ token: Secret) async throws(ProviderFailure) -> LogoutNotice {
+    func verifyLogoutToken(
+        _ token: Secret, mayFetchKeys: @escaping @Sendable () -> Bool
+    ) async throws(ProviderFailure) -> LogoutNotice {
         guard token.reveal() != "bad" else { throw .identityRejected(detail: "bad") }
+        if token.reveal().hasPrefix("new-key") {
+            guard mayFetchKeys() else { throw .identityRejected(detail: "no key fits the token") }
+            script.withLock { $0.keyFetches += 1 }
+            guard token.reveal() != "new-key-forged" else { throw .identityRejected(detail: "no key fits the token") }
+        }
         return LogoutNotice(
             subject: "user-1", sid: nil, tokenID: token.reveal(), rememberUntil: clock.now.advanced(by: .seconds(600)))
     }

@@ -19,7 +19,8 @@ struct TestBroker: Sendable {
     init(
         store: (any BrokerStore)? = nil, vault sharedVault: OpenSSLVault? = nil,
         provider shared: ScriptedProvider? = nil,
-        clients: [ClientProfile]? = nil, script: ScriptedProvider.Script = .init(), settings: BrokerSettings = .init()
+        clients: [ClientProfile]? = nil, script: ScriptedProvider.Script = .init(), settings: BrokerSettings = .init(),
+        also others: [any ProviderClient] = []
     ) throws {
         let redirect = RedirectURI(Self.redirect).map { [$0] } ?? []
         let named = { (name: String) in ClientName(unchecked: name) }
@@ -48,16 +49,19 @@ struct TestBroker: Sendable {
         context = BrokerContext(
             clock: clock.clock, spawner: Spawner { _, work in Task { await work() } },
             events: EventSink { events.append($0) }, vault: vault, store: self.store,
-            providers: ProviderDirectory([provider]), cache: SessionCache(), notices: SessionNotices(),
+            providers: ProviderDirectory([provider] + others), cache: SessionCache(), notices: SessionNotices(),
             settings: settings)
         useCases = BrokerUseCases(context, publicURL: "https://auth.example.com")
     }
 
     /// Starts a login of the `ios` client.
-    func start(_ client: String = "ios", loginToken: Secret? = nil) async throws -> StartedLogin {
+    func start(
+        _ client: String = "ios", loginToken: Secret? = nil, charge: Charge = .nobody
+    ) async throws -> StartedLogin {
         try await useCases.startLogin.start(
             StartLoginInput(
-                provider: ProviderName(unchecked: "as"), client: ClientName(unchecked: client), loginToken: loginToken))
+                provider: ProviderName(unchecked: "as"), client: ClientName(unchecked: client), loginToken: loginToken,
+                charge: charge))
     }
 
     func callback(_ login: StartedLogin, code: String = "code-1", extra: String = "&iss=https%3A%2F%2Fas.example")
@@ -66,11 +70,14 @@ struct TestBroker: Sendable {
         "\(Self.redirect)?code=\(code)&state=\(login.state.reveal())\(extra)"
     }
 
-    func forward(_ url: String, _ loginToken: Secret?, session: Secret? = nil) async throws -> SignedIn {
+    func forward(
+        _ url: String, _ loginToken: Secret?, session: Secret? = nil, charge: Charge = .nobody
+    ) async throws -> SignedIn {
         var input = ForwardCodeInput()
         input.callbackURL = url
         input.loginToken = loginToken
         input.presentedSession = session
+        input.charge = charge
         return try await forward(input)
     }
 

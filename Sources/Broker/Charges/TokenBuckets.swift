@@ -1,4 +1,3 @@
-import Broker
 import Synchronization
 
 /// Limits how often an address may do something: one token bucket each, refilled evenly, in bounded memory (SEC-119,
@@ -22,6 +21,7 @@ package final class TokenBuckets: Sendable {
     private let perMinute: Double
     private let maximumAddresses: Int
     private let monotonic: @Sendable () -> Duration
+    /// Guards the buckets; nothing is called while it is held.
     private let state: Mutex<State>
 
     /// Creates buckets of `perMinute` tokens that refill in a minute, for at most `maximumAddresses` addresses.
@@ -33,7 +33,7 @@ package final class TokenBuckets: Sendable {
     }
 
     /// Takes a token; returns nil when there was one, else how long until the next.
-    func take(_ address: IPAddress) -> Duration? {
+    package func take(_ address: IPAddress) -> Duration? {
         let now = monotonic()
         let key = address.limitKey
         return state.withLock { state in
@@ -54,8 +54,21 @@ package final class TokenBuckets: Sendable {
         }
     }
 
+    /// Gives a token back; a bucket never holds more than it did at first.
+    package func giveBack(_ address: IPAddress) {
+        let now = monotonic()
+        let key = address.limitKey
+        state.withLock { state in
+            // An address without a bucket has all its tokens.
+            guard var bucket = state.buckets[key] else { return }
+            bucket.tokens = min(perMinute, refilled(bucket, now: now) + 1)
+            bucket.at = now
+            state.buckets[key] = bucket
+        }
+    }
+
     /// How many addresses are remembered.
-    var count: Int { state.withLock { $0.buckets.count } }
+    package var count: Int { state.withLock { $0.buckets.count } }
 
     private func refilled(_ bucket: Bucket, now: Duration) -> Double {
         let elapsed = Double(max(now - bucket.at, .zero).wholeMilliseconds) / 1000

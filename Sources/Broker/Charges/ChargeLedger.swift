@@ -1,0 +1,147 @@
+import Synchronization
+
+/// Knows what every address has been charged: its token buckets, and its share of what waits (DESIGN guarantee 8).
+///
+/// In process and in bounded memory; nothing of it is stored, so a restart forgives and a replica counts by itself.
+package final class ChargeLedger: Sendable {
+    private struct State {
+        var books: [ChargedItem: ChargeBook]
+        /// How many provider calls a login or registration has had, by its key.
+        var calls: [Digest: (count: Int, until: Duration)] = [:]
+        var nextSweep = Duration.zero
+    }
+
+    /// What a login or registration has paid for with its own charge: the calls of DESIGN section 4.1's failure table.
+    static let paidCalls = 3
+    /// How long an exchange stays paid for: longer than a claim stands.
+    static let exchangeLifetime = Duration.seconds(60)
+    /// How long the calls of a login or registration are counted: longer than either lives.
+    private static let callsLifetime = Duration.seconds(1800)
+
+    private let logins: TokenBuckets
+    private let callbacks: TokenBuckets
+    private let wrongTokens: TokenBuckets
+    private let capacity: Int
+    private let monotonic: @Sendable () -> Duration
+    /// Guards the books; only the buckets' own locks are taken while it is held.
+    private let state: Mutex<State>
+
+    /// Creates an empty ledger.
+    package init(_ limits: ChargeLimits, monotonic: @escaping @Sendable () -> Duration) {
+        self.monotonic = monotonic
+        logins = TokenBuckets(perMinute: limits.loginsPerMinute, monotonic: monotonic)
+        callbacks = TokenBuckets(perMinute: limits.loginsPerMinute, monotonic: monotonic)
+        wrongTokens = TokenBuckets(perMinute: limits.wrongTokensPerMinute, monotonic: monotonic)
+        capacity = max(limits.pending, 1)
+        var books: [ChargedItem: ChargeBook] = [:]
+        for item in ChargedItem.allCases {
+            // Logins that were burned stand here until they expire, while the store's cap counts what is pending.
+            let capacity = item == .login ? 2 * capacity : capacity
+            books[item] = ChargeBook(capacity: capacity, share: item == .exchange ? capacity : limits.share)
+        }
+        state = Mutex(State(books: books))
+    }
+
+    /// Charges an address for an item, or returns how long it has to wait; an item that is charged for costs nothing
+    /// more.
+    ///
+    /// With a `payer` that login's or exchange's charge pays: only the share is taken.
+    func take(
+        _ item: ChargedItem, _ key: Digest, from address: IPAddress, lasting: Duration, payer: Digest?, isGuess: Bool
+    ) -> Duration? {
+        let address = address.limitKey
+        let now = monotonic()
+        return state.withLock { state in
+            guard var book = state.books.removeValue(forKey: item) else { return nil }
+            defer { state.books[item] = book }
+            book.expire(now: now)
+            guard book.receipt(key) == nil else { return nil }
+            guard book.refusal(address) == nil else { return .seconds(60) }
+            if isGuess, let wait = wrongTokens.take(address) { return wait }
+            let hasToken = payer == nil
+            if hasToken, let wait = buckets(for: item).take(address) {
+                if isGuess { wrongTokens.giveBack(address) }
+                return wait
+            }
+            book.add(
+                ChargeBook.Receipt(
+                    address: address, until: now + lasting, hasToken: hasToken, isGuess: isGuess, payer: payer),
+                for: key)
+            return nil
+        }
+    }
+
+    /// Gives an item's share back, as its row was not made; what it cost until then stays charged.
+    func drop(_ item: ChargedItem, _ key: Digest) {
+        state.withLock { state in _ = state.books[item]?.remove(key) }
+    }
+
+    /// Gives everything back that the items of a new session were charged.
+    func giveBack(exchange: Digest, gate: ExchangeGate) {
+        state.withLock { state in
+            giveBack(.exchange, exchange, &state)
+            switch gate {
+            case .none: break
+            case .login(let login): giveBack(login: login, &state)
+            case .registration(let key):
+                if let payer = giveBack(.registration, key, &state)?.payer {
+                    giveBack(login: payer, &state)
+                    giveBack(.exchange, payer, &state)
+                }
+                state.calls[key] = nil
+            }
+        }
+    }
+
+    private func giveBack(login: Digest, _ state: inout State) {
+        giveBack(.login, login, &state)
+        giveBack(.handoff, login, &state)
+        state.calls[login] = nil
+    }
+
+    @discardableResult
+    private func giveBack(_ item: ChargedItem, _ key: Digest, _ state: inout State) -> ChargeBook.Receipt? {
+        guard let receipt = state.books[item]?.remove(key) else { return nil }
+        if receipt.hasToken { buckets(for: item).giveBack(receipt.address) }
+        if receipt.isGuess { wrongTokens.giveBack(receipt.address) }
+        return receipt
+    }
+
+    /// Returns how many calls a login or registration has had.
+    func calls(of key: Digest) -> Int { state.withLock { $0.calls[key]?.count ?? 0 } }
+
+    /// Charges an address for a call; returns how long it has to wait when it cannot be charged.
+    func takeCall(from address: IPAddress) -> Duration? { logins.take(address) }
+
+    /// Counts a call of a login or registration that is about to be made.
+    func countCall(of key: Digest) {
+        let now = monotonic()
+        state.withLock { state in
+            if state.calls.count >= capacity, now >= state.nextSweep {
+                state.nextSweep = now + .seconds(1)
+                state.calls = state.calls.filter { now < $0.value.until }
+            }
+            let made = state.calls[key]?.count ?? 0
+            // A table full of others: what is not counted was charged for when its row was made.
+            guard made > 0 || state.calls.count < capacity else { return }
+            state.calls[key] = (made + 1, now + Self.callsLifetime)
+        }
+    }
+
+    /// Charges an address for a secret that was not found; returns how long it has to wait when it tried too many.
+    func takeWrongToken(from address: IPAddress) -> Duration? { wrongTokens.take(address) }
+
+    /// Gives back what a guess was charged that turned out right.
+    func giveBackWrongToken(to address: IPAddress) { wrongTokens.giveBack(address) }
+
+    /// How many items of a kind an address is charged for.
+    package func count(_ item: ChargedItem, of address: IPAddress) -> Int {
+        let now = monotonic()
+        return state.withLock { state in
+            state.books[item]?.expire(now: now)
+            return state.books[item]?.count(of: address.limitKey) ?? 0
+        }
+    }
+
+    private func buckets(for item: ChargedItem) -> TokenBuckets { item == .handoff ? callbacks : logins }
+}

@@ -1,0 +1,123 @@
+import Broker
+import HTTPTypes
+import Testing
+
+@testable import BrokerHTTP
+
+/// The routes hand every cost to the address that the request came from.
+@Suite("Charges by route")
+struct ChargeRouteTests {
+    /// A harness behind a trusted proxy on loopback: `X-Forwarded-For` says who asks.
+    private func harness(_ configure: (inout HTTPLimits) -> Void) throws -> HTTPHarness {
+        try HTTPHarness { configuration, _ in
+            configuration.trustedProxies = [IPNetwork("127.0.0.0/8")].compactMap { $0 }
+            configure(&configuration.limits)
+        }
+    }
+
+    private func post(_ path: String, _ body: String, from address: String, _ port: Int) async throws -> String {
+        try await RawClient(port: port).exchange(
+            "POST \(path) HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX-Forwarded-For: \(address)\r\n"
+                + "X-Forwarded-Proto: https\r\nContent-Type: application/json\r\nContent-Length: \(body.utf8.count)\r\n\r\n\(body)"
+        )
+    }
+
+    private static func status(_ answer: String) -> String { String(answer.dropFirst(9).prefix(3)) }
+
+    @Test(
+        "A login token in the request spares nobody: provider-started arrivals are starts (SEC-119)",
+        .timeLimit(.minutes(1)))
+    func providerStarted() async throws {
+        let harness = try harness { $0.loginsPerMinute = 5 }
+        let body = """
+            {"callback_url":"com.example.app:/cb?code=x","login_token":"\(String(repeating: "t", count: 43))"}
+            """
+        try await harness.live { port in
+            var seen: [String] = []
+            for number in 0..<12 {
+                let other = body.replacing("ttt", with: "t\(number % 10)t")
+                seen.append(Self.status(try await post("/v1/sessions", other, from: "198.51.100.1", port)))
+            }
+            #expect(seen == Array(repeating: "409", count: 5) + Array(repeating: "429", count: 7))
+            let login = #"{"provider":"as","client":"ios"}"#
+            #expect(Self.status(try await post("/v1/logins", login, from: "198.51.100.1", port)) == "429")
+            #expect(Self.status(try await post("/v1/logins", login, from: "198.51.100.2", port)) == "201")
+        }
+    }
+
+    @Test("One address's share of the pending logins is not everybody's (SEC-119)", .timeLimit(.minutes(1)))
+    func share() async throws {
+        let harness = try harness { limits in
+            limits.loginsPerMinute = 1000
+            limits.pendingLogins = 10
+        }
+        let login = #"{"provider":"as","client":"ios"}"#
+        try await harness.live { port in
+            for _ in 0..<5 {
+                #expect(Self.status(try await post("/v1/logins", login, from: "2001:db8::1", port)) == "201")
+            }
+            // The same /64 under another name.
+            let refused = try await post("/v1/logins", login, from: "2001:db8::2", port)
+            #expect(Self.status(refused) == "429" && refused.lowercased().contains("retry-after: "))
+            #expect(Self.status(try await post("/v1/logins", login, from: "2001:db8:0:1::1", port)) == "201")
+        }
+    }
+
+    @Test("A stranger's log-out with an invented token writes nothing, and is 204 all the same")
+    func inventedLogOut() async throws {
+        let harness = try HTTPHarness()
+        let fields: HTTPFields = [.cookie: "__Host-coatcheck=\(String(repeating: "A", count: 43))"]
+        #expect(try await harness.send(.delete, "/v1/session", fields).status == 204)
+        let signedIn = try await harness.signIn()
+        #expect(try await harness.send(.delete, "/v1/session", harness.cookie(signedIn)).status == 204)
+        #expect(try await harness.send(.get, "/v1/session", harness.cookie(signedIn)).code == "session_ended")
+    }
+
+    @Test(
+        "Thousands of members come to one fault, two hundred to 32, and neither takes long (SEC-106)",
+        .timeLimit(.minutes(1)))
+    func members() async throws {
+        let harness = try HTTPHarness()
+        func body(_ count: Int) -> String { "{" + (0..<count).map { "\"a\($0)\":1" }.joined(separator: ",") + "}" }
+        let many = try await harness.post("/v1/logins", body(6000))
+        #expect(many.status == 400 && many.faults == [" too_long"])
+        let some = try await harness.post("/v1/logins", body(200))
+        #expect(some.status == 400 && some.faults.count == 32)
+        #expect(some.faults.first == "/provider required" && some.faults.last == "/a30 unknown")
+    }
+
+    @Test("What an untrusted peer says of hops is not read; what a trusted one says is read from the right (SEC-104)")
+    func hops() throws {
+        let trusted = [IPNetwork("10.0.0.0/8")].compactMap { $0 }
+        let commas = String(repeating: ",", count: 15_000)
+        let clock = ContinuousClock()
+        let took = clock.measure {
+            for _ in 0..<1000 {
+                let client = ClientAddress(
+                    peer: IPAddress("192.0.2.1"), peerText: "192.0.2.1", forwardedFor: [commas], trusted: trusted)
+                #expect(client.text == "192.0.2.1")
+            }
+        }
+        #expect(took < .milliseconds(500))
+        let fields = ["6.6.6.6", commas + " 198.51.100.7 , 10.0.0.2", "10.0.0.3"]
+        let client = ClientAddress(
+            peer: IPAddress("10.0.0.1"), peerText: "10.0.0.1", forwardedFor: fields, trusted: trusted)
+        #expect(client.text == "198.51.100.7")
+    }
+
+    @Test("Cookies are read by bytes: semicolons, blanks, names that begin alike (SEC-38)")
+    func cookies() {
+        func read(_ fields: String...) -> CookieReader.Result { CookieReader.value(of: "__Host-c", in: fields) }
+        let semicolons = String(repeating: ";", count: 8192)
+        #expect(read(semicolons) == .absent)
+        #expect(read(semicolons + " __Host-c=x") == .one("x"))
+        #expect(read("__Host-c=x" + semicolons, "a=b") == .one("x"))
+        #expect(read("__Host-cc=y; \t__Host-c=x \t;__Host-=z") == .one("x"))
+        #expect(read("__Host-c") == .absent)
+        #expect(read("__Host-c=") == .one(""))
+        #expect(read("__Host-c=a=b") == .one("a=b"))
+        #expect(read("__Host-c =x", "=__Host-c=x", "\u{A0}__Host-c=x") == .absent)
+        #expect(read("__Host-c=x; __Host-c=x") == .several)
+        #expect(read("__Host-c=x", "__Host-c=y") == .several)
+    }
+}

@@ -1,0 +1,129 @@
+import Testing
+
+@testable import Broker
+
+/// What every address has been charged: shares, buckets, and the memory they take.
+@Suite struct ChargeLedgerTests {
+    private static func address(_ number: UInt64) -> IPAddress {
+        IPAddress(high: 0, low: 0xFFFF_0A00_0000 + number)
+    }
+
+    private static func key(_ number: UInt64) -> Digest? {
+        Digest((0..<4).flatMap { _ in (0..<8).map { UInt8(truncatingIfNeeded: number >> (8 * $0)) } })
+    }
+
+    private func take(
+        _ ledger: ChargeLedger, _ item: ChargedItem, _ number: UInt64, from address: IPAddress,
+        lasting: Duration = .seconds(600), payer: Digest? = nil
+    ) throws -> Duration? {
+        ledger.take(
+            item, try #require(Self.key(number)), from: address, lasting: lasting, payer: payer, isGuess: false)
+    }
+
+    @Test(
+        "An address's share is a fiftieth of the cap, at least 64, and never more than half of it (SEC-119)",
+        arguments: [(100_000, 2000), (3200, 64), (3250, 65), (300, 64), (128, 64), (100, 50), (3, 1), (1, 1)])
+    func share(pending: Int, share: Int) {
+        #expect(ChargeLimits(pending: pending).share == share)
+    }
+
+    @Test("A full share refuses its address and no other, until a row expires or its session is made (SEC-119)")
+    func shares() throws {
+        let clock = TestClock()
+        let ledger = ChargeLedger(
+            ChargeLimits(loginsPerMinute: 1_000_000, pending: 200), monotonic: clock.clock.monotonic)
+        let one = Self.address(1)
+        for number in 0..<64 {
+            #expect(try take(ledger, .login, UInt64(number), from: one) == nil)
+            clock.advance(.seconds(1))
+        }
+        #expect(try take(ledger, .login, 64, from: one) != nil)
+        #expect(try take(ledger, .login, 65, from: Self.address(2)) == nil)
+        ledger.giveBack(exchange: try #require(Self.key(999)), gate: .login(try #require(Self.key(3))))
+        #expect(try take(ledger, .login, 66, from: one) == nil)
+        #expect(try take(ledger, .login, 67, from: one) != nil)
+        // The first one was made 64 seconds ago and lives for 600.
+        clock.advance(.seconds(535))
+        #expect(try take(ledger, .login, 67, from: one) != nil)
+        clock.advance(.seconds(1))
+        #expect(try take(ledger, .login, 67, from: one) == nil)
+        #expect(ledger.count(.login, of: one) == 64)
+        clock.advance(.seconds(600))
+        #expect(ledger.count(.login, of: one) == 0)
+    }
+
+    @Test("An item is charged for once, and an IPv6 client is its whole /64")
+    func once() throws {
+        let clock = TestClock()
+        let ledger = ChargeLedger(ChargeLimits(loginsPerMinute: 2), monotonic: clock.clock.monotonic)
+        let one = try #require(IPAddress("2001:db8::1"))
+        let neighbour = try #require(IPAddress("2001:db8::ffff"))
+        for _ in 0..<50 { #expect(try take(ledger, .exchange, 1, from: one) == nil) }
+        #expect(try take(ledger, .login, 2, from: neighbour) == nil)
+        #expect(try take(ledger, .login, 3, from: one) == .seconds(30))
+        #expect(ledger.count(.login, of: one) == 1)
+    }
+
+    @Test("What a login and its handoff cost comes back when their session is made, and nothing before (SEC-119)")
+    func comingBack() throws {
+        let clock = TestClock()
+        let ledger = ChargeLedger(ChargeLimits(loginsPerMinute: 1), monotonic: clock.clock.monotonic)
+        let one = Self.address(1)
+        let login = try #require(Self.key(1))
+        #expect(try take(ledger, .login, 1, from: one) == nil)
+        #expect(try take(ledger, .handoff, 1, from: one) == nil)
+        #expect(try take(ledger, .login, 2, from: one) != nil)
+        ledger.drop(.login, try #require(Self.key(2)))
+        #expect(try take(ledger, .login, 2, from: one) != nil)
+        ledger.giveBack(exchange: try #require(Self.key(9)), gate: .login(login))
+        #expect(try take(ledger, .handoff, 2, from: one) == nil)
+        #expect(try take(ledger, .login, 2, from: one) == nil)
+        #expect(try take(ledger, .login, 3, from: one) != nil)
+        // It comes back once.
+        ledger.giveBack(exchange: try #require(Self.key(9)), gate: .login(login))
+        #expect(try take(ledger, .login, 3, from: one) != nil)
+    }
+
+    @Test("A registration's session gives its login's charge back, too")
+    func registrations() throws {
+        let clock = TestClock()
+        let ledger = ChargeLedger(ChargeLimits(loginsPerMinute: 1), monotonic: clock.clock.monotonic)
+        let one = Self.address(1)
+        #expect(try take(ledger, .login, 1, from: one) == nil)
+        // Paid for by its login: no token is left, and none is wanted.
+        #expect(try take(ledger, .registration, 2, from: one, lasting: .seconds(900), payer: Self.key(1)) == nil)
+        #expect(try take(ledger, .login, 3, from: one) != nil)
+        ledger.giveBack(exchange: try #require(Self.key(9)), gate: .registration(try #require(Self.key(2))))
+        #expect(try take(ledger, .login, 3, from: one) == nil)
+        #expect(ledger.count(.registration, of: one) == 0)
+    }
+
+    @Test("The books do not grow beyond their caps, however many addresses come, and forget what expired")
+    func bounded() throws {
+        let clock = TestClock()
+        let ledger = ChargeLedger(ChargeLimits(loginsPerMinute: 10, pending: 500), monotonic: clock.clock.monotonic)
+        var taken = 0
+        for number in 0..<5000 {
+            let number = UInt64(number)
+            if try take(ledger, .handoff, number, from: Self.address(number), lasting: .seconds(120)) == nil {
+                taken += 1
+            }
+        }
+        #expect(taken == 500)
+        clock.advance(.seconds(120))
+        #expect(try take(ledger, .handoff, 6000, from: Self.address(1), lasting: .seconds(120)) == nil)
+        #expect(ledger.count(.handoff, of: Self.address(2)) == 0)
+    }
+
+    @Test("Items that come back leave nothing behind")
+    func churn() throws {
+        var book = ChargeBook(capacity: 100, share: 50)
+        for number in 0..<10_000 {
+            let key = try #require(Self.key(UInt64(number)))
+            book.add(ChargeBook.Receipt(address: Self.address(1), until: .seconds(600)), for: key)
+            book.remove(key)
+        }
+        #expect(book.count == 0 && book.count(of: Self.address(1)) == 0)
+        #expect(book.places <= 128)
+    }
+}

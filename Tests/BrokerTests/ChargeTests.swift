@@ -1,0 +1,245 @@
+import BrokerStore
+import Synchronization
+import Testing
+
+@testable import Broker
+
+/// What a stranger costs is charged to their address before it happens (DESIGN guarantee 8).
+@Suite struct ChargeTests {
+    private static let one = IPAddress(high: 0, low: 0xFFFF_0A00_0001)
+    private static let two = IPAddress(high: 0, low: 0xFFFF_0A00_0002)
+    private let verifier = Secret(String(repeating: "v", count: 43))
+    private let loginToken = Secret(String(repeating: "l", count: 43))
+
+    /// A broker, a ledger of its clock, and the charges of two addresses.
+    private struct Fixture {
+        let broker: TestBroker
+        let registrar: ScriptedRegistrar
+        let one: Charge
+        let two: Charge
+
+        init(
+            _ limits: ChargeLimits, clients: [ClientProfile]? = nil, script: ScriptedProvider.Script = .init()
+        ) throws {
+            registrar = ScriptedRegistrar()
+            broker = try TestBroker(clients: clients, script: script, also: [registrar])
+            let ledger = ChargeLedger(limits, monotonic: broker.clock.clock.monotonic)
+            one = Charge(ChargeTests.one, in: ledger)
+            two = Charge(ChargeTests.two, in: ledger)
+        }
+
+        var requests: Int { broker.provider.script.withLock { $0.requests.count } }
+    }
+
+    private func appLogin(_ code: String, _ charge: Charge) -> ForwardCodeInput {
+        var input = ForwardCodeInput()
+        input.provider = ProviderName(unchecked: "as")
+        input.client = ClientName(unchecked: "ios")
+        input.code = Secret(code)
+        input.codeVerifier = verifier
+        input.loginToken = loginToken
+        input.charge = charge
+        return input
+    }
+
+    private func registration(_ stateKey: String, _ charge: Charge) -> FinishRegistrationInput {
+        FinishRegistrationInput(
+            provider: ProviderName(unchecked: "zephr"), client: nil, stateKey: Secret(stateKey), attributes: [],
+            loginToken: loginToken, presentedSession: nil, charge: charge)
+    }
+
+    // MARK: Logins
+
+    @Test(
+        "The 61st start in a minute is refused before the provider is asked, another address starts at once (SEC-119)")
+    func starts() async throws {
+        let fixture = try Fixture(ChargeLimits(loginsPerMinute: 60))
+        for _ in 0..<60 { _ = try await fixture.broker.start(charge: fixture.one) }
+        let refused = await problem { try await fixture.broker.start(charge: fixture.one) }
+        #expect(refused?.code == .rateLimited && refused?.retryAfter == .seconds(1))
+        #expect(fixture.requests == 60)
+        _ = try await fixture.broker.start(charge: fixture.two)
+    }
+
+    @Test("What a start cost comes back with its session, not earlier, to whoever started, whoever finishes (SEC-119)")
+    func sessions() async throws {
+        let fixture = try Fixture(ChargeLimits(loginsPerMinute: 1))
+        let broker = fixture.broker
+        let rejected = try await broker.start(charge: fixture.one)
+        broker.provider.script.withLock { $0.redeem = [.rejected(OAuthError(status: 400, code: "invalid_grant"))] }
+        #expect(
+            await problem {
+                try await broker.forward(broker.callback(rejected), rejected.loginToken, charge: fixture.one)
+            }?
+            .code == .codeRejected)
+        #expect(await problem { try await broker.start(charge: fixture.one) }?.code == .rateLimited)
+
+        let login = try await broker.start(charge: fixture.two)
+        // The other address has nothing left, and needs nothing: the login was charged at its start.
+        _ = try await broker.forward(broker.callback(login, code: "code-2"), login.loginToken, charge: fixture.one)
+        _ = try await broker.start(charge: fixture.two)
+        #expect(await problem { try await broker.start(charge: fixture.one) }?.code == .rateLimited)
+    }
+
+    @Test("Arrivals that the provider started are charged as starts, whatever login token comes along (SEC-119)")
+    func providerStarted() async throws {
+        let fixture = try Fixture(ChargeLimits(loginsPerMinute: 3))
+        var codes: [ProblemCode?] = []
+        for number in 0..<6 {
+            var input = ForwardCodeInput()
+            input.callbackURL = "com.example.strict:/cb?code=x"
+            input.loginToken = Secret(String(repeating: "\(number)", count: 43))
+            input.charge = fixture.one
+            codes.append(await problem { try await fixture.broker.forward(input) }?.code)
+        }
+        #expect(codes == [.loginRequired, .loginRequired, .loginRequired, .rateLimited, .rateLimited, .rateLimited])
+        #expect(fixture.requests == 3)
+        _ = try await fixture.broker.start(charge: fixture.two)
+    }
+
+    @Test("One address cannot fill the pending logins: the rest of the cap is the others' (SEC-119)")
+    func pendingShare() async throws {
+        let fixture = try Fixture(ChargeLimits(loginsPerMinute: 1_000_000, pending: 100))
+        for _ in 0..<50 { _ = try await fixture.broker.start(charge: fixture.one) }
+        #expect(await problem { try await fixture.broker.start(charge: fixture.one) }?.code == .rateLimited)
+        #expect(fixture.requests == 50)
+        for _ in 0..<50 { _ = try await fixture.broker.start(charge: fixture.two) }
+        fixture.broker.clock.advance(.seconds(600))
+        _ = try await fixture.broker.start(charge: fixture.one)
+    }
+
+    @Test("A start that fails gives its share back")
+    func failedStart() async throws {
+        let fixture = try Fixture(ChargeLimits(loginsPerMinute: 1_000_000, pending: 2))
+        fixture.broker.provider.script.withLock { $0.start = .lost(detail: "away") }
+        for _ in 0..<3 {
+            #expect(
+                await problem { try await fixture.broker.start(charge: fixture.one) }?.code == .providerUnavailable)
+        }
+        fixture.broker.provider.script.withLock { $0.start = nil }
+        _ = try await fixture.broker.start(charge: fixture.one)
+        #expect(await problem { try await fixture.broker.start(charge: fixture.one) }?.code == .rateLimited)
+    }
+
+    @Test("A login pays for three calls; further codes for it are charged to whoever brings them")
+    func furtherCalls() async throws {
+        let fixture = try Fixture(ChargeLimits(loginsPerMinute: 2))
+        let broker = fixture.broker
+        broker.provider.script.withLock { script in
+            script.redeem = Array(repeating: .retryable(status: 503, retryAfter: nil, detail: "busy"), count: 20)
+        }
+        let login = try await broker.start(charge: fixture.one)
+        var codes: [ProblemCode?] = []
+        for number in 0..<6 {
+            let url = broker.callback(login, code: "code-\(number)")
+            codes.append(await problem { try await broker.forward(url, login.loginToken, charge: fixture.one) }?.code)
+        }
+        let calls: [ProblemCode?] = Array(repeating: .providerUnavailable, count: 4)
+        #expect(codes == calls + [.rateLimited, .rateLimited])
+        #expect(broker.provider.grants == 4)
+    }
+
+    // MARK: Exchanges of flow B
+
+    @Test("Invented codes are charged before a row is made or the provider called (SEC-119)")
+    func inventedCodes() async throws {
+        var script = ScriptedProvider.Script()
+        script.redeem = Array(repeating: .rejected(OAuthError(status: 400, code: "invalid_grant")), count: 20)
+        let fixture = try Fixture(ChargeLimits(loginsPerMinute: 2), script: script)
+        var codes: [ProblemCode?] = []
+        for number in 0..<5 {
+            let input = appLogin("invented-\(number)", fixture.one)
+            codes.append(await problem { try await fixture.broker.forward(input) }?.code)
+        }
+        #expect(codes == [.codeRejected, .codeRejected, .rateLimited, .rateLimited, .rateLimited])
+        #expect(fixture.broker.provider.grants == 2)
+        // What stands is only read.
+        let again = appLogin("invented-0", fixture.one)
+        #expect(await problem { try await fixture.broker.forward(again) }?.code == .codeRejected)
+        #expect(fixture.broker.provider.grants == 2)
+    }
+
+    @Test("Fifty identical forwards cost one charge and make one call, and it comes back with the session")
+    func fifty() async throws {
+        let fixture = try Fixture(ChargeLimits(loginsPerMinute: 1))
+        let broker = fixture.broker
+        let input = appLogin("code-1", fixture.one)
+        let handles = try await withThrowingTaskGroup(of: SessionHandle.self) { group in
+            for _ in 0..<50 { group.addTask { try await broker.forward(input).session.handle } }
+            return try await group.reduce(into: Set<SessionHandle>()) { $0.insert($1) }
+        }
+        #expect(handles.count == 1 && broker.provider.grants == 1)
+        _ = try await broker.forward(appLogin("code-2", fixture.one))
+    }
+
+    // MARK: Registrations
+
+    @Test("Guessed state keys are charged before a row is written and Zephr is called (SEC-119, SEC-121)")
+    func guessedStateKeys() async throws {
+        let fixture = try Fixture(ChargeLimits(wrongTokensPerMinute: 5))
+        var codes: [ProblemCode?] = []
+        for number in 0..<60 {
+            let input = registration("guess-\(number)", fixture.one)
+            codes.append(await problem { try await fixture.broker.useCases.finishRegistration.finish(input) }?.code)
+        }
+        #expect(codes.count { $0 == .stateKeyExpired } == 5 && codes.count { $0 == .rateLimited } == 55)
+        #expect(fixture.registrar.registers == 5)
+        let swept = try await fixture.broker.store.sweep(
+            now: fixture.broker.clock.now.advanced(by: .seconds(200_000)), limit: 500)
+        #expect(swept == 10, "5 registrations and 5 exchanges")
+    }
+
+    @Test("A registration that becomes a session was no guess: what it cost comes back")
+    func goodStateKey() async throws {
+        let fixture = try Fixture(ChargeLimits(loginsPerMinute: 1, wrongTokensPerMinute: 1))
+        fixture.registrar.script.withLock { $0.outcome = .registered(session: Secret("zs"), expiresAt: nil) }
+        for number in 0..<5 {
+            let input = registration("good-\(number)", fixture.one)
+            let first = try await fixture.broker.useCases.finishRegistration.finish(input)
+            let again = try await fixture.broker.useCases.finishRegistration.finish(input)
+            #expect(first.session.handle == again.session.handle)
+        }
+        #expect(fixture.registrar.registers == 5)
+    }
+
+    @Test("A partial registration takes of its address's share; without one the callback can be forwarded later")
+    func partialShare() async throws {
+        let fixture = try Fixture(ChargeLimits(loginsPerMinute: 1000, pending: 4))
+        func forward(_ stateKey: String, _ charge: Charge) async throws -> SignInOutcome {
+            var input = ForwardCodeInput()
+            input.provider = ProviderName(unchecked: "zephr")
+            input.callbackURL = "\(ScriptedRegistrar.redirect)?status=partial&state_key=\(stateKey)"
+            input.loginToken = loginToken
+            input.charge = charge
+            return try await fixture.broker.useCases.forwardCode.forward(input)
+        }
+        for number in 0..<2 { _ = try await forward("partial-\(number)", fixture.one) }
+        #expect(await problem { try await forward("partial-3", fixture.one) }?.code == .rateLimited)
+        #expect(fixture.registrar.script.withLock { $0.fieldsAsked } == 2)
+        fixture.broker.clock.advance(.seconds(900))
+        _ = try await forward("partial-3", fixture.one)
+    }
+
+    // MARK: Logout tokens
+
+    @Test("A logout token that verifies is never limited; a failed signature and a fetch of keys are charged (SEC-121)")
+    func logoutTokens() async throws {
+        let fixture = try Fixture(ChargeLimits(wrongTokensPerMinute: 2))
+        let broker = fixture.broker
+        func receive(_ token: String, _ charge: Charge) async -> ProblemCode? {
+            await problem {
+                try await broker.useCases.backchannelLogout.receive(
+                    provider: ProviderName(unchecked: "as"), token: Secret(token), charge: charge)
+            }?.code
+        }
+        #expect(await receive("bad", fixture.one) == .invalidRequest)
+        #expect(await receive("new-key-forged", fixture.one) == .invalidRequest)
+        #expect(await receive("bad", fixture.one) == .rateLimited)
+        #expect(await receive("new-key-forged", fixture.one) == .rateLimited)
+        #expect(broker.provider.script.withLock { $0.keyFetches } == 1)
+        for number in 0..<20 { #expect(await receive("good-\(number)", fixture.one) == nil) }
+        // A key that the provider took into use: the fetch comes back with the token that verifies.
+        for number in 0..<20 { #expect(await receive("new-key-\(number)", fixture.two) == nil) }
+        #expect(broker.provider.script.withLock { $0.keyFetches } == 21)
+    }
+}

@@ -1,0 +1,48 @@
+import Synchronization
+
+@testable import Broker
+
+/// A Zephr that answers as a test tells it to, and counts the calls.
+final class ScriptedRegistrar: PartialRegistering, Sendable {
+    struct Script: Sendable {
+        var outcome: RegistrationOutcome = .stateInvalid
+        var registers = 0
+        var fieldsAsked = 0
+    }
+
+    static let redirect = "com.example.zephr:/cb"
+
+    let profile = ProviderProfile(
+        name: ProviderName(unchecked: "zephr"), kind: .zephr, displayName: "Zephr", issuer: "zephr",
+        clients: [
+            ClientProfile(
+                name: ClientName(unchecked: "ios"), login: .both,
+                redirectURIs: [RedirectURI(ScriptedRegistrar.redirect)].compactMap { $0 }, socialProviders: ["google"])
+        ])
+    let script = Mutex(Script())
+
+    var registers: Int { script.withLock { $0.registers } }
+
+    func startAuthorization(_ request: AuthorizationRequest) async throws(ProviderFailure) -> AuthorizationStart {
+        AuthorizationStart(
+            url: Secret("https://news.example/login"), issuer: IssuerExpectation(issuer: nil, demanded: false))
+    }
+
+    func account(of session: Secret) async throws(ProviderFailure) -> ProviderIdentity {
+        ProviderIdentity(subject: "user-1", claims: [])
+    }
+
+    func register(_ request: RegistrationRequest) async throws(ProviderFailure) -> RegistrationOutcome {
+        script.withLock { script in
+            script.registers += 1
+            return script.outcome
+        }
+    }
+
+    func registrationFields() async throws(ProviderFailure) -> [RegistrationField] {
+        script.withLock { $0.fieldsAsked += 1 }
+        return [RegistrationField(name: "first-name", type: .string, required: true)]
+    }
+
+    func logOut(_ session: Secret) async throws(ProviderFailure) {}
+}

@@ -23,6 +23,7 @@ let nioHTTP1: Target.Dependency = .product(name: "NIOHTTP1", package: "swift-nio
 let nioFoundationCompat: Target.Dependency = .product(name: "NIOFoundationCompat", package: "swift-nio")
 let nioConcurrencyHelpers: Target.Dependency = .product(name: "NIOConcurrencyHelpers", package: "swift-nio")
 let nioSSL: Target.Dependency = .product(name: "NIOSSL", package: "swift-nio-ssl")
+let nioExtras: Target.Dependency = .product(name: "NIOExtras", package: "swift-nio-extras")
 let nioHTTPCompression: Target.Dependency = .product(name: "NIOHTTPCompression", package: "swift-nio-extras")
 let asyncHTTPClient: Target.Dependency = .product(name: "AsyncHTTPClient", package: "async-http-client")
 let jwtKit: Target.Dependency = .product(name: "JWTKit", package: "jwt-kit")
@@ -75,10 +76,12 @@ let package = Package(
             dependencies: ["Broker", asyncHTTPClient, nioCore, nioHTTP1, nioSSL, httpTypes],
             swiftSettings: product),
         .target(
+            name: "BrokerWire",
+            dependencies: [httpTypes, nioCore, nioPosix, nioHTTP1, nioExtras],
+            swiftSettings: product),
+        .target(
             name: "BrokerHTTP",
-            dependencies: [
-                "Broker", "BrokerRelay", hummingbird, hummingbirdCore, httpTypes, nioCore, nioHTTP1, logging,
-            ],
+            dependencies: ["Broker", "BrokerWire", "BrokerRelay", httpTypes, nioCore],
             swiftSettings: product),
         .target(
             name: "Sandbox",
@@ -87,10 +90,9 @@ let package = Package(
         .executableTarget(
             name: "coatcheck",
             dependencies: [
-                "Broker", "BrokerHTTP", "BrokerRelay", "BrokerProviders", "BrokerVault", "BrokerStore", hummingbird,
-                hummingbirdCore, httpTypes, nioCore, nioPosix, nioHTTP1, asyncHTTPClient, nioSSL, argumentParser, yams,
-                logging,
-                metrics, coreMetrics, serviceLifecycle, unixSignals,
+                "Broker", "BrokerWire", "BrokerHTTP", "BrokerRelay", "BrokerProviders", "BrokerVault", "BrokerStore",
+                httpTypes, nioCore, nioPosix, nioHTTP1, asyncHTTPClient, nioSSL, argumentParser, yams, logging, metrics,
+                coreMetrics, serviceLifecycle, unixSignals,
             ],
             swiftSettings: product),
         .executableTarget(
@@ -108,6 +110,10 @@ let package = Package(
         .testTarget(
             name: "SandboxTests", dependencies: ["Sandbox", asyncHTTPClient, nioCore, nioHTTP1],
             swiftSettings: strict),
+        .testTarget(
+            name: "BrokerWireTests",
+            dependencies: ["BrokerWire", httpTypes, nioCore, nioPosix, nioHTTP1],
+            swiftSettings: strict),
         .testTarget(name: "BrokerVaultTests", dependencies: ["Broker", "BrokerVault"], swiftSettings: strict),
         .testTarget(
             name: "BrokerStoreTests", dependencies: ["Broker", "BrokerStore", grdb], swiftSettings: strict),
@@ -124,17 +130,16 @@ let package = Package(
         .testTarget(
             name: "BrokerHTTPTests",
             dependencies: [
-                "Broker", "BrokerHTTP", "BrokerRelay", "BrokerStore", "BrokerVault", hummingbird, hummingbirdCore,
-                .product(name: "HummingbirdTesting", package: "hummingbird"), httpTypes, nioCore, nioHTTP1, nioPosix,
-                logging,
+                "Broker", "BrokerWire", "BrokerHTTP", "BrokerRelay", "BrokerStore", "BrokerVault", hummingbird,
+                .product(name: "HummingbirdTesting", package: "hummingbird"), httpTypes, nioCore, nioPosix, logging,
             ],
             swiftSettings: strict),
         .testTarget(
             name: "EndToEndTests",
             dependencies: [
                 "coatcheck", "Broker", "BrokerHTTP", "BrokerProviders", "BrokerVault", "BrokerStore", "BrokerRelay",
-                "Sandbox", hummingbird, hummingbirdCore, .product(name: "HummingbirdTesting", package: "hummingbird"),
-                httpTypes, asyncHTTPClient, nioCore, nioPosix, logging, coreMetrics, yams, argumentParser,
+                "BrokerWire", "Sandbox", httpTypes, asyncHTTPClient, nioCore, nioPosix, logging, coreMetrics, yams,
+                argumentParser,
                 serviceLifecycle,
             ],
             swiftSettings: strict),

@@ -2,8 +2,6 @@ import Broker
 import BrokerStore
 import BrokerVault
 import HTTPTypes
-import Hummingbird
-import HummingbirdTesting
 import NIOCore
 import Testing
 
@@ -28,11 +26,9 @@ struct ManagementTests {
         _ harness: HTTPHarness, _ method: HTTPRequest.Method, _ uri: String, _ token: String? = nil,
         _ headers: HTTPFields = [:]
     ) async throws -> Reply {
-        try await harness.management.test(.router) { client in
-            var headers = headers
-            if let token { headers[.authorization] = "Bearer \(token)" }
-            return Reply(try await client.execute(uri: uri, method: method, headers: headers))
-        }
+        var headers = headers
+        if let token { headers[.authorization] = "Bearer \(token)" }
+        return try await HTTPHarness.send(to: harness.managementResponder, method, uri, headers)
     }
 
     @Test("Health and metrics need no token")
@@ -56,9 +52,7 @@ struct ManagementTests {
         let responder = ManagementRouter.responder(
             health: health, sessions: harness.useCases.adminSessions, configuration: harness.configuration,
             clock: harness.clock, digest: { harness.vault.digest($0) }, log: harness.log)
-        let reply = try await Application(responder: responder).test(.router) { client in
-            Reply(try await client.execute(uri: "/readyz", method: .get))
-        }
+        let reply = try await HTTPHarness.send(to: responder, .get, "/readyz")
         #expect(reply.status == 503)
         #expect(reply.headers[.retryAfter] != nil)
         #expect(reply.json?["status"]?.string == (shuttingDown ? "shutting_down" : "store_unavailable"))

@@ -1,6 +1,6 @@
 import Broker
+import BrokerWire
 import HTTPTypes
-import NIOHTTP1
 import Testing
 
 @testable import BrokerHTTP
@@ -104,74 +104,6 @@ struct ParserTests {
     }
 }
 
-@Suite("Framing rules")
-struct FramingRulesTests {
-    private func verdict(
-        _ uri: String = "/", _ headers: [(String, String)] = [("Host", "a.example")], version: HTTPVersion = .http1_1
-    ) -> FramingRules.Verdict {
-        FramingRules.check(
-            HTTPRequestHead(version: version, method: .GET, uri: uri, headers: HTTPHeaders(headers)))
-    }
-
-    @Test(
-        "A target that is neither a path nor our absolute form is refused (SEC-101, SEC-103)",
-        arguments: [
-            "*", "a.example:443", "v1/session", "ftp://a.example/", "http://b.example/", "http://a.example:81/",
-            "http://u@a.example/", "http:///x", "http://", "/a#b", "/a b", "/\u{E9}", "\\x", "http:/a.example/", "",
-        ])
-    func targets(uri: String) { #expect(verdict(uri) == .refuse) }
-
-    @Test("An absolute-form target whose authority is the Host is brought to its path")
-    func absoluteForm() {
-        for (uri, path) in [
-            ("http://a.example/x?y", "/x?y"), ("HTTP://A.example", "/"), ("https://a.example?q", "/?q"),
-        ] {
-            #expect(verdict(uri) == .pass(expectsContinue: false, close: false, path: path))
-        }
-    }
-
-    @Test(
-        "A Host that is missing, doubled or malformed is refused (SEC-103)",
-        arguments: [
-            [], [("Host", "a.example"), ("host", "a.example")], [("Host", "")], [("Host", "a b")], [("Host", "a,b")],
-            [("Host", "u@a")], [("Host", "a:")], [("Host", "a:123456")], [("Host", "a:1x")], [("Host", "[::1")],
-            [("Host", "[]")], [("Host", "[::1]x")], [("Host", "a/b")], [("Host", "a%2e")], [("Host", ":80")],
-        ] as [[(String, String)]])
-    func hosts(headers: [(String, String)]) { #expect(verdict("/", headers) == .refuse) }
-
-    @Test(
-        "Well-formed names and addresses are Hosts",
-        arguments: ["a", "A.b-c_d~:65535", "127.0.0.1:1", "[::1]", "[::1]:8080"])
-    func goodHosts(host: String) {
-        #expect(verdict("/", [("Host", host)]) == .pass(expectsContinue: false, close: false, path: nil))
-    }
-
-    @Test(
-        "Framing fields that two readers could read differently are refused (SEC-101)",
-        arguments: [
-            [("Transfer-Encoding", "gzip, chunked")], [("Transfer-Encoding", "chunked, chunked")],
-            [("Transfer-Encoding", "chunked "), ("Transfer-Encoding", "chunked")], [("Transfer-Encoding", "identity")],
-            [("Transfer-Encoding", "chunked"), ("Content-Length", "3")], [("Content-Length", "+3")],
-            [("Content-Length", "0x3")], [("Content-Length", "3"), ("Content-Length", "3")], [("Content-Length", "")],
-            [("Content-Length", "3,3")], [("X_Auth_User", "root")], [("Content_Length", "3")],
-        ] as [[(String, String)]])
-    func framing(headers: [(String, String)]) {
-        #expect(verdict("/", [("Host", "a.example")] + headers) == .refuse)
-    }
-
-    @Test("Transfer-Encoding on HTTP/1.0 is refused; HTTP/1.0, Upgrade and close end the connection")
-    func oldVersion() {
-        let host = ("Host", "a.example")
-        #expect(verdict("/", [host, ("Transfer-Encoding", "chunked")], version: .http1_0) == .refuse)
-        #expect(verdict("/", [host], version: .http1_0) == .pass(expectsContinue: false, close: true, path: nil))
-        #expect(verdict("/", [host, ("Upgrade", "h2c")]) == .pass(expectsContinue: false, close: true, path: nil))
-        #expect(
-            verdict("/", [host, ("Connection", "x, Close")]) == .pass(expectsContinue: false, close: true, path: nil))
-        #expect(
-            verdict("/", [host, ("Expect", "100-Continue")]) == .pass(expectsContinue: true, close: false, path: nil))
-    }
-}
-
 @Suite("Addresses and limits")
 struct AddressTests {
     @Test(
@@ -225,18 +157,5 @@ struct AddressTests {
         now.advance(.seconds(120))
         #expect(buckets.take(IPAddress(high: 1, low: 1)) == nil)
         #expect(buckets.count <= 100)
-    }
-
-    @Test("One address has only so many connections, exempt ones as many as they want (SEC-105)")
-    func connections() throws {
-        let exempt = try #require(IPAddress("127.0.0.1"))
-        let counter = ConnectionCounter(maximum: 2) { $0 == exempt }
-        let one = try #require(IPAddress("1.1.1.1"))
-        #expect(counter.opened(one))
-        #expect(counter.opened(one))
-        #expect(!counter.opened(one))
-        counter.closed(one)
-        #expect(counter.opened(one))
-        for _ in 0..<10 { #expect(counter.opened(exempt)) }
     }
 }

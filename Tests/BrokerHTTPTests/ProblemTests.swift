@@ -1,4 +1,5 @@
 import Broker
+import BrokerWire
 import HTTPTypes
 import Testing
 

@@ -1,4 +1,5 @@
 import Broker
+import BrokerWire
 import HTTPTypes
 import NIOCore
 import Testing
@@ -128,6 +129,42 @@ struct RawSocketTests {
         }
     }
 
+    @Test("A body that nobody reads ends the connection, whatever the answer is (finding 19)")
+    func unreadBodies() async throws {
+        let harness = try HTTPHarness { configuration, _ in configuration.allowedOrigins = ["https://app.example.com"] }
+        let body = "Host: localhost\r\nContent-Length: 5\r\n"
+        for (request, status) in [
+            (
+                "OPTIONS /v1/sessions HTTP/1.1\r\n\(body)Origin: https://app.example.com\r\n"
+                    + "Access-Control-Request-Method: POST\r\n\r\n", 204
+            ),
+            ("POST /nowhere HTTP/1.1\r\n\(body)\r\n", 404), ("PUT /v1/logins HTTP/1.1\r\n\(body)\r\n", 405),
+        ] {
+            let answer = try await harness.live { try await RawClient(port: $0).exchange(request) }
+            #expect(answer.hasPrefix("HTTP/1.1 \(status) "), "\(answer)")
+            #expect(answer.lowercased().contains("\r\nconnection: close\r\n"))
+        }
+    }
+
+    @Test("Who waits for 100 Continue and is refused by the head gets the refusal (RFC 9110 section 10.1.1)")
+    func expectations() async throws {
+        let harness = try HTTPHarness()
+        let head = "Host: localhost\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n"
+        for (request, status) in [
+            ("POST /nowhere HTTP/1.1\r\n\(head)Content-Length: 5\r\n\r\n", 404),
+            ("POST /v1/logins HTTP/1.1\r\n\(head)Content-Length: 70000\r\n\r\n", 413),
+        ] {
+            let answer = try await harness.live { try await RawClient(port: $0).exchange(request) }
+            #expect(answer.hasPrefix("HTTP/1.1 \(status) "), "\(answer)")
+        }
+        let taken = try await harness.live { port in
+            try await RawClient(port: port).answer(
+                to: "POST /v1/logins HTTP/1.1\r\n\(head)Content-Length: 2\r\n\r\n"
+            ) { $0.contains("\r\n\r\n") }
+        }
+        #expect(taken.hasPrefix("HTTP/1.1 100 Continue\r\n"), "\(taken)")
+    }
+
     @Test("A body that comes too slowly is 408 and the connection closes (SEC-105)")
     func slowBody() async throws {
         let harness = try HTTPHarness { configuration, _ in configuration.limits.bodyDeadline = .milliseconds(200) }
@@ -141,7 +178,7 @@ struct RawSocketTests {
 
     @Test("A head that never ends is cut while others are served (SEC-105)")
     func slowHead() async throws {
-        let harness = try HTTPHarness { configuration, _ in configuration.limits.channel.idle = .milliseconds(300) }
+        let harness = try HTTPHarness { configuration, _ in configuration.limits.connection.idle = .seconds(2) }
         try await harness.live { port in
             async let slow = RawClient(port: port).exchange("GET / HTTP/1.1\r\nHost: local")
             let other = try await RawClient(port: port).exchange(
@@ -156,7 +193,8 @@ struct RawSocketTests {
         let size = 32 * 1024 * 1024
         let harness = try HTTPHarness { configuration, _ in
             configuration.openAPI = Array(repeating: UInt8(ascii: "#"), count: size)
-            configuration.limits.channel.write = .milliseconds(300)
+            configuration.limits.connection.rateWindow = .milliseconds(300)
+            configuration.limits.connection.rateGrace = .zero
         }
         try await harness.live { port in
             let other = "GET /v1/providers HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
@@ -368,7 +406,7 @@ struct RawSocketTests {
     func connectionCap() async throws {
         let harness = try HTTPHarness { configuration, _ in
             configuration.limits.connectionsPerAddress = 3
-            configuration.limits.channel.idle = .milliseconds(500)
+            configuration.limits.connection.idle = .milliseconds(500)
         }
         try await harness.live { port in
             let idle = "GET /v1/providers HTTP/1.1\r\nHost: local"

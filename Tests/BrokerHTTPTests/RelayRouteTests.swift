@@ -1,5 +1,6 @@
 import Broker
 import BrokerRelay
+import BrokerWire
 import HTTPTypes
 import Hummingbird
 import HummingbirdTesting
@@ -239,7 +240,7 @@ struct RelayRouteTests {
 
     @Test("A client that hangs up before its answer is logged as 499, and as no failure of ours")
     func clientGoneEarly() async throws {
-        try await run { harness, port, token, seen in
+        try await run({ $0.limits.connection.halfClosed = .milliseconds(200) }) { harness, port, token, seen in
             _ = try? await RawClient(port: port).exchange(Self.get("/silent", token), within: .milliseconds(300))
             for _ in 0..<500 where harness.records.all.isEmpty { try await Task.sleep(for: .milliseconds(10)) }
             #expect(harness.records.all.map(\.status) == [499])

@@ -129,13 +129,12 @@ struct RequestBodyTests {
     }
 
     @Test(
-        "A body beyond 64 KiB is 413 on every path, and the connection ends",
+        "A body beyond 64 KiB is 413 on every path",
         arguments: ["/v1/logins", "/v1/introspect", "/v1/session/refresh", "/callback/as"])
     func tooLarge(path: String) async throws {
         let reply = try await HTTPHarness().post(path, String(repeating: " ", count: 65_537))
         #expect(reply.status == 413)
         #expect(reply.json?["code"]?.string == "too_large")
-        #expect(reply.headers[.connection] == "close")
     }
 
     @Test(

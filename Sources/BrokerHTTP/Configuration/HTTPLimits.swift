@@ -1,3 +1,5 @@
+package import BrokerWire
+
 /// How much the public listener takes (`limits` of DESIGN section 5).
 package struct HTTPLimits: Sendable {
     package var loginsPerMinute = 60
@@ -10,6 +12,12 @@ package struct HTTPLimits: Sendable {
     package var relayBody = 1024 * 1024 * 1024
     /// Open connections of one address.
     package var connectionsPerAddress = 512
+    /// Open connections of one address until one of them has carried a live session.
+    package var anonymousConnectionsPerAddress = 128
+    /// Bytes received from one address and not yet answered, those of live sessions aside.
+    package var heldBytesPerAddress = 8 * 1024 * 1024
+    /// The same for a trusted proxy.
+    package var heldBytesOfProxy = 64 * 1024 * 1024
     /// How long a JSON or form body may take in all.
     package var bodyDeadline: Duration = .seconds(30)
     /// The lowest average rate of a relayed body, in bytes a second of the time that its app is waited for.
@@ -22,7 +30,7 @@ package struct HTTPLimits: Sendable {
     package var relayUploadDeadline: Duration = .seconds(3600)
     /// Between two comments of an event stream.
     package var eventHeartbeat: Duration = .seconds(25)
-    package var channel = ChannelLimits()
+    package var connection = ConnectionLimits()
 
     package init() {}
 }

@@ -1,4 +1,5 @@
 import Broker
+import BrokerWire
 
 /// The names that the management listener is reached by (`management.hosts`).
 ///

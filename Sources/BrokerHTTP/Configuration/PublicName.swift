@@ -1,4 +1,5 @@
 import Broker
+import BrokerWire
 
 /// Who we are to the outside: the accepted names, our origin, and whether this is a development set-up.
 struct PublicName: Sendable {

@@ -42,7 +42,7 @@ extension BrokerAPI {
                 }
             if let match { return ProvenBackend(configuration: match, usedAuthorization: true) }
         }
-        guard rules.takesPeersAsBackends, let peer = call.connection?.peer,
+        guard rules.takesPeersAsBackends, let peer = call.connection?.address,
             let match = configuration.backends.first(where: { $0.peers.contains { $0.contains(peer) } })
         else { return nil }
         return ProvenBackend(configuration: match, usedAuthorization: false)

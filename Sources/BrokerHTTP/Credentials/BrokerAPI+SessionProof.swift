@@ -1,4 +1,5 @@
 import Broker
+import BrokerWire
 
 extension BrokerAPI {
     /// Returns the session token that the request presents, from the cookie or the bearer field; nil when it has none.
@@ -26,9 +27,11 @@ extension BrokerAPI {
     /// Returns the live session that the request presents, without sliding its idle time.
     func session(_ call: Call) async throws(BrokerProblem) -> LiveSession {
         guard let token = try presentedSession(call) else { throw BrokerProblem(.sessionRequired) }
-        return try await counting(call) { () async throws(BrokerProblem) in
+        let session = try await counting(call) { () async throws(BrokerProblem) in
             try await useCases.resumeSession.resume(token)
         }
+        call.connection?.carriesSession()
+        return session
     }
 
     /// Returns the login token that the request presents: the body's, else the cookie's.

@@ -1,4 +1,5 @@
 import Broker
+import BrokerWire
 
 /// What an `Authorization` field brings.
 ///

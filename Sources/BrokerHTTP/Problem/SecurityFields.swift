@@ -20,7 +20,6 @@ enum ConstantFields {
     static let problem = HTTPField(name: .contentType, value: "application/problem+json")
     static let eventStream = HTTPField(name: .contentType, value: "text/event-stream")
     static let varyOrigin = HTTPField(name: .vary, value: "Origin")
-    static let closeConnection = HTTPField(name: .connection, value: "close")
     static let allowCredentials = HTTPField(name: .accessControlAllowCredentials, value: "true")
     static let exposeHeaders = HTTPField(
         name: .accessControlExposeHeaders, value: "X-Request-Id, Retry-After, Coatcheck-Source")

@@ -1,6 +1,6 @@
 import Broker
+import BrokerWire
 import HTTPTypes
-import Hummingbird
 
 extension BrokerAPI {
     /// `GET /v1/forward-auth`: decides on the session alone.

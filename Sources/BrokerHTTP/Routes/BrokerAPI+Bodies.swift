@@ -1,4 +1,5 @@
 import Broker
+import BrokerWire
 
 extension BrokerAPI {
     /// Returns the request's JSON object; throws `unsupported_media_type` for any other content (SEC-45).

@@ -1,6 +1,6 @@
 import Broker
+import BrokerWire
 import HTTPTypes
-import Hummingbird
 
 extension BrokerAPI {
     /// `GET /callback/{provider}`: the hosted callback (flow C).

@@ -1,5 +1,6 @@
 import Broker
-import Hummingbird
+import BrokerWire
+import HTTPTypes
 import NIOCore
 
 extension BrokerAPI {
@@ -21,6 +22,6 @@ extension BrokerAPI {
         let view = try await useCases.resumeSession.resume(session.token).view
         let heartbeat = configuration.limits.eventHeartbeat
         return Answer(
-            .ok, fields, body: .stream(length: nil) { try await stream.write(view, every: heartbeat, to: &$0) })
+            .ok, fields, body: .stream(length: nil) { try await stream.write(view, every: heartbeat, to: $0) })
     }
 }

@@ -1,6 +1,6 @@
 import Broker
+import BrokerWire
 import HTTPTypes
-import Hummingbird
 
 extension BrokerAPI {
     /// `GET /openapi.yaml`: the contract.

@@ -1,5 +1,6 @@
 import Broker
-import Hummingbird
+import BrokerWire
+import HTTPTypes
 
 extension BrokerAPI {
     /// `POST /v1/registrations`: finishes a Zephr partial registration (flow E).

@@ -1,7 +1,7 @@
 import Broker
 import BrokerRelay
+import BrokerWire
 import HTTPTypes
-import Hummingbird
 import NIOCore
 
 extension BrokerAPI {
@@ -14,15 +14,16 @@ extension BrokerAPI {
         let session = try await counting(call) { () async throws(BrokerProblem) in
             try await useCases.resumeSession.use(presented)
         }
+        call.connection?.carriesSession()
         let body = call.fields.hasBody ? RelayedBody(call, limits: configuration.limits) : nil
         let request = RelayRequest(
             method: call.request.method, target: target, headers: call.request.headerFields,
             body: body.map { .stream(RelayBodyStream($0), length: call.fields.contentLength) } ?? .none,
-            requestID: call.requestID, eventLoop: call.channel.eventLoop)
+            requestID: call.requestID, eventLoop: call.eventLoop)
         let answer = try await whileWanted(call) { () async throws(BrokerProblem) in
             try await relayed(request, through: relay, session)
         }
-        return self.answer(answer, call, bodyIsRead: body?.isFinished ?? true)
+        return self.answer(answer, call)
     }
 
     private func relayed(
@@ -49,7 +50,7 @@ extension BrokerAPI {
         return try await connection.cancellingWhenGone(work)
     }
 
-    private func answer(_ answer: RelayResponse, _ call: Call, bodyIsRead: Bool) -> Answer {
+    private func answer(_ answer: RelayResponse, _ call: Call) -> Answer {
         // Whatever the upstream said about these, the page is served from our origin (SEC-108).
         let ours = SecurityFields.all
         var fields = ours
@@ -59,7 +60,6 @@ extension BrokerAPI {
         if let length = answer.contentLength {
             fields.append(HTTPField(name: .contentLength, value: String(length)))
         }
-        if !bodyIsRead { fields.append(ConstantFields.closeConnection) }
         return Answer(answer.status, fields, body: body(answer, call))
     }
 
@@ -73,14 +73,14 @@ extension BrokerAPI {
         case .stream(let stream):
             let connection = call.connection
             return .stream(length: answer.contentLength) { writer in
-                try await Self.write(stream, wantedBy: connection, to: &writer)
+                try await Self.write(stream, wantedBy: connection, to: writer)
             }
         }
     }
 
     /// An upstream that breaks off throws here, and the connection is cut: a body that is not whole must not look so.
     @concurrent private static func write(
-        _ stream: RelayBody, wantedBy connection: ClientConnection?, to writer: inout any ResponseBodyWriter
+        _ stream: RelayBody, wantedBy connection: ClientConnection?, to writer: any BodyWriter
     ) async throws {
         connection?.beginCancellable()
         defer { connection?.endCancellable() }

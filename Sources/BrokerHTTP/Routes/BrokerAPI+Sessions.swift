@@ -1,5 +1,6 @@
 import Broker
-import Hummingbird
+import BrokerWire
+import HTTPTypes
 
 extension BrokerAPI {
     /// `POST /v1/sessions`: takes a code, or what stands for one, and makes a session of it.

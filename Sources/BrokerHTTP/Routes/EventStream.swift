@@ -1,5 +1,5 @@
 import Broker
-import Hummingbird
+import BrokerWire
 import NIOCore
 
 /// One listener of `GET /v1/session/events`: notices and comments, merged into one stream that ends with the session,
@@ -15,7 +15,7 @@ struct EventStream: Sendable {
     private let ticks: AsyncStream<Tick>
     private let continuation: AsyncStream<Tick>.Continuation
     private let subscription: Subscription
-    private let channel: any Channel
+    private let eventLoop: any EventLoop
     private let connection: ClientConnection?
 
     /// Listens to a session from now on.
@@ -29,7 +29,7 @@ struct EventStream: Sendable {
             continuation.yield(.notice(notice))
             if case .ended = notice { continuation.finish() }
         }
-        channel = call.channel
+        eventLoop = call.eventLoop
         connection = call.connection
     }
 
@@ -38,11 +38,11 @@ struct EventStream: Sendable {
     /// At each heartbeat the session is looked up again: one that lapses is ended by nobody, and a notice of another
     /// replica can be lost. None of it holds up a shutdown: the stream ends when the server begins to quiesce (engineering note 7).
     @concurrent func write(
-        _ first: SessionView, every heartbeat: Duration, to writer: inout any ResponseBodyWriter
+        _ first: SessionView, every heartbeat: Duration, to writer: any BodyWriter
     ) async throws {
         let forgetGone = connection?.whenGone { [continuation] in continuation.finish() }
         let forgetQuiescing = connection?.whenQuiescing { [continuation] in continuation.finish() }
-        let timer = channel.eventLoop.scheduleRepeatedTask(
+        let timer = eventLoop.scheduleRepeatedTask(
             initialDelay: TimeAmount(heartbeat), delay: TimeAmount(heartbeat)
         ) { [continuation] _ in continuation.yield(.heartbeat) }
         defer {

@@ -1,6 +1,6 @@
 import Broker
+import BrokerWire
 import HTTPTypes
-import Hummingbird
 
 extension ManagementAPI {
     /// `GET /admin/v1/sessions`: live or ended sessions by subject, provider or client.
@@ -118,7 +118,7 @@ extension ManagementAPI {
         }
         guard let found else {
             // Loopback is where operators sit, and where anybody who guesses would have to sit too.
-            if let address = call.connection?.peer, let wait = wrongTokens.take(address) {
+            if let address = call.connection?.address, let wait = wrongTokens.take(address) {
                 throw BrokerProblem(.rateLimited, retryAfter: wait)
             }
             throw BrokerProblem(.backendUnauthorized)

@@ -1,8 +1,7 @@
 import Broker
 import BrokerRelay
-import Hummingbird
+import BrokerWire
 import NIOCore
-import NIOHTTP1
 import Synchronization
 
 /// An app's request body on its way to an upstream: it ends with `request_timeout` when the app sends it too slowly, or
@@ -17,11 +16,8 @@ struct RelayedBody: AsyncSequence, Sendable {
 
     init(_ call: Call, limits: HTTPLimits) {
         body = call.stream
-        watch = Watch(channel: call.channel, limits: limits)
+        watch = Watch(body: call.stream, eventLoop: call.eventLoop, limits: limits)
     }
-
-    /// Whether the body was read to its end, so that another request may follow on the connection.
-    var isFinished: Bool { watch.isFinished }
 
     func makeAsyncIterator() -> AsyncIterator { AsyncIterator(base: body.makeAsyncIterator(), watch: watch) }
 
@@ -37,12 +33,8 @@ struct RelayedBody: AsyncSequence, Sendable {
                 return chunk
             } catch {
                 watch.giveUp()
-                switch error {
-                case is BodyTimeout: throw BrokerProblem(.requestTimeout)
-                case is HTTPParserError:
-                    throw BrokerProblem(.invalidRequest, detail: "The request's body is not well-formed HTTP/1.1.")
-                default: throw error
-                }
+                if let fault = error as? BodyFault { throw BodyReader.problem(fault) }
+                throw error
             }
         }
     }
@@ -58,7 +50,6 @@ struct RelayedBody: AsyncSequence, Sendable {
             var waitingSince: NIODeadline?
             /// How long the app was waited for before.
             var waited: Int64 = 0
-            var isFinished = false
             var timer: RepeatedTask?
 
             func waited(at now: NIODeadline) -> Int64 {
@@ -66,13 +57,15 @@ struct RelayedBody: AsyncSequence, Sendable {
             }
         }
 
-        private let channel: any Channel
+        private let body: RequestBody
+        private let eventLoop: any EventLoop
         private let deadline: TimeAmount
         private let step: TimeAmount
         private let state: Mutex<State>
 
-        init(channel: any Channel, limits: HTTPLimits) {
-            self.channel = channel
+        init(body: RequestBody, eventLoop: any EventLoop, limits: HTTPLimits) {
+            self.body = body
+            self.eventLoop = eventLoop
             deadline = TimeAmount(limits.relayUploadDeadline)
             let window = TimeAmount(limits.relayRateWindow).nanoseconds
             step = .nanoseconds(Swift.max(window / 10, 1_000_000))
@@ -84,8 +77,6 @@ struct RelayedBody: AsyncSequence, Sendable {
 
         deinit { state.withLock { $0.timer }?.cancel() }
 
-        var isFinished: Bool { state.withLock { $0.isFinished } }
-
         func begin() {
             let isFirst = state.withLock { state in
                 let now = NIODeadline.now()
@@ -95,7 +86,7 @@ struct RelayedBody: AsyncSequence, Sendable {
                 return true
             }
             guard isFirst else { return }
-            let timer = channel.eventLoop.scheduleRepeatedTask(initialDelay: step, delay: step) { [weak self] task in
+            let timer = eventLoop.scheduleRepeatedTask(initialDelay: step, delay: step) { [weak self] task in
                 guard let self else { return task.cancel() }
                 check()
             }
@@ -107,10 +98,7 @@ struct RelayedBody: AsyncSequence, Sendable {
             let timer = state.withLock { state -> RepeatedTask? in
                 state.waited = state.waited(at: .now())
                 state.waitingSince = nil
-                guard let chunk else {
-                    state.isFinished = true
-                    return state.timer
-                }
+                guard let chunk else { return state.timer }
                 state.rate.account(chunk.readableBytes, at: state.waited)
                 return nil
             }
@@ -134,8 +122,8 @@ struct RelayedBody: AsyncSequence, Sendable {
             }
             guard isLate else { return }
             giveUp()
-            // The error travels the way of the body's parts and ends the wait for the next one.
-            channel.pipeline.fireErrorCaught(BodyTimeout())
+            // Ends the wait for the next piece.
+            body.abandon(.timedOut)
         }
     }
 }

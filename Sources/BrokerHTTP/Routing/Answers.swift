@@ -1,6 +1,6 @@
 import Broker
+import BrokerWire
 import HTTPTypes
-import Hummingbird
 import NIOCore
 
 /// Makes responses with their constant fields.

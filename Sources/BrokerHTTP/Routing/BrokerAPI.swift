@@ -43,7 +43,7 @@ final class BrokerAPI: Sendable {
     /// know what arises.
     func charge(_ call: Call) -> Charge {
         // Without an address (a Unix socket, a test) there is nobody to tell apart.
-        guard let peer = call.connection?.peer, !(name.isLoopback && peer.isLoopback) else {
+        guard let peer = call.connection?.address, !(name.isLoopback && peer.isLoopback) else {
             return Charge(nil, in: ledger)
         }
         return Charge(rules.client(of: call).address, in: ledger)

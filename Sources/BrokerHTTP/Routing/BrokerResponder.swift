@@ -1,21 +1,14 @@
 import Broker
 import BrokerRelay
-import HTTPTypes
-package import Hummingbird
-import NIOCore
+package import BrokerWire
+package import HTTPTypes
+package import NIOCore
 
 /// Serves one listener: finds the route, holds it to the rules that all routes share, and makes every answer whole.
 ///
 /// One function instead of a stack of middlewares: the rules and their order stand in `serve`, and a request costs no
 /// allocation for them.
-package struct BrokerResponder: HTTPResponder {
-    /// What Hummingbird hands over with a request.
-    package struct Context: InitializableFromSource {
-        let channel: any Channel
-
-        package init(source: ApplicationRequestContextSource) { channel = source.channel }
-    }
-
+package struct BrokerResponder: WireService {
     /// The routes, for the test that compares them with the contract.
     package let routes: [Route]
     private let table: RouteTable
@@ -25,6 +18,7 @@ package struct BrokerResponder: HTTPResponder {
     private let clock: BrokerClock
     private let load: ServerLoad
     private let log: RequestLog
+    private let framing: FramingProblems
     private let date = FormattedTimeCache(\.httpDate)
 
     init(
@@ -39,25 +33,33 @@ package struct BrokerResponder: HTTPResponder {
         self.clock = clock
         self.load = load
         self.log = log
+        framing = FramingProblems(log: log, hasStrictTransport: rules.hasStrictTransport)
     }
 
     /// What nginx and others log where the client hung up before the answer; it is never sent.
     private static let clientClosedRequest = 499
 
-    /// Serves a request that has no connection: tests in-process.
-    package func respond(to request: Request, context: Context) async -> Response {
-        await respond(to: request.head, body: request.body, on: context.channel, of: nil).response
+    /// Serves a request of a connection.
+    package func respond(
+        to request: HTTPRequest, body: RequestBody, of connection: ClientConnection
+    ) async -> Answer {
+        await respond(to: request, body: body, on: connection.eventLoop, of: connection)
     }
 
-    /// Serves a request; whatever becomes of it has an answer.
-    func respond(
-        to request: HTTPRequest, body: RequestBody, on channel: any Channel, of connection: ClientConnection?
+    package func refuse(_ refusal: FramingRefusal, on connection: ClientConnection) -> Answer {
+        framing.answer(refusal, connection)
+    }
+
+    /// Serves a request, which in-process has no connection; whatever becomes of it has an answer.
+    package func respond(
+        to request: HTTPRequest, body: RequestBody, on eventLoop: any EventLoop, of connection: ClientConnection? = nil
     ) async -> Answer {
         load.requestBegan()
         defer { load.requestEnded() }
         let start = clock.monotonic()
         let call = Call(
-            request: request, stream: body, requestID: RequestID.fresh(), connection: connection, channel: channel)
+            request: request, stream: body, requestID: RequestID.fresh(), connection: connection,
+            eventLoop: eventLoop)
         var circumstances = ProblemResponder.Circumstances()
         var template = "-"
         var answer: Answer
@@ -91,17 +93,12 @@ package struct BrokerResponder: HTTPResponder {
     private func serve(
         _ call: Call, _ circumstances: inout ProblemResponder.Circumstances, _ template: inout String
     ) async throws(BrokerProblem) -> Answer {
-        // Until the body is read to its end, no further request can follow on the connection.
-        circumstances.closes = call.fields.hasBody
         circumstances.isRelay = call.path.hasPrefix(RelayTarget.prefix)
         try rules.checkName(call)
         guard let found = table.find(call.path) else { throw BrokerProblem(.notFound) }
         template = found.entry.template
         circumstances.allow = found.entry.methods
-        if var preflight = rules.preflight(call, methods: found.entry.methods) {
-            if circumstances.closes { preflight.fields.append(ConstantFields.closeConnection) }
-            return preflight
-        }
+        if let preflight = rules.preflight(call, methods: found.entry.methods) { return preflight }
         guard let route = found.entry.route(call.request.method) else {
             throw BrokerProblem(.methodNotAllowed)
         }
@@ -110,7 +107,6 @@ package struct BrokerResponder: HTTPResponder {
         var body: [UInt8] = []
         if call.fields.hasBody, !route.traits.contains(.relay) {
             body = try await BodyReader.collect(call, upTo: limits.body, within: limits.bodyDeadline)
-            circumstances.closes = false
         }
         return try await route.handler(call.with(parameters: found.parameters, body: body))
     }

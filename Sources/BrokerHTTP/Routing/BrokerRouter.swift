@@ -1,8 +1,6 @@
 package import Broker
 package import BrokerRelay
 import HTTPTypes
-import Hummingbird
-package import HummingbirdCore
 
 /// The public listener: every route on one screen.
 ///
@@ -48,22 +46,5 @@ package enum BrokerRouter {
         return BrokerResponder(
             routes: routes(api), rules: api.rules, errors: ProblemResponder(cookies: api.cookies, now: clock.now),
             limits: configuration.limits, clock: clock, load: load, log: log)
-    }
-
-    /// Returns the server that a listener's `Application` takes; it calls `responder` without going through the
-    /// application, which would make a logger and a date for each request.
-    package static func server(
-        _ responder: BrokerResponder, configuration: HTTPConfiguration, log: RequestLog
-    ) -> HTTPServerBuilder {
-        let name = PublicName(configuration)
-        let trusted = configuration.trustedProxies
-        let counter = ConnectionCounter(maximum: configuration.limits.connectionsPerAddress) { address in
-            (name.isLoopback && address.isLoopback) || trusted.contains { $0.contains(address) }
-        }
-        return HTTPServerBuilder { _ in
-            BrokerChannel(
-                responder: responder, limits: configuration.limits.channel, counter: counter,
-                problems: FramingProblems(log: log, hasStrictTransport: responder.rules.hasStrictTransport))
-        }
     }
 }

@@ -1,6 +1,6 @@
 import Broker
+import BrokerWire
 import HTTPTypes
-import Hummingbird
 import NIOCore
 
 /// One request on its way through a route.
@@ -19,7 +19,8 @@ final class Call: Sendable {
     let requestID: String
     /// The connection it came on; nil in-process.
     let connection: ClientConnection?
-    let channel: any Channel
+    /// Where it is served.
+    let eventLoop: any EventLoop
     /// What stands in the path where the template has braces, as it stood.
     let parameters: [Substring]
     /// The body of a route that takes one, whole.
@@ -27,13 +28,13 @@ final class Call: Sendable {
 
     init(
         request: HTTPRequest, stream: RequestBody, requestID: String, connection: ClientConnection?,
-        channel: any Channel
+        eventLoop: any EventLoop
     ) {
         self.request = request
         self.stream = stream
         self.requestID = requestID
         self.connection = connection
-        self.channel = channel
+        self.eventLoop = eventLoop
         parameters = []
         body = []
         fields = RequestFields(request.headerFields)
@@ -55,7 +56,7 @@ final class Call: Sendable {
         query = call.query
         requestID = call.requestID
         connection = call.connection
-        channel = call.channel
+        eventLoop = call.eventLoop
         self.parameters = parameters
         self.body = body
     }

@@ -1,4 +1,5 @@
 import Broker
+import BrokerWire
 import HTTPTypes
 import NIOCore
 
@@ -30,22 +31,22 @@ struct ListenerRules: Sendable {
 
     /// Throws `wrong_host` for a name that is not ours (SEC-103).
     func checkName(_ call: Call) throws(BrokerProblem) {
-        guard let authority = call.request.authority, accepts(authority, on: call.channel) else {
+        guard let authority = call.request.authority, accepts(authority, call) else {
             throw BrokerProblem(.wrongHost)
         }
         guard kind != .management else { return }
         // A client that reached a trusted proxy over plain http has leaked its cookie: it is told, not redirected.
-        if name.isSecure, !call.fields.forwardedProto.isEmpty, isTrusted(call.connection?.peer),
+        if name.isSecure, !call.fields.forwardedProto.isEmpty, isTrusted(call.connection?.address),
             call.fields.forwardedProto.last?.isASCIIEqual(to: "https") != true
         {
             throw BrokerProblem(.invalidRequest, detail: "Use https.")
         }
     }
 
-    private func accepts(_ host: String, on channel: any Channel) -> Bool {
+    private func accepts(_ host: String, _ call: Call) -> Bool {
         switch kind {
         case .public: name.accepts(host)
-        case .backend: name.accepts(host) || isAddress(host, of: channel.localAddress)
+        case .backend: name.accepts(host) || isAddress(host, of: call.connection?.localAddress)
         case .management: managementName.accepts(host)
         }
     }
@@ -65,7 +66,7 @@ struct ListenerRules: Sendable {
     /// Works out whose request it is (SEC-104).
     func client(of call: Call) -> ClientAddress {
         ClientAddress(
-            peer: call.connection?.peer, peerText: call.connection?.peerText ?? "-",
+            peer: call.connection?.address, peerText: call.connection?.peerText ?? "-",
             forwardedFor: call.fields.forwardedFor, trusted: configuration.trustedProxies)
     }
 

@@ -1,6 +1,5 @@
 package import Broker
 import HTTPTypes
-import Hummingbird
 import NIOCore
 
 /// The management listener: health, metrics and administration.

@@ -1,6 +1,6 @@
 import Broker
+import BrokerWire
 import HTTPTypes
-import Hummingbird
 import NIOCore
 
 /// Turns every refusal and failure into its answer: the one place that does (SEC-107).
@@ -17,8 +17,6 @@ struct ProblemResponder: Sendable {
         var isRelay = false
         /// The path's methods, for 405.
         var allow: String?
-        /// Whether the request's body was not read to its end.
-        var closes = false
     }
 
     let cookies: CookieWriter
@@ -57,7 +55,6 @@ struct ProblemResponder: Sendable {
         }
         if circumstances.isRelay { fields.append(ConstantFields.sourceBroker) }
         if status == 405, let allow = circumstances.allow { fields.append(HTTPField(name: .allow, value: allow)) }
-        if circumstances.closes { fields.append(ConstantFields.closeConnection) }
         return Answer(.init(code: status), fields, body: .whole(ByteBuffer(bytes: body)))
     }
 }

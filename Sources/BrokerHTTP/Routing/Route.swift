@@ -1,6 +1,6 @@
 import Broker
+import BrokerWire
 package import HTTPTypes
-import Hummingbird
 
 /// One line of a route table: a method, a path, what is special about it, and what serves it.
 package struct Route: Sendable {

@@ -45,7 +45,7 @@ struct Serve: AsyncParsableCommand {
         LoggingSystem.bootstrap { label in
             JSONLogHandler(label: label, level: .warning, sink: sink, now: SystemClock.wallTime)
         }
-        let services = composition.services(logger: Logger(label: "http")) { listener, port in
+        let services = composition.services { listener, port in
             log.write(.notice, "listening", [("listener", listener), ("port", String(port))])
         }
         var group = ServiceGroupConfiguration(

@@ -3,11 +3,7 @@ import BrokerHTTP
 import BrokerRelay
 import BrokerStore
 import BrokerVault
-import Hummingbird
-import HummingbirdCore
-import Logging
-import NIOCore
-import NIOPosix
+import BrokerWire
 import ServiceLifecycle
 
 extension Composition {
@@ -18,9 +14,10 @@ extension Composition {
     ///
     /// They stop in the opposite order: readiness turns red, the listeners for apps and backends drain, the background
     /// work ends, what was spawned finishes, and the management listener goes last.
-    func services(logger: Logger, listening: @escaping Listening) -> [any Service] {
+    func services(listening: @escaping Listening) -> [any Service] {
+        let cap = ConnectionCap(maximum: DescriptorLimit.connections(of: descriptors))
         var services: [any Service] = [
-            managementListener(logger, listening),
+            managementListener(listening),
             detached,
             ReloadOnHangup { [self] in reloadKeys() },
             Maintenance.sweeper(context, owner: Self.owner(vault)),
@@ -28,28 +25,26 @@ extension Composition {
             readiness.end,
         ]
         if let address = configuration.server.backendListen {
-            services.append(backendListener(address, logger, listening))
+            services.append(backendListener(address, cap, listening))
         }
-        services += [publicListener(logger, listening), readiness]
+        services += [publicListener(cap, listening), readiness]
         return services
     }
 
-    private func publicListener(_ logger: Logger, _ listening: @escaping Listening) -> some Service {
+    private func publicListener(_ cap: ConnectionCap, _ listening: @escaping Listening) -> some Service {
         let requests = RequestMetrics(
             log: log, metrics: metrics, listener: "public", writesLines: configuration.log.requests
         ).requestLog
         let responder = BrokerRouter.responder(
             useCases: useCases, relay: relay, configuration: http, clock: context.clock,
             digest: { vault.digest($0) }, load: load, log: requests)
-        return Application(
-            responder: responder, server: BrokerRouter.server(responder, configuration: http, log: requests),
-            configuration: Self.listener(configuration.server.listen),
-            onServerRunning: { channel in listening("public", channel.localAddress?.port ?? 0) },
-            logger: logger)
+        return Listener(
+            service: responder, configuration: listener(configuration.server.listen, PeerLedger(http), cap),
+            listening: { listening("public", $0) })
     }
 
     private func backendListener(
-        _ address: ListenAddress, _ logger: Logger, _ listening: @escaping Listening
+        _ address: ListenAddress, _ cap: ConnectionCap, _ listening: @escaping Listening
     ) -> some Service {
         let requests = RequestMetrics(
             log: log, metrics: metrics, listener: "backend", writesLines: configuration.log.requests
@@ -57,14 +52,12 @@ extension Composition {
         let responder = BackendRouter.responder(
             useCases: useCases, configuration: http, clock: context.clock, digest: { vault.digest($0) }, load: load,
             log: requests)
-        return Application(
-            responder: responder, server: BrokerRouter.server(responder, configuration: http, log: requests),
-            configuration: Self.listener(address),
-            onServerRunning: { channel in listening("backend", channel.localAddress?.port ?? 0) },
-            logger: logger)
+        return Listener(
+            service: responder, configuration: listener(address, PeerLedger(http), cap),
+            listening: { listening("backend", $0) })
     }
 
-    private func managementListener(_ logger: Logger, _ listening: @escaping Listening) -> some Service {
+    private func managementListener(_ listening: @escaping Listening) -> some Service {
         let requests = RequestMetrics(
             log: log, metrics: metrics, listener: "management", writesLines: configuration.log.requests
         ).requestLog
@@ -76,11 +69,10 @@ extension Composition {
         let responder = ManagementRouter.responder(
             health: health, sessions: useCases.adminSessions, configuration: http, clock: context.clock,
             digest: { vault.digest($0) }, log: requests)
-        return Application(
-            responder: responder, server: BrokerRouter.server(responder, configuration: http, log: requests),
-            configuration: Self.listener(configuration.management.listen),
-            onServerRunning: { channel in listening("management", channel.localAddress?.port ?? 0) },
-            logger: logger)
+        // Outside the cap: health answers when everybody is there.
+        return Listener(
+            service: responder, configuration: listener(configuration.management.listen, PeerLedger(http), nil),
+            listening: { listening("management", $0) })
     }
 
     /// Reads what is measured only when asked, and returns everything as text.
@@ -105,8 +97,14 @@ extension Composition {
         return metrics.text()
     }
 
-    private static func listener(_ address: ListenAddress) -> ApplicationConfiguration {
-        ApplicationConfiguration(address: .hostname(address.host, port: address.port), serverName: nil, backlog: 1024)
+    private func listener(
+        _ address: ListenAddress, _ ledger: PeerLedger, _ cap: ConnectionCap?
+    ) -> HTTPServer.Configuration {
+        var settings = HTTPServer.Configuration(host: address.host, port: address.port)
+        settings.limits = http.limits.connection
+        settings.ledger = ledger
+        settings.cap = cap
+        return settings
     }
 
     /// Takes the key file's keys into use; a file that cannot be used changes nothing.

@@ -20,6 +20,8 @@ struct Composition: Sendable {
     let useCases: BrokerUseCases
     let http: HTTPConfiguration
     let relay: Relay
+    /// How many descriptors the process may have.
+    let descriptors: Int
 
     /// Wires everything; throws a sentence for the operator when a part cannot be made.
     static func make(
@@ -54,7 +56,8 @@ struct Composition: Sendable {
             relay: Relay(
                 upstreams: configuration.upstreams.compactMap(\.settings),
                 outbound: RelayOutbound(outbound), maximumBody: configuration.limits.relayBody,
-                observe: RelayMetrics(metrics).observer))
+                observe: RelayMetrics(metrics).observer),
+            descriptors: DescriptorLimit.raise())
     }
 
     private static func makeVault(_ keyFile: String) throws(StartFailure) -> OpenSSLVault {

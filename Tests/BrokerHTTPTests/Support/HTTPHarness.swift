@@ -3,11 +3,10 @@ import BrokerHTTP
 import BrokerRelay
 import BrokerStore
 import BrokerVault
+import BrokerWire
 import HTTPTypes
-import Hummingbird
-import HummingbirdTesting
-import Logging
 import NIOCore
+import NIOPosix
 import Synchronization
 
 /// The whole HTTP surface over an in-memory store, a real vault and a fake provider.
@@ -84,22 +83,6 @@ struct HTTPHarness: Sendable {
             load: load, log: log)
     }
 
-    var application: Application<BrokerResponder> { application(of: responder) }
-
-    private func application(of responder: BrokerResponder) -> Application<BrokerResponder> {
-        var logger = Logger(label: "test")
-        logger.logLevel = .critical
-        return Application(
-            responder: responder, server: BrokerRouter.server(responder, configuration: configuration, log: log),
-            configuration: ApplicationConfiguration(address: .hostname("127.0.0.1", port: 0)), logger: logger)
-    }
-
-    var management: Application<BrokerResponder> {
-        var logger = Logger(label: "test")
-        logger.logLevel = .critical
-        return Application(responder: managementResponder, logger: logger)
-    }
-
     var managementResponder: BrokerResponder {
         ManagementRouter.responder(
             health: ManagementHealth(
@@ -113,11 +96,22 @@ struct HTTPHarness: Sendable {
     func send(
         _ method: HTTPRequest.Method, _ uri: String, _ headers: HTTPFields = [:], body: String? = nil
     ) async throws -> Reply {
-        try await application.test(.router) { client in
-            Reply(
-                try await client.execute(
-                    uri: uri, method: method, headers: headers, body: body.map { ByteBuffer(string: $0) }))
-        }
+        try await Self.send(to: responder, method, uri, headers, body: body)
+    }
+
+    /// Sends one request in-process to what serves a listener.
+    static func send(
+        to responder: BrokerResponder, _ method: HTTPRequest.Method, _ uri: String, _ headers: HTTPFields = [:],
+        body: String? = nil
+    ) async throws -> Reply {
+        var fields = headers
+        if let body { fields[.contentLength] = String(body.utf8.count) }
+        let request = HTTPRequest(
+            method: method, scheme: "http", authority: "localhost", path: uri, headerFields: fields)
+        let answer = await responder.respond(
+            to: request, body: RequestBody(buffer: ByteBuffer(string: body ?? "")),
+            on: MultiThreadedEventLoopGroup.singleton.any())
+        return try await Reply(answer)
     }
 
     /// Posts JSON.
@@ -153,31 +147,51 @@ struct HTTPHarness: Sendable {
 
     /// Runs a real server and gives its port.
     func live<Value: Sendable>(_ body: @Sendable @escaping (Int) async throws -> Value) async throws -> Value {
-        try await live(application, body)
+        try await live(responder, body)
     }
 
     /// Runs a real server of the backends' own listener and gives its port.
     func liveForBackends<Value: Sendable>(
         _ body: @Sendable @escaping (Int) async throws -> Value
     ) async throws -> Value {
-        try await live(application(of: backendResponder), body)
+        try await live(backendResponder, body)
     }
 
     /// Runs a real server of the management listener and gives its port.
     func liveForManagement<Value: Sendable>(
         _ body: @Sendable @escaping (Int) async throws -> Value
     ) async throws -> Value {
-        try await live(application(of: managementResponder), body)
+        try await live(managementResponder, body)
     }
 
     private func live<Value: Sendable>(
-        _ application: Application<BrokerResponder>, _ body: @Sendable @escaping (Int) async throws -> Value
+        _ responder: BrokerResponder, _ body: @Sendable @escaping (Int) async throws -> Value
     ) async throws -> Value {
-        try await application.test(.live) { client in
-            guard let port = client.port else { throw BrokerProblem(.internalError) }
-            return try await body(port)
+        var settings = HTTPServer.Configuration(host: "127.0.0.1", port: 0)
+        settings.limits = configuration.limits.connection
+        settings.ledger = PeerLedger(configuration)
+        let server = try await HTTPServer.start(responder, settings)
+        let result: Result<Value, any Error>
+        do { result = .success(try await body(server.port)) } catch { result = .failure(error) }
+        await server.drain()
+        return try result.get()
+    }
+}
+
+/// Keeps a streamed body.
+private final class KeptBody: BodyWriter {
+    private let bytes = Mutex(ByteBuffer())
+
+    func write(_ buffer: ByteBuffer) async throws {
+        bytes.withLock { bytes in
+            var buffer = buffer
+            bytes.writeBuffer(&buffer)
         }
     }
+
+    func finish(_ trailers: HTTPFields?) async throws {}
+
+    var text: String { bytes.withLock { String(buffer: $0) } }
 }
 
 /// A response, read for asserting.
@@ -186,10 +200,17 @@ struct Reply: Sendable {
     let headers: HTTPFields
     let body: String
 
-    init(_ response: TestResponse) {
-        status = response.status.code
-        headers = response.headers
-        body = String(buffer: response.body)
+    init(_ answer: Answer) async throws {
+        status = answer.status.code
+        headers = HTTPFields(answer.fields)
+        switch answer.body {
+        case .none: body = ""
+        case .whole(let buffer): body = String(buffer: buffer)
+        case .stream(_, let write):
+            let kept = KeptBody()
+            try await write(kept)
+            body = kept.text
+        }
     }
 
     func header(_ name: String) -> String? { HTTPField.Name(name).flatMap { headers[$0] } }

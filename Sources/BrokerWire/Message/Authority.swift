@@ -1,13 +1,11 @@
-import Broker
-
 /// A `Host` value or the authority of a URL: a host and perhaps a port.
-struct Authority: Hashable, Sendable {
+package struct Authority: Hashable, Sendable {
     /// In lower case; an IPv6 literal keeps its brackets.
-    let host: String
-    let port: Int?
+    package let host: String
+    package let port: Int?
 
     /// Parses an authority without user information, or returns nil when it is not well formed (RFC 9112 section 3.2).
-    init?(_ text: some StringProtocol) {
+    package init?(_ text: some StringProtocol) {
         guard Self.isWellFormed(text.utf8) else { return nil }
         var host = Substring(text)
         var port: Int?
@@ -22,7 +20,7 @@ struct Authority: Hashable, Sendable {
     private enum Part { case start, name, literal, literalEnd, port }
 
     /// Returns whether the bytes are `host` or `host:port` with a port of 1–5 digits and a host that is not empty.
-    static func isWellFormed(_ bytes: some Sequence<UInt8>) -> Bool {
+    package static func isWellFormed(_ bytes: some Sequence<UInt8>) -> Bool {
         var part = Part.start
         var count = 0
         for byte in bytes {
@@ -55,12 +53,4 @@ struct Authority: Hashable, Sendable {
         default: false
         }
     }
-
-    /// The host as an IP address, or nil when it is a name.
-    var address: IPAddress? {
-        host.hasPrefix("[") ? IPAddress(host.dropFirst().dropLast()) : IPAddress(host)
-    }
-
-    /// Whether the host is a loopback name or address.
-    var isLoopback: Bool { IPAddress.isLoopback(urlHost: host) }
 }

@@ -1,4 +1,4 @@
-import BrokerRelay
+import BrokerWire
 import Testing
 
 @Suite("The lowest average rate (SEC-105)", .timeLimit(.minutes(1)))

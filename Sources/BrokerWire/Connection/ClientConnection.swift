@@ -1,4 +1,3 @@
-package import Broker
 package import NIOCore
 import Synchronization
 
@@ -9,10 +8,16 @@ package final class ClientConnection: Sendable {
     /// The TCP peer's address without its port, for the log; `-` when there is none (a Unix socket).
     package let peerText: String
     /// The TCP peer's address.
-    package let peer: IPAddress?
+    package let peer: PeerAddress?
+    /// Our own end.
+    package let localAddress: SocketAddress?
+    /// Where its requests are served.
+    package let eventLoop: any EventLoop
 
     private struct State {
         var gone = false
+        var halfClosed = false
+        var givenUp = false
         var quiescing = false
         /// How much work is under way that nobody needs without the client.
         var cancellable = 0
@@ -24,20 +29,47 @@ package final class ClientConnection: Sendable {
     }
 
     private let state = Mutex(State())
+    private let account: PeerAccount?
+    private let session = Atomic<Bool>(false)
+    private let hasCarriedSession = Atomic<Bool>(false)
 
-    /// Creates it for a channel's remote address.
-    package init(remoteAddress: SocketAddress?) {
-        let text = remoteAddress?.ipAddress
-        peerText = text ?? "-"
-        peer = text.flatMap { IPAddress($0) }
+    /// Creates it for a channel's addresses.
+    init(
+        remoteAddress: SocketAddress?, localAddress: SocketAddress?, account: PeerAccount?, eventLoop: any EventLoop
+    ) {
+        self.localAddress = localAddress
+        peerText = remoteAddress?.ipAddress ?? "-"
+        peer = remoteAddress.flatMap { PeerAddress($0) }
+        self.account = account
+        self.eventLoop = eventLoop
     }
 
-    /// Names what to do when the client hangs up; done at once when it has.
+    // MARK: Whose it is
+
+    /// Says that the request under way brought a live session: what it sends is somebody's from here on.
+    package func carriesSession() {
+        session.store(true, ordering: .relaxed)
+        guard !hasCarriedSession.load(ordering: .relaxed) else { return }
+        hasCarriedSession.store(true, ordering: .relaxed)
+        account?.hasSession()
+    }
+
+    /// Whether the request under way brought a live session.
+    var isOfSession: Bool { session.load(ordering: .relaxed) }
+
+    /// Forgets the session of the request before.
+    func beginsRequest() {
+        if session.load(ordering: .relaxed) { session.store(false, ordering: .relaxed) }
+    }
+
+    // MARK: Whether somebody listens
+
+    /// Names what to do when the client hangs up or says that it will send nothing more; done at once when it has.
     ///
     /// Returns what takes it back.
     package func whenGone(_ action: @escaping @Sendable () -> Void) -> @Sendable () -> Void {
         let id: Int? = state.withLock { state in
-            guard !state.gone else { return nil }
+            guard !state.gone, !state.halfClosed else { return nil }
             state.nextID += 1
             state.onGone[state.nextID] = action
             return state.nextID
@@ -78,9 +110,6 @@ package final class ClientConnection: Sendable {
     /// Forgets the task of a request that is answered.
     func served() { state.withLock { $0.task = nil } }
 
-    /// Cancels the request under way, whatever it does.
-    func cancel() { state.withLock { $0.task }?.cancel() }
-
     /// Runs work that is of no use once the client is gone: the request's task is cancelled then.
     ///
     /// A handler is never cancelled for its client's sake otherwise (engineering note 3): most work has to be finished.
@@ -93,7 +122,7 @@ package final class ClientConnection: Sendable {
     }
 
     /// Begins such work; cancels its task when the client is gone already.
-    func beginCancellable() {
+    package func beginCancellable() {
         let unwanted = state.withLock { state in
             state.cancellable += 1
             return state.gone ? state.task : nil
@@ -102,11 +131,12 @@ package final class ClientConnection: Sendable {
     }
 
     /// Ends such work.
-    func endCancellable() { state.withLock { $0.cancellable -= 1 } }
+    package func endCancellable() { state.withLock { $0.cancellable -= 1 } }
 
-    /// Whether the client has hung up.
-    package var isGone: Bool { state.withLock { $0.gone } }
+    /// Whether the client has hung up, or was taken to have.
+    package var isGone: Bool { state.withLock { $0.gone || $0.givenUp } }
 
+    /// Takes note that the client has hung up.
     func clientGone() {
         let (actions, task) = state.withLock { state in
             defer { state.onGone = [:] }
@@ -117,6 +147,27 @@ package final class ClientConnection: Sendable {
         task?.cancel()
     }
 
+    /// Takes note that the client will send nothing more.
+    func clientHalfClosed() {
+        let actions = state.withLock { state in
+            defer { state.onGone = [:] }
+            state.halfClosed = true
+            return Array(state.onGone.values)
+        }
+        for action in actions { action() }
+    }
+
+    /// Cancels the work under way that nobody needs without the client.
+    func cancelUnwanted() {
+        let task = state.withLock { state -> Task<Void, Never>? in
+            guard state.cancellable > 0 else { return nil }
+            state.givenUp = true
+            return state.task
+        }
+        task?.cancel()
+    }
+
+    /// Takes note that the server begins to shut down.
     func quiesce() {
         let actions = state.withLock { state in
             defer { state.onQuiesce = [:] }

@@ -3,7 +3,7 @@
 /// Times are nanoseconds from zero that never go back, and they are the caller's: a clock that stands still while nobody
 /// is waited for makes it a rate of the time waited. The window slides by tenths, so that a stream is found to be too
 /// slow at most a tenth of it late, and never too early.
-package struct ProgressRate: Sendable {
+package struct ProgressRate: Sendable, Equatable {
     private static let slices = 10
 
     /// What has to come in a window: less of it is too slow.

@@ -1,13 +1,11 @@
-import Broker
 import NIOHTTP1
 
 /// Judges a request's head before anything is made of it: what one reader could take for another message than the next
 /// one does is refused, not repaired (SEC-101, SEC-103).
 enum FramingRules {
     enum Verdict: Equatable {
-        /// Well formed; `close` when this is to be the connection's last request. `path` is the origin-form of an
-        /// absolute-form target; its authority is the `Host`.
-        case pass(expectsContinue: Bool, close: Bool, path: String?)
+        /// Well formed. `path` is the origin-form of an absolute-form target; its authority is the `Host`.
+        case pass(ServerConnection.Head, path: String?)
         case refuse
     }
 
@@ -23,8 +21,9 @@ enum FramingRules {
         var host: String?
         var lengths = 0
         var codings = 0
-        var expectsContinue = false
-        var close = !modern
+        var summary = ServerConnection.Head()
+        summary.minorVersion = modern ? 1 : 0
+        summary.closes = !modern
         for (name, value) in head.headers {
             // `X_Auth_User` is `X-Auth-User` to a CGI-like reader behind us (SEC-86).
             guard !name.utf8.contains(UInt8(ascii: "_")) else { return .refuse }
@@ -33,27 +32,34 @@ enum FramingRules {
                 guard host == nil else { return .refuse }
                 host = value
             case 6 where name.isASCIIEqual(to: "expect"):
-                expectsContinue = modern && value.isASCIIEqual(to: "100-continue")
+                summary.expectsContinue = modern && value.isASCIIEqual(to: "100-continue")
             case 7 where name.isASCIIEqual(to: "upgrade"):
-                // Ignored, as RFC 9110 section 7.8 allows; the parser reads nothing after such a message.
-                close = true
+                // Ignored, as RFC 9110 section 7.8 allows; but the parser reads nothing after such a message, and would
+                // keep what follows.
+                summary.closes = true
             case 10 where name.isASCIIEqual(to: "connection"):
-                guard value.isASCII else { return .refuse }
-                if value.isASCIIEqual(to: "close") || value.lowercased().contains("close") { close = true }
+                guard value.utf8.allSatisfy({ $0 < 0x80 }) else { return .refuse }
+                if value.isASCIIEqual(to: "close") || value.lowercased().contains("close") {
+                    summary.closes = true
+                }
             case 14 where name.isASCIIEqual(to: "content-length"):
                 lengths += 1
                 guard !value.isEmpty, value.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else { return .refuse }
+                summary.hasBody = value != "0"
             case 17 where name.isASCIIEqual(to: "transfer-encoding"):
                 codings += 1
                 guard modern, value.isASCIIEqual(to: "chunked") else { return .refuse }
+                summary.hasBody = true
             default: break
             }
         }
         guard let host, Authority.isWellFormed(host.utf8), lengths + codings <= 1 else { return .refuse }
+        summary.isHead = head.method == .HEAD
+        summary.isSafe = summary.isHead || head.method == .GET || head.method == .OPTIONS || head.method == .TRACE
         switch target(head.uri, host: host) {
         case .malformed: return .refuse
-        case .origin: return .pass(expectsContinue: expectsContinue, close: close, path: nil)
-        case .absolute(let path): return .pass(expectsContinue: expectsContinue, close: close, path: path)
+        case .origin: return .pass(summary, path: nil)
+        case .absolute(let path): return .pass(summary, path: path)
         }
     }
 
@@ -71,15 +77,5 @@ enum FramingRules {
         guard Authority.isWellFormed(rest[..<end].utf8), rest[..<end].isASCIIEqual(to: host) else { return .malformed }
         let path = rest[end...]
         return .absolute(path: path.hasPrefix("/") ? String(path) : "/" + path)
-    }
-}
-
-extension StringProtocol {
-    /// Compares ASCII letters without regard to case, and every other byte exactly.
-    func isASCIIEqual(to other: some StringProtocol) -> Bool {
-        guard utf8.count == other.utf8.count else { return false }
-        return zip(utf8, other.utf8).allSatisfy { left, right in
-            left == right || (left | 0x20 == right | 0x20 && (0x61...0x7A).contains(left | 0x20))
-        }
     }
 }

@@ -1,19 +1,5 @@
 import HTTPTypes
-import Hummingbird
 import NIOHTTP1
-
-extension HTTPRequestHead {
-    /// Whether a body follows (RFC 9112 section 6.3).
-    var announcesBody: Bool {
-        headers.contains { name, value in
-            switch name.utf8.count {
-            case 14: name.isASCIIEqual(to: "content-length") && value != "0"
-            case 17: name.isASCIIEqual(to: "transfer-encoding")
-            default: false
-            }
-        }
-    }
-}
 
 extension HTTPRequest {
     /// Creates an HTTP/1 head in the terms of all versions; nil for a method that is no token.
@@ -35,19 +21,16 @@ extension HTTPRequest {
     }
 }
 
-extension HTTPHeaders {
-    /// Creates fields as HTTP/1 writes them.
-    init(_ fields: some Collection<HTTPField>) {
-        self.init(fields.map { ($0.name.rawName, $0.value) })
-    }
-}
-
 extension HTTPResponseHead {
     /// Creates an answer's head as HTTP/1 writes it.
-    init(_ answer: Answer) {
+    init(_ answer: Answer, _ framing: ServerConnection.AnswerFraming) {
+        var fields: [(String, String)] = []
+        fields.reserveCapacity(answer.fields.count + 1)
+        for field in answer.fields { fields.append((field.name.rawName, field.value)) }
+        if framing.saysClose { fields.append(("Connection", "close")) }
         self.init(
-            version: .http1_1,
+            version: framing.minorVersion == 0 ? .http1_0 : .http1_1,
             status: HTTPResponseStatus(statusCode: answer.status.code, reasonPhrase: answer.status.reasonPhrase),
-            headers: HTTPHeaders(answer.fields))
+            headers: HTTPHeaders(fields))
     }
 }

@@ -1,0 +1,55 @@
+/// How much and how long one connection may take (SEC-102, SEC-105).
+package struct ConnectionLimits: Sendable {
+    /// Bytes of one header field, or of the request target.
+    package var headerField = 8 * 1024
+    /// Bytes of the request target and all header fields.
+    package var headers = 16 * 1024
+    /// Header fields in a request.
+    package var headerFields = 64
+    /// How long a connection may be silent between requests, or take to send a request's head.
+    package var idle: Duration = .seconds(60)
+    /// How long a closed connection's remaining input is read and thrown away, so that the answer arrives.
+    package var linger: Duration = .seconds(2)
+    /// How long a safe request of a client that sends nothing more goes on without a byte written: a proxy's abort looks
+    /// like that, too.
+    package var halfClosed: Duration = .seconds(10)
+    /// The bytes a second that a client has to read while it is sent something.
+    package var minimumRate = 1024
+    /// The time over which that is averaged.
+    package var rateWindow: Duration = .seconds(30)
+    /// The time from when the client is first waited for that does not count.
+    package var rateGrace: Duration = .seconds(10)
+
+    package init() {}
+}
+
+/// The times of `ConnectionLimits`, in nanoseconds, as the state machine takes them.
+package struct ConnectionTimes: Sendable, Equatable {
+    let idle: Int64
+    let linger: Int64
+    let halfClosed: Int64
+    /// How fast a client has to read, and how often to look.
+    let reading: ProgressRate
+    let check: Int64
+
+    /// Creates the times of a connection's limits.
+    package init(_ limits: ConnectionLimits) {
+        idle = limits.idle.nanoseconds
+        linger = limits.linger.nanoseconds
+        halfClosed = limits.halfClosed.nanoseconds
+        check = max(limits.rateWindow.nanoseconds / 10, 1_000_000)
+        reading = ProgressRate(
+            bytesPerSecond: limits.minimumRate, window: limits.rateWindow.nanoseconds,
+            grace: limits.rateGrace.nanoseconds)
+    }
+}
+
+extension Duration {
+    /// The duration in nanoseconds, the largest there is where it is longer.
+    var nanoseconds: Int64 {
+        let (seconds, attoseconds) = components
+        let (whole, overflow) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
+        guard !overflow else { return seconds < 0 ? .min : .max }
+        return whole + attoseconds / 1_000_000_000
+    }
+}

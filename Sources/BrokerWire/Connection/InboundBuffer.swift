@@ -1,0 +1,79 @@
+import NIOCore
+
+/// Stands in front of the HTTP/1 decoder and hands it no more than its connection takes.
+///
+/// The decoder makes parts of everything it is given: a kilobyte of pipelined requests at a time keeps what waits for
+/// its turn small. While the connection takes nothing, nothing is read either.
+final class InboundBuffer: ChannelDuplexHandler {
+    typealias InboundIn = ByteBuffer
+    typealias InboundOut = ByteBuffer
+    typealias OutboundIn = Never
+
+    /// How much the decoder is given at a time between bodies.
+    private static let slice = 1024
+
+    /// Whose input it is; let go when the connection ends.
+    private var connection: ServerConnectionHandler?
+    private var context: ChannelHandlerContext?
+    private var held = ByteBuffer()
+    private var isReadHeld = false
+    private var isFeeding = false
+
+    init(_ connection: ServerConnectionHandler) { self.connection = connection }
+
+    /// How many bytes wait.
+    var count: Int { held.readableBytes }
+
+    func handlerAdded(context: ChannelHandlerContext) { self.context = context }
+
+    func handlerRemoved(context: ChannelHandlerContext) {
+        self.context = nil
+        connection = nil
+        held = ByteBuffer()
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        guard let connection, !connection.discardsInput else { return }
+        var buffer = unwrapInboundIn(data)
+        let count = buffer.readableBytes
+        if held.readableBytes == 0 { held = buffer } else { held.writeBuffer(&buffer) }
+        guard connection.received(count) else { return discard() }
+        feed()
+    }
+
+    func read(context: ChannelHandlerContext) {
+        guard let connection, connection.discardsInput || (connection.takesInput && held.readableBytes == 0) else {
+            isReadHeld = true
+            return
+        }
+        context.read()
+    }
+
+    /// Goes on where the connection took nothing: with what waits, then with reading.
+    func resume() {
+        feed()
+        guard isReadHeld, let connection, let context,
+            connection.discardsInput || (connection.takesInput && held.readableBytes == 0)
+        else { return }
+        isReadHeld = false
+        context.read()
+    }
+
+    /// Throws away what waits.
+    func discard() { held = ByteBuffer() }
+
+    private func feed() {
+        guard !isFeeding, let context else { return }
+        isFeeding = true
+        defer { isFeeding = false }
+        while held.readableBytes > 0, let connection, connection.takesInput {
+            let length = connection.isBodyOpen ? held.readableBytes : min(held.readableBytes, Self.slice)
+            guard let slice = held.readSlice(length: length) else { break }
+            if held.readableBytes == 0 { held = ByteBuffer() }
+            context.fireChannelRead(wrapInboundOut(slice))
+        }
+    }
+}
+
+@available(*, unavailable)
+extension InboundBuffer: Sendable {}

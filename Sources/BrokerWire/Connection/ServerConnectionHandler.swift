@@ -1,0 +1,447 @@
+import HTTPTypes
+import NIOCore
+import NIOHTTP1
+
+/// The shell round `ServerConnection`: hands it what happens on the channel, and does what it says.
+///
+/// Everything happens on the connection's own event loop: a request's task is started there and runs there, so that one
+/// whose session is at hand is read, worked on and answered without a hand-over (decision 10).
+///
+/// `NIOLoopBound.value` traps on another thread. It is reached only from the loop's callbacks and from tasks whose
+/// executor is the loop: what such a task awaits may run elsewhere, but it comes back there before it goes on.
+final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHandler {
+    typealias InboundIn = HTTPServerRequestPart
+    typealias OutboundOut = HTTPServerResponsePart
+
+    /// How many pipelined requests are served before other connections get their turn (SEC-105).
+    private static let turn = 16
+
+    /// What came in before its turn.
+    private enum Part {
+        case request(HTTPServerRequestPart)
+        case refused(FramingRefusal)
+    }
+
+    private let service: any WireService
+    private let channel: any Channel
+    private let connection: ClientConnection
+    private let executor: EventLoopExecutor
+
+    private var state: ServerConnection
+    private var held: HeldBytes
+    private var context: ChannelHandlerContext?
+    /// The bytes that the decoder has not been given.
+    private var input: InboundBuffer?
+    private var waiting = CircularBuffer<Part>()
+    /// The head of a request without a body, until its end has come.
+    private var head: HTTPRequestHead?
+    /// The body that is coming in, and the one of the request under way, whether it has come in or not.
+    private var body: BodySource?
+    private var bodyServed: BodySource?
+    private var bodyFault = BodyFault.incomplete
+    private var isAdvancing = false
+    private var isStreaming = false
+    /// How many requests were served in this turn, and in all.
+    private var served = 0
+    private var requests = 0
+    /// How many bytes of bodies were handed over for sending.
+    private var written = 0
+    private var isFlushDue = false
+    private var timer: Scheduled<Void>?
+    private var timerAt = Int64.max
+    /// Who waits until the client has read enough of what was written.
+    private var writer: CheckedContinuation<Void, Never>?
+
+    init(
+        service: any WireService, channel: any Channel, connection: ClientConnection, account: PeerAccount?,
+        times: ConnectionTimes
+    ) {
+        self.service = service
+        self.channel = channel
+        self.connection = connection
+        executor = EventLoopExecutor(channel.eventLoop)
+        state = ServerConnection(limits: times, now: Self.now)
+        held = HeldBytes(account: account)
+    }
+
+    /// Names the handler that gives the decoder its bytes.
+    func reads(_ input: InboundBuffer) { self.input = input }
+
+    private static var now: Int64 { Int64(clamping: NIODeadline.now().uptimeNanoseconds) }
+
+    // MARK: What the input asks
+
+    var takesInput: Bool { waiting.isEmpty && state.takesInput }
+    var discardsInput: Bool { state.discardsInput }
+    var isBodyOpen: Bool { state.isBodyOpen }
+
+    /// Takes note of bytes that came in; false when they are too many to be kept.
+    func received(_ count: Int) -> Bool {
+        guard !connection.isOfSession, !held.add(count) else { return true }
+        take(.refused(.overLimit))
+        return false
+    }
+
+    // MARK: What comes in
+
+    func handlerAdded(context: ChannelHandlerContext) {
+        self.context = context
+        reschedule()
+    }
+
+    func handlerRemoved(context: ChannelHandlerContext) { stop() }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        stop()
+        context.fireChannelInactive()
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        take(.request(unwrapInboundIn(data)))
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        switch error {
+        case let error as HTTPParserError: take(.refused(error == .headerOverflow ? .tooLarge : .malformed))
+        case is ByteToMessageDecoderError: take(.refused(.malformed))
+        default:
+            // A socket that fails: nobody is there any more.
+            perform(state.handle(.answerCut, at: Self.now))
+        }
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        if let event = event as? ChannelEvent, event == .inputClosed {
+            bodyFault = .incomplete
+            perform(state.handle(.inputClosed, at: Self.now))
+        }
+        if event is ChannelShouldQuiesceEvent {
+            connection.quiesce()
+            let more = !waiting.isEmpty || head != nil
+            perform(state.handle(.quiesce(more: more, pending: pending > 0), at: Self.now))
+        }
+        context.fireUserInboundEventTriggered(event)
+    }
+
+    func channelWritabilityChanged(context: ChannelHandlerContext) {
+        let isWritable = context.channel.isWritable
+        if isWritable { resumeWriter() }
+        perform(state.handle(.writable(isWritable), at: Self.now))
+        context.fireChannelWritabilityChanged()
+    }
+
+    /// Takes a part in its turn.
+    private func take(_ part: Part) {
+        guard !state.discardsInput else { return }
+        guard waiting.isEmpty, takesNow(part) else { return waiting.append(part) }
+        process(part)
+        advance()
+    }
+
+    private func takesNow(_ part: Part) -> Bool {
+        // That its address holds too much concerns the request under way as well as the next one.
+        if case .refused(.overLimit) = part { return true }
+        return state.takesPart
+    }
+
+    private func process(_ part: Part) {
+        switch part {
+        case .refused(let refusal):
+            bodyFault = refusal == .overLimit ? .overLimit : .malformed
+            waiting.removeAll()
+            perform(state.handle(.refused(refusal), at: Self.now))
+        case .request(.head(let head)):
+            switch FramingRules.check(head) {
+            case .refuse: process(.refused(.malformed))
+            case .pass(let summary, let path):
+                var head = head
+                if let path { head.uri = path }
+                self.head = head
+                perform(state.handle(.head(summary), at: Self.now))
+            }
+        case .request(.body(let chunk)):
+            guard state.handle(.body, at: Self.now).contains(.deliver), let body else { return }
+            state.wantsBody(body.yield(chunk))
+            // A session's bytes are its own; everybody else's are counted until they are answered.
+            if connection.isOfSession { held.keep(0) }
+        case .request(.end): perform(state.handle(.end, at: Self.now))
+        }
+    }
+
+    /// Takes what waits, as far as it is its turn.
+    private func advance() {
+        guard !isAdvancing else { return }
+        isAdvancing = true
+        defer { isAdvancing = false }
+        while let part = waiting.first, takesNow(part) {
+            if served >= Self.turn, case .request(.head) = part { return yieldTurn() }
+            waiting.removeFirst()
+            process(part)
+        }
+        guard waiting.isEmpty else { return }
+        guard served < Self.turn else { return yieldTurn() }
+        input?.resume()
+        if waiting.isEmpty, !state.isServing { served = 0 }
+    }
+
+    /// Lets the event loop look at its other connections: only a timer makes it do so before more of its own tasks.
+    private func yieldTurn() {
+        served = 0
+        channel.eventLoop.assumeIsolated().scheduleTask(in: .microseconds(100)) { self.advance() }
+    }
+
+    // MARK: What has to be done
+
+    private func perform(_ effects: ServerConnection.Effects) {
+        guard !effects.isEmpty else { return }
+        if effects.contains(.sendContinue) {
+            let interim = HTTPResponseHead(version: .http1_1, status: .continue)
+            context?.writeAndFlush(wrapOutboundOut(.head(interim)), promise: nil)
+        }
+        if effects.contains(.endBody) { endBody(nil) }
+        if effects.contains(.failBody) { endBody(bodyFault) }
+        if effects.contains(.serve) { serve() }
+        if effects.contains(.refuse) { refuse() }
+        if effects.contains(.halfClosed) { connection.clientHalfClosed() }
+        if effects.contains(.cancel) { connection.cancelUnwanted() }
+        if effects.contains(.closeOutput) { closeOutput() }
+        if effects.contains(.reset) { reset() }
+        if effects.contains(.close) { close() }
+        if effects.contains(.reschedule) { reschedule() }
+        if effects.contains(.next) { advance() }
+    }
+
+    private func endBody(_ fault: BodyFault?) {
+        body?.finish(fault)
+        body = nil
+    }
+
+    private func serve() {
+        guard let head else { return }
+        self.head = nil
+        served += 1
+        requests += 1
+        let number = requests
+        connection.beginsRequest()
+        let bound = NIOLoopBound(self, eventLoop: channel.eventLoop)
+        let stream: RequestBody
+        if state.isBodyOpen {
+            let made = BodySource.make(
+                on: channel.eventLoop, wanted: { bound.value.bodyWanted() },
+                began: { [eventLoop = channel.eventLoop] in
+                    if eventLoop.inEventLoop {
+                        bound.value.bodyRead(of: number)
+                    } else {
+                        eventLoop.execute { bound.value.bodyRead(of: number) }
+                    }
+                },
+                fail: { [eventLoop = channel.eventLoop] fault in
+                    eventLoop.execute { bound.value.abandonBody(of: number, fault) }
+                })
+            (stream, body) = made
+            bodyServed = body
+        } else {
+            stream = RequestBody()
+            bodyServed = nil
+        }
+        let (service, connection) = (service, connection)
+        let task = Task.immediateDetached(executorPreference: executor) {
+            guard let request = HTTPRequest(head) else { return bound.value.refuseMethod() }
+            let answer = await service.respond(to: request, body: stream, of: connection)
+            bound.value.begin(answer)
+        }
+        // It may be over already, and another one under way.
+        if state.isServing, !isStreaming, requests == number { connection.serves(task) }
+    }
+
+    private func bodyWanted() {
+        state.wantsBody(true)
+        input?.resume()
+    }
+
+    private func bodyRead(of number: Int) {
+        guard requests == number else { return }
+        perform(state.handle(.bodyRead, at: Self.now))
+    }
+
+    /// Ends the body's reading; the answer that follows closes the connection, because the rest is not read.
+    private func abandonBody(of number: Int, _ fault: BodyFault) {
+        guard requests == number, state.isBodyOpen else { return }
+        body?.finish(fault)
+        body = nil
+    }
+
+    private func refuse() {
+        head = nil
+        bodyServed = nil
+        var answer = service.refuse(state.refusal, on: connection)
+        answer.closes = true
+        begin(answer)
+    }
+
+    private func refuseMethod() {
+        var answer = service.refuse(.malformed, on: connection)
+        answer.closes = true
+        begin(answer)
+    }
+
+    // MARK: Answering
+
+    private func begin(_ answer: Answer) {
+        guard !state.discardsInput, state.isServing else { return }
+        // A body that nobody read to its end is followed by no other request.
+        let closes = answer.closes || bodyServed?.isRead == false
+        let head = ServerConnection.AnswerHead(closes: closes, hasLength: answer.hasLength)
+        perform(state.handle(.answer(head, more: !waiting.isEmpty), at: Self.now))
+        write(.head(HTTPResponseHead(answer, state.framing)))
+        switch answer.body {
+        case .none: end(nil)
+        case .whole(let buffer):
+            written += buffer.readableBytes
+            write(.body(.byteBuffer(buffer)))
+            end(nil)
+        case .stream(_, let write): stream(write)
+        }
+    }
+
+    /// Writes a body in a task of its own: the one that made the answer keeps its memory until it ends, and a listener
+    /// may stay for days.
+    private func stream(_ write: @escaping @concurrent @Sendable (any BodyWriter) async throws -> Void) {
+        isStreaming = true
+        let bound = NIOLoopBound(self, eventLoop: channel.eventLoop)
+        let number = requests
+        let task = Task.immediateDetached(executorPreference: executor) {
+            do { try await write(ConnectionWriter(connection: bound)) } catch {
+                // A body that is not whole must not look so.
+                bound.value.cut(number)
+            }
+            // Neither must one whose writer forgot its end.
+            bound.value.cut(number)
+        }
+        if isStreaming, requests == number { connection.serves(task) }
+    }
+
+    private func cut(_ number: Int) {
+        guard requests == number, state.isAnswering else { return }
+        perform(state.handle(.answerCut, at: Self.now))
+    }
+
+    /// Writes a piece of a body and waits until the client keeps up.
+    func write(_ chunk: ByteBuffer) async throws {
+        guard state.isAnswering, let context else { throw ChannelError.ioOnClosedChannel }
+        written += chunk.readableBytes
+        write(.body(.byteBuffer(chunk)))
+        _ = state.handle(.wrote, at: Self.now)
+        flushSoon()
+        guard !context.channel.isWritable else { return }
+        await withCheckedContinuation { continuation in
+            resumeWriter()
+            writer = continuation
+        }
+        guard self.context != nil, state.isAnswering else { throw ChannelError.ioOnClosedChannel }
+    }
+
+    /// Ends the answer.
+    func end(_ trailers: HTTPFields?) {
+        guard state.isAnswering, let context else { return }
+        isFlushDue = false
+        isStreaming = false
+        context.writeAndFlush(
+            wrapOutboundOut(
+                .end(trailers.map { fields in HTTPHeaders(fields.map { ($0.name.rawName, $0.value) }) })),
+            promise: nil)
+        held.keep(input?.count ?? 0)
+        connection.served()
+        bodyFault = .incomplete
+        let effects = state.handle(.answerEnded(more: !waiting.isEmpty), at: Self.now)
+        perform(effects)
+        if !effects.contains(.failBody) { endBody(nil) }
+    }
+
+    private func write(_ part: HTTPServerResponsePart) { context?.write(wrapOutboundOut(part), promise: nil) }
+
+    /// Sends what was written when the loop's other tasks are done, so that head and body leave together.
+    private func flushSoon() {
+        guard !isFlushDue else { return }
+        isFlushDue = true
+        channel.eventLoop.assumeIsolated().execute {
+            guard self.isFlushDue else { return }
+            self.isFlushDue = false
+            self.context?.flush()
+        }
+    }
+
+    private func resumeWriter() {
+        let waiting = writer
+        writer = nil
+        waiting?.resume()
+    }
+
+    // MARK: Ending
+
+    /// How many bytes wait to be sent.
+    private var pending: Int { (try? channel.syncOptions?.getOption(.bufferedWritableBytes)) ?? 0 }
+
+    /// Closes the output when everything is sent.
+    ///
+    /// Closing at once with input unread would reset the connection, and the answer could be lost with it (RFC 9112
+    /// section 9.6).
+    private func closeOutput() {
+        waiting.removeAll()
+        input?.discard()
+        held.keep(0)
+        guard let context else { return }
+        context.close(mode: .output).assumeIsolated().whenComplete { _ in
+            self.perform(self.state.handle(.outputClosed, at: Self.now))
+        }
+        // Whoever paused reading is gone: what is left is thrown away.
+        input?.resume()
+    }
+
+    private func close() { context?.close(promise: nil) }
+
+    private func reset() {
+        guard let context else { return }
+        (channel as? any SocketOptionProvider)?.unsafeSetSocketOption(
+            level: .socket, name: .so_linger, value: ResetOption.value
+        ).whenFailure { _ in }
+        context.close(promise: nil)
+    }
+
+    private func stop() {
+        guard context != nil else { return }
+        context = nil
+        perform(state.handle(.inactive, at: Self.now))
+        connection.clientGone()
+        timer?.cancel()
+        timer = nil
+        waiting.removeAll()
+        endBody(.incomplete)
+        held.keep(0)
+        input = nil
+        resumeWriter()
+    }
+
+    // MARK: Deadlines
+
+    /// Looks at the deadlines when the nearest may be over, not with every request.
+    private func reschedule() {
+        guard context != nil else { return }
+        let now = Self.now
+        let due = state.deadline ?? now + 60_000_000_000
+        guard timer == nil || due < timerAt else { return }
+        timer?.cancel()
+        timerAt = due
+        timer = channel.eventLoop.assumeIsolated().scheduleTask(in: .nanoseconds(max(due - now, 0))) {
+            self.timer = nil
+            guard self.context != nil else { return }
+            let pending = self.pending
+            self.perform(
+                self.state.checkDeadlines(at: Self.now, taken: self.written - pending, pending: pending > 0))
+            self.reschedule()
+        }
+    }
+}
+
+@available(*, unavailable)
+extension ServerConnectionHandler: Sendable {}

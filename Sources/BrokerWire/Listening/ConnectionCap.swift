@@ -1,0 +1,41 @@
+import Synchronization
+
+/// A bound on the open connections of all listeners that share it.
+package final class ConnectionCap: Sendable {
+    private struct State {
+        var open = 0
+        var waiting: [@Sendable () -> Void] = []
+    }
+
+    private let maximum: Int
+    private let state = Mutex(State())
+
+    /// Creates a cap of so many connections.
+    package init(maximum: Int) { self.maximum = max(maximum, 1) }
+
+    /// How many connections are open.
+    package var count: Int { state.withLock { $0.open } }
+
+    /// Takes note of a connection that was accepted.
+    func opened() { state.withLock { $0.open += 1 } }
+
+    /// Takes note of a connection that is gone, and lets a listener that waits accept again.
+    func closed() {
+        let waiting = state.withLock { state -> [@Sendable () -> Void] in
+            state.open -= 1
+            guard state.open < maximum else { return [] }
+            defer { state.waiting = [] }
+            return state.waiting
+        }
+        for resume in waiting { resume() }
+    }
+
+    /// Returns whether another connection may be accepted; calls `resume` later when it may not.
+    func admits(orElse resume: @escaping @Sendable () -> Void) -> Bool {
+        state.withLock { state in
+            guard state.open >= maximum else { return true }
+            state.waiting.append(resume)
+            return false
+        }
+    }
+}

@@ -1,0 +1,110 @@
+package import NIOCore
+import NIOExtras
+import NIOHTTP1
+import NIOPosix
+
+/// One listener: accepts connections, serves their requests, and drains at its end.
+package final class HTTPServer: Sendable {
+    /// What a listener has to know.
+    package struct Configuration: Sendable {
+        /// The name or address to listen on.
+        package var host: String
+        /// The port; 0 for any that is free.
+        package var port: Int
+        package var limits = ConnectionLimits()
+        /// What the connections of one address may take; nil for no bound.
+        package var ledger: PeerLedger?
+        /// What all listeners may have open together; nil for no bound.
+        package var cap: ConnectionCap?
+
+        package init(host: String, port: Int) {
+            self.host = host
+            self.port = port
+        }
+    }
+
+    private let channel: any Channel
+    private let quiescing: ServerQuiescingHelper
+
+    private init(channel: any Channel, quiescing: ServerQuiescingHelper) {
+        self.channel = channel
+        self.quiescing = quiescing
+    }
+
+    /// Begins to listen; throws what the operating system says when it cannot.
+    package static func start(
+        _ service: any WireService, _ configuration: Configuration,
+        group: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton
+    ) async throws -> HTTPServer {
+        let quiescing = ServerQuiescingHelper(group: group)
+        let times = ConnectionTimes(configuration.limits)
+        let channel = try await ServerBootstrap(group: group)
+            .serverChannelOption(.backlog, value: 1024)
+            .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
+            .serverChannelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try channel.pipeline.syncOperations.addHandler(
+                        quiescing.makeServerChannelHandler(channel: channel))
+                    try channel.pipeline.syncOperations.addHandler(AcceptHandler(cap: configuration.cap))
+                }
+            }
+            .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
+            .childChannelOption(.allowRemoteHalfClosure, value: true)
+            // Four buffers of up to 64 KiB otherwise, for as long as the connection is kept (decision 14).
+            .childChannelOption(
+                .recvAllocator, value: AdaptiveRecvByteBufferAllocator(minimum: 64, initial: 2048, maximum: 16_384)
+            )
+            .childChannelOption(.maxMessagesPerRead, value: 2)
+            .childChannelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try Self.configure(
+                        channel, service: service, limits: configuration.limits, times: times,
+                        ledger: configuration.ledger)
+                }
+            }
+            .bind(host: configuration.host, port: configuration.port).get()
+        return HTTPServer(channel: channel, quiescing: quiescing)
+    }
+
+    /// The port that is listened on.
+    package var port: Int { channel.localAddress?.port ?? 0 }
+
+    /// Stops accepting, tells every connection so, and waits until the last of them has ended.
+    package func drain() async {
+        let closed = channel.eventLoop.makePromise(of: Void.self)
+        quiescing.initiateShutdown(promise: closed)
+        try? await closed.futureResult.get()
+    }
+
+    private static func configure(
+        _ channel: any Channel, service: any WireService, limits: ConnectionLimits, times: ConnectionTimes,
+        ledger: PeerLedger?
+    ) throws {
+        var account: PeerAccount?
+        if let ledger, let address = channel.remoteAddress.flatMap({ PeerAddress($0) }) {
+            guard let opened = ledger.open(address) else { throw ChannelError.eof }
+            account = opened
+            channel.closeFuture.whenComplete { _ in ledger.close(opened) }
+        }
+        var decoder = NIOHTTPDecoderLimitConfiguration()
+        decoder.maxHeaderFieldSize = limits.headerField
+        decoder.maxHeaderListSize = limits.headers
+        decoder.maxHeaderFieldCount = limits.headerFields
+        let connection = ClientConnection(
+            remoteAddress: channel.remoteAddress, localAddress: channel.localAddress, account: account,
+            eventLoop: channel.eventLoop)
+        let handler = ServerConnectionHandler(
+            service: service, channel: channel, connection: connection, account: account, times: times)
+        let input = InboundBuffer(handler)
+        handler.reads(input)
+        let pipeline = channel.pipeline.syncOperations
+        try pipeline.addHandler(input)
+        // Header values are checked when they are made (HTTPTypes), so no validator stands behind the encoder.
+        try pipeline.addHandler(HTTPResponseEncoder())
+        try pipeline.addHandler(
+            ByteToMessageHandler(
+                HTTPRequestDecoder(leftOverBytesStrategy: .dropBytes, limitConfiguration: decoder),
+                maximumBufferSize: 64 * 1024))
+        try pipeline.addHandler(handler)
+    }
+}

@@ -1,0 +1,273 @@
+import Testing
+
+@testable import BrokerWire
+
+/// The state machine of a connection, as a table: what happened before, an event, and what has to be done.
+@Suite("A connection's fate", .timeLimit(.minutes(1)))
+struct ServerConnectionTests {
+    private typealias Event = ServerConnection.Event
+    private typealias Effects = ServerConnection.Effects
+
+    private static let second: Int64 = 1_000_000_000
+
+    private static func machine() -> ServerConnection {
+        ServerConnection(limits: ConnectionTimes(ConnectionLimits()), now: 0)
+    }
+
+    private static func head(
+        _ configure: (inout ServerConnection.Head) -> Void = { _ in }
+    ) -> Event {
+        var head = ServerConnection.Head()
+        configure(&head)
+        return .head(head)
+    }
+
+    private static let get = [head(), .end]
+    private static let post = head {
+        $0.hasBody = true
+        $0.isSafe = false
+    }
+    private static let answer = Event.answer(.init(), more: false)
+    private static let ended = Event.answerEnded(more: false)
+
+    struct Row: Sendable, CustomTestStringConvertible {
+        let name: String
+        let before: [ServerConnection.Event]
+        let event: ServerConnection.Event
+        let effects: ServerConnection.Effects
+        let phase: ServerConnection.Phase
+        var takesInput: Bool?
+        var testDescription: String { name }
+    }
+
+    static let table: [Row] = [
+        Row(name: "a head alone waits for its end", before: [], event: head(), effects: [], phase: .open),
+        Row(
+            name: "a whole request is served", before: [head()], event: .end, effects: .serve, phase: .open,
+            takesInput: false),
+        Row(
+            name: "a request with a body is served at its head", before: [], event: post, effects: .serve, phase: .open,
+            takesInput: true),
+        Row(name: "a piece of a body is handed on", before: [post], event: .body, effects: .deliver, phase: .open),
+        Row(
+            name: "a body ends", before: [post, .body], event: .end, effects: .endBody, phase: .open, takesInput: false),
+        Row(
+            name: "a second head while one is served is not taken", before: get, event: head(), effects: [],
+            phase: .open),
+        Row(
+            name: "an answer ends and the next is taken", before: get + [answer], event: ended, effects: .next,
+            phase: .open, takesInput: true),
+        Row(
+            name: "while the answer before is not sent nothing is taken", before: get + [answer, .writable(false)],
+            event: ended, effects: .next, phase: .open, takesInput: false),
+        Row(
+            name: "once it is sent the next is taken", before: get + [answer, .writable(false), ended],
+            event: .writable(true), effects: .next, phase: .open, takesInput: true),
+        Row(
+            name: "an answer that says close closes", before: get + [.answer(.init(closes: true), more: true)],
+            event: .answerEnded(more: true), effects: [.closeOutput, .reschedule], phase: .closing, takesInput: false),
+        Row(
+            name: "a request that says close is the last", before: [head { $0.closes = true }, .end, answer],
+            event: .answerEnded(more: true), effects: [.closeOutput, .reschedule], phase: .closing),
+        Row(
+            name: "nothing is served after close", before: [head { $0.closes = true }, .end, answer, ended],
+            event: head(), effects: [], phase: .closing),
+        Row(
+            name: "a body that nobody read ends the connection", before: [post, answer], event: ended,
+            effects: [.closeOutput, .reschedule, .failBody], phase: .closing),
+        Row(
+            name: "the linger begins when the output is closed",
+            before: [head { $0.closes = true }, .end, answer, ended], event: .outputClosed, effects: .reschedule,
+            phase: .lingering),
+        Row(
+            name: "a FIN ends the linger", before: [head { $0.closes = true }, .end, answer, ended, .outputClosed],
+            event: .inputClosed, effects: .close, phase: .closed),
+        Row(
+            name: "after a FIN there is no linger", before: get + [.inputClosed, answer, ended], event: .outputClosed,
+            effects: .close, phase: .closed),
+        Row(
+            name: "a FIN between requests closes", before: [], event: .inputClosed,
+            effects: [.closeOutput, .reschedule], phase: .closing),
+        Row(
+            name: "a FIN behind a whole request lets it be answered", before: get, event: .inputClosed,
+            effects: [.halfClosed, .reschedule], phase: .open),
+        Row(
+            name: "a FIN within a body fails it", before: [post, .body], event: .inputClosed,
+            effects: [.failBody, .halfClosed, .reschedule], phase: .lastRequest),
+        Row(
+            name: "requests that came before a FIN are answered",
+            before: get + [.inputClosed, .answer(.init(), more: true)], event: .answerEnded(more: true), effects: .next,
+            phase: .open),
+        Row(
+            name: "a malformed head is refused", before: [], event: .refused(.malformed), effects: .refuse,
+            phase: .lastRequest),
+        Row(
+            name: "a malformed body is its request's to answer", before: [post, .body], event: .refused(.malformed),
+            effects: .failBody, phase: .lastRequest),
+        Row(
+            name: "nothing is refused after the end", before: [.refused(.malformed), answer, ended],
+            event: .refused(.malformed), effects: [], phase: .closing),
+        Row(
+            name: "an answer that cannot go on is a reset", before: get + [answer], event: .answerCut, effects: .reset,
+            phase: .closed),
+        Row(
+            name: "100 Continue is said when the body is read",
+            before: [
+                head {
+                    $0.hasBody = true; $0.expectsContinue = true
+                }
+            ], event: .bodyRead, effects: .sendContinue, phase: .open),
+        Row(
+            name: "and once only",
+            before: [
+                head {
+                    $0.hasBody = true; $0.expectsContinue = true
+                }, .bodyRead,
+            ], event: .bodyRead, effects: [], phase: .open),
+        Row(
+            name: "and not to who sends without waiting",
+            before: [
+                head {
+                    $0.hasBody = true; $0.expectsContinue = true
+                }, .body,
+            ], event: .bodyRead, effects: [], phase: .open),
+        Row(
+            name: "and not after the answer has begun",
+            before: [
+                head {
+                    $0.hasBody = true; $0.expectsContinue = true
+                }, answer,
+            ], event: .bodyRead, effects: [], phase: .lastRequest),
+        Row(
+            name: "a shutdown closes who is idle", before: [], event: .quiesce(more: false, pending: false),
+            effects: .close, phase: .closed),
+        Row(
+            name: "a shutdown waits for what is not sent", before: [], event: .quiesce(more: false, pending: true),
+            effects: [.closeOutput, .reschedule], phase: .closing),
+        Row(
+            name: "a shutdown waits for the answer", before: get, event: .quiesce(more: false, pending: false),
+            effects: [], phase: .open),
+        Row(
+            name: "and closes behind it", before: get + [.quiesce(more: false, pending: false), answer], event: ended,
+            effects: [.closeOutput, .reschedule], phase: .closing),
+        Row(
+            name: "a shutdown serves what has come in",
+            before: get + [.quiesce(more: true, pending: false), .answer(.init(), more: true)],
+            event: .answerEnded(more: true), effects: .next, phase: .open),
+        Row(
+            name: "a body whose reader has enough is not read", before: [post, .body], event: .writable(true),
+            effects: [], phase: .open),
+        Row(
+            name: "a connection that is gone leaves nothing to do", before: get, event: .inactive, effects: [],
+            phase: .closed),
+    ]
+
+    @Test("Each event in each state", arguments: table)
+    func effects(row: Row) {
+        var machine = Self.machine()
+        for event in row.before { _ = machine.handle(event, at: 0) }
+        #expect(machine.handle(row.event, at: 0) == row.effects)
+        #expect(machine.phase == row.phase)
+        if let takesInput = row.takesInput { #expect(machine.takesInput == takesInput) }
+    }
+
+    @Test("How an answer is written follows from the request and the connection")
+    func framing() {
+        func framing(_ events: [Event], _ answer: ServerConnection.AnswerHead, more: Bool = false)
+            -> ServerConnection.AnswerFraming
+        {
+            var machine = Self.machine()
+            for event in events { _ = machine.handle(event, at: 0) }
+            _ = machine.handle(.answer(answer, more: more), at: 0)
+            return machine.framing
+        }
+        #expect(framing(Self.get, .init()) == .init(minorVersion: 1, saysClose: false))
+        #expect(
+            framing(
+                [
+                    Self.head {
+                        $0.minorVersion = 0; $0.closes = true
+                    }, .end,
+                ], .init()) == .init(minorVersion: 0, saysClose: true))
+        #expect(
+            framing([Self.head { $0.isHead = true }, .end], .init(hasLength: false))
+                == .init(minorVersion: 0, saysClose: true))
+        #expect(framing([Self.post], .init()) == .init(minorVersion: 1, saysClose: true))
+        #expect(framing([Self.post, .end], .init()) == .init(minorVersion: 1, saysClose: false))
+        #expect(framing(Self.get + [.inputClosed], .init()).saysClose)
+        #expect(!framing(Self.get + [.inputClosed], .init(), more: true).saysClose)
+    }
+
+    @Test("A client that sends no head is closed after the idle time, and not before")
+    func idle() {
+        var machine = Self.machine()
+        #expect(machine.deadline == 60 * Self.second)
+        #expect(machine.checkDeadlines(at: 59 * Self.second, taken: 0, pending: false) == [])
+        #expect(machine.checkDeadlines(at: 60 * Self.second, taken: 0, pending: false) == .close)
+    }
+
+    @Test("Where something is not sent the idle time ends in a reset")
+    func idleWithPending() {
+        var machine = Self.machine()
+        #expect(machine.checkDeadlines(at: 60 * Self.second, taken: 0, pending: true) == .reset)
+    }
+
+    @Test("A whole request takes the time it takes")
+    func serving() {
+        var machine = Self.machine()
+        for event in Self.get { _ = machine.handle(event, at: 0) }
+        #expect(machine.deadline == nil)
+    }
+
+    @Test("A client that reads less than 1 KiB a second over 30 s after the first 10 is cut by a reset")
+    func slowReader() {
+        for (perSecond, expected) in [(900, Effects.reset), (1100, [])] {
+            var machine = Self.machine()
+            for event in Self.get + [Self.answer, .writable(false)] { _ = machine.handle(event, at: 0) }
+            var effects = Effects()
+            for second in 1...60 where effects.isEmpty {
+                effects = machine.checkDeadlines(
+                    at: Int64(second) * Self.second, taken: second * perSecond, pending: true)
+                if !effects.isEmpty { #expect((40...43).contains(second)) }
+            }
+            #expect(effects == expected)
+        }
+    }
+
+    @Test("A closing answer that nobody reads ends in a reset")
+    func closing() {
+        var machine = Self.machine()
+        for event in [Self.head { $0.closes = true }, .end, Self.answer, .writable(false), Self.ended] {
+            _ = machine.handle(event, at: 0)
+        }
+        var effects = Effects()
+        for second in 1...60 where effects.isEmpty {
+            effects = machine.checkDeadlines(at: Int64(second) * Self.second, taken: 0, pending: true)
+        }
+        #expect(effects == .reset)
+    }
+
+    @Test("The linger ends after two seconds")
+    func linger() {
+        var machine = Self.machine()
+        for event in [Self.head { $0.closes = true }, .end, Self.answer, Self.ended, .outputClosed] {
+            _ = machine.handle(event, at: 5 * Self.second)
+        }
+        #expect(machine.checkDeadlines(at: 6 * Self.second, taken: 0, pending: false) == [])
+        #expect(machine.checkDeadlines(at: 7 * Self.second, taken: 0, pending: false) == .close)
+    }
+
+    @Test("After a FIN a safe request is given up ten seconds after the last byte written, an unsafe one is not")
+    func halfClosed() {
+        var machine = Self.machine()
+        for event in Self.get + [.inputClosed, .answer(.init(hasLength: false), more: false)] {
+            _ = machine.handle(event, at: 0)
+        }
+        _ = machine.handle(.wrote, at: 8 * Self.second)
+        #expect(machine.checkDeadlines(at: 10 * Self.second, taken: 0, pending: false) == [])
+        #expect(machine.checkDeadlines(at: 18 * Self.second, taken: 0, pending: false) == .cancel)
+        var unsafe = Self.machine()
+        for event in [Self.post, .end, .inputClosed] { _ = unsafe.handle(event, at: 0) }
+        #expect(unsafe.deadline == nil)
+    }
+}

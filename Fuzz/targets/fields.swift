@@ -1,5 +1,7 @@
 // uses: BrokerHTTP/Parsing/Authorization.swift BrokerHTTP/Limits/ClientAddress.swift
-// uses: BrokerHTTP/Channel/FramingRules.swift BrokerHTTP/Channel/Authority.swift
+// uses: BrokerWire/Message/FramingRules.swift BrokerWire/Message/Authority.swift BrokerWire/Message/StringProtocol+ASCII.swift
+// uses: BrokerWire/Message/FramingRefusal.swift BrokerWire/Connection/ServerConnection.swift
+// uses: BrokerWire/Connection/ConnectionLimits.swift BrokerWire/Connection/ProgressRate.swift
 import Broker
 
 private let proxies = ["10.0.0.0/8", "::1", "2001:db8::/32"].compactMap { IPNetwork($0) }

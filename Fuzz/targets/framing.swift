@@ -1,4 +1,6 @@
-// uses: BrokerHTTP/Channel/FramingRules.swift BrokerHTTP/Channel/Authority.swift
+// uses: BrokerWire/Message/FramingRules.swift BrokerWire/Message/Authority.swift BrokerWire/Message/StringProtocol+ASCII.swift
+// uses: BrokerWire/Message/FramingRefusal.swift BrokerWire/Connection/ServerConnection.swift
+// uses: BrokerWire/Connection/ConnectionLimits.swift BrokerWire/Connection/ProgressRate.swift
 import NIOHTTP1
 
 /// Request heads as the decoder hands them on: a target, then a field a line.
@@ -14,7 +16,8 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
         fields.append((String(line[..<colon]), String(line[line.index(after: colon)...])))
     }
     var head = HTTPRequestHead(version: version, uri: target, headers: HTTPHeaders(fields))
-    guard FramingRules.check(&head) != .refuse else { return 0 }
+    guard case .pass(_, let path) = FramingRules.check(head) else { return 0 }
+    if let path { head.uri = path }
     func values(_ name: String) -> [String] { fields.filter { $0.name.lowercased() == name }.map(\.value) }
     precondition(head.uri.hasPrefix("/") && head.uri.utf8.allSatisfy { (0x21...0x7E).contains($0) })
     precondition(values("host").count == 1 && values("host").allSatisfy { Authority($0) != nil })

@@ -47,6 +47,6 @@ extension BrokerAPI {
 
     /// `GET /v1/providers`: what an app needs to draw its buttons.
     @Sendable func listProviders(_ call: Call) async throws(BrokerProblem) -> Answer {
-        Answers.json(.ok, ProvidersBody.bytes(useCases.profiles), call)
+        Answers.json(.ok, shared: constants.providers, call)
     }
 }

@@ -27,6 +27,13 @@ enum Answers {
         return Answer(status, fields, body: .whole(ByteBuffer(bytes: bytes)))
     }
 
+    /// Returns a JSON answer whose body is the same for everybody.
+    static func json(_ status: HTTPResponse.Status, shared body: ByteBuffer, _ call: Call) -> Answer {
+        var fields = fields(call.requestID)
+        fields.append(ConstantFields.json)
+        return Answer(status, fields, body: .whole(body))
+    }
+
     /// Returns an answer without a body.
     static func empty(_ status: HTTPResponse.Status, _ call: Call, adding extra: HTTPField? = nil) -> Answer {
         var fields = fields(call.requestID)
@@ -35,10 +42,10 @@ enum Answers {
     }
 
     /// Returns a file that does not depend on who asks.
-    static func file(_ bytes: [UInt8], type: HTTPField, _ call: Call) -> Answer {
+    static func file(_ file: ByteBuffer, type: HTTPField, _ call: Call) -> Answer {
         var fields = fields(call.requestID, cache: publicCache)
         fields.append(type)
-        return Answer(.ok, fields, body: .whole(ByteBuffer(bytes: bytes)))
+        return Answer(.ok, fields, body: .whole(file))
     }
 
     private static let publicCache = HTTPField(name: .cacheControl, value: "public, max-age=300")

@@ -16,6 +16,7 @@ final class BrokerAPI: Sendable {
     /// SHA-256, for comparing credentials with what is stored of them.
     let digest: @Sendable ([UInt8]) -> Digest
     let rules: ListenerRules
+    let constants: ConstantBodies
     private let ledger: ChargeLedger
 
     init(
@@ -31,6 +32,7 @@ final class BrokerAPI: Sendable {
             configuration, further: listener == .backend ? [configuration.backendListen].compactMap { $0 } : [])
         cookies = CookieWriter(configuration, isSecure: name.isSecure)
         rules = ListenerRules(configuration, name: name, cookies: cookies, kind: listener)
+        constants = ConstantBodies(configuration, profiles: useCases.profiles)
         let limits = configuration.limits
         ledger = ChargeLedger(
             ChargeLimits(

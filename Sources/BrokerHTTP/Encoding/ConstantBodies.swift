@@ -1,0 +1,18 @@
+import Broker
+import NIOCore
+
+/// The bodies that are the same for everybody, each made once: however many answers wait to be read, they share it.
+struct ConstantBodies: Sendable {
+    let contract: ByteBuffer
+    /// The two app association files; nil is 404.
+    let appleAppSiteAssociation: ByteBuffer?
+    let assetLinks: ByteBuffer?
+    let providers: ByteBuffer
+
+    init(_ configuration: HTTPConfiguration, profiles: [ProviderProfile]) {
+        contract = ByteBuffer(bytes: configuration.openAPI)
+        appleAppSiteAssociation = configuration.appleAppSiteAssociation.map { ByteBuffer(bytes: $0) }
+        assetLinks = configuration.assetLinks.map { ByteBuffer(bytes: $0) }
+        providers = ByteBuffer(bytes: ProvidersBody.bytes(profiles))
+    }
+}

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Ambiguous, oversized and slow requests on raw sockets (SEC-101 to SEC-106), each with a smuggled second one: see
 # Tests/blackbox/raw_sockets.py. Its options may follow; the slow clients take a minute and a half.
-# With RESOURCES=1 also what a stranger can make the broker take (Tests/blackbox/resources.py), and with RESOURCES=only
-# nothing else; the options are that one's then. Its figures are those of a release build.
+# Then what a stranger can make the broker take (Tests/blackbox/resources.py): not with RESOURCES=off, and nothing else
+# with RESOURCES=only, when the options are that one's. Its figures are those of a release build.
 source "$(dirname "$0")/lib.bash"
 ulimit -n "$(ulimit -Hn)"
 
@@ -34,7 +34,8 @@ if [ "${RESOURCES:-}" != only ]; then
     same "" "$(grep -aiE 'fatal error|precondition|Swift runtime failure|stack dump' "$work/broker.log" | head -3)" "no trap in its log"
 fi
 
-if [ -n "${RESOURCES:-}" ]; then
+RESOURCES=${RESOURCES:-on}
+if [ "$RESOURCES" != off ]; then
     step "What a stranger can make the broker take (SEC-102, SEC-105)"
     [ -n "${SANDBOX:-}" ] || start_sandbox
     [ "$RESOURCES" = only ] || set --

@@ -146,6 +146,20 @@ struct RawSocketTests {
         }
     }
 
+    @Test("Pipelined requests with large bodies are read and answered each, in order")
+    func pipelinedBodies() async throws {
+        let harness = try HTTPHarness()
+        let body = "[" + String(repeating: " ", count: 60_000) + "]"
+        let request = Self.post + "Content-Length: \(body.utf8.count)\r\n\r\n" + body
+        let last = "GET /v1/providers HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+        let answer = try await harness.live { port in
+            try await RawClient(port: port).exchange(String(repeating: request, count: 20) + last)
+        }
+        #expect(responses(in: answer) == 21, "\(responses(in: answer))")
+        #expect(count(of: "HTTP/1.1 400 ", in: answer) == 20)
+        #expect(!answer.contains(#""code":"malformed""#), "a body was cut")
+    }
+
     @Test("Who waits for 100 Continue and is refused by the head gets the refusal (RFC 9110 section 10.1.1)")
     func expectations() async throws {
         let harness = try HTTPHarness()

@@ -353,9 +353,9 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
         held.keep(input?.count ?? 0)
         connection.served()
         bodyFault = .incomplete
-        let effects = state.handle(.answerEnded(more: !waiting.isEmpty), at: Self.now)
-        perform(effects)
-        if !effects.contains(.failBody) { endBody(nil) }
+        endBody(.incomplete)
+        // Last of all: it may begin the next request.
+        perform(state.handle(.answerEnded(more: !waiting.isEmpty), at: Self.now))
     }
 
     private func write(_ part: HTTPServerResponsePart) { context?.write(wrapOutboundOut(part), promise: nil) }

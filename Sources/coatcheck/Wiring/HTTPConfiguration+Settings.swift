@@ -1,5 +1,6 @@
 import Broker
 import BrokerHTTP
+import BrokerWire
 
 extension HTTPConfiguration {
     /// Makes what the HTTP surface has to know from the configuration file.
@@ -24,6 +25,7 @@ extension HTTPConfiguration {
         limits.body = configuration.limits.body
         limits.relayBody = configuration.limits.relayBody
         limits.relayMinimumRate = configuration.limits.relayMinimumRate
+        limits.connection.minimumRate = configuration.limits.relayMinimumRate
         limits.relayUploadDeadline = configuration.limits.relayUploadDeadline
         limits.connectionsPerAddress = configuration.limits.connectionsPerAddress
         backends = configuration.backends.map(\.settings)

@@ -27,7 +27,7 @@ struct RelayHostileUpstreamTests {
             if request.target == "/ok" { return try await connection.answer(fields: ["Connection: close"]) }
             try await connection.write(bytes)
         }) { upstream in
-            try await RelayFixture.run(at: upstream.url, timeout: .seconds(3)) { (fixture) async throws in
+            try await RelayFixture.run(at: upstream.url, timeout: .seconds(20)) { (fixture) async throws in
                 let problem = try await fixture.problem(.post, "/x")
                 #expect(problem.code == .upstreamError)
                 #expect(try await fixture.call(.get, "/ok").body.text() == "ok")

@@ -26,20 +26,21 @@ same "$session" "$(cookie coatcheck)" "the cookie does not change"
 refresh
 expect_status 200 "the rotated refresh token works"
 
-step "2. Two hundred relayed calls at the moment of expiry: one refresh, no failure"
+# One session has an eighth of an upstream's 1,024 places.
+step "2. A hundred and twenty relayed calls at the moment of expiry: one refresh, no failure"
 expired_session
 cookie=$(cookie coatcheck)
 fault oidc '{"fault":"slow","endpoint":"refresh","delay_ms":400}'
 fault oidc '{"fault":"rotate-strict","endpoint":"refresh"}'
-curl -s -m 60 -Z --parallel-immediate --parallel-max 200 -o "$work/many-#1" -w '%{http_code}\n' -b "coatcheck=$cookie" \
-    "$BROKER/v1/relay/api/private/echo?n=[1-200]" 2>/dev/null >"$work/statuses"
-same 200 "$(grep -c '^200$' "$work/statuses")" "two hundred times 200"
+curl -s -m 60 -Z --parallel-immediate --parallel-max 120 -o "$work/many-#1" -w '%{http_code}\n' -b "coatcheck=$cookie" \
+    "$BROKER/v1/relay/api/private/echo?n=[1-120]" 2>/dev/null >"$work/statuses"
+same 120 "$(grep -c '^200$' "$work/statuses")" "a hundred and twenty times 200"
 same 1 "$(refreshes)" "one refresh"
 same 1 "$(jq -r '.headers[] | select(.[0] == "Authorization")[1]' "$work"/many-* | sort -u | wc -l)" "one new token for all"
 sandbox DELETE /faults
 JAR= request GET "$MANAGEMENT/metrics"
 shared=$(sed -n 's/^coatcheck_refreshes_shared_total{provider="oidc",client="ios"} //p' "$work/body")
-[ "${shared:-0}" -ge 150 ]; same 0 $? "the metrics say that ${shared:-0} of them were served by another's refresh"
+[ "${shared:-0}" -ge 90 ]; same 0 $? "the metrics say that ${shared:-0} of them were served by another's refresh"
 
 step "3. Passing faults: 503 with Retry-After, the cookie stays, and it works again afterwards (SEC-58)"
 for fault in '{"fault":"status","status":500}' '{"fault":"status","status":503,"headers":{"Retry-After":"1"}}' '{"fault":"rate-limited"}' \

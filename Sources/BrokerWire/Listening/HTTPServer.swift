@@ -69,11 +69,17 @@ package final class HTTPServer: Sendable {
     /// The port that is listened on.
     package var port: Int { channel.localAddress?.port ?? 0 }
 
-    /// Stops accepting, tells every connection so, and waits until the last of them has ended.
+    /// Stops accepting, tells every connection so, and waits until the last of them has ended or its task is
+    /// cancelled.
     package func drain() async {
         let closed = channel.eventLoop.makePromise(of: Void.self)
         quiescing.initiateShutdown(promise: closed)
-        try? await closed.futureResult.get()
+        await withTaskCancellationHandler {
+            try? await closed.futureResult.get()
+        } onCancel: {
+            // A future's wait does not end by itself then, and a slow client must not hold up a shutdown that is over.
+            closed.succeed(())
+        }
     }
 
     private static func configure(

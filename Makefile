@@ -19,8 +19,7 @@ test: ## Everything: debug build and tests, lint, release build, black-box tests
 .PHONY: simulate
 simulate: ## Simulate the broker over SEEDS=1000, or replay SEED=n and print what happens
 	@scripts/setup build
-	swift build -c release --static-swift-stdlib --product simulate
-	.build/release/simulate $(if $(SEED),seed $(SEED),$(or $(SEEDS),1000))
+	@scripts/simulate $(if $(SEED),seed $(SEED),$(or $(SEEDS),1000))
 
 .PHONY: build
 build: ## Build everything (debug), tests included, with the import check

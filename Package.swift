@@ -106,6 +106,8 @@ let package = Package(
         .executableTarget(
             name: "simulate", dependencies: ["BrokerSimulation"], path: "Tests/Simulate", swiftSettings: strict),
         .testTarget(
+            name: "BrokerSimulationTests", dependencies: ["BrokerSimulation"], swiftSettings: strict),
+        .testTarget(
             name: "BrokerTests", dependencies: ["Broker", "BrokerStore", "BrokerVault"], swiftSettings: strict),
         .testTarget(
             name: "SandboxTests", dependencies: ["Sandbox", asyncHTTPClient, nioCore, nioHTTP1],

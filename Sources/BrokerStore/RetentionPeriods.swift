@@ -20,7 +20,6 @@ extension SessionRow {
         row.endedAt = now
         row.endReason = reason
         row.tokens = nil
-        row.claimUntil = nil
         return row
     }
 

@@ -56,6 +56,12 @@ final class Scheduler: @unchecked Sendable {
         }
     }
 
+    /// Forgets what is still to come, and lets go of what that holds.
+    func clear() {
+        timers = []
+        ready = []
+    }
+
     private func removeFirst() {
         timers.swapAt(0, timers.count - 1)
         timers.removeLast()

@@ -40,7 +40,7 @@ final class SimulatedProcess: @unchecked Sendable {
     }
 
     /// A dead process has no time left: whatever still runs of it ends.
-    private var monotonic: Duration { .milliseconds(world.scheduler.now + (isDead ? 1_000_000_000 : 1_000_000)) }
+    var monotonic: Duration { .milliseconds(world.scheduler.now + (isDead ? 1_000_000_000 : 1_000_000)) }
 
     private func sleep(_ duration: Duration) async throws {
         let wake = promise(())

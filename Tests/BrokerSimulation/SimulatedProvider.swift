@@ -37,7 +37,7 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, @
         let code = grant.code.reveal()
         let call = TokenCall(process: process, code: code, family: nil, sentAt: scheduler.now)
         let authority = authority
-        let (family, token) = try await tokenCall(call) { () throws(ProviderFailure) in
+        let (family, token) = try await tokenCall(call, by: grant.deadline) { () throws(ProviderFailure) in
             let family = try authority.redeem(code)
             call.family = family
             return (family, 0)
@@ -52,7 +52,7 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, @
         let call = TokenCall(process: process, code: nil, family: family, sentAt: scheduler.now)
         let (authority, key) = (authority, request.idempotencyKey)
         let stranger = weather.subjectChanges
-        let fresh = try await tokenCall(call) { [scheduler] () throws(ProviderFailure) in
+        let fresh = try await tokenCall(call, by: request.deadline) { [scheduler] () throws(ProviderFailure) in
             let fresh = try authority.refresh(family, token: token, key: key)
             if family.strangerFrom == nil, scheduler.random.chance(stranger) { family.strangerFrom = fresh }
             return (family, fresh)
@@ -65,8 +65,9 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, @
         let answer = process.promise(Result<Int, ProviderFailure>.failure(.lost(detail: "the process died")))
         let duration = duration()
         let fails = world.isFoul && scheduler.random.chance(weather.identityFails)
-        scheduler.after(min(duration, Self.total)) {
-            if fails || duration >= Self.total {
+        let rest = rest(until: context.deadline)
+        scheduler.after(min(duration, rest)) {
+            if fails || duration >= rest {
                 family?.identityFailed = true
                 answer.resolve(.failure(.lost(detail: "identity")))
             } else {
@@ -77,7 +78,9 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, @
         return ProviderIdentity(subject: "user-\(family?.number ?? -1)")
     }
 
-    func subjectOfRefreshed(_ tokens: TokenSet, client: ClientName) async throws(ProviderFailure) -> RefreshedSubject {
+    func subjectOfRefreshed(
+        _ tokens: TokenSet, client: ClientName, deadline: Duration?
+    ) async throws(ProviderFailure) -> RefreshedSubject {
         guard let idToken = tokens.idToken, let (family, token) = authority.named(idToken.reveal()) else {
             return .absent
         }
@@ -109,6 +112,11 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, @
             expiresAt: process.wallTime.advanced(by: .seconds(weather.accessTokenLife)))
     }
 
+    /// How many milliseconds a call may take.
+    private func rest(until deadline: Duration?) -> Int {
+        min(Self.total, deadline.map { max(0, Int(($0 - process.monotonic).wholeMilliseconds)) } ?? Self.total)
+    }
+
     private func duration() -> Int {
         world.isFoul && scheduler.random.chance(weather.slow)
             ? scheduler.random.number(weather.slowRange) : scheduler.random.number(5...400)
@@ -116,10 +124,15 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, @
 
     /// Makes a call that uses something up: `work` is what the provider does, if the call reaches it.
     private func tokenCall(
-        _ call: TokenCall, _ work: @escaping () throws(ProviderFailure) -> (Family, Int)
+        _ call: TokenCall, by deadline: Duration?, _ work: @escaping () throws(ProviderFailure) -> (Family, Int)
     ) async throws(ProviderFailure) -> (Family, Int) {
         typealias Answer = Result<Int, ProviderFailure>
         guard !process.isDead else { throw .notSent(detail: "the process died") }
+        let rest = rest(until: deadline)
+        guard rest > 0 else {
+            call.state = .failed
+            throw .notSent(detail: "no time is left")
+        }
         let foul = world.isFoul
         func strikes(_ chance: Double) -> Bool { foul && scheduler.random.chance(chance) }
         if strikes(weather.notSent) {
@@ -167,7 +180,7 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, @
                 }
             }
         }
-        scheduler.after(Self.total) {
+        scheduler.after(rest) {
             guard answer.value == nil, !process.isDead else { return }
             call.state = .failed
             answer.resolve(.failure(.lost(detail: "no whole answer in time")))

@@ -23,7 +23,7 @@ final class SimulatedStore: BrokerStore, @unchecked Sendable {
         let (world, scheduler, process) = (world, scheduler, process)
         func strikes(_ chance: Double) -> Bool { world.isFoul && scheduler.random.chance(chance) }
         let away = Answer.failure(.unavailable("away"))
-        let doubt = Answer.failure(.unavailable("in doubt"))
+        let doubt = Answer.failure(.inDoubt("the answer was lost"))
         if strikes(world.weather.storeFails) {
             scheduler.after(scheduler.random.number(0...50)) { answer.resolve(away) }
         } else {
@@ -45,7 +45,7 @@ final class SimulatedStore: BrokerStore, @unchecked Sendable {
                 }
             }
         }
-        return try await answer.wait(orCancelled: .failure(.unavailable("the caller gave up"))).get()
+        return try await answer.wait(orCancelled: .failure(.inDoubt("the caller gave up"))).get()
     }
 
     func insertLogin(_ row: LoginRow, limits: LoginLimits) async throws(StoreFailure) -> LoginInsertion {
@@ -86,6 +86,12 @@ final class SimulatedStore: BrokerStore, @unchecked Sendable {
 
     func exchange(_ key: Digest) async throws(StoreFailure) -> ExchangeRow? {
         try await perform { store throws(StoreFailure) in try await store.exchange(key) }
+    }
+
+    func renewExchange(_ key: Digest, fence: Int64, for lifetime: Duration) async throws(StoreFailure) -> Bool {
+        try await perform { store throws(StoreFailure) in
+            try await store.renewExchange(key, fence: fence, for: lifetime)
+        }
     }
 
     func releaseExchange(_ key: Digest, fence: Int64, countingAttempt: Bool) async throws(StoreFailure) -> Bool {
@@ -148,16 +154,27 @@ final class SimulatedStore: BrokerStore, @unchecked Sendable {
         }
     }
 
-    func claimRefresh(
-        token: Digest, tokenVersion: Int64, now: WallTime, claimUntil: WallTime
-    ) async throws(StoreFailure) -> RefreshClaimResult {
+    func claimRefresh(_ claim: RefreshClaim) async throws(StoreFailure) -> RefreshClaimResult {
         let (world, process) = (world, process)
         return try await perform { store throws(StoreFailure) in
-            let result = try await store.claimRefresh(
-                token: token, tokenVersion: tokenVersion, now: now, claimUntil: claimUntil)
-            world.say("process \(process.number) claims version \(tokenVersion): \(result)")
+            // A connection that was lost has to have stood for a while before it lets anybody take over.
+            let claim = RefreshClaim(
+                token: claim.token, tokenVersion: claim.tokenVersion, name: claim.name, lifetime: claim.lifetime,
+                takesOver: claim.takesOver && world.storeStandsFor >= 5_000, now: claim.now)
+            let result = try await store.claimRefresh(claim)
+            world.say("process \(process.number) claims version \(claim.tokenVersion): \(result)")
             return result
         }
+    }
+
+    func renewRefresh(token: Digest, fence: Int64, for lifetime: Duration) async throws(StoreFailure) -> Bool {
+        try await perform { store throws(StoreFailure) in
+            try await store.renewRefresh(token: token, fence: fence, for: lifetime)
+        }
+    }
+
+    func refreshState(_ token: Digest) async throws(StoreFailure) -> RefreshState? {
+        try await perform { store throws(StoreFailure) in try await store.refreshState(token) }
     }
 
     func commitRefresh(_ commit: RefreshCommit) async throws(StoreFailure) -> RefreshCommitResult {
@@ -169,9 +186,13 @@ final class SimulatedStore: BrokerStore, @unchecked Sendable {
         }
     }
 
-    func releaseRefresh(token: Digest, tokenVersion: Int64, fence: Int64) async throws(StoreFailure) {
+    func releaseRefresh(_ release: RefreshRelease) async throws(StoreFailure) {
+        try await perform { store throws(StoreFailure) in try await store.releaseRefresh(release) }
+    }
+
+    func markSubjectChecked(token: Digest, tokenVersion: Int64) async throws(StoreFailure) {
         try await perform { store throws(StoreFailure) in
-            try await store.releaseRefresh(token: token, tokenVersion: tokenVersion, fence: fence)
+            try await store.markSubjectChecked(token: token, tokenVersion: tokenVersion)
         }
     }
 

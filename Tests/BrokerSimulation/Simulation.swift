@@ -24,6 +24,8 @@ package final class Simulation: @unchecked Sendable {
 
     /// Faults happen while this holds.
     var isFoul: Bool { scheduler.now < weather.length }
+    /// For how long it has been there.
+    var storeStandsFor: Int { scheduler.now - awayUntil }
     /// How long the store is still away.
     var awayFor: Int { max(0, awayUntil - scheduler.now) }
     /// Whether every token answer is empty now.
@@ -37,7 +39,7 @@ package final class Simulation: @unchecked Sendable {
         if weather.emptyRefusals { weather.length = 700_000 }
         self.weather = weather
         vault = SimulatedVault(scheduler: scheduler)
-        memory = InMemoryStore()
+        memory = InMemoryStore(monotonic: { .milliseconds(scheduler.now) })
         authority = Authority(rotation: weather.rotation)
         lane = Lane(scheduler)
         processes = (0..<weather.processes).map { SimulatedProcess($0, self) }
@@ -67,6 +69,7 @@ package final class Simulation: @unchecked Sendable {
         for process in processes { process.crash() }
         processes = []
         scheduler.run(until: scheduler.now + 10)
+        scheduler.clear()
         return verdict
     }
 
@@ -215,7 +218,8 @@ package final class Simulation: @unchecked Sendable {
             case nil: true
             case .loggedOut: ticket.logOutAsked
             case .grantRevoked: family.death == .byItsUser
-            case .refreshLost: family.mayBeLost(weather.rotation, longestOutage: longestOutage)
+            case .refreshLost:
+                family.death == .byItsUser || family.mayBeLost(weather.rotation, longestOutage: longestOutage)
             case .subjectChanged: family.strangerFrom != nil
             default: false
             }

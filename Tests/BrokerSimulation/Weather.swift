@@ -14,7 +14,7 @@ struct Weather {
     var users = 1
     var rotation = Rotation.reuseDetected
     /// How long the faults last; afterwards everything works.
-    var length = 240_000
+    var length = 180_000
     var accessTokenLife = 40
     // The provider.
     var slow = 0.0

@@ -11,11 +11,11 @@ struct ExchangeContract {
             #expect(try await store.insertLogin(login, limits: LoginLimits()) == .inserted)
             let row = Rows.exchange(gate: .login(login.state))
             let results = try await withThrowingTaskGroup(of: ExchangeClaimResult.self) { group in
-                for _ in 0..<100 { group.addTask { try await store.claimExchange(row, maximumAttempts: 3) } }
+                for _ in 0..<100 { group.addTask { try await store.claimAnew(row) } }
                 return try await group.reduce(into: []) { $0.append($1) }
             }
-            #expect(results.count(where: { $0 == .claimed(row) }) == 1)
-            #expect(results.count(where: { $0 == .existing(row) }) == 99)
+            #expect(results.count(where: { if case .claimed = $0 { true } else { false } }) == 1)
+            #expect(results.count(where: { if case .existing = $0 { true } else { false } }) == 99)
             let taken = try await store.login(state: login.state)
             #expect(taken?.status == .claimed)
             #expect(taken?.exchange == row.key)
@@ -87,12 +87,12 @@ struct ExchangeContract {
             }
 
             var again = row
-            again.claimUntil = Rows.seconds(60)
+            again.claimFor = .seconds(60)
             again.salt = Rows.digest().bytes
             let second = try await store.mustClaim(again)
             #expect(second.fence == 2)
             #expect(second.attempts == 2)
-            #expect(second.claimUntil == Rows.seconds(60))
+            #expect(second.claimFor == .seconds(60))
             #expect(second.salt == row.salt)
             #expect(try await store.exchange(row.key) == second)
             #expect(try await store.login(state: login.state)?.status == .claimed)
@@ -137,16 +137,20 @@ struct ExchangeContract {
 
     @Test("An owner that died leaves a spent code; its own late settling is refused", arguments: StoreEngine.allCases)
     func lapsedOwner(_ engine: StoreEngine) async throws {
-        try await engine.withStore { store in
+        try await engine.withStore { store, clock in
             let row = Rows.exchange()
-            let owner = try await store.mustClaim(row)
-            var early = row
-            early.createdAt = Rows.seconds(24)
-            #expect(try await store.claimExchange(early, maximumAttempts: 3) == .existing(owner))
-            var late = row
-            late.createdAt = Rows.seconds(25)
+            var owner = try await store.mustClaim(row)
+            clock.advance(20)
+            #expect(try await store.renewExchange(row.key, fence: owner.fence, for: .seconds(25)))
+            #expect(try await !store.renewExchange(row.key, fence: owner.fence + 1, for: .seconds(25)))
+            clock.advance(24)
+            owner.claimFor = .seconds(1)
+            #expect(try await store.claimAnew(row) == .existing(owner))
+            // The owner itself, when the answer to its claim was lost.
+            #expect(try await store.claimExchange(row, maximumAttempts: 3) == .claimed(owner))
+            clock.advance(1)
             #expect(try await store.exchange(row.key)?.outcome == .calling)
-            guard case .existing(let spent) = try await store.claimExchange(late, maximumAttempts: 3) else {
+            guard case .existing(let spent) = try await store.claimAnew(row) else {
                 Issue.record("claimed from a dead owner")
                 return
             }
@@ -328,6 +332,20 @@ struct ExchangeContract {
             }
             #expect(try await store.exchange(row.key)?.outcome == .calling)
             #expect(try await store.session(token: session.token) == session)
+        }
+    }
+
+    @Test("No proof is never the same proof: who has none claims no released exchange", arguments: StoreEngine.allCases)
+    func proofless(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store in
+            let row = Rows.exchange(proof: nil)
+            let claimed = try await store.mustClaim(row)
+            _ = try await store.releaseExchange(row.key, fence: claimed.fence, countingAttempt: false)
+            guard case .existing(let standing) = try await store.claimAnew(row) else {
+                Issue.record("claimed without a proof")
+                return
+            }
+            #expect(standing.outcome == .released)
         }
     }
 }

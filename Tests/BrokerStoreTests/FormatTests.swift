@@ -22,8 +22,7 @@ struct FormatTests {
                 try await store.endSessions(.token(session.token), reason: .loggedOut, now: Rows.now)
             }
             await #expect(throws: StoreFailure.newerFormat) {
-                try await store.claimRefresh(
-                    token: session.token, tokenVersion: 1, now: Rows.now, claimUntil: Rows.seconds(25))
+                try await store.claimRefresh(session.token)
             }
             await #expect(throws: StoreFailure.newerFormat) { try await store.commit(session.token, version: 1, "x") }
             await #expect(throws: StoreFailure.newerFormat) {
@@ -156,8 +155,9 @@ struct FormatTests {
             RegistrationSQL.take, RegistrationSQL.giveBack, RegistrationSQL.close, RegistrationSQL.resubmit,
             RegistrationSQL.sweep, ExchangeSQL.byKey, ExchangeSQL.withdraw, ExchangeSQL.lapse, ExchangeSQL.claimAgain,
             ExchangeSQL.release, ExchangeSQL.settle, ExchangeSQL.sweep, SessionSQL.byToken, SessionSQL.byHandle,
-            SessionSQL.exists, SessionSQL.slide, SessionSQL.claimFree, SessionSQL.claimLapsed, SessionSQL.commit,
-            SessionSQL.releaseClaim, SessionSQL.toOutbox, SessionSQL.bury, SessionSQL.condemnable,
+            SessionSQL.exists, SessionSQL.slide, SessionSQL.marks, SessionSQL.mark, SessionSQL.renew,
+            SessionSQL.subjectChecked, SessionSQL.commit, ExchangeSQL.renew, SessionSQL.toOutbox, SessionSQL.bury,
+            SessionSQL.condemnable,
             SessionSQL.beyondLimit, SessionSQL.lapsed, SessionSQL.sweep, MaintenanceSQL.takeOutbox,
             MaintenanceSQL.nothingDue, MaintenanceSQL.removeOutbox, MaintenanceSQL.sweepLogoutTokens,
         ]

@@ -35,8 +35,7 @@ struct FullDiskTests {
             #expect(try await store.session(handle: sessions[0].handle)?.endedAt == Rows.seconds(9))
             let live = try await store.sessions(.subject(subject), .live, after: nil, limit: 9, now: Rows.seconds(9))
             #expect(live.map(\.token) == [sessions[2].token, sessions[1].token])
-            let claim = try await store.claimRefresh(
-                token: sessions[0].token, tokenVersion: 1, now: Rows.now, claimUntil: Rows.seconds(25))
+            let claim = try await store.claimRefresh(sessions[0].token)
             #expect(claim == .gone)
             #expect(try await store.commit(sessions[0].token, version: 1, "new") == .ended)
             #expect(try await store.endSessions(.token(sessions[0].token), reason: .admin, now: Rows.now) == [])

@@ -86,7 +86,7 @@ struct GroupCommitTests {
             let caller = Task { try await store.insertLogin(login, limits: LoginLimits()) }
             while store.writer.waitingCount < 1 { await Task.yield() }
             caller.cancel()
-            await #expect(throws: StoreFailure.unavailable("the caller gave up")) { try await caller.value }
+            await #expect(throws: StoreFailure.inDoubt("the caller gave up")) { try await caller.value }
             // One cancelled before it began writes all the same.
             let second = Rows.login()
             let early = Task {

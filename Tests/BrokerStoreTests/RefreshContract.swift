@@ -11,15 +11,12 @@ struct RefreshContract {
             try await store.signIn(session)
             let results = try await withThrowingTaskGroup(of: RefreshClaimResult.self) { group in
                 for _ in 0..<100 {
-                    group.addTask {
-                        try await store.claimRefresh(
-                            token: session.token, tokenVersion: 1, now: Rows.now, claimUntil: Rows.seconds(25))
-                    }
+                    group.addTask { try await store.claimRefresh(session.token) }
                 }
                 return try await group.reduce(into: []) { $0.append($1) }
             }
-            #expect(results.count(where: { $0 == .claimed(fence: 1, takenOver: false) }) == 1)
-            #expect(results.count(where: { $0 == .busy(until: Rows.seconds(25)) }) == 99)
+            #expect(results.count(where: { $0 == .claimed(RefreshGrant(fence: 1)) }) == 1)
+            #expect(results.count(where: { $0 == .busy(for: .seconds(25)) }) == 99)
         }
     }
 
@@ -32,8 +29,7 @@ struct RefreshContract {
             for session in [ended, lapsed, live] { try await store.signIn(session) }
             _ = try await store.endSessions(.token(ended.token), reason: .loggedOut, now: Rows.now)
             func claim(_ token: Digest, _ version: Int64) async throws -> RefreshClaimResult {
-                try await store.claimRefresh(
-                    token: token, tokenVersion: version, now: Rows.now, claimUntil: Rows.seconds(25))
+                try await store.claimRefresh(token, version: version)
             }
             #expect(try await claim(ended.token, 1) == .gone)
             #expect(try await claim(lapsed.token, 1) == .gone)
@@ -47,28 +43,35 @@ struct RefreshContract {
         "A lapsed claim is taken over; the late winner commits without the fence, the other is superseded (SEC-125)",
         arguments: StoreEngine.allCases)
     func lateWinner(_ engine: StoreEngine) async throws {
-        try await engine.withStore { store in
+        try await engine.withStore { store, clock in
             let session = Rows.session()
             try await store.signIn(session)
             let first = try await store.mustClaimRefresh(session.token)
-            #expect(first.fence == 1 && !first.takenOver)
-            let busy = try await store.claimRefresh(
-                token: session.token, tokenVersion: 1, now: Rows.seconds(24), claimUntil: Rows.seconds(50))
-            #expect(busy == .busy(until: Rows.seconds(25)))
-            let second = try await store.mustClaimRefresh(session.token, at: Rows.seconds(25))
-            #expect(second.fence == 2 && second.takenOver)
+            #expect(first == RefreshGrant(fence: 1))
+            clock.advance(24)
+            #expect(try await store.claimRefresh(session.token) == .busy(for: .seconds(1)))
+            clock.advance(1)
+            // Not before the caller's store has stood for a while.
+            #expect(try await store.claimRefresh(session.token, takesOver: false) == .busy(for: .seconds(1)))
+            let second = try await store.mustClaimRefresh(session.token)
+            #expect(second == RefreshGrant(fence: 2, takenOverFor: .zero))
             #expect(try await store.commit(session.token, version: 1, "late pair") == .committed)
             #expect(try await store.commit(session.token, version: 1, "second pair") == .superseded)
             let row = try #require(try await store.session(token: session.token))
             #expect(row.tokens == Rows.sealed("late pair"))
             #expect(row.tokenVersion == 2)
-            #expect(row.claimUntil == nil)
+            #expect(try await store.refreshState(session.token)?.claimFor == nil)
             // The taker-over's verdict is about a version that is gone.
             let condemned = try await store.condemnRefresh(
                 token: session.token, tokenVersion: 1, fence: second.fence, reason: .grantRevoked, now: Rows.now)
             #expect(!condemned)
-            try await store.releaseRefresh(token: session.token, tokenVersion: 1, fence: second.fence)
+            try await store.release(session.token, fence: second.fence)
             #expect(try await store.session(token: session.token)?.endedAt == nil)
+            // That the old token may have gone out twice is remembered for one version more.
+            let next = try await store.mustClaimRefresh(session.token, version: 2)
+            #expect(next == RefreshGrant(fence: 3, takenOverBefore: true))
+            #expect(try await store.commit(session.token, version: 2, "third pair") == .committed)
+            #expect(try await store.mustClaimRefresh(session.token, version: 3) == RefreshGrant(fence: 4))
         }
     }
 
@@ -134,11 +137,12 @@ struct RefreshContract {
         "Condemning needs one's own fence and version, and ends with its reason (guarantee 2)",
         arguments: StoreEngine.allCases)
     func condemn(_ engine: StoreEngine) async throws {
-        try await engine.withStore { store in
+        try await engine.withStore { store, clock in
             let session = Rows.session()
             try await store.signIn(session)
             let first = try await store.mustClaimRefresh(session.token)
-            let second = try await store.mustClaimRefresh(session.token, at: Rows.seconds(30))
+            clock.advance(30)
+            let second = try await store.mustClaimRefresh(session.token)
             func condemn(_ version: Int64, _ fence: Int64) async throws -> Bool {
                 try await store.condemnRefresh(
                     token: session.token, tokenVersion: version, fence: fence, reason: .refreshLost,
@@ -161,13 +165,12 @@ struct RefreshContract {
             let session = Rows.session()
             try await store.signIn(session)
             let claim = try await store.mustClaimRefresh(session.token)
-            try await store.releaseRefresh(token: session.token, tokenVersion: 1, fence: claim.fence + 1)
-            try await store.releaseRefresh(token: session.token, tokenVersion: 2, fence: claim.fence)
-            #expect(try await store.session(token: session.token)?.claimUntil != nil)
-            try await store.releaseRefresh(token: session.token, tokenVersion: 1, fence: claim.fence)
-            #expect(try await store.session(token: session.token)?.claimUntil == nil)
-            let again = try await store.mustClaimRefresh(session.token)
-            #expect(again.fence == 2 && !again.takenOver)
+            try await store.release(session.token, fence: claim.fence + 1)
+            try await store.release(session.token, version: 2, fence: claim.fence)
+            #expect(try await store.refreshState(session.token)?.claimFor == .seconds(25))
+            try await store.release(session.token, fence: claim.fence)
+            #expect(try await store.refreshState(session.token)?.claimFor == nil)
+            #expect(try await store.mustClaimRefresh(session.token) == RefreshGrant(fence: 2))
         }
     }
 
@@ -192,6 +195,93 @@ struct RefreshContract {
             #expect(last.facts == Rows.sealed("f2", key: "k2"))
             #expect(last.expiresAt == Rows.seconds(1234))
             #expect(last.tokenVersion == 3)
+        }
+    }
+
+    @Test("A claim has a name: who asks again with it gets it again, another does not", arguments: StoreEngine.allCases)
+    func named(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store, clock in
+            let session = Rows.session()
+            try await store.signIn(session)
+            let name = Rows.claim()
+            #expect(try await store.claimRefresh(session.token, name: name) == .claimed(RefreshGrant(fence: 1)))
+            clock.advance(10)
+            #expect(try await store.claimRefresh(session.token, name: name) == .claimed(RefreshGrant(fence: 1)))
+            #expect(try await store.claimRefresh(session.token) == .busy(for: .seconds(25)))
+        }
+    }
+
+    @Test("A claim stands for as long as its owner renews it, with its own fence", arguments: StoreEngine.allCases)
+    func renewal(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store, clock in
+            let session = Rows.session()
+            try await store.signIn(session)
+            let claim = try await store.mustClaimRefresh(session.token)
+            for _ in 0..<4 {
+                clock.advance(20)
+                #expect(try await store.renewRefresh(token: session.token, fence: claim.fence, for: .seconds(25)))
+            }
+            #expect(try await !store.renewRefresh(token: session.token, fence: 9, for: .seconds(25)))
+            #expect(try await store.claimRefresh(session.token) == .busy(for: .seconds(25)))
+            #expect(try await store.refreshState(session.token)?.claimFor == .seconds(25))
+            clock.advance(25)
+            #expect(try await store.refreshState(session.token)?.claimFor == nil)
+            _ = try await store.mustClaimRefresh(session.token)
+            #expect(try await !store.renewRefresh(token: session.token, fence: claim.fence, for: .seconds(25)))
+            try await store.release(session.token, fence: 2)
+            #expect(try await !store.renewRefresh(token: session.token, fence: 2, for: .seconds(25)))
+        }
+    }
+
+    @Test(
+        "The row remembers a take-over, a lost answer, refusals and the pause; a commit clears them",
+        arguments: StoreEngine.allCases)
+    func memory(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store, clock in
+            let session = Rows.session()
+            try await store.signIn(session)
+            let first = try await store.mustClaimRefresh(session.token)
+            try await store.release(
+                session.token, fence: first.fence, holdBack: .seconds(30), answerLost: true, emptyRefusal: true)
+            clock.advance(20)
+            #expect(try await store.claimRefresh(session.token) == .heldBack(for: .seconds(10)))
+            clock.advance(10)
+            let second = try await store.mustClaimRefresh(session.token)
+            #expect(
+                second == RefreshGrant(fence: 2, answerLost: true, emptyRefusals: 1, emptyFor: .seconds(30)))
+            clock.advance(25)
+            let third = try await store.mustClaimRefresh(session.token)
+            #expect(third.takenOverFor == .zero && third.answerLost)
+            // A release does not forget that the claim was taken over.
+            try await store.release(session.token, fence: third.fence, emptyRefusal: true)
+            clock.advance(61)
+            let fourth = try await store.mustClaimRefresh(session.token)
+            #expect(
+                fourth
+                    == RefreshGrant(
+                        fence: 4, takenOverFor: .seconds(61), answerLost: true, emptyRefusals: 2,
+                        emptyFor: .seconds(116)))
+            #expect(try await store.commit(session.token, version: 1, "new") == .committed)
+            #expect(
+                try await store.mustClaimRefresh(session.token, version: 2)
+                    == RefreshGrant(fence: 5, takenOverBefore: true))
+        }
+    }
+
+    @Test("Tokens whose subject is unchecked say so until they are checked", arguments: StoreEngine.allCases)
+    func unchecked(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store in
+            let session = Rows.session()
+            try await store.signIn(session)
+            let commit = RefreshCommit(
+                token: session.token, tokenVersion: 1, tokens: Rows.sealed("t2"), facts: nil, tokenExpiresAt: nil,
+                refreshable: true, expiresAt: nil, subjectUnchecked: true)
+            #expect(try await store.commitRefresh(commit) == .committed)
+            #expect(try await store.session(token: session.token)?.subjectUnchecked == true)
+            try await store.markSubjectChecked(token: session.token, tokenVersion: 1)
+            #expect(try await store.session(token: session.token)?.subjectUnchecked == true)
+            try await store.markSubjectChecked(token: session.token, tokenVersion: 2)
+            #expect(try await store.session(token: session.token)?.subjectUnchecked == false)
         }
     }
 }

@@ -26,6 +26,8 @@ enum Rows {
         return digest
     }
 
+    static func claim() -> ClaimID { ClaimID(random: digest().bytes) }
+
     static func handle() -> SessionHandle { SessionHandle(random: digest().bytes) }
 
     static func sealed(_ text: String = "sealed", key: String = "k1") -> Sealed {
@@ -43,8 +45,8 @@ enum Rows {
         key: Digest = digest(), proof: Digest? = digest(), at time: WallTime = now, gate: ExchangeGate = .none
     ) -> ExchangeRow {
         ExchangeRow(
-            key: key, proof: proof, salt: digest().bytes, keyID: "k1", claimUntil: time.advanced(by: .seconds(25)),
-            createdAt: time, gate: gate)
+            key: key, proof: proof, salt: digest().bytes, keyID: "k1", claim: claim(),
+            claimFor: .seconds(25), createdAt: time, gate: gate)
     }
 
     static func session(

@@ -17,6 +17,13 @@ extension ExchangeStore {
                 claimed.key, fence: claimed.fence, session: session, replacing: replacing, sessionLimit: sessionLimit))
     }
 
+    /// Claims under a name of its own.
+    func claimAnew(_ row: ExchangeRow, maximumAttempts: Int = 3) async throws -> ExchangeClaimResult {
+        var row = row
+        row.claim = Rows.claim()
+        return try await claimExchange(row, maximumAttempts: maximumAttempts)
+    }
+
     /// Claims and expects to be the owner.
     func mustClaim(_ row: ExchangeRow, maximumAttempts: Int = 3) async throws -> ExchangeRow {
         let result = try await claimExchange(row, maximumAttempts: maximumAttempts)
@@ -29,17 +36,38 @@ extension ExchangeStore {
 }
 
 extension SessionStore {
-    /// Claims a refresh and expects the fence.
+    /// Claims a refresh for 25 s.
+    func claimRefresh(
+        _ token: Digest, version: Int64 = 1, at now: WallTime = Rows.now, name: ClaimID = Rows.claim(),
+        takesOver: Bool = true
+    ) async throws -> RefreshClaimResult {
+        try await claimRefresh(
+            RefreshClaim(
+                token: token, tokenVersion: version, name: name, lifetime: .seconds(25), takesOver: takesOver, now: now)
+        )
+    }
+
+    /// Claims a refresh and expects the grant.
     func mustClaimRefresh(
         _ token: Digest, version: Int64 = 1, at now: WallTime = Rows.now
-    ) async throws -> (fence: Int64, takenOver: Bool) {
-        let result = try await claimRefresh(
-            token: token, tokenVersion: version, now: now, claimUntil: now.advanced(by: .seconds(25)))
-        guard case .claimed(let fence, let takenOver) = result else {
+    ) async throws -> RefreshGrant {
+        let result = try await claimRefresh(token, version: version, at: now)
+        guard case .claimed(let grant) = result else {
             Issue.record("\(result)")
-            return (0, false)
+            return RefreshGrant(fence: 0)
         }
-        return (fence, takenOver)
+        return grant
+    }
+
+    /// Gives a claim back.
+    func release(
+        _ token: Digest, version: Int64 = 1, fence: Int64, holdBack: Duration = .zero, answerLost: Bool = false,
+        emptyRefusal: Bool = false
+    ) async throws {
+        try await releaseRefresh(
+            RefreshRelease(
+                token: token, tokenVersion: version, fence: fence, holdBack: holdBack, answerLost: answerLost,
+                emptyRefusal: emptyRefusal))
     }
 
     func commit(_ token: Digest, version: Int64, _ text: String) async throws -> RefreshCommitResult {

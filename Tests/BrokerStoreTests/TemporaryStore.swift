@@ -5,10 +5,12 @@ import Testing
 
 /// Makes SQLite stores in directories of their own that go when the test ends.
 enum TemporaryStore {
-    static func with(_ body: (SQLiteStore, String) async throws -> Void) async throws {
+    static func with(
+        monotonic: @escaping @Sendable () -> Duration = { .zero }, _ body: (SQLiteStore, String) async throws -> Void
+    ) async throws {
         try await withDirectory { directory in
             let path = directory + "/data/coatcheck.db"
-            let store = try await SQLiteStore.open(path: path)
+            let store = try await SQLiteStore.open(path: path, monotonic: monotonic)
             do {
                 try await body(store, path)
             } catch {

@@ -159,8 +159,8 @@ import Testing
         let key = broker.vault.index(.code, ["as", "code-1"])
         let dead = ExchangeRow(
             key: key, proof: broker.vault.digest(login.loginToken), salt: try broker.vault.random(32),
-            keyID: broker.vault.currentKeyID, claimUntil: broker.clock.now.advanced(by: .seconds(25)),
-            createdAt: broker.clock.now, gate: .login(broker.vault.digest(login.state)))
+            keyID: broker.vault.currentKeyID, claim: ClaimID(random: try broker.vault.random(16)),
+            claimFor: .seconds(25), createdAt: broker.clock.now, gate: .login(broker.vault.digest(login.state)))
         _ = try await broker.store.claimExchange(dead, maximumAttempts: 3)
         broker.clock.advance(.seconds(26))
         #expect(
@@ -182,5 +182,23 @@ import Testing
         broker.provider.gate.open()
         _ = try await broker.forward(url, login.loginToken)
         #expect(broker.provider.grants == 1)
+    }
+
+    @Test("Who the user is, asked in vain in passing, is asked again before the login is given up")
+    func identityInPassing() async throws {
+        let broker = try TestBroker(
+            script: .init(identify: [.lost(detail: ""), .retryable(status: 503, retryAfter: nil, detail: "")]))
+        _ = try await broker.signIn()
+        #expect(broker.provider.grants == 1)
+        #expect(broker.provider.script.withLock { $0.contexts.count } == 3)
+    }
+
+    @Test("All calls of an exchange end by one deadline of twenty seconds")
+    func oneDeadline() async throws {
+        let broker = try TestBroker()
+        _ = try await broker.signIn()
+        let end = broker.clock.clock.monotonic() + .seconds(20)
+        #expect(broker.provider.script.withLock { $0.grants.map(\.deadline) } == [end])
+        #expect(broker.provider.script.withLock { $0.contexts.map(\.deadline) } == [end])
     }
 }

@@ -16,6 +16,9 @@ import Testing
     }
 
     private let stale = Input.read(version: 3, live: true, fresh: false, usable: false, refreshable: true)
+    private let renewed = Input.read(
+        version: 4, live: true, fresh: false, usable: true, refreshable: true, unchecked: true)
+    private let granted = Input.claimed(lossKnown: false, settled: true)
     private let early = Input.read(version: 3, live: true, fresh: false, usable: true, refreshable: true)
 
     @Test("A fresh token is served without a call")
@@ -30,9 +33,9 @@ import Testing
         run(
             .expiring,
             [
-                (stale, .claim(version: 3)), (.claimed(fence: 1, takenOver: false), .call(confirming: false)),
+                (stale, .claim(version: 3)), (granted, .call(confirming: false)),
                 (.refreshed, .commit), (.committed, .checkSubject),
-                (.subjectChecked(same: true), .finish(.useStored)),
+                (.subjectChecked(.same), .readAgain), (renewed, .finish(.useStored)),
             ])
     }
 
@@ -41,9 +44,9 @@ import Testing
         run(
             .expiring,
             [
-                (stale, .claim(version: 3)), (.claimed(fence: 1, takenOver: false), .call(confirming: false)),
+                (stale, .claim(version: 3)), (granted, .call(confirming: false)),
                 (.refreshed, .commit), (.committed, .checkSubject),
-                (.subjectChecked(same: false), .end(.subjectChanged)),
+                (.subjectChecked(.another), .end(.subjectChanged)),
             ])
     }
 
@@ -52,8 +55,8 @@ import Testing
         run(
             .expiring,
             [
-                (stale, .claim(version: 3)), (.claimed(fence: 1, takenOver: false), .call(confirming: false)),
-                (.rejected(invalidGrant: true, takenOverSettled: true), .condemn(.grantRevoked)),
+                (stale, .claim(version: 3)), (granted, .call(confirming: false)),
+                (.rejected(.invalidGrant), .condemn(.grantRevoked)),
                 (.condemned(true), .finish(.sessionEnded)),
             ])
     }
@@ -63,8 +66,8 @@ import Testing
         run(
             .expiring,
             [
-                (stale, .claim(version: 3)), (.claimed(fence: 1, takenOver: false), .call(confirming: false)),
-                (.rejected(invalidGrant: true, takenOverSettled: true), .condemn(.grantRevoked)),
+                (stale, .claim(version: 3)), (granted, .call(confirming: false)),
+                (.rejected(.invalidGrant), .condemn(.grantRevoked)),
                 (.condemned(false), .readAgain),
                 (.read(version: 4, live: true, fresh: true, usable: true, refreshable: true), .finish(.useStored)),
             ])
@@ -75,14 +78,14 @@ import Testing
         run(
             .expiring,
             [
-                (stale, .claim(version: 3)), (.claimed(fence: 2, takenOver: true), .call(confirming: false)),
-                (.rejected(invalidGrant: true, takenOverSettled: false), .finish(.unavailable)),
+                (stale, .claim(version: 3)), (.claimed(lossKnown: true, settled: false), .call(confirming: false)),
+                (.rejected(.invalidGrant), .release(then: .unavailable)),
             ])
         run(
             .expiring,
             [
-                (stale, .claim(version: 3)), (.claimed(fence: 2, takenOver: true), .call(confirming: false)),
-                (.rejected(invalidGrant: true, takenOverSettled: true), .condemn(.grantRevoked)),
+                (stale, .claim(version: 3)), (.claimed(lossKnown: true, settled: true), .call(confirming: false)),
+                (.rejected(.invalidGrant), .condemn(.refreshLost)),
             ])
     }
 
@@ -91,14 +94,14 @@ import Testing
         run(
             .expiring,
             [
-                (stale, .claim(version: 3)), (.claimed(fence: 1, takenOver: false), .call(confirming: false)),
+                (stale, .claim(version: 3)), (granted, .call(confirming: false)),
                 (.lost, .call(confirming: true)),
-                (.rejected(invalidGrant: true, takenOverSettled: true), .condemn(.refreshLost)),
+                (.rejected(.invalidGrant), .condemn(.refreshLost)),
             ])
         run(
             .expiring,
             [
-                (stale, .claim(version: 3)), (.claimed(fence: 1, takenOver: false), .call(confirming: false)),
+                (stale, .claim(version: 3)), (granted, .call(confirming: false)),
                 (.lost, .call(confirming: true)), (.lost, .release(then: .unavailable)),
             ])
     }
@@ -112,14 +115,14 @@ import Testing
         run(
             .expiring,
             [
-                (stale, .claim(version: 3)), (.claimed(fence: 1, takenOver: false), .call(confirming: false)),
+                (stale, .claim(version: 3)), (granted, .call(confirming: false)),
                 (fault, .release(then: .unavailable)),
             ])
         // A token that still lives is served although the early refresh failed.
         run(
             .expiring,
             [
-                (early, .claim(version: 3)), (.claimed(fence: 1, takenOver: false), .call(confirming: false)),
+                (early, .claim(version: 3)), (granted, .call(confirming: false)),
                 (fault, .release(then: .useStored)),
             ])
     }
@@ -129,9 +132,9 @@ import Testing
         run(
             .expiring,
             [
-                (stale, .claim(version: 3)), (.claimed(fence: 1, takenOver: false), .call(confirming: false)),
-                (.rejected(invalidGrant: false, takenOverSettled: true), .call(confirming: true)),
-                (.rejected(invalidGrant: false, takenOverSettled: true), .release(then: .unavailable)),
+                (stale, .claim(version: 3)), (granted, .call(confirming: false)),
+                (.rejected(.unclear), .call(confirming: true)),
+                (.rejected(.unclear), .release(then: .unavailable)),
             ])
     }
 
@@ -160,10 +163,10 @@ import Testing
     @Test("A pair for a newer version is dropped, one for an ended session is revoked (SEC-64)")
     func lateCommit() {
         let called: [(Input, Action)] = [
-            (stale, .claim(version: 3)), (.claimed(fence: 1, takenOver: false), .call(confirming: false)),
+            (stale, .claim(version: 3)), (granted, .call(confirming: false)),
             (.refreshed, .commit),
         ]
-        run(.expiring, called + [(.superseded, .finish(.useStored))])
+        run(.expiring, called + [(.superseded, .readAgain), (renewed, .checkSubject)])
         run(.expiring, called + [(.ended, .revoke)])
     }
 
@@ -175,6 +178,48 @@ import Testing
         run(
             .forced(fromVersion: 1),
             [(.read(version: 1, live: true, fresh: true, usable: true, refreshable: false), .finish(.notRefreshable))])
+    }
+
+    @Test("Tokens whose subject nobody has looked at are looked at before anybody gets them (SEC-59)")
+    func unchecked() {
+        run(
+            .expiring,
+            [
+                (renewed, .checkSubject), (.subjectChecked(.same), .readAgain),
+                (
+                    .read(version: 4, live: true, fresh: true, usable: true, refreshable: true, unchecked: true),
+                    .finish(.useStored)
+                ),
+            ])
+        run(.expiring, [(renewed, .checkSubject), (.subjectChecked(.another), .end(.subjectChanged))])
+        run(.expiring, [(renewed, .checkSubject), (.subjectChecked(.unknown), .finish(.unavailable))])
+    }
+
+    @Test("A refusal without a body is no proof until there were enough of them (guarantee 2)")
+    func emptyRefusals() {
+        let called: [(Input, Action)] = [(stale, .claim(version: 3)), (granted, .call(confirming: false))]
+        run(.expiring, called + [(.rejected(.empty(enough: false)), .release(then: .unavailable))])
+        run(.expiring, called + [(.rejected(.empty(enough: true)), .condemn(.grantRevoked))])
+    }
+
+    @Test("A rotation that may have been lost ends as refresh_lost, whoever finds out (SEC-56)")
+    func lossKnown() {
+        run(
+            .expiring,
+            [
+                (stale, .claim(version: 3)), (.claimed(lossKnown: true, settled: true), .call(confirming: false)),
+                (.rejected(.invalidGrant), .condemn(.refreshLost)),
+            ])
+    }
+
+    @Test("An unclear refusal before an invalid_grant is no lost answer")
+    func unclearFirst() {
+        run(
+            .expiring,
+            [
+                (stale, .claim(version: 3)), (granted, .call(confirming: false)),
+                (.rejected(.unclear), .call(confirming: true)), (.rejected(.invalidGrant), .condemn(.grantRevoked)),
+            ])
     }
 
     @Test("An ended session stays ended; a store that fails is not an ending")

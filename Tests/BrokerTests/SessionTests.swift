@@ -1,4 +1,6 @@
+import BrokerStore
 import BrokerVault
+import Foundation
 import Synchronization
 import Testing
 
@@ -192,6 +194,111 @@ import Testing
         let waits = broker.events.all.filter { if case .refreshWaited = $0 { true } else { false } }
         #expect(shared.count == 199)
         #expect(waits.count <= 199)
+    }
+
+    @Test(
+        "Three hundred callers at the moment of expiry cost few writes: who waits does not write (SEC-54)",
+        .timeLimit(.minutes(1)))
+    func writesAtExpiry() async throws {
+        let directory = FileManager.default.temporaryDirectory.path + "/coatcheck-refresh-\(UUID().uuidString)"
+        try FileManager.default.createDirectory(
+            atPath: directory, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+        defer { try? FileManager.default.removeItem(atPath: directory) }
+        let store = try await SQLiteStore.open(path: directory + "/coatcheck.db")
+        let broker = try TestBroker(store: store)
+        let session = try await broker.signIn()
+        broker.clock.advance(.seconds(3601))
+        let live = try await broker.useCases.resumeSession.resume(session.token)
+        let before = store.writeStatistics.writes
+        broker.provider.gate.close()
+        let tokens = try await withThrowingTaskGroup(of: String.self) { group in
+            for _ in 0..<300 {
+                group.addTask { try await broker.useCases.refreshTokens.accessToken(for: live).token.reveal() }
+            }
+            // All of them wait by now, and the provider takes its time.
+            while broker.events.all.filter({ if case .refreshWaited = $0 { true } else { false } }).count < 299 {
+                await Task.yield()
+            }
+            broker.provider.gate.open()
+            return try await group.reduce(into: Set()) { $0.insert($1) }
+        }
+        #expect(tokens.count == 1 && broker.provider.refreshes == 1)
+        #expect(store.writeStatistics.writes - before <= 60)
+        await store.close()
+    }
+
+    @Test("All calls of a refresh end by one deadline, which goes into each of them (SEC-54)")
+    func oneDeadline() async throws {
+        let broker = try TestBroker(
+            script: .init(refresh: [.lost(detail: ""), .rejected(OAuthError(status: 400, code: "invalid_grant"))]))
+        let session = try await broker.signIn()
+        broker.clock.advance(.seconds(3601))
+        let live = try await broker.useCases.resumeSession.resume(session.token)
+        _ = await problem { try await broker.useCases.refreshTokens.accessToken(for: live) }
+        let deadlines = broker.provider.script.withLock { $0.refreshes.map(\.deadline) }
+        let end = broker.clock.clock.monotonic() + .seconds(15)
+        #expect(deadlines == [end, end])
+    }
+
+    @Test("A lost answer that left no time to confirm is remembered: an invalid_grant then is refresh_lost (SEC-56)")
+    func lostWithoutTime() async throws {
+        let broker = try TestBroker(script: .init(refresh: [.lost(detail: "")]))
+        let session = try await broker.signIn()
+        broker.clock.advance(.seconds(3601))
+        let live = try await broker.useCases.resumeSession.resume(session.token)
+        broker.provider.gate.close()
+        async let first = problem { try await broker.useCases.refreshTokens.accessToken(for: live) }
+        while broker.provider.gate.waiting == 0 { await Task.yield() }
+        broker.clock.advance(.seconds(14))
+        broker.provider.gate.open()
+        #expect(await first?.code == .providerUnavailable)
+        #expect(broker.provider.refreshes == 1)
+        broker.clock.advance(.seconds(10))
+        broker.provider.script.withLock { $0.refresh = [.rejected(OAuthError(status: 400, code: "invalid_grant"))] }
+        #expect(
+            await problem { try await broker.useCases.refreshTokens.accessToken(for: live) }?.reason == .refreshLost)
+    }
+
+    @Test(
+        "Refusals without a body end a session when there were three over five minutes and others were granted meanwhile"
+    )
+    func emptyRefusals() async throws {
+        let empty = ProviderFailure.rejected(OAuthError(status: 401, code: ""))
+        let broker = try TestBroker(script: .init(refresh: Array(repeating: empty, count: 20)))
+        let session = try await broker.signIn(code: "c1")
+        broker.clock.advance(.seconds(3601))
+        let live = try await broker.useCases.resumeSession.resume(session.token)
+        // For ten minutes nobody else is granted anything: it may be the provider.
+        for _ in 0..<5 {
+            broker.clock.advance(.seconds(120))
+            let refused = await problem { try await broker.useCases.refreshTokens.accessToken(for: live) }
+            #expect(refused?.code == .providerUnavailable)
+        }
+        _ = try await broker.signIn(code: "c2")
+        broker.clock.advance(.seconds(120))
+        #expect(
+            await problem { try await broker.useCases.refreshTokens.accessToken(for: live) }?.reason == .grantRevoked)
+    }
+
+    @Test("Who has not looked at a refreshed id_token gives no token of it, and looks first (SEC-59)")
+    func uncheckedSubject() async throws {
+        let broker = try TestBroker(script: .init(refreshedSubject: .subject("somebody-else")))
+        let session = try await broker.signIn()
+        let row = try #require(try await broker.store.session(handle: session.session.handle))
+        let stored = try StoredTokens.open(row, broker.context)
+        // A process committed and died.
+        let marked = StoredTokens(
+            provider: stored.provider, client: stored.client, tokens: stored.tokens, issuedAt: broker.clock.now,
+            uncheckedIDToken: Secret("id"))
+        let commit = RefreshCommit(
+            token: row.token, tokenVersion: 1,
+            tokens: try broker.vault.seal(marked.record, as: .tokens, row: row.token), facts: nil,
+            tokenExpiresAt: row.tokenExpiresAt, refreshable: true, expiresAt: nil, subjectUnchecked: true)
+        #expect(try await broker.store.commitRefresh(commit) == .committed)
+        let live = try await broker.useCases.resumeSession.resume(session.token)
+        #expect(
+            await problem { try await broker.useCases.refreshTokens.accessToken(for: live) }?.reason == .subjectChanged)
+        #expect(broker.provider.refreshes == 0)
     }
 
     @Test("A token near its end is served at once and refreshed beside (guarantee 3)")

@@ -151,7 +151,7 @@ get /v1/relay/api/private/echo
 expect_status 200 "the second caller"
 same 1 "$(refreshes)" "one refresh"
 
-step "12. The store does not take the new pair at once: it is tried again, and nothing is lost (SEC-56)"
+step "12. The store does not take the new pair: callers hear of it, it is tried again, and nothing is lost (SEC-56)"
 expired_session
 cookie=$(cookie coatcheck)
 database() { python3 -c 'import sqlite3, sys; sqlite3.connect(sys.argv[1], isolation_level=None).execute(sys.argv[2])' "$work/data/coatcheck.db" "$1"; }
@@ -161,7 +161,9 @@ waiting=$!
 wait_for 10 eval '[ "$(refreshes)" -ge 1 ] && grep -q commitRefresh "$work/broker.log"'
 database "DROP TRIGGER no_commit"
 wait "$waiting"
-same 200 "$(cat "$work/late-status")" "the caller is served in the end"
+same 503 "$(cat "$work/late-status")" "the caller hears of the store"
+wait_for 10 eval 'get /v1/relay/api/private/echo; [ "$STATUS" = 200 ]'
+same 0 $? "and is served once it is back"
 same 1 "$(refreshes)" "by the one refresh"
 refresh
 expect_status 200 "whose refresh token was kept"

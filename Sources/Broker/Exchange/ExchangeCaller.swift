@@ -4,11 +4,55 @@ struct ExchangeCaller: Sendable {
     let plan: ExchangePlan
     let row: ExchangeRow
 
+    typealias Answer = Result<SignInOutcome, BrokerProblem>
+
+    /// All provider calls of one exchange end within this.
+    static let callBudget = Duration.seconds(20)
+    /// After so long of a store that fails the app gets an answer, and the writing goes on.
+    private static let storePatience = Duration.seconds(5)
+
+    private let held = HeldClaim()
+    private let deadline: Duration
+
+    init(context: BrokerContext, plan: ExchangePlan, row: ExchangeRow) {
+        self.context = context
+        self.plan = plan
+        self.row = row
+        let moment = context.clock.monotonic()
+        deadline = moment + Self.callBudget
+        held.take(row.fence, at: moment)
+    }
+
     private var profile: ProviderProfile { plan.provider.profile }
 
-    /// Calls and settles; the result is the starter's answer.
-    func call() async -> Result<SignInOutcome, BrokerProblem> {
-        do throws(BrokerProblem) { return .success(try await perform()) } catch {
+    /// Calls and settles; the result is the starter's answer, given early when the store does not take it.
+    func call(answeringEarly answer: @escaping @Sendable (Answer) -> Void) async -> Answer {
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { await keepAlive() }
+            let result = await settled(answer)
+            group.cancelAll()
+            return result
+        }
+    }
+
+    /// Renews the claim for as long as its owner lives.
+    private func keepAlive() async {
+        while !Task.isCancelled {
+            do { try await context.clock.sleep(.seconds(1)) } catch { return }
+            let moment = context.clock.monotonic()
+            guard let fence = held.due(at: moment) else { continue }
+            do throws(StoreFailure) {
+                if try await context.store.renewExchange(row.key, fence: fence, for: context.settings.claimLifetime) {
+                    held.renewed(at: moment)
+                } else {
+                    held.drop()
+                }
+            } catch { failed("renewExchange", error) }
+        }
+    }
+
+    private func settled(_ answer: @escaping @Sendable (Answer) -> Void) async -> Answer {
+        do throws(BrokerProblem) { return .success(try await perform(answer)) } catch {
             context.events.emit(
                 .loginRefused(
                     provider: profile.name, client: plan.client.name, code: error.code,
@@ -17,19 +61,44 @@ struct ExchangeCaller: Sendable {
         }
     }
 
-    private func perform() async throws(BrokerProblem) -> SignInOutcome {
+    private typealias Early = @Sendable (Answer) -> Void
+
+    private func perform(_ early: @escaping @Sendable (Answer) -> Void) async throws(BrokerProblem) -> SignInOutcome {
         switch plan.call {
-        case .code(let grant, let identity): return try await redeem(grant, identity)
-        case .zephrSession(let session): return try await takeOver(session)
+        case .code(let grant, let identity): return try await redeem(grant, identity, early)
+        case .zephrSession(let session): return try await takeOver(session, early)
         case .zephrPartial(let stateKey, let identifier): return try await hold(stateKey, identifier)
-        case .register(let request): return try await register(request)
-        case .importTokens(let tokens): return try await importTokens(tokens)
+        case .register(let request): return try await register(request, early)
+        case .importTokens(let tokens): return try await importTokens(tokens, early)
+        }
+    }
+
+    /// Reads with a token that is in hand: what fails in passing is asked again, for as long as the deadline leaves time.
+    private func reading<Value: Sendable>(
+        _ read: () async throws(ProviderFailure) -> Value
+    ) async throws(ProviderFailure) -> Value {
+        var pause = Duration.milliseconds(500)
+        while true {
+            do throws(ProviderFailure) { return try await read() } catch {
+                switch error {
+                case .rejected, .unusable, .identityRejected: throw error
+                case .notSent, .retryable, .lost: break
+                }
+                guard context.clock.monotonic() + pause + .seconds(1) < deadline else { throw error }
+                do { try await context.clock.sleep(pause) } catch { throw .lost(detail: "the process ends") }
+                pause = min(pause * 2, .seconds(4))
+            }
         }
     }
 
     // MARK: The calls
 
-    private func redeem(_ grant: CodeGrant, _ identity: IdentityContext) async throws(BrokerProblem) -> SignInOutcome {
+    private func redeem(
+        _ grant: CodeGrant, _ identity: IdentityContext, _ early: @escaping Early
+    ) async throws(BrokerProblem) -> SignInOutcome {
+        var (grant, identity) = (grant, identity)
+        grant.deadline = deadline
+        identity.deadline = deadline
         guard let provider = plan.provider as? any CodeExchanging else {
             throw await settle(.providerError, because: .unusable(detail: "this kind redeems no codes"))
         }
@@ -37,26 +106,31 @@ struct ExchangeCaller: Sendable {
         do throws(ProviderFailure) { tokens = try await provider.redeem(grant) } catch {
             throw await settle(failureOfSingleUse: error)
         }
+        context.memory.answers.granted(profile.name, plan.client.name, at: context.clock.monotonic())
         let who: ProviderIdentity
-        do throws(ProviderFailure) { who = try await provider.identify(tokens, identity) } catch {
-            throw await settle(identityFailure: error, tokens)
+        do throws(ProviderFailure) {
+            who = try await reading { () async throws(ProviderFailure) in
+                try await provider.identify(tokens, identity)
+            }
+        } catch {
+            throw await settle(identityFailure: error, tokens, early)
         }
-        return try await complete(tokens, who, identity.requestedScope)
+        return try await complete(tokens, who, identity.requestedScope, early)
     }
 
-    private func takeOver(_ session: Secret) async throws(BrokerProblem) -> SignInOutcome {
+    private func takeOver(_ session: Secret, _ early: @escaping Early) async throws(BrokerProblem) -> SignInOutcome {
         guard let provider = plan.provider as? any PartialRegistering else {
             throw await settle(.providerError, because: .unusable(detail: "this kind has no sessions of its own"))
         }
         let identity: ProviderIdentity
-        do throws(ProviderFailure) { identity = try await provider.account(of: session) } catch {
+        do throws(ProviderFailure) { identity = try await provider.account(of: session, deadline: deadline) } catch {
             // Asking whose a session is uses nothing up: a lost answer may be asked for again.
             if case .lost(let detail) = error {
                 throw await release(.retryable(status: 0, retryAfter: nil, detail: detail), counting: true)
             }
             throw await settle(failureOfSingleUse: error)
         }
-        return try await complete(TokenSet(credential: .zephrCookie, accessToken: session), identity, [])
+        return try await complete(TokenSet(credential: .zephrCookie, accessToken: session), identity, [], early)
     }
 
     private func hold(_ stateKey: Secret, _ identifier: String?) async throws(BrokerProblem) -> SignInOutcome {
@@ -66,7 +140,7 @@ struct ExchangeCaller: Sendable {
         let key = context.vault.index(.stateKey, [profile.name.text, stateKey.reveal()])
         try await takeShare(of: key)
         let fields: [RegistrationField]
-        do throws(ProviderFailure) { fields = try await provider.registrationFields() } catch {
+        do throws(ProviderFailure) { fields = try await provider.registrationFields(deadline: deadline) } catch {
             plan.charge.drop(.registration, for: key)
             // Nothing was used up; the callback can be forwarded again.
             throw await release(error, counting: false)
@@ -102,7 +176,11 @@ struct ExchangeCaller: Sendable {
         }
     }
 
-    private func register(_ request: RegistrationRequest) async throws(BrokerProblem) -> SignInOutcome {
+    private func register(
+        _ request: RegistrationRequest, _ early: @escaping Early
+    ) async throws(BrokerProblem) -> SignInOutcome {
+        var request = request
+        request.deadline = deadline
         guard let provider = plan.provider as? any PartialRegistering else {
             throw await settle(.providerError, because: .unusable(detail: "this kind has no registrations"))
         }
@@ -114,10 +192,12 @@ struct ExchangeCaller: Sendable {
         case .registered(let session, let expiresAt):
             let tokens = TokenSet(credential: .zephrCookie, accessToken: session, expiresAt: expiresAt)
             let who: ProviderIdentity
-            do throws(ProviderFailure) { who = try await provider.account(of: session) } catch {
-                throw await settle(identityFailure: error, tokens)
-            }
-            return try await complete(tokens, who, [])
+            do throws(ProviderFailure) {
+                who = try await reading { () async throws(ProviderFailure) in
+                    try await provider.account(of: session, deadline: deadline)
+                }
+            } catch { throw await settle(identityFailure: error, tokens, early) }
+            return try await complete(tokens, who, [], early)
         case .badAttributes: throw await settle(.registrationRejected, result: "bad_attributes")
         case .userExists: throw await settle(.registrationUserExists, result: "user_exists")
         case .emailDomainDenied: throw await settle(.registrationDomainDenied, result: "email_domain_denied")
@@ -128,7 +208,9 @@ struct ExchangeCaller: Sendable {
         }
     }
 
-    private func importTokens(_ imported: ImportedTokens) async throws(BrokerProblem) -> SignInOutcome {
+    private func importTokens(
+        _ imported: ImportedTokens, _ early: @escaping Early
+    ) async throws(BrokerProblem) -> SignInOutcome {
         guard let provider = plan.provider as? any TokenImporting else {
             throw await settle(.providerError, because: .unusable(detail: "this kind imports no tokens"))
         }
@@ -137,22 +219,25 @@ struct ExchangeCaller: Sendable {
             tokens = try await provider.refresh(
                 RefreshRequest(
                     client: plan.client.name, refreshToken: imported.refreshToken, accessToken: imported.accessToken,
-                    idempotencyKey: Base64URL.encode(row.key.bytes)))
+                    idempotencyKey: Base64URL.encode(row.key.bytes), deadline: deadline))
         } catch { throw await settle(failureOfSingleUse: error) }
         let hints = imported.merchantID.map { [(name: "merchant_id", value: $0)] } ?? []
         let who: ProviderIdentity
+        var identity = IdentityContext(client: plan.client.name, nonce: .none, callback: hints, requestedScope: [])
+        identity.deadline = deadline
         do throws(ProviderFailure) {
-            who = try await provider.identify(
-                tokens, IdentityContext(client: plan.client.name, nonce: .none, callback: hints, requestedScope: []))
-        } catch { throw await settle(identityFailure: error, tokens) }
-        return try await complete(tokens, who, [])
+            who = try await reading { [identity] () async throws(ProviderFailure) in
+                try await provider.identify(tokens, identity)
+            }
+        } catch { throw await settle(identityFailure: error, tokens, early) }
+        return try await complete(tokens, who, [], early)
     }
 
     // MARK: Settling
 
     /// Stores the session; only after that does anybody get its token (guarantee 4).
     private func complete(
-        _ tokens: TokenSet, _ identity: ProviderIdentity, _ requestedScope: [String]
+        _ tokens: TokenSet, _ identity: ProviderIdentity, _ requestedScope: [String], _ early: @escaping Early
     ) async throws(BrokerProblem) -> SignInOutcome {
         let now = context.clock.now()
         let token: Secret
@@ -166,20 +251,16 @@ struct ExchangeCaller: Sendable {
                 token: context.vault.digest(token), tokens: tokens, identity: identity, profile: profile,
                 client: plan.client, requestedScope: requestedScope, device: plan.device, now: now)
         } catch {
-            throw await settle(.providerError, because: .unusable(detail: "sealing: \(error)"), revoking: tokens)
+            throw await settle(.providerError, because: .unusable(detail: "sealing: \(error)"), revoking: tokens, early)
         }
         let replacing = plan.presentedSession.map(context.vault.digest)
         let ended: EndedSessions
-        switch await store(live, replacing: replacing) {
+        switch await store(live, replacing: replacing, early) {
         case .stored(let others): ended = others
         case .takenAway:
             // The claim lapsed and somebody declared the exchange lost: these tokens belong to nobody.
-            throw await settle(.unknown, because: .lost(detail: "the claim lapsed"), revoking: tokens)
-        case .unreachable:
-            // It may have been written after all, so nothing is revoked; if not, the row lapses by itself.
-            throw BrokerProblem(
-                .storeUnavailable, privateDetail: "the session could not be stored", retry: "new_login",
-                retryAfter: .seconds(2))
+            throw await settle(.unknown, because: .lost(detail: "the claim lapsed"), revoking: tokens, early)
+        case .processEnds: throw Self.notStored
         }
         plan.charge.sessionMade(exchange: row.key, gate: plan.gate)
         let ending = EndSession(context)
@@ -195,33 +276,55 @@ struct ExchangeCaller: Sendable {
     }
 
     private enum Storing {
-        case stored(EndedSessions), takenAway, unreachable
+        case stored(EndedSessions), takenAway, processEnds
     }
 
-    /// Writes the session, trying again for as long as the claim stands: the code is used up and must not be lost to a
-    /// store that blinked.
+    /// The answer meanwhile: no `retry`, for the same forward gets its 201 once the store is back.
+    private static var notStored: BrokerProblem {
+        BrokerProblem(.storeUnavailable, privateDetail: "the session could not be stored yet", retryAfter: .seconds(2))
+    }
+
+    /// Writes the session, trying again until it is written or the claim is another's: the code is used up and must not
+    /// be lost to a store that is away.
     ///
     /// A write whose answer was lost is found by reading the row.
-    private func store(_ live: LiveSession, replacing: Digest?) async -> Storing {
-        let end = context.clock.monotonic() + .seconds(5)
-        var pause = Duration.milliseconds(50)
-        while true {
-            do {
-                if let ended = try await context.store.completeExchange(
-                    row.key, fence: row.fence, session: live.row, replacing: replacing,
-                    sessionLimit: context.settings.sessionsPerSubjectAndClient)
-                {
-                    return .stored(ended)
-                }
-                let standing = try await context.store.exchange(row.key)
-                return standing?.outcome == .session(live.token) ? .stored(EndedSessions()) : .takenAway
-            } catch {
-                context.events.emit(.storeFailed(operation: "completeExchange", detail: "\(error)"))
-                guard context.clock.monotonic() < end else { return .unreachable }
-                try? await context.clock.sleep(pause)
-                pause = min(pause * 2, .milliseconds(800))
+    private func store(_ live: LiveSession, replacing: Digest?, _ early: @escaping Early) async -> Storing {
+        let stored: Storing? = await insisting("completeExchange", early) { () async throws(StoreFailure) in
+            if let ended = try await context.store.completeExchange(
+                row.key, fence: row.fence, session: live.row, replacing: replacing,
+                sessionLimit: context.settings.sessionsPerSubjectAndClient)
+            {
+                return .stored(ended)
             }
+            let standing = try await context.store.exchange(row.key)
+            return standing?.outcome == .session(live.token) ? .stored(EndedSessions()) : .takenAway
         }
+        held.drop()
+        return stored ?? .processEnds
+    }
+
+    /// Writes what cannot be had again until the store takes it; nil when the process ends first.
+    ///
+    /// The app is answered after a while.
+    private func insisting<Value: Sendable>(
+        _ operation: StaticString, _ early: Early, _ write: () async throws(StoreFailure) -> Value
+    ) async -> Value? {
+        let memory = context.memory.store
+        let end = context.clock.monotonic() + Self.storePatience
+        var pause = Duration.milliseconds(50)
+        memory.keepResult()
+        defer { memory.wroteResult() }
+        while true {
+            do throws(StoreFailure) { return try await write() } catch { failed(operation, error) }
+            if context.clock.monotonic() >= end { early(.failure(Self.notStored)) }
+            do { try await context.clock.sleep(pause) } catch { return nil }
+            pause = min(pause * 2, .seconds(1))
+        }
+    }
+
+    private func failed(_ operation: StaticString, _ failure: StoreFailure) {
+        context.memory.store.failed(at: context.clock.monotonic())
+        context.events.emit(.storeFailed(operation: operation, detail: "\(failure)"))
     }
 
     /// Settles or releases by the failure table of DESIGN section 4.1, for a call with a single-use secret in it.
@@ -237,22 +340,43 @@ struct ExchangeCaller: Sendable {
     }
 
     /// Spends the exchange after its tokens came and the identity did not; the tokens go to the revocation outbox.
-    private func settle(identityFailure failure: ProviderFailure, _ tokens: TokenSet) async -> BrokerProblem {
+    private func settle(
+        identityFailure failure: ProviderFailure, _ tokens: TokenSet, _ early: @escaping Early
+    ) async -> BrokerProblem {
         let reason: ExchangeRow.SpentReason
         if case .identityRejected = failure { reason = .identityRejected } else { reason = .providerError }
-        return await settle(reason, because: failure, revoking: tokens)
+        return await settle(reason, because: failure, revoking: tokens, early)
     }
 
     private func settle(
-        _ reason: ExchangeRow.SpentReason, because failure: ProviderFailure, revoking tokens: TokenSet? = nil
+        _ reason: ExchangeRow.SpentReason, because failure: ProviderFailure
     ) async -> BrokerProblem {
         context.events.emit(
             .exchangeFailed(provider: profile.name, client: plan.client.name, failure: failure))
         do {
-            let outbox = try tokens.map { [try outboxRow($0)] } ?? []
             _ = try await context.store.settleExchange(
-                row.key, fence: row.fence, outcome: .spent(reason), outbox: outbox, registration: nil)
+                row.key, fence: row.fence, outcome: .spent(reason), outbox: [], registration: nil)
         } catch { return BrokerProblem(storing: error) }
+        return Self.problem(reason, failure)
+    }
+
+    /// Settles an exchange whose tokens are in hand: they are in the outbox before it is left, however long that takes.
+    private func settle(
+        _ reason: ExchangeRow.SpentReason, because failure: ProviderFailure, revoking tokens: TokenSet,
+        _ early: @escaping Early
+    ) async -> BrokerProblem {
+        context.events.emit(
+            .exchangeFailed(provider: profile.name, client: plan.client.name, failure: failure))
+        let outbox: OutboxRow
+        do throws(VaultFailure) { outbox = try outboxRow(tokens) } catch { return BrokerProblem(error) }
+        let written = await insisting("settleExchange", early) { () async throws(StoreFailure) in
+            try await context.store.settleExchange(
+                row.key, fence: row.fence, outcome: .spent(reason), outbox: [outbox], registration: nil)
+        }
+        return written == nil ? Self.notStored : Self.problem(reason, failure)
+    }
+
+    private static func problem(_ reason: ExchangeRow.SpentReason, _ failure: ProviderFailure) -> BrokerProblem {
         var problem = BrokerProblem(spent: reason)
         problem.privateDetail = failure.detail
         return problem

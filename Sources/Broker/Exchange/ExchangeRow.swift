@@ -4,7 +4,7 @@
 /// It holds no secret: the session token is derived again from `salt` and the starter's proof.
 package struct ExchangeRow: Sendable, Equatable {
     package enum Outcome: Sendable, Equatable {
-        /// An owner is calling the provider until `claimUntil`; after that the owner is dead.
+        /// An owner is calling the provider while its claim stands; after that the owner is dead.
         case calling
         /// Surely not used, or 429/5xx: the same starter may call again.
         case released
@@ -39,7 +39,10 @@ package struct ExchangeRow: Sendable, Equatable {
     package var keyID: String
     /// Counts claims; a settle needs its own.
     package var fence: Int64
-    package var claimUntil: WallTime
+    /// The name of the claim.
+    package var claim: ClaimID
+    /// How long the claim stands from now, by the engine's clock; lapsed when not positive.
+    package var claimFor: Duration
     /// Provider calls begun.
     package var attempts: Int
     package var createdAt: WallTime
@@ -49,15 +52,17 @@ package struct ExchangeRow: Sendable, Equatable {
     package var gate: ExchangeGate
 
     package init(
-        key: Digest, proof: Digest?, salt: [UInt8], keyID: String, fence: Int64 = 1, claimUntil: WallTime,
-        attempts: Int = 1, createdAt: WallTime, outcome: Outcome = .calling, gate: ExchangeGate = .none
+        key: Digest, proof: Digest?, salt: [UInt8], keyID: String, fence: Int64 = 1, claim: ClaimID,
+        claimFor: Duration, attempts: Int = 1, createdAt: WallTime, outcome: Outcome = .calling,
+        gate: ExchangeGate = .none
     ) {
         self.key = key
         self.proof = proof
         self.salt = salt
         self.keyID = keyID
         self.fence = fence
-        self.claimUntil = claimUntil
+        self.claim = claim
+        self.claimFor = claimFor
         self.attempts = attempts
         self.createdAt = createdAt
         self.outcome = outcome

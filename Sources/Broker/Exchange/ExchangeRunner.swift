@@ -10,21 +10,24 @@ struct ExchangeRunner: Sendable {
 
     /// Claims the exchange and calls, or waits for who did, or repeats its outcome to the same starter.
     func run(_ plan: ExchangePlan) async throws(BrokerProblem) -> SignInOutcome {
+        // With so many results in hand that the store has not taken, none more is begun.
+        guard !context.memory.store.isFull else {
+            throw BrokerProblem(.storeUnavailable, privateDetail: "too many unwritten", retryAfter: .seconds(5))
+        }
         let charging = ExchangeCharge(context: context)
         try await charging.take(plan.key, plan.gate, plan.charge)
         let patience = context.clock.monotonic() + context.settings.waiterPatience
         var pause = Duration.milliseconds(25)
+        let row = try newRow(plan)
         while true {
-            let row = try newRow(plan)
-            let claim: ExchangeClaimResult
-            do throws(StoreFailure) {
-                claim = try await context.store.claimExchange(row, maximumAttempts: Self.maximumAttempts)
-            } catch { throw BrokerProblem(error) }
-            switch claim {
+            switch try await claim(row, until: patience) {
             case .claimed(let claimed):
                 charging.count(plan.gate, plan.charge)
                 let caller = ExchangeCaller(context: context, plan: plan, row: claimed)
-                guard let result = await Detached.run("exchange", on: context.spawner, { await caller.call() }) else {
+                let result = await Detached.run("exchange", on: context.spawner) { answer in
+                    await caller.call(answeringEarly: answer)
+                }
+                guard let result else {
                     throw BrokerProblem(.providerUnavailable, privateDetail: "the app hung up", retryAfter: .seconds(1))
                 }
                 return try result.get()
@@ -35,6 +38,29 @@ struct ExchangeRunner: Sendable {
                     return try await ExchangeReplay(context: context).answer(plan, existing)
                 }
             }
+            try await wait(for: plan.key, &pause, until: patience)
+        }
+    }
+
+    /// Claims, and asks again under the same name when the answer was lost.
+    private func claim(
+        _ row: ExchangeRow, until patience: Duration
+    ) async throws(BrokerProblem) -> ExchangeClaimResult {
+        while true {
+            do throws(StoreFailure) {
+                return try await context.store.claimExchange(row, maximumAttempts: Self.maximumAttempts)
+            } catch {
+                guard case .inDoubt = error, context.clock.monotonic() < patience else { throw BrokerProblem(error) }
+                do { try await context.clock.sleep(.milliseconds(50)) } catch { throw BrokerProblem(.storeUnavailable) }
+            }
+        }
+    }
+
+    /// Waits while another's claim stands, by reading.
+    private func wait(
+        for key: Digest, _ pause: inout Duration, until patience: Duration
+    ) async throws(BrokerProblem) {
+        repeat {
             guard context.clock.monotonic() < patience else {
                 throw BrokerProblem(
                     .providerUnavailable, privateDetail: "another forward of this code is still calling",
@@ -45,16 +71,19 @@ struct ExchangeRunner: Sendable {
                 throw BrokerProblem(.providerUnavailable, retryAfter: .seconds(1))
             }
             pause = min(pause * 2, .milliseconds(400))
-        }
+            do throws(StoreFailure) {
+                guard let row = try await context.store.exchange(key), row.outcome == .calling, row.claimFor > .zero
+                else { return }
+            } catch { throw BrokerProblem(error) }
+        } while true
     }
 
     private func newRow(_ plan: ExchangePlan) throws(BrokerProblem) -> ExchangeRow {
-        let now = context.clock.now()
         do throws(VaultFailure) {
             return ExchangeRow(
                 key: plan.key, proof: plan.proof.map(context.vault.digest), salt: try context.vault.random(32),
-                keyID: context.vault.currentKeyID, claimUntil: now.advanced(by: context.settings.claimLifetime),
-                createdAt: now, gate: plan.gate)
+                keyID: context.vault.currentKeyID, claim: ClaimID(random: try context.vault.random(16)),
+                claimFor: context.settings.claimLifetime, createdAt: context.clock.now(), gate: plan.gate)
         } catch { throw BrokerProblem(error) }
     }
 

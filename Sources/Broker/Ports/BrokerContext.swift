@@ -9,6 +9,8 @@ package struct BrokerContext: Sendable {
     package let cache: SessionCache
     package let notices: SessionNotices
     package let settings: BrokerSettings
+    /// What this process remembers for a short time; losing it costs a call, never a session.
+    let memory: ProcessMemory
 
     package init(
         clock: BrokerClock, spawner: Spawner, events: EventSink, vault: any Vault, store: any BrokerStore,
@@ -23,5 +25,6 @@ package struct BrokerContext: Sendable {
         self.cache = cache
         self.notices = notices
         self.settings = settings
+        memory = ProcessMemory(startedAt: clock.monotonic())
     }
 }

@@ -6,7 +6,8 @@ package struct BrokerSettings: Sendable {
     package var sessionsPerSubjectAndClient = 50
     /// How long the same starter gets the same session again.
     package var replayWindow: Duration = .seconds(600)
-    /// How long an exchange's or refresh's claim stands; longer than any provider call by construction.
+    /// How long an exchange's or refresh's claim stands unless its owner, who lives, renews it; longer than all the
+    /// provider calls of one claim together.
     package var claimLifetime: Duration = .seconds(25)
     /// How long a caller waits for another's exchange or refresh.
     package var waiterPatience: Duration = .seconds(10)

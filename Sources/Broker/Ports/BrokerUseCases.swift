@@ -15,7 +15,7 @@ package struct BrokerUseCases: Sendable {
     package let profiles: [ProviderProfile]
 
     /// Creates the use cases over one context; `publicURL` has no trailing slash.
-    package init(_ context: BrokerContext, publicURL: String, refreshMemory: RefreshMemory = RefreshMemory()) {
+    package init(_ context: BrokerContext, publicURL: String) {
         startLogin = StartLogin(context)
         forwardCode = ForwardCode(context)
         finishRegistration = FinishRegistration(context)
@@ -23,7 +23,7 @@ package struct BrokerUseCases: Sendable {
         resumeSession = ResumeSession(context)
         endSession = EndSession(context)
         listSessions = ListSessions(context)
-        refreshTokens = RefreshTokens(context, memory: refreshMemory)
+        refreshTokens = RefreshTokens(context)
         backchannelLogout = BackchannelLogout(context)
         adminSessions = AdminSessions(context)
         notices = context.notices

@@ -6,8 +6,16 @@ package enum Detached {
     package static func run<Value: Sendable>(
         _ name: StaticString, on spawner: Spawner, _ work: @escaping @Sendable () async -> Value
     ) async -> Value? {
+        await run(name, on: spawner) { _ in await work() }
+    }
+
+    /// Spawns `work`, which may answer before it is done; nil when the waiting task is cancelled first.
+    package static func run<Value: Sendable>(
+        _ name: StaticString, on spawner: Spawner,
+        _ work: @escaping @Sendable (_ answer: @escaping @Sendable (Value) -> Void) async -> Value
+    ) async -> Value? {
         let result = PendingResult<Value>()
-        spawner.spawn(name) { result.resolve(await work()) }
+        spawner.spawn(name) { result.resolve(await work { result.resolve($0) }) }
         return await withTaskCancellationHandler {
             await withCheckedContinuation { result.wait($0) }
         } onCancel: {

@@ -2,7 +2,7 @@ extension BrokerProblem {
     /// Creates the problem of a store that failed: 503, and the cookie stays.
     package init(_ failure: StoreFailure) {
         switch failure {
-        case .unavailable(let detail):
+        case .unavailable(let detail), .inDoubt(let detail):
             self.init(.storeUnavailable, privateDetail: detail, retryAfter: .seconds(2))
         case .newerFormat:
             self.init(.storeUnavailable, privateDetail: "a row of a newer format", retryAfter: .seconds(5))

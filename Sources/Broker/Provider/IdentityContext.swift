@@ -13,6 +13,8 @@ package struct IdentityContext: Sendable {
     package var requestedScope: [String]
     /// `max_age` in seconds, when it was asked for (SEC-30).
     package var maximumAge: Int64?
+    /// The monotonic moment by which every call has ended; nil leaves only their own limits.
+    package var deadline: Duration?
 
     package init(
         client: ClientName, nonce: NonceExpectation, callback: [(name: String, value: String)],

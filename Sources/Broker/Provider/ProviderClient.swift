@@ -3,7 +3,8 @@
 /// Every provider starts logins; what else it can do is a further protocol, and a capability it lacks is a missing
 /// conformance, not a stub.
 ///
-/// Implementations bound every call (5 s to connect, 15 s in all with the body, 1 MiB), follow no redirect, limit their
+/// Implementations bound every call (5 s to connect, 15 s in all with the body and never past a deadline that came
+/// along, 1 MiB), follow no redirect, limit their
 /// concurrency and break the circuit per provider; they never log or throw a secret.
 package protocol ProviderClient: Sendable {
     var profile: ProviderProfile { get }
@@ -37,7 +38,9 @@ package protocol TokenRefreshing: ProviderClient {
     func refresh(_ request: RefreshRequest) async throws(ProviderFailure) -> TokenSet
 
     /// Checks a refreshed id_token, if there is one, against the session's issuer and subject (SEC-59).
-    func subjectOfRefreshed(_ tokens: TokenSet, client: ClientName) async throws(ProviderFailure) -> RefreshedSubject
+    func subjectOfRefreshed(
+        _ tokens: TokenSet, client: ClientName, deadline: Duration?
+    ) async throws(ProviderFailure) -> RefreshedSubject
 }
 
 /// Ends a grant at the provider (RFC 7009 and its dialects).
@@ -68,13 +71,13 @@ package protocol LogoutTokenVerifying: ProviderClient {
 /// Signs in by sessions of its own and completes partial registrations by a state key (Zephr, flow E).
 package protocol PartialRegistering: ProviderClient {
     /// Asks whose a Zephr session is (`GET /blaize/account`); `rejected` when it is nobody's.
-    func account(of session: Secret) async throws(ProviderFailure) -> ProviderIdentity
+    func account(of session: Secret, deadline: Duration?) async throws(ProviderFailure) -> ProviderIdentity
 
     /// Completes a registration with one call that is never retried.
     func register(_ request: RegistrationRequest) async throws(ProviderFailure) -> RegistrationOutcome
 
     /// Returns the attributes a registration needs, from the configuration or the provider's schema.
-    func registrationFields() async throws(ProviderFailure) -> [RegistrationField]
+    func registrationFields(deadline: Duration?) async throws(ProviderFailure) -> [RegistrationField]
 
     /// Ends a Zephr session.
     func logOut(_ session: Secret) async throws(ProviderFailure)

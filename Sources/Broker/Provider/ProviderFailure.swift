@@ -40,7 +40,7 @@ package enum ProviderFailure: Error, Sendable {
 /// A parsed OAuth error answer (RFC 6749 section 5.2), parsed once into a value.
 package struct OAuthError: Error, Sendable, Equatable {
     package let status: Int
-    /// The `error` value, reduced to 64 characters of RFC 6749's alphabet.
+    /// The `error` value, reduced to 64 characters of RFC 6749's alphabet; empty when the answer had no body at all.
     package let code: String
     /// Whether a recovery call is offered (Clover's `X-Clover-Recovery-Available`).
     package var recoveryOffered: Bool
@@ -53,4 +53,7 @@ package struct OAuthError: Error, Sendable, Equatable {
 
     /// Whether the grant is dead: a parsed `invalid_grant` (real-servers.md).
     package var isInvalidGrant: Bool { code == "invalid_grant" }
+
+    /// Whether it is a 400 or 401 without a body, which is no proof of anything by itself (real-servers.md).
+    package var isEmpty: Bool { code.isEmpty }
 }

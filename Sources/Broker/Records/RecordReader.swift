@@ -13,6 +13,9 @@ package struct RecordReader {
         position = 1
     }
 
+    /// Whether everything has been read.
+    package var isAtEnd: Bool { position == bytes.count }
+
     package mutating func integer() throws(Malformed) -> Int64 {
         guard bytes.count - position >= 8 else { throw Malformed() }
         var value: UInt64 = 0

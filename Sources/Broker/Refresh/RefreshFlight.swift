@@ -2,32 +2,76 @@
 /// deadline, stores the new pair before anything else, and waits for others by reading the row.
 struct RefreshFlight: Sendable {
     let context: BrokerContext
-    let memory: RefreshMemory
+    let flight: SharedFlight
     let session: Digest
     let need: RefreshStateMachine.Need
 
+    private let held = HeldClaim()
+
+    init(context: BrokerContext, flight: SharedFlight, session: Digest, need: RefreshStateMachine.Need) {
+        self.context = context
+        self.flight = flight
+        self.session = session
+        self.need = need
+    }
+
     /// All provider calls of one claim end within this, measured from before the claim is sent; the claim outlives it.
     static let callBudget = Duration.seconds(15)
+    /// A confirming call needs this much of it.
+    private static let confirmingBudget = Duration.seconds(2)
     /// How long a late winner may still commit after its lapsed claim was taken over.
     static let takeOverGrace = Duration.seconds(60)
+    /// So many refusals without a body, over so long, end a session (guarantee 2).
+    private static let emptyRefusals = 3
+    private static let emptyPeriod = Duration.seconds(300)
+    private static let emptyPause = Duration.seconds(30)
 
     /// What the steps share.
     private struct Work {
         var row: SessionRow?
         var stored: StoredTokens?
         var provider: (any TokenRefreshing)?
-        var fence: Int64 = 0
-        var takenOverSince: Duration?
+        var grant: RefreshGrant?
         var deadline: Duration = .zero
         var fresh: TokenSet?
         var failure: ProviderFailure?
+        var answerLost = false
+        var heldBackFor: Duration?
         var pause = Duration.milliseconds(50)
-        var hasCalled = false
+        var isWritten = false
         var hasWaited = false
     }
 
     /// Runs to the end; the result is the session's row with the tokens to use.
     func run() async -> Result<SessionRow, BrokerProblem> {
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { await self.keepAlive() }
+            let outcome = await perform()
+            group.cancelAll()
+            return outcome
+        }
+    }
+
+    /// Renews the claim for as long as its owner lives, and lets go of callers whose patience is over.
+    private func keepAlive() async {
+        while !Task.isCancelled {
+            do { try await context.clock.sleep(.seconds(1)) } catch { return }
+            let moment = context.clock.monotonic()
+            flight.expire(at: moment)
+            guard let fence = held.due(at: moment) else { continue }
+            do throws(StoreFailure) {
+                if try await context.store.renewRefresh(
+                    token: session, fence: fence, for: context.settings.claimLifetime)
+                {
+                    held.renewed(at: moment)
+                } else {
+                    held.drop()
+                }
+            } catch { _ = failed("renewRefresh", error) }
+        }
+    }
+
+    private func perform() async -> Result<SessionRow, BrokerProblem> {
         let patience = context.clock.monotonic() + context.settings.waiterPatience
         var machine = RefreshStateMachine(need: need)
         var work = Work()
@@ -39,7 +83,7 @@ struct RefreshFlight: Sendable {
                 case .claim(let version): action = machine.handle(await claim(version, &work))
                 case .call(let confirming): action = machine.handle(await call(confirming: confirming, &work))
                 case .commit: action = machine.handle(await commit(&work))
-                case .checkSubject: action = machine.handle(await checkSubject(work))
+                case .checkSubject: action = machine.handle(await checkSubject(&work))
                 case .end(let reason):
                     try await EndSession(context).end(.token(session), reason: reason)
                     note(ending: reason, work)
@@ -47,21 +91,17 @@ struct RefreshFlight: Sendable {
                     action = .finish(.sessionEnded)
                 case .condemn(let reason): action = machine.handle(await condemn(reason, &work))
                 case .release(let outcome):
-                    await release(work)
+                    await release(&work)
                     action = .finish(outcome)
-                case .wait:
-                    if !work.hasWaited, let stored = work.stored {
-                        work.hasWaited = true
-                        context.events.emit(.refreshWaited(provider: stored.provider, client: stored.client))
-                    }
-                    guard context.clock.monotonic() < patience else {
+                case .wait: action = machine.handle(try await wait(&work, until: patience))
+                case .readAgain:
+                    // A row that no claim matches must not be asked for without a pause (it may be damaged).
+                    guard context.clock.monotonic() < patience || work.isWritten else {
                         action = machine.handle(.patienceOver)
                         continue
                     }
-                    try? await context.clock.sleep(work.pause)
-                    work.pause = min(work.pause * 2, .milliseconds(800))
+                    if !work.isWritten { try? await pause(&work) }
                     action = machine.handle(try await read(&work))
-                case .readAgain: action = machine.handle(try await read(&work))
                 case .revoke:
                     await revoke(work)
                     action = .finish(.sessionEnded)
@@ -71,11 +111,12 @@ struct RefreshFlight: Sendable {
         } catch { return .failure(error) }
     }
 
-    // MARK: Steps
+    // MARK: Reading and waiting
 
     private func read(_ work: inout Work) async throws(BrokerProblem) -> RefreshStateMachine.Input {
         let row: SessionRow?
         do throws(StoreFailure) { row = try await context.store.session(token: session) } catch {
+            _ = failed("session", error)
             throw BrokerProblem(error)
         }
         guard let row, row.isLive(at: context.clock.now()), row.tokens != nil else {
@@ -91,73 +132,153 @@ struct RefreshFlight: Sendable {
             version: row.tokenVersion, live: true,
             fresh: RefreshTiming.isFresh(stored, session, margin: context.settings.refreshMargin, at: now),
             usable: RefreshTiming.isUsable(stored, at: now),
-            refreshable: work.provider != nil && stored.tokens.refreshToken != nil)
+            refreshable: work.provider != nil && stored.tokens.refreshToken != nil, unchecked: row.subjectUnchecked)
     }
 
-    private func claim(_ version: Int64, _ work: inout Work) async -> RefreshStateMachine.Input {
-        work.deadline = context.clock.monotonic() + Self.callBudget
-        let now = context.clock.now()
-        do throws(StoreFailure) {
-            switch try await context.store.claimRefresh(
-                token: session, tokenVersion: version, now: now,
-                claimUntil: now.advanced(by: context.settings.claimLifetime))
-            {
-            case .claimed(let fence, let takenOver):
-                work.fence = fence
-                if takenOver {
-                    work.takenOverSince = memory.takenOver(
-                        session, version: version, at: context.clock.monotonic())
+    /// Waits for another's claim by looking at the row, and reads it when something has changed.
+    private func wait(_ work: inout Work, until patience: Duration) async throws(BrokerProblem)
+        -> RefreshStateMachine.Input
+    {
+        if !work.hasWaited, let stored = work.stored {
+            work.hasWaited = true
+            context.events.emit(.refreshWaited(provider: stored.provider, client: stored.client))
+        }
+        while context.clock.monotonic() < patience {
+            do { try await pause(&work) } catch { return .patienceOver }
+            do throws(StoreFailure) {
+                let state = try await context.store.refreshState(session)
+                let isWaiting = state.map {
+                    !$0.isEnded && $0.claimFor != nil && $0.tokenVersion == work.row?.tokenVersion
                 }
-                return .claimed(fence: fence, takenOver: takenOver)
+                if isWaiting ?? false { continue }
+            } catch {
+                _ = failed("refreshState", error)
+                throw BrokerProblem(error)
+            }
+            return try await read(&work)
+        }
+        return .patienceOver
+    }
+
+    private func pause(_ work: inout Work) async throws {
+        try await context.clock.sleep(work.pause)
+        work.pause = min(work.pause * 2, .milliseconds(800))
+    }
+
+    // MARK: Claiming
+
+    private func claim(_ version: Int64, _ work: inout Work) async -> RefreshStateMachine.Input {
+        let memory = context.memory
+        // A pair in hand is written before anything new is begun.
+        guard !memory.store.isOwed, let bytes = try? context.vault.random(16) else { return .storeFailed }
+        let moment = context.clock.monotonic()
+        work.deadline = moment + Self.callBudget
+        let claim = RefreshClaim(
+            token: session, tokenVersion: version, name: ClaimID(random: bytes),
+            lifetime: context.settings.claimLifetime, takesOver: memory.store.isCalm(at: moment),
+            now: context.clock.now())
+        do throws(StoreFailure) {
+            switch try await ask(claim) {
+            case .claimed(let grant):
+                work.grant = grant
+                held.take(grant.fence, at: moment)
+                return .claimed(
+                    lossKnown: grant.answerLost || grant.takenOverBefore || grant.takenOverFor != nil,
+                    settled: grant.takenOverFor.map { $0 >= Self.takeOverGrace } ?? true)
             case .busy: return .busy
+            case .heldBack(let rest):
+                work.heldBackFor = rest
+                memory.flights.holdBack(session, until: context.clock.monotonic() + rest)
+                return .heldBack
             case .moved: return .moved
             case .gone: return .gone
             }
         } catch { return failed("claimRefresh", error) }
     }
 
+    /// Claims, and asks again under the same name when the answer was lost.
+    private func ask(_ claim: RefreshClaim) async throws(StoreFailure) -> RefreshClaimResult {
+        do throws(StoreFailure) { return try await context.store.claimRefresh(claim) } catch {
+            guard case .inDoubt = error else { throw error }
+            _ = failed("claimRefresh", error)
+            return try await context.store.claimRefresh(claim)
+        }
+    }
+
+    // MARK: Calling
+
     private func call(confirming: Bool, _ work: inout Work) async -> RefreshStateMachine.Input {
-        guard let provider = work.provider, let stored = work.stored, let row = work.row,
-            let refreshToken = stored.tokens.refreshToken, context.clock.monotonic() < work.deadline
+        guard let provider = work.provider, let stored = work.stored, let row = work.row, let grant = work.grant,
+            let refreshToken = stored.tokens.refreshToken,
+            await mayCall(confirming: confirming, grant, work.deadline)
         else { return .notSent }
         let request = RefreshRequest(
             client: stored.client, refreshToken: refreshToken, accessToken: stored.tokens.accessToken,
             idempotencyKey: Base64URL.encode(
                 context.vault.index(.logTag, ["refresh", row.handle.text, String(row.tokenVersion)]).bytes),
-            recovering: confirming)
-        work.hasCalled = true
+            recovering: confirming, deadline: work.deadline)
         do throws(ProviderFailure) {
-            let fresh = try await provider.refresh(request)
-            work.fresh = fresh
+            work.fresh = try await provider.refresh(request)
+            context.memory.answers.granted(stored.provider, stored.client, at: context.clock.monotonic())
             return .refreshed
         } catch {
             work.failure = error
             switch error {
             case .notSent: return .notSent
             case .retryable: return .retryable
-            case .rejected(let oauth):
-                let settled =
-                    work.takenOverSince.map {
-                        context.clock.monotonic() - $0 >= Self.takeOverGrace
-                    } ?? true
-                return .rejected(invalidGrant: oauth.isInvalidGrant, takenOverSettled: settled)
+            case .rejected(let oauth) where oauth.isInvalidGrant: return .rejected(.invalidGrant)
+            case .rejected(let oauth) where oauth.isEmpty:
+                return .rejected(.empty(enough: isEnough(grant, stored)))
+            case .rejected: return .rejected(.unclear)
             case .unusable, .identityRejected: return .unusable
-            case .lost: return .lost
+            case .lost:
+                work.answerLost = true
+                return .lost
             }
         }
     }
 
-    /// Stores the new pair; tries again for as long as a store that blinked may come back, because the old refresh token
-    /// is spent.
+    /// Whether there is time for a call; a confirming one needs the claim renewed first, with its own fence.
+    private func mayCall(confirming: Bool, _ grant: RefreshGrant, _ deadline: Duration) async -> Bool {
+        guard confirming else { return context.clock.monotonic() < deadline }
+        do throws(StoreFailure) {
+            guard
+                try await context.store.renewRefresh(
+                    token: session, fence: grant.fence, for: context.settings.claimLifetime)
+            else { return false }
+        } catch {
+            _ = failed("renewRefresh", error)
+            return false
+        }
+        let moment = context.clock.monotonic()
+        held.renewed(at: moment)
+        return deadline - moment >= Self.confirmingBudget
+    }
+
+    /// Whether a refusal without a body is one too many, while the endpoint grants to others.
+    private func isEnough(_ grant: RefreshGrant, _ stored: StoredTokens) -> Bool {
+        grant.emptyRefusals + 1 >= Self.emptyRefusals && grant.emptyFor >= Self.emptyPeriod
+            && context.memory.answers.hasGranted(
+                stored.provider, stored.client, since: context.clock.monotonic() - grant.emptyFor)
+    }
+
+    // MARK: Committing
+
+    /// Stores the new pair, however long the store is away: the old refresh token is spent.
+    ///
+    /// Callers hear of a store that fails; the flight goes on until the pair is written or the process ends.
     private func commit(_ work: inout Work) async -> RefreshStateMachine.Input {
-        guard let fresh = work.fresh, let stored = work.stored, let row = work.row,
-            let commit = try? sealed(fresh, stored, row)
-        else { return .storeFailed }
-        let end = context.clock.monotonic() + .seconds(20)
+        guard let fresh = work.fresh, let stored = work.stored, let row = work.row else { return .storeFailed }
         var pause = Duration.milliseconds(50)
+        var isKept = false
+        defer { if isKept { context.memory.store.wrote() } }
         while true {
-            do throws(StoreFailure) {
-                switch try await context.store.commitRefresh(commit) {
+            do {
+                let commit = try sealed(fresh, stored, row)
+                let result = try await context.store.commitRefresh(commit)
+                held.drop()
+                work.isWritten = true
+                switch result {
                 case .committed:
                     context.cache.remove([session])
                     context.notices.post(.tokensRefreshed, to: session)
@@ -165,14 +286,21 @@ struct RefreshFlight: Sendable {
                         .refreshed(provider: stored.provider, client: stored.client, session: row.handle))
                     return .committed
                 case .superseded:
-                    // Perhaps by ourselves, when the answer to our own write was lost; either way the row is right.
+                    work.fresh = nil
                     return .superseded
                 case .ended: return .ended
                 }
-            } catch {
-                _ = failed("commitRefresh", error)
-                guard context.clock.monotonic() < end else { return .storeFailed }
-                try? await context.clock.sleep(pause)
+            } catch VaultFailure.doesNotOpen { return .ended } catch is RecordReader.Malformed { return .ended } catch {
+                flight.answer(.failure(BrokerProblem(.storeUnavailable, retryAfter: .seconds(2))))
+                if let failure = error as? StoreFailure {
+                    // A row of a newer format says nothing of the store: it holds up no others.
+                    if failure != .newerFormat, !isKept {
+                        isKept = true
+                        context.memory.store.keep()
+                    }
+                    _ = failed("commitRefresh", failure)
+                }
+                do { try await context.clock.sleep(pause) } catch { return .storeFailed }
                 pause = min(pause * 2, .seconds(1))
             }
         }
@@ -185,45 +313,68 @@ struct RefreshFlight: Sendable {
         let scopeShrank = fresh.scope != nil && tokens.scope != facts.scope
         if scopeShrank { facts.scope = tokens.scope ?? [] }
         let next = StoredTokens(
-            provider: stored.provider, client: stored.client, tokens: tokens, issuedAt: now)
+            provider: stored.provider, client: stored.client, tokens: tokens, issuedAt: now,
+            uncheckedIDToken: fresh.idToken)
         let refreshable = tokens.refreshToken != nil
         return RefreshCommit(
             token: session, tokenVersion: row.tokenVersion,
             tokens: try context.vault.seal(next.record, as: .tokens, row: session),
-            facts: scopeShrank ? try context.vault.seal(facts.record, as: .session, row: session) : nil,
+            facts: scopeShrank || row.facts.keyID != context.vault.currentKeyID
+                ? try context.vault.seal(facts.record, as: .session, row: session) : nil,
             tokenExpiresAt: tokens.expiresAt, refreshable: refreshable,
             expiresAt: SessionLimits.end(
-                created: row.createdAt, facts.lifetimes, tokens: tokens, refreshable: refreshable))
+                created: row.createdAt, facts.lifetimes, tokens: tokens, refreshable: refreshable),
+            subjectUnchecked: fresh.idToken != nil)
     }
 
-    /// Looks at a refreshed id_token: another subject ends the session; one that does not verify only loses its claims
-    /// (SEC-59).
-    private func checkSubject(_ work: Work) async -> RefreshStateMachine.Input {
-        guard let fresh = work.fresh, fresh.idToken != nil, let stored = work.stored, let provider = work.provider,
-            let row = work.row, let bytes = try? context.vault.open(row.facts, as: .session, row: session),
+    /// Looks at a refreshed id_token, ours or one that another process stored and did not look at any more: another
+    /// subject ends the session; one that does not verify only loses its claims (SEC-59).
+    private func checkSubject(_ work: inout Work) async -> RefreshStateMachine.Input {
+        let isOurs = work.fresh != nil
+        guard let stored = work.stored, let provider = work.provider, let row = work.row,
+            let idToken = isOurs ? work.fresh?.idToken : stored.uncheckedIDToken,
+            let bytes = try? context.vault.open(row.facts, as: .session, row: session),
             let facts = try? SessionFacts(record: bytes)
-        else { return .subjectChecked(same: true) }
+        else { return .subjectChecked(.same) }
+        var tokens = work.fresh ?? stored.tokens
+        tokens.idToken = idToken
+        let version = isOurs ? row.tokenVersion + 1 : row.tokenVersion
+        work.fresh = nil
         do throws(ProviderFailure) {
-            switch try await provider.subjectOfRefreshed(fresh, client: stored.client) {
-            case .subject(let subject): return .subjectChecked(same: subject == facts.subject)
-            case .absent, .unverifiable: return .subjectChecked(same: true)
-            }
-        } catch { return .subjectChecked(same: true) }
+            let found = try await provider.subjectOfRefreshed(
+                tokens, client: stored.client, deadline: context.clock.monotonic() + Self.callBudget)
+            if case .subject(let subject) = found, subject != facts.subject { return .subjectChecked(.another) }
+        } catch {
+            work.failure = error
+            return .subjectChecked(.unknown)
+        }
+        do throws(StoreFailure) {
+            try await context.store.markSubjectChecked(token: session, tokenVersion: version)
+            context.cache.remove([session])
+        } catch { _ = failed("markSubjectChecked", error) }
+        return .subjectChecked(.same)
     }
+
+    // MARK: Ending and giving back
 
     private func condemn(_ reason: EndReason, _ work: inout Work) async -> RefreshStateMachine.Input {
-        guard let row = work.row else { return .storeFailed }
+        guard let row = work.row, let grant = work.grant else { return .storeFailed }
         do throws(StoreFailure) {
             let condemned = try await context.store.condemnRefresh(
-                token: session, tokenVersion: row.tokenVersion, fence: work.fence, reason: reason,
+                token: session, tokenVersion: row.tokenVersion, fence: grant.fence, reason: reason,
                 now: context.clock.now())
+            held.drop()
             if condemned {
                 work.row?.endReason = reason
                 EndSession(context).announce([session], reason)
                 note(ending: reason, work)
             }
             return .condemned(condemned)
-        } catch { return failed("condemnRefresh", error) }
+        } catch {
+            _ = failed("condemnRefresh", error)
+            await release(&work)
+            return .storeFailed
+        }
     }
 
     private func note(ending reason: EndReason, _ work: Work) {
@@ -233,29 +384,46 @@ struct RefreshFlight: Sendable {
                 provider: stored.provider, client: stored.client, session: row.handle, reason: reason))
     }
 
-    private func release(_ work: Work) async {
-        guard let row = work.row else { return }
+    /// Gives the claim back with what the row has to remember.
+    private func release(_ work: inout Work) async {
+        guard let row = work.row, let grant = work.grant else { return }
         if let stored = work.stored {
             context.events.emit(
                 .refreshFailed(
                     provider: stored.provider, client: stored.client, session: row.handle,
                     reason: work.failure?.shortDescription ?? "unknown"))
         }
-        memory.holdBack(session, until: context.clock.monotonic() + backOff(work))
-        do throws(StoreFailure) {
-            try await context.store.releaseRefresh(
-                token: session, tokenVersion: row.tokenVersion, fence: work.fence)
-        } catch { _ = failed("releaseRefresh", error) }
+        let backOff = backOff(work)
+        work.heldBackFor = backOff
+        context.memory.flights.holdBack(session, until: context.clock.monotonic() + backOff)
+        held.drop()
+        var isEmpty = false
+        if case .rejected(let refusal) = work.failure { isEmpty = refusal.isEmpty }
+        let release = RefreshRelease(
+            token: session, tokenVersion: row.tokenVersion, fence: grant.fence, holdBack: backOff,
+            answerLost: work.answerLost, emptyRefusal: isEmpty)
+        do throws(StoreFailure) { try await context.store.releaseRefresh(release) } catch {
+            _ = failed("releaseRefresh", error)
+            // Once more: what it has to remember names the reason of an end. If it cannot, the claim lapses.
+            try? await context.clock.sleep(.milliseconds(200))
+            do throws(StoreFailure) { try await context.store.releaseRefresh(release) } catch {
+                _ = failed("releaseRefresh", error)
+            }
+        }
     }
 
     private func backOff(_ work: Work) -> Duration {
-        if case .retryable(_, let retryAfter?, _) = work.failure {
-            return min(max(retryAfter, .seconds(1)), .seconds(300))
+        switch work.failure {
+        case .retryable(_, let retryAfter?, _): return min(max(retryAfter, .seconds(1)), .seconds(300))
+        case .rejected(let refusal) where refusal.isEmpty: return Self.emptyPause
+        case .rejected(let refusal) where refusal.isInvalidGrant:
+            // Taken over a short while ago: until the late winner has had its time, asking again is no use.
+            return work.grant?.takenOverFor.map { max(.seconds(2), Self.takeOverGrace - $0) } ?? .seconds(2)
+        default: return .seconds(2)
         }
-        return .seconds(2)
     }
 
-    /// Hands a pair that came for an ended session to the outbox, to be revoked (SEC-64).
+    /// Hands a pair that came for an ended session to the outbox, to be revoked (SEC-64): tried like a commit.
     private func revoke(_ work: Work) async {
         guard let fresh = work.fresh, let stored = work.stored else { return }
         let now = context.clock.now()
@@ -263,14 +431,31 @@ struct RefreshFlight: Sendable {
         // The provider's session is ended by the session's own row.
         tokens.idToken = nil
         let late = StoredTokens(provider: stored.provider, client: stored.client, tokens: tokens, issuedAt: now)
-        do {
-            try await context.store.addOutbox([
-                OutboxRow(
-                    id: context.vault.digest(try context.vault.random(32)), boundTo: session,
-                    tokens: try context.vault.seal(late.record, as: .tokens, row: session), createdAt: now,
-                    nextAttemptAt: now)
-            ])
-        } catch { context.events.emit(.storeFailed(operation: "addOutbox", detail: "\(error)")) }
+        var pause = Duration.milliseconds(50)
+        var isKept = false
+        defer { if isKept { context.memory.store.wrote() } }
+        var row: OutboxRow?
+        while true {
+            do {
+                let outbox =
+                    try row
+                    ?? OutboxRow(
+                        id: context.vault.digest(try context.vault.random(32)), boundTo: session,
+                        tokens: try context.vault.seal(late.record, as: .tokens, row: session), createdAt: now,
+                        nextAttemptAt: now)
+                row = outbox
+                return try await context.store.addOutbox([outbox])
+            } catch {
+                context.events.emit(.storeFailed(operation: "addOutbox", detail: "\(error)"))
+                if !isKept {
+                    isKept = true
+                    context.memory.store.keep()
+                    flight.answer(.failure(BrokerProblem(.sessionEnded, reason: work.row?.endReason ?? .expired)))
+                }
+                do { try await context.clock.sleep(pause) } catch { return }
+                pause = min(pause * 2, .seconds(1))
+            }
+        }
     }
 
     private func finish(
@@ -278,31 +463,34 @@ struct RefreshFlight: Sendable {
     ) async throws(BrokerProblem) -> Result<SessionRow, BrokerProblem> {
         switch outcome {
         case .useStored:
-            if !work.hasCalled, let stored = work.stored {
-                context.events.emit(.refreshShared(provider: stored.provider, client: stored.client))
+            if let row = work.row, row.tokens != nil, row.endedAt == nil, row.isLive(at: context.clock.now()) {
+                if work.hasWaited, work.grant == nil, let stored = work.stored {
+                    context.events.emit(.refreshShared(provider: stored.provider, client: stored.client))
+                }
+                return .success(row)
             }
-            // What others stored, or we did: read it as it is now.
-            var latest = work
-            _ = try await read(&latest)
-            if let row = latest.row, row.tokens != nil { return .success(row) }
-            return .failure(BrokerProblem(.sessionEnded, reason: latest.row?.endReason ?? work.row?.endReason))
-        case .sessionEnded:
-            var latest = work
-            if work.row?.endReason == nil { _ = try await read(&latest) }
-            guard let row = latest.row else { return .failure(BrokerProblem(.sessionRequired)) }
-            let reason = row.endReason ?? SessionLimits.lapse(of: row, at: context.clock.now())
-            return .failure(BrokerProblem(.sessionEnded, reason: reason ?? .expired))
+            return try await ended(work)
+        case .sessionEnded: return try await ended(work)
         case .notRefreshable: return .failure(BrokerProblem(.notRefreshable))
         case .unavailable:
             return .failure(
                 BrokerProblem(
                     .providerUnavailable, privateDetail: work.failure?.detail,
-                    retryAfter: max(.seconds(1), backOff(work))))
+                    retryAfter: max(.seconds(1), work.heldBackFor ?? backOff(work))))
         case .storeUnavailable: return .failure(BrokerProblem(.storeUnavailable, retryAfter: .seconds(2)))
         }
     }
 
+    private func ended(_ work: Work) async throws(BrokerProblem) -> Result<SessionRow, BrokerProblem> {
+        var latest = work
+        if work.row?.endReason == nil { _ = try await read(&latest) }
+        guard let row = latest.row else { return .failure(BrokerProblem(.sessionRequired)) }
+        let reason = row.endReason ?? SessionLimits.lapse(of: row, at: context.clock.now())
+        return .failure(BrokerProblem(.sessionEnded, reason: reason ?? .expired))
+    }
+
     private func failed(_ operation: StaticString, _ failure: StoreFailure) -> RefreshStateMachine.Input {
+        if failure != .newerFormat { context.memory.store.failed(at: context.clock.monotonic()) }
         context.events.emit(.storeFailed(operation: operation, detail: "\(failure)"))
         return .storeFailed
     }

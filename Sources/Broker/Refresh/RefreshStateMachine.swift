@@ -13,9 +13,13 @@ struct RefreshStateMachine: Sendable {
     /// Something that happened.
     enum Input: Sendable, Equatable {
         /// The row as read: its version, whether it lives, whether the access token still has time, whether it can refresh.
-        case read(version: Int64, live: Bool, fresh: Bool, usable: Bool, refreshable: Bool)
-        case claimed(fence: Int64, takenOver: Bool)
+        /// `unchecked`: nobody has looked at the subject of its id_token yet.
+        case read(version: Int64, live: Bool, fresh: Bool, usable: Bool, refreshable: Bool, unchecked: Bool = false)
+        /// `lossKnown`: this refresh token may have been used already, by a call that nobody heard the end of.
+        /// `settled`: no late winner can come any more.
+        case claimed(lossKnown: Bool, settled: Bool)
         case busy
+        case heldBack
         case moved
         case gone
         case storeFailed
@@ -23,8 +27,8 @@ struct RefreshStateMachine: Sendable {
         /// The provider answered with a token set.
         case refreshed
         /// The new id_token, if there was one, was looked at.
-        case subjectChecked(same: Bool)
-        case rejected(invalidGrant: Bool, takenOverSettled: Bool)
+        case subjectChecked(SubjectCheck)
+        case rejected(Refusal)
         case notSent
         case retryable
         case unusable
@@ -35,12 +39,24 @@ struct RefreshStateMachine: Sendable {
         case condemned(Bool)
     }
 
+    /// What looking at a refreshed id_token came to.
+    enum SubjectCheck: Sendable, Equatable { case same, another, unknown }
+
+    /// What a refusal says.
+    enum Refusal: Sendable, Equatable {
+        /// A parsed `invalid_grant`: the refresh token is dead.
+        case invalidGrant
+        /// No body: `enough` when there were so many, for so long, that it is dead.
+        case empty(enough: Bool)
+        case unclear
+    }
+
     /// Something to do.
     enum Action: Sendable, Equatable {
         case claim(version: Int64)
         /// Call the provider; `confirming` is the one retry after a lost or unclear answer.
         case call(confirming: Bool)
-        /// Store the new pair, before anything else is looked at.
+        /// Store the new pair, however long it takes, before anything else is looked at.
         case commit
         /// Look at the new id_token, now that the pair is safe.
         case checkSubject
@@ -71,7 +87,7 @@ struct RefreshStateMachine: Sendable {
     private enum State: Sendable, Equatable {
         case reading
         case claiming
-        case calling(confirming: Bool, takenOver: Bool)
+        case calling(confirming: Bool)
         case committing
         case checking
         case condemning
@@ -82,30 +98,41 @@ struct RefreshStateMachine: Sendable {
     private var state = State.reading
     /// Whether the access token that is stored still lives: it is served although an early refresh failed.
     private var usable = false
+    private var version: Int64 = 0
+    /// The version whose subject this flight has found to be the session's.
+    private var checked: Int64?
+    private var lossKnown = false
+    private var settled = true
+    /// Whether a new pair has been stored, by this flight or another: it is used, however short its life.
+    private var isRefreshed = false
 
     init(need: Need) { self.need = need }
 
     mutating func handle(_ input: Input) -> Action {
         switch (state, input) {
-        case (.reading, .read(let version, let live, let fresh, let usable, let refreshable)):
-            self.usable = usable
+        case (.reading, .read(let version, let live, let fresh, let usable, let refreshable, let unchecked)):
             guard live else { return finish(.sessionEnded) }
-            switch need {
-            case .expiring: if fresh { return finish(.useStored) }
-            case .forced(let from): if version != from { return finish(.useStored) }
+            self.version = version
+            if unchecked, checked != version {
+                self.usable = false
+                state = .checking
+                return .checkSubject
             }
-            guard refreshable else { return finish(usable && need == .expiring ? .useStored : .notRefreshable) }
-            state = .claiming
-            return .claim(version: version)
+            self.usable = usable
+            if isRefreshed { return finish(.useStored) }
+            return wanted(fresh: fresh, refreshable: refreshable)
 
-        case (.claiming, .claimed(_, let takenOver)):
-            state = .calling(confirming: false, takenOver: takenOver)
+        case (.claiming, .claimed(let lossKnown, let settled)):
+            self.lossKnown = lossKnown
+            self.settled = settled
+            state = .calling(confirming: false)
             return .call(confirming: false)
         case (.claiming, .busy):
             // Somebody else is at it. A token that still lives need not wait for them.
             if usable, need == .expiring { return finish(.useStored) }
             state = .reading
             return .wait
+        case (.claiming, .heldBack): return finish(usable && need == .expiring ? .useStored : .unavailable)
         case (.claiming, .moved):
             state = .reading
             return .readAgain
@@ -114,40 +141,38 @@ struct RefreshStateMachine: Sendable {
         case (.calling, .refreshed):
             state = .committing
             return .commit
-        case (.calling(let confirming, let takenOver), .rejected(let invalidGrant, let settled)):
-            if invalidGrant {
-                // A claim taken over from a lapsed one may have a late winner: give it time to commit.
-                if takenOver, !settled {
-                    // The claim is left to lapse, so that whoever takes it over next, anywhere, waits as well.
-                    return finish(.unavailable)
-                }
-                state = .condemning
-                return .condemn(confirming ? .refreshLost : .grantRevoked)
-            }
-            // An unclear refusal (400 without a body) is no proof of death by itself: one confirming retry.
-            if !confirming {
-                state = .calling(confirming: true, takenOver: takenOver)
-                return .call(confirming: true)
-            }
-            return release(.unavailable)
-        case (.calling(let confirming, let takenOver), .lost):
+        case (.calling(let confirming), .rejected(let refusal)): return refused(refusal, confirming: confirming)
+        case (.calling(let confirming), .lost):
             // The provider may have rotated. One retry with the same token (and the same idempotency key) tells.
+            lossKnown = true
             guard !confirming else { return release(.unavailable) }
-            state = .calling(confirming: true, takenOver: takenOver)
+            state = .calling(confirming: true)
             return .call(confirming: true)
         case (.calling, .notSent), (.calling, .retryable), (.calling, .unusable): return release(.unavailable)
 
         case (.committing, .committed):
             state = .checking
+            isRefreshed = true
+            version += 1
             return .checkSubject
-        case (.checking, .subjectChecked(true)): return finish(.useStored)
-        case (.checking, .subjectChecked(false)):
-            state = .done
-            return .end(.subjectChanged)
-        case (.committing, .superseded): return finish(.useStored)
+        // Perhaps by ourselves, when the answer to our own write was lost: the row is right, and is looked at.
+        case (.committing, .superseded):
+            isRefreshed = true
+            state = .reading
+            return .readAgain
         case (.committing, .ended):
             state = .done
             return .revoke
+
+        case (.checking, .subjectChecked(.same)):
+            checked = version
+            state = .reading
+            return .readAgain
+        case (.checking, .subjectChecked(.another)):
+            state = .done
+            return .end(.subjectChanged)
+        // Nobody gets these tokens before their subject is known.
+        case (.checking, .subjectChecked(.unknown)): return finish(.unavailable)
 
         case (.condemning, .condemned(true)): return finish(.sessionEnded)
         case (.condemning, .condemned(false)):
@@ -158,6 +183,32 @@ struct RefreshStateMachine: Sendable {
         case (_, .storeFailed): return finish(usable && need == .expiring ? .useStored : .storeUnavailable)
         case (_, .patienceOver): return finish(.unavailable)
         default: return finish(.unavailable)
+        }
+    }
+
+    private mutating func wanted(fresh: Bool, refreshable: Bool) -> Action {
+        switch need {
+        case .expiring: if fresh { return finish(.useStored) }
+        case .forced(let from): if version != from { return finish(.useStored) }
+        }
+        guard refreshable else { return finish(usable && need == .expiring ? .useStored : .notRefreshable) }
+        state = .claiming
+        return .claim(version: version)
+    }
+
+    private mutating func refused(_ refusal: Refusal, confirming: Bool) -> Action {
+        switch refusal {
+        case .invalidGrant, .empty(enough: true):
+            // A claim taken over from a lapsed one may have a late winner: give it time to commit.
+            guard settled else { return release(.unavailable) }
+            state = .condemning
+            return .condemn(lossKnown ? .refreshLost : .grantRevoked)
+        case .empty(enough: false): return release(.unavailable)
+        case .unclear:
+            // No proof of death by itself: one confirming retry.
+            guard !confirming else { return release(.unavailable) }
+            state = .calling(confirming: true)
+            return .call(confirming: true)
         }
     }
 

@@ -2,15 +2,13 @@
 /// logged out by a passing fault (guarantee 3).
 package struct RefreshTokens: Sendable {
     private let context: BrokerContext
-    private let memory: RefreshMemory
 
-    package init(_ context: BrokerContext, memory: RefreshMemory) {
-        self.context = context
-        self.memory = memory
-    }
+    package init(_ context: BrokerContext) { self.context = context }
 
     /// Returns an access token that still has time, refreshing it first when it does not.
     package func accessToken(for session: LiveSession) async throws(BrokerProblem) -> AccessToken {
+        // Tokens whose subject nobody has looked at are nobody's yet (SEC-59).
+        if session.row.subjectUnchecked { return try await refresh(session, .expiring) }
         let stored = try open(session.row)
         let now = context.clock.now()
         if isFresh(stored, session.row, at: now) { return token(stored, session.row) }
@@ -40,27 +38,52 @@ package struct RefreshTokens: Sendable {
     }
 
     private func refreshBeside(_ session: LiveSession) {
-        guard memory.begin(session.token, at: context.clock.monotonic()) else { return }
-        let flight = RefreshFlight(context: context, memory: memory, session: session.token, need: .expiring)
-        let memory = memory
+        let flights = context.memory.flights
+        guard flights.backOff(session.token, at: context.clock.monotonic()) == nil else { return }
+        let (flight, isNew) = flights.join(session.token)
+        if isNew { begin(flight, session, .expiring) }
+    }
+
+    private func begin(_ flight: SharedFlight, _ session: LiveSession, _ need: RefreshStateMachine.Need) {
+        let work = RefreshFlight(context: context, flight: flight, session: session.token, need: need)
+        let flights = context.memory.flights
         context.spawner.spawn("refresh") {
-            _ = await flight.run()
-            memory.finish(session.token)
+            let outcome = await work.run()
+            flights.finish(session.token)
+            flight.answer(outcome)
         }
     }
 
+    /// Joins the session's flight, or begins it; the flight goes on when nobody waits any more.
     private func refresh(
         _ session: LiveSession, _ need: RefreshStateMachine.Need
     ) async throws(BrokerProblem) -> AccessToken {
-        if let wait = memory.backOff(session.token, at: context.clock.monotonic()) {
-            throw BrokerProblem(.providerUnavailable, privateDetail: "backing off", retryAfter: wait)
+        let flights = context.memory.flights
+        let begun = context.clock.monotonic()
+        while true {
+            if let wait = flights.backOff(session.token, at: context.clock.monotonic()) {
+                throw BrokerProblem(.providerUnavailable, privateDetail: "backing off", retryAfter: wait)
+            }
+            let (flight, isNew) = flights.join(session.token)
+            if isNew {
+                begin(flight, session, need)
+            } else {
+                context.events.emit(.refreshWaited(provider: session.facts.provider, client: session.facts.client))
+            }
+            // Whoever began it waits for its calls, the others for as long as waiters do.
+            let patience = isNew ? RefreshFlight.callBudget + .seconds(5) : context.settings.waiterPatience
+            guard let outcome = await flight.wait(until: begun + patience) else {
+                throw BrokerProblem(
+                    .providerUnavailable, privateDetail: "hung up, or waited in vain", retryAfter: .seconds(1))
+            }
+            let row = try outcome.get()
+            // A flight that began for another need may have found nothing to do.
+            if !isNew, case .forced(let from) = need, row.tokenVersion == from { continue }
+            if !isNew {
+                context.events.emit(.refreshShared(provider: session.facts.provider, client: session.facts.client))
+            }
+            return token(try open(row), row)
         }
-        let flight = RefreshFlight(context: context, memory: memory, session: session.token, need: need)
-        guard let result = await Detached.run("refresh", on: context.spawner, { await flight.run() }) else {
-            throw BrokerProblem(.providerUnavailable, privateDetail: "the caller hung up", retryAfter: .seconds(1))
-        }
-        let row = try result.get()
-        return token(try open(row), row)
     }
 
     private func token(_ stored: StoredTokens, _ row: SessionRow) -> AccessToken {

@@ -27,8 +27,8 @@ package struct SessionRow: Sendable, Equatable {
     package var tokenVersion: Int64
     /// Counts refresh claims.
     package var fence: Int64
-    /// Until when a refresh claim stands.
-    package var claimUntil: WallTime?
+    /// Whether the subject of the stored tokens' id_token is still to be looked at: until then nobody gets them.
+    package var subjectUnchecked: Bool
     package var endedAt: WallTime?
     package var endReason: EndReason?
     /// `SessionFacts`, sealed as `.session` for the row `token`.
@@ -40,7 +40,7 @@ package struct SessionRow: Sendable, Equatable {
         token: Digest, handle: SessionHandle, subject: Digest, subjectAndClient: Digest, sid: Digest?,
         provider: Digest, client: Digest, createdAt: WallTime, lastUsedAt: WallTime, idleExpiresAt: WallTime,
         expiresAt: WallTime, tokenExpiresAt: WallTime?, refreshable: Bool, tokenVersion: Int64 = 1, fence: Int64 = 0,
-        claimUntil: WallTime? = nil, endedAt: WallTime? = nil, endReason: EndReason? = nil, facts: Sealed,
+        subjectUnchecked: Bool = false, endedAt: WallTime? = nil, endReason: EndReason? = nil, facts: Sealed,
         tokens: Sealed?
     ) {
         self.token = token
@@ -58,7 +58,7 @@ package struct SessionRow: Sendable, Equatable {
         self.refreshable = refreshable
         self.tokenVersion = tokenVersion
         self.fence = fence
-        self.claimUntil = claimUntil
+        self.subjectUnchecked = subjectUnchecked
         self.endedAt = endedAt
         self.endReason = endReason
         self.facts = facts

@@ -14,6 +14,8 @@ extension StoredTokens {
         writer.optional(tokens.expiresAt)
         writer.optional(tokens.refreshExpiresAt)
         writer.integer(issuedAt.milliseconds)
+        // Added later: readers of before stop at the time.
+        if let uncheckedIDToken { writer.optional(uncheckedIDToken) }
         return writer.bytes
     }
 
@@ -31,6 +33,7 @@ extension StoredTokens {
             expiresAt: try reader.optionalTime(), refreshExpiresAt: try reader.optionalTime())
         self.init(
             provider: provider, client: client, tokens: tokens,
-            issuedAt: WallTime(milliseconds: try reader.integer()))
+            issuedAt: WallTime(milliseconds: try reader.integer()),
+            uncheckedIDToken: reader.isAtEnd ? nil : try reader.optionalSecret())
     }
 }

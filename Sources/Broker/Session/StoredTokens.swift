@@ -6,8 +6,14 @@ package struct StoredTokens: Sendable {
     package var tokens: TokenSet
     /// When the access token was issued: a short-lived one is refreshed later than a minute before its end.
     package var issuedAt: WallTime
+    /// The id_token of the refresh, as long as its subject is unchecked.
+    package var uncheckedIDToken: Secret?
 
-    package init(provider: ProviderName, client: ClientName, tokens: TokenSet, issuedAt: WallTime) {
+    package init(
+        provider: ProviderName, client: ClientName, tokens: TokenSet, issuedAt: WallTime,
+        uncheckedIDToken: Secret? = nil
+    ) {
+        self.uncheckedIDToken = uncheckedIDToken
         self.provider = provider
         self.client = client
         self.tokens = tokens

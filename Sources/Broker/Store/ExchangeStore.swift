@@ -6,14 +6,18 @@ package protocol ExchangeStore: Sendable {
     /// this key; an open, unexpired registration → claimed), unless a row of that key stands. A login's handoff is kept
     /// as long as the exchange.
     ///
-    /// A standing row that is `.released`, has the same proof and fewer than `maximumAttempts` is claimed again: `calling`,
-    /// fence + 1, attempts + 1, the gate taken again. A `.calling` one whose `claimUntil` is at or before `row.createdAt`
-    /// becomes `.spent(.unknown)` and is returned so: its owner died, and nobody knows what the provider saw.
+    /// A standing row that is `.released`, has the same proof (no proof is never the same) and fewer than
+    /// `maximumAttempts` is claimed again: `calling`, fence + 1, attempts + 1, the gate taken again. A `.calling` one that
+    /// has the row's own claim name is the caller's: its answer was lost. One whose claim has lapsed, by the engine's own
+    /// clock, becomes `.spent(.unknown)` and is returned so: its owner died, and nobody knows what the provider saw.
     func claimExchange(_ row: ExchangeRow, maximumAttempts: Int)
         async throws(StoreFailure) -> ExchangeClaimResult
 
     /// Returns the exchange of a key; a lapsed `.calling` one is returned as it stands.
     func exchange(_ key: Digest) async throws(StoreFailure) -> ExchangeRow?
+
+    /// Lets a claim stand for so long from now, with its own fence; false when it is another's or settled.
+    func renewExchange(_ key: Digest, fence: Int64, for lifetime: Duration) async throws(StoreFailure) -> Bool
 
     /// Gives an exchange and its gate back (`.calling` with this fence → `.released`, login → pending, registration →
     /// open); false when it was not this fence's. Without `countingAttempt` the exchange's attempt is taken back

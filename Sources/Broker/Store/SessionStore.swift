@@ -22,34 +22,34 @@ package protocol SessionStore: Sendable {
     /// Moves the idle time of a live session; `lastUsedAt` never goes back.
     func slideSession(token: Digest, lastUsedAt: WallTime, idleExpiresAt: WallTime) async throws(StoreFailure)
 
-    /// Claims a refresh: fence + 1 and `claimUntil`, where the session lives at `now`, has `tokenVersion` and no claim
-    /// stands at `now`. Says also whether the claim was taken over from a lapsed one.
-    func claimRefresh(token: Digest, tokenVersion: Int64, now: WallTime, claimUntil: WallTime)
-        async throws(StoreFailure) -> RefreshClaimResult
+    /// Claims a refresh: fence + 1 where the session lives at `claim.now`, has the version and no claim stands. The claim
+    /// is timed by the engine's own clock, and asking again under its name gets the same grant.
+    ///
+    /// A lapsed claim is taken over where the caller allows it; an engine whose connection was lost does not before it
+    /// has stood for 5 s, so that who holds a pair comes first.
+    func claimRefresh(_ claim: RefreshClaim) async throws(StoreFailure) -> RefreshClaimResult
+
+    /// Lets a claim stand for so long from now, with its own fence; false when it is another's.
+    func renewRefresh(token: Digest, fence: Int64, for lifetime: Duration) async throws(StoreFailure) -> Bool
+
+    /// Returns how the refresh of a session stands, or nil when there is no such session.
+    func refreshState(_ token: Digest) async throws(StoreFailure) -> RefreshState?
 
     /// Commits a refreshed token set: `tokenVersion` + 1, claim cleared, where the session is not ended and the version
-    /// is still `tokenVersion` — without the fence: the first pair stored for a version wins (guarantee 2).
+    /// is still `tokenVersion` — without the fence: the first pair stored for a version wins (guarantee 2). What the row
+    /// remembers of the version is cleared, but that a claim of it was taken over is carried into the next.
     func commitRefresh(_ commit: RefreshCommit) async throws(StoreFailure) -> RefreshCommitResult
 
-    /// Clears a claim that came to nothing, only with its own fence and version.
-    func releaseRefresh(token: Digest, tokenVersion: Int64, fence: Int64) async throws(StoreFailure)
+    /// Gives a claim back that came to nothing, only with its own fence and version.
+    func releaseRefresh(_ release: RefreshRelease) async throws(StoreFailure)
+
+    /// Clears the mark that a version's subject is unchecked.
+    func markSubjectChecked(token: Digest, tokenVersion: Int64) async throws(StoreFailure)
 
     /// Ends a session for its refresh (`grant_revoked`, `refresh_lost`, `subject_changed`), only with its own fence and
     /// version; false when either moved on.
     func condemnRefresh(token: Digest, tokenVersion: Int64, fence: Int64, reason: EndReason, now: WallTime)
         async throws(StoreFailure) -> Bool
-}
-
-/// The answer to a refresh claim.
-package enum RefreshClaimResult: Sendable, Equatable {
-    /// Claimed; `takenOver` when a lapsed claim stood before.
-    case claimed(fence: Int64, takenOver: Bool)
-    /// Another's claim stands until then.
-    case busy(until: WallTime)
-    /// The version moved on: read the row again.
-    case moved
-    /// Not there, ended or past its lifetime.
-    case gone
 }
 
 /// A refreshed token set to store.
@@ -63,11 +63,14 @@ package struct RefreshCommit: Sendable {
     package let refreshable: Bool
     /// The new end of the session, when the new refresh token's life moves it; nil leaves it.
     package let expiresAt: WallTime?
+    /// Whether the new id_token's subject is still to be looked at, before anybody gets these tokens.
+    package let subjectUnchecked: Bool
 
     package init(
         token: Digest, tokenVersion: Int64, tokens: Sealed, facts: Sealed?, tokenExpiresAt: WallTime?,
-        refreshable: Bool, expiresAt: WallTime?
+        refreshable: Bool, expiresAt: WallTime?, subjectUnchecked: Bool = false
     ) {
+        self.subjectUnchecked = subjectUnchecked
         self.token = token
         self.tokenVersion = tokenVersion
         self.tokens = tokens

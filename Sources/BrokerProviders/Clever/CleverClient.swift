@@ -28,26 +28,30 @@ package struct CleverClient: CodeExchanging {
     }
 
     package func redeem(_ grant: CodeGrant) async throws(ProviderFailure) -> TokenSet {
-        try await engine.redeem(grant, verifiesIDToken: own.openID)
+        try await ProviderCaller.within(grant.deadline) { () async throws(ProviderFailure) -> TokenSet in
+            try await engine.redeem(grant, verifiesIDToken: own.openID)
+        }
     }
 
     package func identify(_ tokens: TokenSet, _ context: IdentityContext) async throws(ProviderFailure)
         -> ProviderIdentity
     {
-        let client = try engine.client(context.client)
-        let unverified = IdentityMapper.unverified(context, keeping: client.profile.callbackParameters)
-        if own.openID {
-            let (subject, claims) = try await openIDIdentity(tokens, context, client)
-            return ProviderIdentity(subject: subject, claims: claims, unverified: unverified)
+        try await ProviderCaller.within(context.deadline) { () async throws(ProviderFailure) -> ProviderIdentity in
+            let client = try engine.client(context.client)
+            let unverified = IdentityMapper.unverified(context, keeping: client.profile.callbackParameters)
+            if own.openID {
+                let (subject, claims) = try await openIDIdentity(tokens, context, client)
+                return ProviderIdentity(subject: subject, claims: claims, unverified: unverified)
+            }
+            let me = try await get("/v3.0/me", tokens, client)
+            let id = try CleverIdentity.id(me)
+            let person = try await get(CleverIdentity.profilePath(me, id: id), tokens, client)
+            guard try CleverIdentity.id(person) == id else {
+                throw .identityRejected(detail: "Clever: the profile is another user's")
+            }
+            return ProviderIdentity(
+                subject: id, claims: CleverIdentity.claims(me: me, profile: person), unverified: unverified)
         }
-        let me = try await get("/v3.0/me", tokens, client)
-        let id = try CleverIdentity.id(me)
-        let person = try await get(CleverIdentity.profilePath(me, id: id), tokens, client)
-        guard try CleverIdentity.id(person) == id else {
-            throw .identityRejected(detail: "Clever: the profile is another user's")
-        }
-        return ProviderIdentity(
-            subject: id, claims: CleverIdentity.claims(me: me, profile: person), unverified: unverified)
     }
 
     private func openIDIdentity(

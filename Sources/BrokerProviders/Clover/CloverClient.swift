@@ -31,55 +31,61 @@ package struct CloverClient: CodeExchanging, TokenRefreshing, TokenImporting {
     }
 
     package func redeem(_ grant: CodeGrant) async throws(ProviderFailure) -> TokenSet {
-        var grant = grant
-        if try engine.client(grant.client).authenticator.isConfidential { grant.verifier = nil }
-        return try await engine.redeem(grant, verifiesIDToken: false)
+        try await ProviderCaller.within(grant.deadline) { () async throws(ProviderFailure) -> TokenSet in
+            var grant = grant
+            if try engine.client(grant.client).authenticator.isConfidential { grant.verifier = nil }
+            return try await engine.redeem(grant, verifiesIDToken: false)
+        }
     }
 
     package func identify(_ tokens: TokenSet, _ context: IdentityContext) async throws(ProviderFailure)
         -> ProviderIdentity
     {
-        let client = try engine.client(context.client)
-        func hint(_ name: String) -> String? { context.callback.first { $0.name == name }?.value }
-        if let app = hint("client_id"), app != client.settings.clientID {
-            throw .identityRejected(detail: "Clover: the callback is another app's")
+        try await ProviderCaller.within(context.deadline) { () async throws(ProviderFailure) -> ProviderIdentity in
+            let client = try engine.client(context.client)
+            func hint(_ name: String) -> String? { context.callback.first { $0.name == name }?.value }
+            if let app = hint("client_id"), app != client.settings.clientID {
+                throw .identityRejected(detail: "Clover: the callback is another app's")
+            }
+            guard let merchant = hint("merchant_id"), Self.isIdentifier(merchant),
+                let url = EndpointURL((wired.endpoints.api ?? "") + "/v3/merchants/" + merchant)
+            else { throw .identityRejected(detail: "Clover: no usable merchant_id") }
+            // The parameter is a hint; that the token may read this merchant is the proof (SEC-16).
+            let object = try await engine.resource(url, token: tokens.accessToken, client: client)
+            guard object["id"]?.string == merchant else { throw .identityRejected(detail: "Clover: another merchant") }
+            return ProviderIdentity(
+                subject: merchant, claims: IdentityMapper.claims(object, [("name", "/name")]),
+                unverified: IdentityMapper.unverified(
+                    context, keeping: client.profile.callbackParameters.filter { $0 != "merchant_id" }))
         }
-        guard let merchant = hint("merchant_id"), Self.isIdentifier(merchant),
-            let url = EndpointURL((wired.endpoints.api ?? "") + "/v3/merchants/" + merchant)
-        else { throw .identityRejected(detail: "Clover: no usable merchant_id") }
-        // The parameter is a hint; that the token may read this merchant is the proof (SEC-16).
-        let object = try await engine.resource(url, token: tokens.accessToken, client: client)
-        guard object["id"]?.string == merchant else { throw .identityRejected(detail: "Clover: another merchant") }
-        return ProviderIdentity(
-            subject: merchant, claims: IdentityMapper.claims(object, [("name", "/name")]),
-            unverified: IdentityMapper.unverified(
-                context, keeping: client.profile.callbackParameters.filter { $0 != "merchant_id" }))
     }
 
     /// Refreshes by client id and refresh token alone; where the answer offers recovery and the client has a secret,
     /// the lost pair is traded for a new one.
     package func refresh(_ request: RefreshRequest) async throws(ProviderFailure) -> TokenSet {
-        let client = try engine.client(request.client)
-        do throws(ProviderFailure) {
-            return try await call(
-                wired.endpoints.refresh, client,
-                [("client_id", client.settings.clientID), ("refresh_token", request.refreshToken.reveal())])
-        } catch {
-            guard case .rejected(let refusal) = error, refusal.recoveryOffered,
-                case .clientSecretPost(let secret) = client.settings.authentication
-            else { throw error }
-            return try await call(
-                wired.endpoints.recovery, client,
-                [
-                    ("client_id", client.settings.clientID), ("client_secret", secret.reveal()),
-                    ("recovery_token", request.refreshToken.reveal()),
-                ])
+        try await ProviderCaller.within(request.deadline) { () async throws(ProviderFailure) -> TokenSet in
+            let client = try engine.client(request.client)
+            do throws(ProviderFailure) {
+                return try await call(
+                    wired.endpoints.refresh, client,
+                    [("client_id", client.settings.clientID), ("refresh_token", request.refreshToken.reveal())])
+            } catch {
+                guard case .rejected(let refusal) = error, refusal.recoveryOffered,
+                    case .clientSecretPost(let secret) = client.settings.authentication
+                else { throw error }
+                return try await call(
+                    wired.endpoints.recovery, client,
+                    [
+                        ("client_id", client.settings.clientID), ("client_secret", secret.reveal()),
+                        ("recovery_token", request.refreshToken.reveal()),
+                    ])
+            }
         }
     }
 
-    package func subjectOfRefreshed(_ tokens: TokenSet, client: ClientName) async throws(ProviderFailure)
-        -> RefreshedSubject
-    {
+    package func subjectOfRefreshed(
+        _ tokens: TokenSet, client: ClientName, deadline: Duration?
+    ) async throws(ProviderFailure) -> RefreshedSubject {
         .absent
     }
 

@@ -20,7 +20,14 @@ extension OAuthEngine {
         if let verifier = grant.verifier { pairs.append(("code_verifier", verifier.reveal())) }
         let answer = try await post(
             pairs, to: endpoint, client: client, headers: idempotency(grant.idempotencyKey, client))
-        let tokens = try answers(client).parse(answer, now: clock.now())
+        let tokens: TokenSet
+        do throws(ProviderFailure) { tokens = try answers(client).parse(answer, now: clock.now()) } catch {
+            // For a code a refusal without a body is no OAuth error.
+            if case .rejected(let refusal) = error, refusal.isEmpty {
+                throw .unusable(detail: "token answer: \(answer.summary), no object")
+            }
+            throw error
+        }
         if let granted = tokens.scope, !client.wire.requiredScope.allSatisfy(granted.contains) {
             throw .unusable(detail: "token answer: a required scope was not granted")
         }

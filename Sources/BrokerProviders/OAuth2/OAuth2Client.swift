@@ -32,10 +32,20 @@ package struct OAuth2Client: CodeExchanging, TokenRefreshing, TokenRevoking, Ses
     }
 
     package func redeem(_ grant: CodeGrant) async throws(ProviderFailure) -> TokenSet {
-        try await engine.redeem(grant, verifiesIDToken: false)
+        try await ProviderCaller.within(grant.deadline) { () async throws(ProviderFailure) -> TokenSet in
+            try await engine.redeem(grant, verifiesIDToken: false)
+        }
     }
 
     package func identify(_ tokens: TokenSet, _ context: IdentityContext) async throws(ProviderFailure)
+        -> ProviderIdentity
+    {
+        try await ProviderCaller.within(context.deadline) { () async throws(ProviderFailure) -> ProviderIdentity in
+            try await identity(tokens, context)
+        }
+    }
+
+    private func identity(_ tokens: TokenSet, _ context: IdentityContext) async throws(ProviderFailure)
         -> ProviderIdentity
     {
         let client = try engine.client(context.client)
@@ -59,13 +69,15 @@ package struct OAuth2Client: CodeExchanging, TokenRefreshing, TokenRevoking, Ses
     }
 
     package func refresh(_ request: RefreshRequest) async throws(ProviderFailure) -> TokenSet {
-        try await engine.refresh(request)
+        try await ProviderCaller.within(request.deadline) { () async throws(ProviderFailure) -> TokenSet in
+            try await engine.refresh(request)
+        }
     }
 
     /// A plain OAuth 2.0 answer has no id_token to believe.
-    package func subjectOfRefreshed(_ tokens: TokenSet, client: ClientName) async throws(ProviderFailure)
-        -> RefreshedSubject
-    {
+    package func subjectOfRefreshed(
+        _ tokens: TokenSet, client: ClientName, deadline: Duration?
+    ) async throws(ProviderFailure) -> RefreshedSubject {
         .absent
     }
 

@@ -20,39 +20,48 @@ package struct OIDCClient: CodeExchanging, TokenRefreshing, TokenRevoking, Sessi
     }
 
     package func redeem(_ grant: CodeGrant) async throws(ProviderFailure) -> TokenSet {
-        try await engine.redeem(grant, verifiesIDToken: true)
+        try await ProviderCaller.within(grant.deadline) { () async throws(ProviderFailure) -> TokenSet in
+            try await engine.redeem(grant, verifiesIDToken: true)
+        }
     }
 
     package func identify(_ tokens: TokenSet, _ context: IdentityContext) async throws(ProviderFailure)
         -> ProviderIdentity
     {
-        let client = try engine.client(context.client)
-        guard let idToken = tokens.idToken else { throw .identityRejected(detail: "the answer has no id_token") }
-        let claims = try await engine.verifiedIDToken(
-            idToken, client: client,
-            IDTokenRules.Expectation(
-                nonce: context.nonce, accessToken: tokens.accessToken, maximumAge: context.maximumAge, isFresh: true))
-        return try await OIDCIdentity.make(claims, tokens: tokens, context: context, client: client, engine: engine)
-    }
-
-    package func refresh(_ request: RefreshRequest) async throws(ProviderFailure) -> TokenSet {
-        try await engine.refresh(request)
-    }
-
-    package func subjectOfRefreshed(_ tokens: TokenSet, client: ClientName) async throws(ProviderFailure)
-        -> RefreshedSubject
-    {
-        guard let idToken = tokens.idToken else { return .absent }
-        let client = try engine.client(client)
-        do throws(ProviderFailure) {
+        try await ProviderCaller.within(context.deadline) { () async throws(ProviderFailure) -> ProviderIdentity in
+            let client = try engine.client(context.client)
+            guard let idToken = tokens.idToken else { throw .identityRejected(detail: "the answer has no id_token") }
             let claims = try await engine.verifiedIDToken(
                 idToken, client: client,
                 IDTokenRules.Expectation(
-                    nonce: .none, accessToken: tokens.accessToken, maximumAge: nil, isFresh: false))
-            return .subject(try IdentityMapper.subject(claims, at: client.wire.identity.subject ?? "/sub"))
-        } catch {
-            guard case .identityRejected = error else { throw error }
-            return .unverifiable
+                    nonce: context.nonce, accessToken: tokens.accessToken, maximumAge: context.maximumAge, isFresh: true
+                ))
+            return try await OIDCIdentity.make(claims, tokens: tokens, context: context, client: client, engine: engine)
+        }
+    }
+
+    package func refresh(_ request: RefreshRequest) async throws(ProviderFailure) -> TokenSet {
+        try await ProviderCaller.within(request.deadline) { () async throws(ProviderFailure) -> TokenSet in
+            try await engine.refresh(request)
+        }
+    }
+
+    package func subjectOfRefreshed(
+        _ tokens: TokenSet, client: ClientName, deadline: Duration?
+    ) async throws(ProviderFailure) -> RefreshedSubject {
+        try await ProviderCaller.within(deadline) { () async throws(ProviderFailure) -> RefreshedSubject in
+            guard let idToken = tokens.idToken else { return .absent }
+            let client = try engine.client(client)
+            do throws(ProviderFailure) {
+                let claims = try await engine.verifiedIDToken(
+                    idToken, client: client,
+                    IDTokenRules.Expectation(
+                        nonce: .none, accessToken: tokens.accessToken, maximumAge: nil, isFresh: false))
+                return .subject(try IdentityMapper.subject(claims, at: client.wire.identity.subject ?? "/sub"))
+            } catch {
+                guard case .identityRejected = error else { throw error }
+                return .unverifiable
+            }
         }
     }
 

@@ -17,6 +17,10 @@ struct TokenAnswer: Sendable {
     func parse(_ answer: ProviderAnswer, now: WallTime) throws(ProviderFailure) -> TokenSet {
         try answer.requireUsable(at: now)
         if !answer.isSuccess, let error = dialect?(answer) { throw .rejected(error) }
+        // One real server refuses a dead refresh token so; what it proves is the caller's to judge (real-servers.md).
+        if [400, 401].contains(answer.status), answer.body.isEmpty, answer.fault == nil {
+            throw .rejected(OAuthError(status: answer.status, code: ""))
+        }
         guard let object = AnswerBody.object(answer) else {
             throw .unusable(detail: "token answer: \(answer.summary), no object")
         }

@@ -57,60 +57,66 @@ package struct ZephrClient: PartialRegistering {
         return target
     }
 
-    package func account(of session: Secret) async throws(ProviderFailure) -> ProviderIdentity {
-        guard ZephrCookie.isValue(session.reveal()) else {
-            throw .rejected(OAuthError(status: 400, code: "invalid_session"))
+    package func account(of session: Secret, deadline: Duration?) async throws(ProviderFailure) -> ProviderIdentity {
+        try await ProviderCaller.within(deadline) { () async throws(ProviderFailure) -> ProviderIdentity in
+            guard ZephrCookie.isValue(session.reveal()) else {
+                throw .rejected(OAuthError(status: 400, code: "invalid_session"))
+            }
+            var request = ProviderRequest.get(base + own.paths.account)
+            request.headers.append(("Cookie", own.cookieName + "=" + session.reveal()))
+            let answer = try await caller.send(request)
+            try answer.requireUsable(at: clock.now())
+            if [401, 403, 404].contains(answer.status) {
+                throw .rejected(OAuthError(status: answer.status, code: "invalid_session"))
+            }
+            guard answer.isSuccess, let object = answer.object else {
+                throw .unusable(detail: "Zephr account: \(answer.summary), no object")
+            }
+            // An anonymous session has no address: it is nobody's.
+            guard let email = object.value(at: "/identifiers/email_address")?.string, !email.isEmpty else {
+                throw .rejected(OAuthError(status: answer.status, code: "anonymous_session"))
+            }
+            let wanted = [
+                ("email", "/identifiers/email_address"), ("email_verified", "/email_verified"),
+                ("tracking_id", "/tracking_id"),
+            ]
+            return ProviderIdentity(
+                subject: try IdentityMapper.subject(object, at: subjectPointer),
+                claims: IdentityMapper.claims(object, wanted))
         }
-        var request = ProviderRequest.get(base + own.paths.account)
-        request.headers.append(("Cookie", own.cookieName + "=" + session.reveal()))
-        let answer = try await caller.send(request)
-        try answer.requireUsable(at: clock.now())
-        if [401, 403, 404].contains(answer.status) {
-            throw .rejected(OAuthError(status: answer.status, code: "invalid_session"))
-        }
-        guard answer.isSuccess, let object = answer.object else {
-            throw .unusable(detail: "Zephr account: \(answer.summary), no object")
-        }
-        // An anonymous session has no address: it is nobody's.
-        guard let email = object.value(at: "/identifiers/email_address")?.string, !email.isEmpty else {
-            throw .rejected(OAuthError(status: answer.status, code: "anonymous_session"))
-        }
-        let wanted = [
-            ("email", "/identifiers/email_address"), ("email_verified", "/email_verified"),
-            ("tracking_id", "/tracking_id"),
-        ]
-        return ProviderIdentity(
-            subject: try IdentityMapper.subject(object, at: subjectPointer),
-            claims: IdentityMapper.claims(object, wanted))
     }
 
     package func register(_ request: RegistrationRequest) async throws(ProviderFailure) -> RegistrationOutcome {
-        let answer = try await caller.send(
-            ProviderRequest(
-                method: "POST", url: base + own.paths.register, connection: .single,
-                headers: [("Content-Type", "application/json"), ("Accept", "application/json")],
-                body: ZephrWire.registration(request, own)))
-        let now = clock.now()
-        let meaning = own.statusMap[answer.status] ?? ZephrRegisterStatus.documented[answer.status]
-        switch meaning {
-        case .badAttributes: return .badAttributes
-        case .userExists: return .userExists
-        case .emailDomainDenied: return .emailDomainDenied
-        case .stateInvalid: return .stateInvalid
-        case .rateLimited: return .rateLimited(retryAfter: answer.retryAfter(at: now))
-        case .providerError, nil: break
+        try await ProviderCaller.within(request.deadline) { () async throws(ProviderFailure) -> RegistrationOutcome in
+            let answer = try await caller.send(
+                ProviderRequest(
+                    method: "POST", url: base + own.paths.register, connection: .single,
+                    headers: [("Content-Type", "application/json"), ("Accept", "application/json")],
+                    body: ZephrWire.registration(request, own)))
+            let now = clock.now()
+            let meaning = own.statusMap[answer.status] ?? ZephrRegisterStatus.documented[answer.status]
+            switch meaning {
+            case .badAttributes: return .badAttributes
+            case .userExists: return .userExists
+            case .emailDomainDenied: return .emailDomainDenied
+            case .stateInvalid: return .stateInvalid
+            case .rateLimited: return .rateLimited(retryAfter: answer.retryAfter(at: now))
+            case .providerError, nil: break
+            }
+            try answer.requireUsable(at: now)
+            guard answer.status == 200, let cookie = ZephrWire.session(answer, name: own.cookieName, now: now) else {
+                throw .unusable(detail: "Zephr register: \(answer.summary), no session")
+            }
+            return .registered(
+                session: cookie.session, expiresAt: cookie.expiresAt ?? now.advanced(by: own.sessionLifetime))
         }
-        try answer.requireUsable(at: now)
-        guard answer.status == 200, let cookie = ZephrWire.session(answer, name: own.cookieName, now: now) else {
-            throw .unusable(detail: "Zephr register: \(answer.summary), no session")
-        }
-        return .registered(
-            session: cookie.session, expiresAt: cookie.expiresAt ?? now.advanced(by: own.sessionLifetime))
     }
 
-    package func registrationFields() async throws(ProviderFailure) -> [RegistrationField] {
+    package func registrationFields(deadline: Duration?) async throws(ProviderFailure) -> [RegistrationField] {
         guard own.fields == .schema else { return own.requiredAttributes }
-        return try await schema.current().value
+        return try await ProviderCaller.within(deadline) { () async throws(ProviderFailure) -> [RegistrationField] in
+            try await schema.current().value
+        }
     }
 
     package func logOut(_ session: Secret) async throws(ProviderFailure) {

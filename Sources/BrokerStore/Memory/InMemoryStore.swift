@@ -8,7 +8,11 @@ package final class InMemoryStore: BrokerStore {
     /// Guards everything.
     private let state = Mutex(MemoryState())
 
-    package init() {}
+    /// The store's own clock, by which claims are timed.
+    private let monotonic: @Sendable () -> Duration
+
+    /// Creates an empty store.
+    package init(monotonic: @escaping @Sendable () -> Duration = MonotonicTime.now) { self.monotonic = monotonic }
 
     private func transaction<Result: Sendable>(
         _ body: (inout MemoryState) throws(StoreFailure) -> Result
@@ -39,11 +43,20 @@ package final class InMemoryStore: BrokerStore {
     package func claimExchange(
         _ row: ExchangeRow, maximumAttempts: Int
     ) async throws(StoreFailure) -> ExchangeClaimResult {
-        try transaction { $0.claimExchange(row, maximumAttempts: maximumAttempts) }
+        let moment = monotonic()
+        return try transaction { $0.claimExchange(row, maximumAttempts: maximumAttempts, at: moment) }
     }
 
     package func exchange(_ key: Digest) async throws(StoreFailure) -> ExchangeRow? {
-        try transaction { $0.exchanges[key] }
+        let moment = monotonic()
+        return try transaction { $0.exchange(key, at: moment) }
+    }
+
+    package func renewExchange(
+        _ key: Digest, fence: Int64, for lifetime: Duration
+    ) async throws(StoreFailure) -> Bool {
+        let moment = monotonic()
+        return try transaction { $0.renewExchange(key, fence: fence, for: lifetime, at: moment) }
     }
 
     package func releaseExchange(
@@ -95,18 +108,34 @@ package final class InMemoryStore: BrokerStore {
         try transaction { $0.slideSession(token, lastUsedAt, idleExpiresAt) }
     }
 
-    package func claimRefresh(
-        token: Digest, tokenVersion: Int64, now: WallTime, claimUntil: WallTime
-    ) async throws(StoreFailure) -> RefreshClaimResult {
-        try transaction { $0.claimRefresh(token, version: tokenVersion, now: now, claimUntil: claimUntil) }
+    package func claimRefresh(_ claim: RefreshClaim) async throws(StoreFailure) -> RefreshClaimResult {
+        let moment = monotonic()
+        return try transaction { $0.claimRefresh(claim, at: moment) }
+    }
+
+    package func renewRefresh(
+        token: Digest, fence: Int64, for lifetime: Duration
+    ) async throws(StoreFailure) -> Bool {
+        let moment = monotonic()
+        return try transaction { $0.renewRefresh(token, fence: fence, for: lifetime, at: moment) }
+    }
+
+    package func refreshState(_ token: Digest) async throws(StoreFailure) -> RefreshState? {
+        let moment = monotonic()
+        return try transaction { $0.refreshState(token, at: moment) }
     }
 
     package func commitRefresh(_ commit: RefreshCommit) async throws(StoreFailure) -> RefreshCommitResult {
         try transaction { $0.commitRefresh(commit) }
     }
 
-    package func releaseRefresh(token: Digest, tokenVersion: Int64, fence: Int64) async throws(StoreFailure) {
-        try transaction { $0.releaseRefresh(token, version: tokenVersion, fence: fence) }
+    package func releaseRefresh(_ release: RefreshRelease) async throws(StoreFailure) {
+        let moment = monotonic()
+        try transaction { $0.releaseRefresh(release, at: moment) }
+    }
+
+    package func markSubjectChecked(token: Digest, tokenVersion: Int64) async throws(StoreFailure) {
+        try transaction { $0.markSubjectChecked(token, version: tokenVersion) }
     }
 
     package func condemnRefresh(

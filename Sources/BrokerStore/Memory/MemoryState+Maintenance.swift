@@ -47,6 +47,7 @@ extension MemoryState {
         }
         for row in exchanges.values.filter({ $0.createdAt <= spent }).prefix(limit) {
             exchanges[row.key] = nil
+            exchangeClaims[row.key] = nil
             touched += 1
         }
         for (id, _) in logoutTokens.filter({ $0.value <= now }).prefix(limit) {
@@ -55,6 +56,7 @@ extension MemoryState {
         }
         for row in sessions.values.filter({ $0.endedAt.map { $0 <= buried } ?? false }).prefix(limit) {
             sessions[row.token] = nil
+            marks[row.token] = nil
             handles[row.handle] = nil
             touched += 1
         }

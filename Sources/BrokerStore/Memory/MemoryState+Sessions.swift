@@ -45,24 +45,42 @@ extension MemoryState {
         sessions[token] = row
     }
 
-    mutating func claimRefresh(
-        _ token: Digest, version: Int64, now: WallTime, claimUntil: WallTime
-    ) -> RefreshClaimResult {
-        guard var row = sessions[token], row.isLive(at: now) else { return .gone }
-        guard row.tokenVersion == version else { return .moved }
-        if let until = row.claimUntil, now < until { return .busy(until: until) }
-        let takenOver = row.claimUntil != nil
-        row.fence += 1
-        row.claimUntil = claimUntil
-        sessions[token] = row
-        return .claimed(fence: row.fence, takenOver: takenOver)
+    mutating func claimRefresh(_ claim: RefreshClaim, at moment: Duration) -> RefreshClaimResult {
+        guard var row = sessions[claim.token], row.isLive(at: claim.now) else { return .gone }
+        guard row.tokenVersion == claim.tokenVersion else { return .moved }
+        var marks = marks[claim.token] ?? RefreshMarks()
+        switch marks.claim(claim.name, for: claim.lifetime, takesOver: claim.takesOver, at: moment) {
+        case .busy(let rest): return .busy(for: rest)
+        case .heldBack(let rest): return .heldBack(for: rest)
+        case .granted(let again): if !again { row.fence += 1 }
+        }
+        sessions[claim.token] = row
+        self.marks[claim.token] = marks
+        return .claimed(marks.grant(fence: row.fence, at: moment))
+    }
+
+    mutating func renewRefresh(_ token: Digest, fence: Int64, for lifetime: Duration, at moment: Duration) -> Bool {
+        guard let row = sessions[token], row.endedAt == nil, row.fence == fence, marks[token]?.claimUntil != nil else {
+            return false
+        }
+        marks[token]?.claimUntil = moment + lifetime
+        return true
+    }
+
+    func refreshState(_ token: Digest, at moment: Duration) -> RefreshState? {
+        guard let row = sessions[token] else { return nil }
+        let rest = marks[token]?.claimUntil.map { $0 - moment }
+        return RefreshState(
+            tokenVersion: row.tokenVersion, claimFor: rest.flatMap { $0 > .zero ? $0 : nil },
+            isEnded: row.endedAt != nil)
     }
 
     mutating func commitRefresh(_ commit: RefreshCommit) -> RefreshCommitResult {
         guard var row = sessions[commit.token], row.endedAt == nil else { return .ended }
         guard row.tokenVersion == commit.tokenVersion else { return .superseded }
         row.tokenVersion += 1
-        row.claimUntil = nil
+        row.subjectUnchecked = commit.subjectUnchecked
+        marks[commit.token] = (marks[commit.token] ?? RefreshMarks()).afterCommit
         row.tokens = commit.tokens
         if let facts = commit.facts { row.facts = facts }
         row.tokenExpiresAt = commit.tokenExpiresAt
@@ -72,11 +90,16 @@ extension MemoryState {
         return .committed
     }
 
-    mutating func releaseRefresh(_ token: Digest, version: Int64, fence: Int64) {
-        guard let row = sessions[token], row.endedAt == nil, row.tokenVersion == version, row.fence == fence else {
-            return
-        }
-        sessions[token]?.claimUntil = nil
+    mutating func releaseRefresh(_ release: RefreshRelease, at moment: Duration) {
+        guard let row = sessions[release.token], row.endedAt == nil, row.tokenVersion == release.tokenVersion,
+            row.fence == release.fence
+        else { return }
+        marks[release.token]?.release(release, at: moment)
+    }
+
+    mutating func markSubjectChecked(_ token: Digest, version: Int64) {
+        guard sessions[token]?.tokenVersion == version else { return }
+        sessions[token]?.subjectUnchecked = false
     }
 
     mutating func condemnRefresh(

@@ -10,7 +10,11 @@ struct MemoryState {
     var closed = false
     var logins: [Digest: LoginRow] = [:]
     var exchanges: [Digest: ExchangeRow] = [:]
+    /// Until when exchanges are claimed, by the store's clock.
+    var exchangeClaims: [Digest: Duration] = [:]
     var sessions: [Digest: SessionRow] = [:]
+    /// What the rows remember of their refreshes.
+    var marks: [Digest: RefreshMarks] = [:]
     var handles: [SessionHandle: Digest] = [:]
     var registrations: [Digest: RegistrationRow] = [:]
     /// By login.
@@ -64,24 +68,43 @@ extension MemoryState {
 // MARK: - Exchanges
 
 extension MemoryState {
-    mutating func claimExchange(_ row: ExchangeRow, maximumAttempts: Int) -> ExchangeClaimResult {
-        guard var standing = exchanges[row.key] else {
+    /// Returns an exchange with what is left of its claim.
+    func exchange(_ key: Digest, at moment: Duration) -> ExchangeRow? {
+        guard var row = exchanges[key] else { return nil }
+        row.claimFor = (exchangeClaims[key] ?? moment) - moment
+        return row
+    }
+
+    mutating func renewExchange(_ key: Digest, fence: Int64, for lifetime: Duration, at moment: Duration) -> Bool {
+        guard owned(key, fence) != nil else { return false }
+        exchangeClaims[key] = moment + lifetime
+        return true
+    }
+
+    mutating func claimExchange(
+        _ row: ExchangeRow, maximumAttempts: Int, at moment: Duration
+    ) -> ExchangeClaimResult {
+        guard var standing = exchange(row.key, at: moment) else {
             guard takeGate(row.gate, for: row.key, now: row.createdAt) else { return .gateClosed }
             exchanges[row.key] = row
+            exchangeClaims[row.key] = moment + row.claimFor
             return .claimed(row)
         }
         switch standing.outcome {
-        case .calling where standing.claimUntil <= row.createdAt:
+        case .calling where standing.claim == row.claim: return .claimed(standing)
+        case .calling where standing.claimFor <= .zero:
             standing.outcome = .spent(.unknown)
             exchanges[row.key] = standing
             closeGate(standing.gate)
             return .existing(standing)
-        case .released where standing.proof == row.proof && standing.attempts < maximumAttempts:
+        case .released where standing.hasProof(of: row) && standing.attempts < maximumAttempts:
             guard takeGate(row.gate, for: row.key, now: row.createdAt) else { return .gateClosed }
             standing.outcome = .calling
             standing.fence += 1
             standing.attempts += 1
-            standing.claimUntil = row.claimUntil
+            standing.claim = row.claim
+            standing.claimFor = row.claimFor
+            exchangeClaims[row.key] = moment + row.claimFor
             standing.gate = row.gate
             exchanges[row.key] = standing
             return .claimed(standing)
@@ -177,4 +200,9 @@ extension MemoryState {
         case .registration(let key): registrations[key]?.status = .closed
         }
     }
+}
+
+extension ExchangeRow {
+    /// Returns whether both were begun by the same starter; no proof is never the same proof.
+    func hasProof(of other: ExchangeRow) -> Bool { proof != nil && proof == other.proof }
 }

@@ -38,6 +38,8 @@ struct Columns {
 
     mutating func optionalTime() -> WallTime? { optionalInteger().map { WallTime(milliseconds: $0) } }
 
+    mutating func optionalDuration() -> Duration? { optionalInteger().map { .milliseconds($0) } }
+
     mutating func optionalBytes() throws -> [UInt8]? {
         let index = next()
         guard index < row.count else { return nil }

@@ -7,24 +7,27 @@ import GRDB
 enum ExchangeSQL {
     static let columns = """
         format, key, proof, salt, key_id, fence, claim_until, attempts, created_at, outcome, outcome_digest, \
-        spent_reason, gate_kind, gate
+        spent_reason, gate_kind, gate, claim, claim_epoch
         """
     static let insert = """
         INSERT INTO exchanges (key, proof, salt, key_id, fence, claim_until, attempts, created_at, outcome,
-            outcome_digest, spent_reason, gate_kind, gate)
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, NULL, NULL, ?, ?) ON CONFLICT (key) DO NOTHING
+            outcome_digest, spent_reason, gate_kind, gate, claim, claim_epoch)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, NULL, NULL, ?, ?, ?, ?) ON CONFLICT (key) DO NOTHING
         """
     static let byKey = "SELECT \(columns) FROM exchanges WHERE key = ?"
     static let withdraw = "DELETE FROM exchanges WHERE key = ? AND fence = ? AND outcome = 0 AND format = 1"
     /// Of an owner that died: spent, for unknown reason (4).
     static let lapse = """
         UPDATE exchanges SET outcome = 4, spent_reason = 4
-        WHERE key = ? AND outcome = 0 AND claim_until <= ? AND format = 1 RETURNING \(columns)
+        WHERE key = ?1 AND outcome = 0 AND (claim_until <= ?2 OR claim_epoch IS NOT ?3) AND format = 1 RETURNING \(columns)
         """
     static let claimAgain = """
         UPDATE exchanges SET outcome = 0, fence = fence + 1, attempts = attempts + 1, claim_until = ?, gate_kind = ?,
-            gate = ?
+            gate = ?, claim = ?, claim_epoch = ?
         WHERE key = ? AND outcome = 1 AND fence = ? AND attempts < ? AND format = 1 RETURNING \(columns)
+        """
+    static let renew = """
+        UPDATE exchanges SET claim_until = ? WHERE key = ? AND fence = ? AND claim_epoch = ? AND outcome = 0 AND format = 1
         """
     static let release = """
         UPDATE exchanges SET outcome = 1, attempts = max(attempts - ?, 0)
@@ -41,28 +44,33 @@ enum ExchangeSQL {
 
 extension ExchangeRow {
     /// Reads the columns of `ExchangeSQL.columns`.
-    init(_ columns: inout Columns) throws {
+    init(_ columns: inout Columns, _ clock: ClaimClock) throws {
         try columns.requireFormat()
         let key = try columns.digest()
         let proof = try columns.optionalDigest()
         let salt = try columns.bytes()
         let keyID = try columns.text()
         let fence = try columns.integer()
-        let claimUntil = try columns.time()
+        let claimUntil = try columns.integer()
         let attempts = try columns.small()
         let createdAt = try columns.time()
         let outcome = try Outcome(&columns)
+        let gate = try ExchangeGate(&columns)
+        // A claim of before claims had names is nobody's now.
+        let claim = try columns.optionalBytes().flatMap { ClaimID($0) } ?? ClaimID(random: [])
+        let isOurs = columns.optionalInteger() == clock.epoch
         self.init(
-            key: key, proof: proof, salt: salt, keyID: keyID, fence: fence, claimUntil: claimUntil, attempts: attempts,
-            createdAt: createdAt, outcome: outcome, gate: try ExchangeGate(&columns))
+            key: key, proof: proof, salt: salt, keyID: keyID, fence: fence, claim: claim,
+            claimFor: isOurs ? .milliseconds(claimUntil) - clock.moment : .zero, attempts: attempts,
+            createdAt: createdAt, outcome: outcome, gate: gate)
     }
 
     /// The values of `ExchangeSQL.insert`.
-    var values: [DatabaseValue] {
+    func values(_ clock: ClaimClock) -> [DatabaseValue] {
         [
-            key.sql, proof.sql, salt.sql, keyID.databaseValue, fence.databaseValue, claimUntil.sql,
-            attempts.databaseValue, createdAt.sql,
-        ] + gate.values
+            key.sql, proof.sql, salt.sql, keyID.databaseValue, fence.databaseValue,
+            Optional(clock.moment + claimFor).sql, attempts.databaseValue, createdAt.sql,
+        ] + gate.values + [claim.bytes.sql, clock.epoch.databaseValue]
     }
 }
 

@@ -54,7 +54,7 @@ final class WaitedJob<Value: Sendable>: LaneJob {
                         waiter = .waiting(continuation)
                         return nil
                     case .finished(let result): return result
-                    case .gone: return .failure(.unavailable("the caller gave up"))
+                    case .gone: return .failure(.inDoubt("the caller gave up"))
                     }
                 }
                 if let early { continuation.resume(returning: early) }
@@ -71,7 +71,7 @@ final class WaitedJob<Value: Sendable>: LaneJob {
                     return continuation
                 }
             }
-            waiting?.resume(returning: .failure(.unavailable("the caller gave up")))
+            waiting?.resume(returning: .failure(.inDoubt("the caller gave up")))
         }
         return try result.get()
     }

@@ -6,31 +6,40 @@ extension SQLiteStore {
         _ row: ExchangeRow, maximumAttempts: Int
     ) async throws(StoreFailure) -> ExchangeClaimResult {
         let pending = pendingLogins
+        let (epoch, monotonic) = (epoch, monotonic)
         return try await writer.write { database in
+            let clock = ClaimClock(epoch: epoch, moment: monotonic())
             let gates = Gates(database: database, pending: pending)
             // The insertion decides; a gate that is closed withdraws it in the same transaction.
-            if try database.change(ExchangeSQL.insert, row.values) == 1 {
+            if try database.change(ExchangeSQL.insert, row.values(clock)) == 1 {
                 if try gates.take(row.gate, for: row.key, now: row.createdAt) { return .claimed(row) }
                 try database.change(ExchangeSQL.withdraw, [row.key.sql, row.fence.databaseValue])
                 return .gateClosed
             }
+            guard
+                let standing = try database.first(ExchangeSQL.byKey, [row.key.sql], { try ExchangeRow(&$0, clock) })
+            else { throw StoreFailure.unavailable("an exchange vanished") }
+            // Asked again because the answer was lost.
+            if standing.outcome == .calling, standing.claim == row.claim { return .claimed(standing) }
             if let spent = try database.first(
-                ExchangeSQL.lapse, [row.key.sql, row.createdAt.sql], { try ExchangeRow(&$0) })
+                ExchangeSQL.lapse, [row.key.sql, Optional(clock.moment).sql, epoch.databaseValue],
+                { try ExchangeRow(&$0, clock) })
             {
                 try gates.close(spent.gate)
                 return .existing(spent)
             }
-            guard let standing = try database.first(ExchangeSQL.byKey, [row.key.sql], { try ExchangeRow(&$0) }) else {
-                throw StoreFailure.unavailable("an exchange vanished")
-            }
-            guard standing.outcome == .released, standing.proof == row.proof, standing.attempts < maximumAttempts else {
+            guard standing.outcome == .released, standing.hasProof(of: row), standing.attempts < maximumAttempts else {
                 return .existing(standing)
             }
             guard try gates.take(row.gate, for: row.key, now: row.createdAt) else { return .gateClosed }
             let values =
-                [row.claimUntil.sql] + row.gate.values
-                + [row.key.sql, standing.fence.databaseValue, maximumAttempts.databaseValue]
-            guard let claimed = try database.first(ExchangeSQL.claimAgain, values, { try ExchangeRow(&$0) }) else {
+                [Optional(clock.moment + row.claimFor).sql] + row.gate.values
+                + [
+                    row.claim.bytes.sql, epoch.databaseValue, row.key.sql, standing.fence.databaseValue,
+                    maximumAttempts.databaseValue,
+                ]
+            guard let claimed = try database.first(ExchangeSQL.claimAgain, values, { try ExchangeRow(&$0, clock) })
+            else {
                 throw StoreFailure.unavailable("an exchange changed")
             }
             return .claimed(claimed)
@@ -38,8 +47,21 @@ extension SQLiteStore {
     }
 
     package func exchange(_ key: Digest) async throws(StoreFailure) -> ExchangeRow? {
-        try await readers.read { database in
-            try database.first(ExchangeSQL.byKey, [key.sql]) { try ExchangeRow(&$0) }
+        let (epoch, monotonic) = (epoch, monotonic)
+        return try await readers.read { database in
+            let clock = ClaimClock(epoch: epoch, moment: monotonic())
+            return try database.first(ExchangeSQL.byKey, [key.sql]) { try ExchangeRow(&$0, clock) }
+        }
+    }
+
+    package func renewExchange(
+        _ key: Digest, fence: Int64, for lifetime: Duration
+    ) async throws(StoreFailure) -> Bool {
+        let (epoch, monotonic) = (epoch, monotonic)
+        return try await writer.write { database in
+            try database.change(
+                ExchangeSQL.renew,
+                [Optional(monotonic() + lifetime).sql, key.sql, fence.databaseValue, epoch.databaseValue]) == 1
         }
     }
 

@@ -7,11 +7,14 @@ extension SQLiteStore {
     /// to.
     ///
     /// The lock is held until the store is closed. Every fault is a sentence for the operator.
-    package static func open(path: String, migrating: Bool = true) async throws(StoreOpenFailure) -> SQLiteStore {
+    package static func open(
+        path: String, migrating: Bool = true, monotonic: @escaping @Sendable () -> Duration = MonotonicTime.now
+    ) async throws(StoreOpenFailure) -> SQLiteStore {
         let result: Result<SQLiteStore, StoreOpenFailure> = await withUnsafeContinuation { continuation in
             DispatchQueue.global().async {
                 do throws(StoreOpenFailure) {
-                    continuation.resume(returning: .success(try openBlocking(path, migrating: migrating)))
+                    continuation.resume(
+                        returning: .success(try openBlocking(path, migrating: migrating, monotonic: monotonic)))
                 } catch { continuation.resume(returning: .failure(error)) }
             }
         }
@@ -34,7 +37,9 @@ extension SQLiteStore {
         return (before, Schema.newest)
     }
 
-    private static func openBlocking(_ path: String, migrating: Bool) throws(StoreOpenFailure) -> SQLiteStore {
+    private static func openBlocking(
+        _ path: String, migrating: Bool, monotonic: @escaping @Sendable () -> Duration
+    ) throws(StoreOpenFailure) -> SQLiteStore {
         let files = try DatabaseFiles(path: path)
         do {
             let pool = try DatabasePool(path: path, configuration: configuration)
@@ -44,7 +49,7 @@ extension SQLiteStore {
                     try setDurability(database)
                     try migrate(database, allowed: migrating)
                 }
-                return SQLiteStore(pool: pool, files: files)
+                return SQLiteStore(pool: pool, files: files, monotonic: monotonic)
             } catch {
                 try? pool.close()
                 throw error

@@ -69,24 +69,56 @@ extension SQLiteStore {
         }
     }
 
-    package func claimRefresh(
-        token: Digest, tokenVersion: Int64, now: WallTime, claimUntil: WallTime
-    ) async throws(StoreFailure) -> RefreshClaimResult {
-        guard endings.ending(token) == nil else { return .gone }
+    package func claimRefresh(_ claim: RefreshClaim) async throws(StoreFailure) -> RefreshClaimResult {
+        guard endings.ending(claim.token) == nil else { return .gone }
+        let (epoch, monotonic) = (epoch, monotonic)
         return try await writer.write { database in
-            let values = [claimUntil.sql, token.sql, tokenVersion.databaseValue, now.sql]
-            if let fence = try database.first(SessionSQL.claimFree, values, { try $0.integer() }) {
-                return .claimed(fence: fence, takenOver: false)
-            }
-            if let fence = try database.first(SessionSQL.claimLapsed, values, { try $0.integer() }) {
-                return .claimed(fence: fence, takenOver: true)
-            }
-            // Not granted; the row says why.
-            guard let row = try database.first(SessionSQL.byToken, [token.sql], { try SessionRow(&$0) }),
-                row.isLive(at: now)
+            let moment = monotonic()
+            guard
+                var stored = try database.first(
+                    SessionSQL.marks, [claim.token.sql], { try StoredMarks(&$0, epoch: epoch, now: moment) }),
+                stored.isLive(at: claim.now)
             else { return .gone }
-            guard row.tokenVersion == tokenVersion, let until = row.claimUntil else { return .moved }
-            return .busy(until: until)
+            guard stored.tokenVersion == claim.tokenVersion else { return .moved }
+            switch stored.marks.claim(claim.name, for: claim.lifetime, takesOver: claim.takesOver, at: moment) {
+            case .busy(let rest): return .busy(for: rest)
+            case .heldBack(let rest): return .heldBack(for: rest)
+            case .granted(let again): if !again { stored.fence += 1 }
+            }
+            guard try database.change(SessionSQL.mark, stored.values(claim.token, epoch: epoch)) == 1 else {
+                return .gone
+            }
+            return .claimed(stored.marks.grant(fence: stored.fence, at: moment))
+        }
+    }
+
+    package func renewRefresh(
+        token: Digest, fence: Int64, for lifetime: Duration
+    ) async throws(StoreFailure) -> Bool {
+        let (epoch, monotonic) = (epoch, monotonic)
+        return try await writer.write { database in
+            try database.change(
+                SessionSQL.renew,
+                [
+                    Optional(monotonic() + lifetime).sql, token.sql, fence.databaseValue, epoch.databaseValue,
+                ]) == 1
+        }
+    }
+
+    package func refreshState(_ token: Digest) async throws(StoreFailure) -> RefreshState? {
+        let (epoch, monotonic) = (epoch, monotonic)
+        let isEnding = endings.ending(token) != nil
+        return try await readers.read { database in
+            let moment = monotonic()
+            let stored = try database.first(SessionSQL.marks, [token.sql]) {
+                try StoredMarks(&$0, epoch: epoch, now: moment)
+            }
+            return stored.map { stored in
+                let rest = stored.marks.claimUntil.map { $0 - moment }
+                return RefreshState(
+                    tokenVersion: stored.tokenVersion, claimFor: rest.flatMap { $0 > .zero ? $0 : nil },
+                    isEnded: stored.isEnded || isEnding)
+            }
         }
     }
 
@@ -94,22 +126,38 @@ extension SQLiteStore {
         guard endings.ending(commit.token) == nil else { return .ended }
         return try await writer.write { database in
             let values = [
-                commit.tokens.keyID.databaseValue, commit.tokens.envelope.sql,
+                commit.subjectUnchecked.databaseValue, commit.tokens.keyID.databaseValue, commit.tokens.envelope.sql,
                 commit.facts?.keyID.databaseValue ?? .null, commit.facts?.envelope.sql ?? .null,
                 commit.tokenExpiresAt.sql, commit.refreshable.databaseValue, commit.expiresAt.sql, commit.token.sql,
                 commit.tokenVersion.databaseValue,
             ]
             if try database.change(SessionSQL.commit, values) == 1 { return .committed }
-            let row = try database.first(SessionSQL.byToken, [commit.token.sql]) { try SessionRow(&$0) }
-            guard let row, row.endedAt == nil else { return .ended }
-            return .superseded
+            // Nothing else of the row is read: a damaged one must not keep its pair waiting for ever.
+            let isLive = try database.first(SessionSQL.standing, [commit.token.sql]) { columns in
+                try columns.requireFormat()
+                return columns.optionalInteger() == nil
+            }
+            return isLive ?? false ? .superseded : .ended
         }
     }
 
-    package func releaseRefresh(token: Digest, tokenVersion: Int64, fence: Int64) async throws(StoreFailure) {
+    package func releaseRefresh(_ release: RefreshRelease) async throws(StoreFailure) {
+        let (epoch, monotonic) = (epoch, monotonic)
         try await writer.write { database in
-            _ = try database.change(
-                SessionSQL.releaseClaim, [token.sql, tokenVersion.databaseValue, fence.databaseValue])
+            let moment = monotonic()
+            guard
+                var stored = try database.first(
+                    SessionSQL.marks, [release.token.sql], { try StoredMarks(&$0, epoch: epoch, now: moment) }),
+                stored.tokenVersion == release.tokenVersion, stored.fence == release.fence
+            else { return }
+            stored.marks.release(release, at: moment)
+            try database.change(SessionSQL.mark, stored.values(release.token, epoch: epoch))
+        }
+    }
+
+    package func markSubjectChecked(token: Digest, tokenVersion: Int64) async throws(StoreFailure) {
+        try await writer.write { database in
+            _ = try database.change(SessionSQL.subjectChecked, [token.sql, tokenVersion.databaseValue])
         }
     }
 

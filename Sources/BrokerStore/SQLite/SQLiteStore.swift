@@ -11,11 +11,17 @@ package final class SQLiteStore: BrokerStore {
     let readers: ReaderLanes
     let endings: PendingEndings
     let pendingLogins: PendingLoginCount
+    /// Times the claims.
+    let monotonic: @Sendable () -> Duration
+    /// Tells this process's claims from those of processes before it.
+    let epoch: Int64
     private let pool: DatabasePool
     /// Holds the lock until the store is closed.
     private let files: DatabaseFiles
 
-    init(pool: DatabasePool, files: DatabaseFiles) {
+    init(pool: DatabasePool, files: DatabaseFiles, monotonic: @escaping @Sendable () -> Duration) {
+        self.monotonic = monotonic
+        epoch = .random(in: .min ... .max)
         let endings = PendingEndings()
         let pendingLogins = PendingLoginCount()
         self.endings = endings

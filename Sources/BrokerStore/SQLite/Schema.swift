@@ -26,6 +26,7 @@ enum Schema {
     static let migrations: [Migration] = [
         Migration(version: 1, readableFrom: 1, sql: first), Migration(version: 2, readableFrom: 1, sql: endedSessions),
         Migration(version: 3, readableFrom: 1, sql: handoffs),
+        Migration(version: 4, readableFrom: 1, sql: namedClaims),
     ]
 
     static var newest: Int { migrations.last?.version ?? 0 }
@@ -188,5 +189,21 @@ enum Schema {
         DROP INDEX sessions_by_end;
         CREATE INDEX sessions_by_end ON sessions (ended_at, handle) WHERE ended_at IS NOT NULL;
         CREATE INDEX sessions_by_subject_and_end ON sessions (subject, ended_at, handle) WHERE ended_at IS NOT NULL;
+        """
+
+    // Claims with a name, timed by the process's monotonic clock (`claim_epoch` tells the processes apart), and what a row
+    // remembers of its refreshes (decision 18).
+    private static let namedClaims = """
+        ALTER TABLE sessions ADD COLUMN claim BLOB CHECK (length(claim) = 16);
+        ALTER TABLE sessions ADD COLUMN claim_epoch INTEGER;
+        ALTER TABLE sessions ADD COLUMN taken_over_at INTEGER;
+        ALTER TABLE sessions ADD COLUMN taken_over_before INTEGER NOT NULL DEFAULT 0;
+        ALTER TABLE sessions ADD COLUMN answer_lost INTEGER NOT NULL DEFAULT 0;
+        ALTER TABLE sessions ADD COLUMN hold_until INTEGER;
+        ALTER TABLE sessions ADD COLUMN empty_refusals INTEGER NOT NULL DEFAULT 0;
+        ALTER TABLE sessions ADD COLUMN first_empty_at INTEGER;
+        ALTER TABLE sessions ADD COLUMN subject_unchecked INTEGER NOT NULL DEFAULT 0;
+        ALTER TABLE exchanges ADD COLUMN claim BLOB CHECK (length(claim) = 16);
+        ALTER TABLE exchanges ADD COLUMN claim_epoch INTEGER;
         """
 }

@@ -7,17 +7,18 @@ import GRDB
 enum SessionSQL {
     static let columns = """
         format, token, handle, subject, subject_and_client, sid, provider, client, created_at, last_used_at, \
-        idle_expires_at, expires_at, token_expires_at, refreshable, token_version, fence, claim_until, ended_at, \
+        idle_expires_at, expires_at, token_expires_at, refreshable, token_version, fence, subject_unchecked, ended_at, \
         end_reason, facts_key, facts, tokens_key, tokens
         """
     static let insert = """
         INSERT INTO sessions (token, handle, subject, subject_and_client, sid, provider, client, created_at,
-            last_used_at, idle_expires_at, expires_at, token_expires_at, refreshable, token_version, fence, claim_until,
-            ended_at, end_reason, facts_key, facts, tokens_key, tokens)
+            last_used_at, idle_expires_at, expires_at, token_expires_at, refreshable, token_version, fence,
+            subject_unchecked, ended_at, end_reason, facts_key, facts, tokens_key, tokens)
         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
         """
     static let byToken = "SELECT \(columns) FROM sessions WHERE token = ?"
     static let byHandle = "SELECT \(columns) FROM sessions WHERE handle = ?"
+    static let standing = "SELECT format, ended_at FROM sessions WHERE token = ?"
     static let exists = "SELECT format FROM sessions WHERE token = ?"
 
     static let slide = """
@@ -25,29 +26,33 @@ enum SessionSQL {
         WHERE token = ?3 AND ended_at IS NULL AND last_used_at < ?1 AND idle_expires_at > ?1 AND expires_at > ?1
             AND format = 1
         """
-    /// A claim where none stands.
-    static let claimFree = """
-        UPDATE sessions SET fence = fence + 1, claim_until = ?1
-        WHERE token = ?2 AND token_version = ?3 AND ended_at IS NULL AND idle_expires_at > ?4 AND expires_at > ?4
-            AND claim_until IS NULL AND format = 1
-        RETURNING fence
+    /// What a claim is judged by: the row's version and life, and its marks.
+    static let marks = """
+        SELECT format, token_version, fence, claim, claim_until, claim_epoch, taken_over_at, taken_over_before,
+            answer_lost, hold_until, empty_refusals, first_empty_at, ended_at, idle_expires_at, expires_at
+        FROM sessions WHERE token = ?
         """
-    /// A claim taken over from a lapsed one.
-    static let claimLapsed = """
-        UPDATE sessions SET fence = fence + 1, claim_until = ?1
-        WHERE token = ?2 AND token_version = ?3 AND ended_at IS NULL AND idle_expires_at > ?4 AND expires_at > ?4
-            AND claim_until <= ?4 AND format = 1
-        RETURNING fence
+    static let mark = """
+        UPDATE sessions SET fence = ?2, claim = ?3, claim_until = ?4, claim_epoch = ?5, taken_over_at = ?6,
+            taken_over_before = ?7, answer_lost = ?8, hold_until = ?9, empty_refusals = ?10, first_empty_at = ?11
+        WHERE token = ?1 AND ended_at IS NULL AND format = 1
+        """
+    static let renew = """
+        UPDATE sessions SET claim_until = ?1
+        WHERE token = ?2 AND fence = ?3 AND claim_epoch = ?4 AND claim_until IS NOT NULL AND ended_at IS NULL
+            AND format = 1
+        """
+    static let subjectChecked = """
+        UPDATE sessions SET subject_unchecked = 0
+        WHERE token = ? AND token_version = ? AND ended_at IS NULL AND format = 1
         """
     static let commit = """
-        UPDATE sessions SET token_version = token_version + 1, claim_until = NULL, tokens_key = ?, tokens = ?,
+        UPDATE sessions SET token_version = token_version + 1, claim = NULL, claim_until = NULL,
+            taken_over_before = (taken_over_at IS NOT NULL), taken_over_at = NULL, answer_lost = 0, hold_until = NULL,
+            empty_refusals = 0, first_empty_at = NULL, subject_unchecked = ?, tokens_key = ?, tokens = ?,
             facts_key = coalesce(?, facts_key), facts = coalesce(?, facts), token_expires_at = ?, refreshable = ?,
             expires_at = coalesce(?, expires_at)
         WHERE token = ? AND token_version = ? AND ended_at IS NULL AND format = 1
-        """
-    static let releaseClaim = """
-        UPDATE sessions SET claim_until = NULL
-        WHERE token = ? AND token_version = ? AND fence = ? AND ended_at IS NULL AND format = 1
         """
 
     /// The three steps of ending one session: is it in our format, its tokens to the outbox, its tombstone.
@@ -144,7 +149,7 @@ extension SessionRow {
         let refreshable = try columns.integer() != 0
         let tokenVersion = try columns.integer()
         let fence = try columns.integer()
-        let claimUntil = columns.optionalTime()
+        let subjectUnchecked = try columns.integer() != 0
         let endedAt = columns.optionalTime()
         let reason = columns.optionalText()
         // A reason that this version does not know was written by a newer one.
@@ -154,8 +159,9 @@ extension SessionRow {
             token: token, handle: handle, subject: subject, subjectAndClient: subjectAndClient, sid: sid,
             provider: provider, client: client, createdAt: createdAt, lastUsedAt: lastUsedAt,
             idleExpiresAt: idleExpiresAt, expiresAt: expiresAt, tokenExpiresAt: tokenExpiresAt,
-            refreshable: refreshable, tokenVersion: tokenVersion, fence: fence, claimUntil: claimUntil,
-            endedAt: endedAt, endReason: reason.flatMap { EndReason(rawValue: $0) }, facts: facts,
+            refreshable: refreshable, tokenVersion: tokenVersion, fence: fence,
+            subjectUnchecked: subjectUnchecked, endedAt: endedAt, endReason: reason.flatMap { EndReason(rawValue: $0) },
+            facts: facts,
             tokens: try columns.optionalSealed())
     }
 
@@ -164,7 +170,8 @@ extension SessionRow {
         [
             token.sql, handle.text.databaseValue, subject.sql, subjectAndClient.sql, sid.sql, provider.sql, client.sql,
             createdAt.sql, lastUsedAt.sql, idleExpiresAt.sql, expiresAt.sql, tokenExpiresAt.sql,
-            refreshable.databaseValue, tokenVersion.databaseValue, fence.databaseValue, claimUntil.sql, endedAt.sql,
+            refreshable.databaseValue, tokenVersion.databaseValue, fence.databaseValue,
+            subjectUnchecked.databaseValue, endedAt.sql,
             endReason?.rawValue.databaseValue ?? .null, facts.keyID.databaseValue, facts.envelope.sql,
             tokens?.keyID.databaseValue ?? .null, tokens?.envelope.sql ?? .null,
         ]

@@ -57,3 +57,7 @@ extension Optional<WallTime> {
 extension [UInt8] {
     var sql: DatabaseValue { Data(self).databaseValue }
 }
+
+extension Optional<Duration> {
+    var sql: DatabaseValue { map { $0.wholeMilliseconds.databaseValue } ?? .null }
+}

@@ -49,6 +49,12 @@ struct TimedStore: BrokerStore {
         try await timed("exchange") { () async throws(StoreFailure) in try await base.exchange(key) }
     }
 
+    func renewExchange(_ key: Digest, fence: Int64, for lifetime: Duration) async throws(StoreFailure) -> Bool {
+        try await timed("renewExchange") { () async throws(StoreFailure) in
+            try await base.renewExchange(key, fence: fence, for: lifetime)
+        }
+    }
+
     func releaseExchange(_ key: Digest, fence: Int64, countingAttempt: Bool) async throws(StoreFailure) -> Bool {
         try await timed("releaseExchange") { () async throws(StoreFailure) in
             try await base.releaseExchange(key, fence: fence, countingAttempt: countingAttempt)
@@ -103,21 +109,31 @@ struct TimedStore: BrokerStore {
         }
     }
 
-    func claimRefresh(
-        token: Digest, tokenVersion: Int64, now: WallTime, claimUntil: WallTime
-    ) async throws(StoreFailure) -> RefreshClaimResult {
-        try await timed("claimRefresh") { () async throws(StoreFailure) in
-            try await base.claimRefresh(token: token, tokenVersion: tokenVersion, now: now, claimUntil: claimUntil)
+    func claimRefresh(_ claim: RefreshClaim) async throws(StoreFailure) -> RefreshClaimResult {
+        try await timed("claimRefresh") { () async throws(StoreFailure) in try await base.claimRefresh(claim) }
+    }
+
+    func renewRefresh(token: Digest, fence: Int64, for lifetime: Duration) async throws(StoreFailure) -> Bool {
+        try await timed("renewRefresh") { () async throws(StoreFailure) in
+            try await base.renewRefresh(token: token, fence: fence, for: lifetime)
         }
+    }
+
+    func refreshState(_ token: Digest) async throws(StoreFailure) -> RefreshState? {
+        try await timed("refreshState") { () async throws(StoreFailure) in try await base.refreshState(token) }
     }
 
     func commitRefresh(_ commit: RefreshCommit) async throws(StoreFailure) -> RefreshCommitResult {
         try await timed("commitRefresh") { () async throws(StoreFailure) in try await base.commitRefresh(commit) }
     }
 
-    func releaseRefresh(token: Digest, tokenVersion: Int64, fence: Int64) async throws(StoreFailure) {
-        try await timed("releaseRefresh") { () async throws(StoreFailure) in
-            try await base.releaseRefresh(token: token, tokenVersion: tokenVersion, fence: fence)
+    func releaseRefresh(_ release: RefreshRelease) async throws(StoreFailure) {
+        try await timed("releaseRefresh") { () async throws(StoreFailure) in try await base.releaseRefresh(release) }
+    }
+
+    func markSubjectChecked(token: Digest, tokenVersion: Int64) async throws(StoreFailure) {
+        try await timed("markSubjectChecked") { () async throws(StoreFailure) in
+            try await base.markSubjectChecked(token: token, tokenVersion: tokenVersion)
         }
     }
 

@@ -62,7 +62,9 @@ final class FakeProvider: CodeExchanging, TokenRefreshing, LogoutTokenVerifying,
             expiresAt: TestMoment.now.advanced(by: .seconds(7200)))
     }
 
-    func subjectOfRefreshed(_ tokens: TokenSet, client: ClientName) async throws(ProviderFailure) -> RefreshedSubject {
+    func subjectOfRefreshed(
+        _ tokens: TokenSet, client: ClientName, deadline: Duration?
+    ) async throws(ProviderFailure) -> RefreshedSubject {
         .absent
     }
 

@@ -77,7 +77,7 @@ struct RefreshTests {
                 let tokens = try await Flow(provider: try #require(client as? any CodeExchanging)).run().tokens
                 let refresher = try #require(client as? any TokenRefreshing)
                 let fresh = try await refresher.refresh(Support.refresh(try #require(tokens.refreshToken).reveal()))
-                let subject = try await refresher.subjectOfRefreshed(fresh, client: Support.ios)
+                let subject = try await refresher.subjectOfRefreshed(fresh, client: Support.ios, deadline: nil)
                 switch fault {
                 case "": #expect(subject == .subject("user-ana"))
                 case "off": #expect(subject == .absent)

@@ -106,7 +106,9 @@ struct ZephrTests {
     func deadSessions(_ reply: RawServer.Reply) async throws {
         let server = try RawServer { _ in reply }
         try await with(settings(server.base)) { client in
-            guard case .rejected = await Support.failure({ try await client.account(of: Secret("0b9d")) }) else {
+            guard
+                case .rejected = await Support.failure({ try await client.account(of: Secret("0b9d"), deadline: nil) })
+            else {
                 return #expect(Bool(false))
             }
         }
@@ -119,7 +121,8 @@ struct ZephrTests {
     func hostileSession(_ id: String) async throws {
         let server = try RawServer { _ in .json("{}") }
         try await with(settings(server.base)) { client in
-            guard case .rejected = await Support.failure({ try await client.account(of: Secret(id)) }) else {
+            guard case .rejected = await Support.failure({ try await client.account(of: Secret(id), deadline: nil) })
+            else {
                 return #expect(Bool(false))
             }
             try await client.logOut(Secret(id))
@@ -131,7 +134,8 @@ struct ZephrTests {
     func htmlAccount() async throws {
         let server = try RawServer { _ in .http(200, [], Array("<html></html>".utf8)) }
         try await with(settings(server.base)) { client in
-            guard case .unusable = await Support.failure({ try await client.account(of: Secret("x")) }) else {
+            guard case .unusable = await Support.failure({ try await client.account(of: Secret("x"), deadline: nil) })
+            else {
                 return #expect(Bool(false))
             }
         }
@@ -145,10 +149,11 @@ struct ZephrTests {
                     parsing: try #require(
                         try await Browser.open(Secret(try await start(client, "google"))).split(separator: "?").last))
                 let session = Secret(try #require(known["session_id"]))
-                let identity = try await client.account(of: session)
+                let identity = try await client.account(of: session, deadline: nil)
                 #expect(identity.subject == "ana@example.org")
                 try await client.logOut(session)
-                guard case .rejected = await Support.failure({ try await client.account(of: session) }) else {
+                guard case .rejected = await Support.failure({ try await client.account(of: session, deadline: nil) })
+                else {
                     return #expect(Bool(false))
                 }
                 try await client.logOut(session)
@@ -162,7 +167,7 @@ struct ZephrTests {
                             .split(separator: "?").last))
                     let outcome = try await client.register(request(try #require(partial["state_key"])))
                     guard case .registered(let made, _) = outcome else { return #expect(Bool(false), "\(outcome)") }
-                    #expect(try await client.account(of: made).claims.contains { $0.name == "email" })
+                    #expect(try await client.account(of: made, deadline: nil).claims.contains { $0.name == "email" })
                 }
             }
         }
@@ -172,14 +177,14 @@ struct ZephrTests {
     func fields() async throws {
         try await withSandbox { sandbox in
             try await with(settings(sandbox.baseURL + "/zephr")) { client in
-                let fields = try await client.registrationFields()
+                let fields = try await client.registrationFields(deadline: nil)
                 #expect(fields.map(\.name) == ["first-name"])
                 #expect(sandbox.control.count("zephr", "schema") == 0)
             }
             try await with(settings(sandbox.baseURL + "/zephr") { $0.fields = .schema }) { client in
-                let fields = try await client.registrationFields()
+                let fields = try await client.registrationFields(deadline: nil)
                 #expect(fields.map(\.name) == ["first-name"])
-                _ = try await client.registrationFields()
+                _ = try await client.registrationFields(deadline: nil)
                 #expect(sandbox.control.count("zephr", "schema") == 1)
             }
         }

@@ -81,10 +81,16 @@ struct TokenAnswerTests {
     }
 
     @Test(
-        "A redirect, an empty 400 and an HTML 400 are no OAuth error",
-        arguments: [(302, ""), (400, ""), (400, "<html></html>"), (404, "{}")])
+        "A redirect, an HTML 400 and other refusals without an error are no OAuth error",
+        arguments: [(302, ""), (403, ""), (400, "<html></html>"), (404, "{}")])
     func notContract(_ status: Int, _ body: String) {
         guard case .unusable = failure(body, status: status) else { return #expect(Bool(false)) }
+    }
+
+    @Test("A 400 or 401 without a body is a refusal that says nothing", arguments: [400, 401])
+    func empty(_ status: Int) {
+        guard case .rejected(let error) = failure("", status: status) else { return #expect(Bool(false)) }
+        #expect(error.isEmpty && !error.isInvalidGrant && error.status == status)
     }
 
     @Test("A provider's own code for a dead grant is known by the configuration")

@@ -85,7 +85,9 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Se
         return tokens("r\(refreshes)")
     }
 
-    func subjectOfRefreshed(_ tokens: TokenSet, client: ClientName) async throws(ProviderFailure) -> RefreshedSubject {
+    func subjectOfRefreshed(
+        _ tokens: TokenSet, client: ClientName, deadline: Duration?
+    ) async throws(ProviderFailure) -> RefreshedSubject {
         script.withLock { $0.refreshedSubject }
     }
 

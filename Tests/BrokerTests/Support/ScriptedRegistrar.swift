@@ -28,7 +28,7 @@ final class ScriptedRegistrar: PartialRegistering, Sendable {
             url: Secret("https://news.example/login"), issuer: IssuerExpectation(issuer: nil, demanded: false))
     }
 
-    func account(of session: Secret) async throws(ProviderFailure) -> ProviderIdentity {
+    func account(of session: Secret, deadline: Duration?) async throws(ProviderFailure) -> ProviderIdentity {
         ProviderIdentity(subject: "user-1", claims: [])
     }
 
@@ -39,7 +39,7 @@ final class ScriptedRegistrar: PartialRegistering, Sendable {
         }
     }
 
-    func registrationFields() async throws(ProviderFailure) -> [RegistrationField] {
+    func registrationFields(deadline: Duration?) async throws(ProviderFailure) -> [RegistrationField] {
         script.withLock { $0.fieldsAsked += 1 }
         return [RegistrationField(name: "first-name", type: .string, required: true)]
     }

@@ -43,7 +43,7 @@ struct TestBroker: Sendable {
             clients: clients ?? standard)
         provider = shared ?? ScriptedProvider(profile: profile, clock: clock, script: script)
         vault = try sharedVault ?? OpenSSLVault(ring: KeyRing.generate(now: clock.now, random: SystemRandom.bytes))
-        self.store = store ?? InMemoryStore()
+        self.store = store ?? InMemoryStore(monotonic: clock.clock.monotonic)
         let events = EventLog()
         self.events = events
         context = BrokerContext(

@@ -1,0 +1,8 @@
+/// What a process remembers for a short time: its refreshes underway, how its store stands, who answered lately.
+final class ProcessMemory: Sendable {
+    let flights = RefreshFlights()
+    let store: StoreWatch
+    let answers = TokenAnswers()
+
+    init(startedAt moment: Duration) { store = StoreWatch(startedAt: moment) }
+}

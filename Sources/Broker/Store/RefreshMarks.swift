@@ -1,0 +1,87 @@
+/// What a session row remembers of its refreshes, and the rules of claims: one value for every engine, changed inside
+/// its transaction.
+///
+/// The moments are the engine's own monotonic time.
+package struct RefreshMarks: Sendable, Equatable {
+    package var claim: ClaimID?
+    package var claimUntil: Duration?
+    /// When a claim of this version was last taken over from a lapsed one.
+    package var takenOverAt: Duration?
+    /// Whether one of the version before was; the next good refresh clears it.
+    package var takenOverBefore = false
+    package var answerLost = false
+    package var holdUntil: Duration?
+    package var emptyRefusals = 0
+    package var firstEmptyAt: Duration?
+
+    package init() {}
+
+    /// What a claim comes to; `granted(again:)` says whether it was granted before under the same name.
+    package enum Decision: Sendable, Equatable {
+        case granted(again: Bool), busy(for: Duration), heldBack(for: Duration)
+    }
+
+    /// Claims for `lifetime` from `now`.
+    ///
+    /// The same name gets its claim again. A lapsed claim of another is taken over only where `takesOver`.
+    package mutating func claim(
+        _ name: ClaimID, for lifetime: Duration, takesOver: Bool, at now: Duration
+    ) -> Decision {
+        if let until = claimUntil {
+            if claim == name {
+                claimUntil = now + lifetime
+                return .granted(again: true)
+            }
+            if now < until { return .busy(for: until - now) }
+            guard takesOver else { return .busy(for: .seconds(1)) }
+            takenOverAt = now
+        } else if let until = holdUntil, now < until {
+            return .heldBack(for: until - now)
+        }
+        claim = name
+        claimUntil = now + lifetime
+        holdUntil = nil
+        return .granted(again: false)
+    }
+
+    /// Returns what a granted claim has to know.
+    package func grant(fence: Int64, at now: Duration) -> RefreshGrant {
+        RefreshGrant(
+            fence: fence, takenOverFor: takenOverAt.map { now - $0 }, takenOverBefore: takenOverBefore,
+            answerLost: answerLost, emptyRefusals: emptyRefusals,
+            emptyFor: firstEmptyAt.map { now - $0 } ?? .zero)
+    }
+
+    /// Gives the claim back; the take-over stays remembered.
+    package mutating func release(_ release: RefreshRelease, at now: Duration) {
+        claim = nil
+        claimUntil = nil
+        holdUntil = release.holdBack > .zero ? now + release.holdBack : nil
+        if release.answerLost { answerLost = true }
+        if release.emptyRefusal {
+            emptyRefusals += 1
+            firstEmptyAt = firstEmptyAt ?? now
+        }
+    }
+
+    /// Returns the marks of the version that a commit begins: only that this one was taken over goes along.
+    package var afterCommit: RefreshMarks {
+        var next = RefreshMarks()
+        next.takenOverBefore = takenOverAt != nil
+        return next
+    }
+
+    /// Returns the marks as a process that starts finds them: the former process's claims have lapsed, and what was
+    /// counted from one of its moments counts from now.
+    package func inherited(at now: Duration) -> RefreshMarks {
+        var marks = self
+        if claimUntil != nil {
+            marks.claim = nil
+            marks.claimUntil = now
+        }
+        if takenOverAt != nil { marks.takenOverAt = now }
+        if firstEmptyAt != nil { marks.firstEmptyAt = now }
+        marks.holdUntil = nil
+        return marks
+    }
+}

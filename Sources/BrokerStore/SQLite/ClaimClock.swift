@@ -1,0 +1,5 @@
+/// The moment of a transaction by the process's monotonic clock, and what tells this process from those before.
+struct ClaimClock: Sendable {
+    let epoch: Int64
+    let moment: Duration
+}

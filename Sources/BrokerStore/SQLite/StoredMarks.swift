@@ -1,0 +1,46 @@
+import Broker
+import GRDB
+
+/// A session's refresh marks as its row holds them, with what a claim is judged by.
+struct StoredMarks {
+    let tokenVersion: Int64
+    var fence: Int64
+    var marks: RefreshMarks
+    private let endedAt: WallTime?
+    private let idleExpiresAt: WallTime
+    private let expiresAt: WallTime
+
+    /// Reads the columns of `SessionSQL.marks`; what another process left there counts from `now`.
+    init(_ columns: inout Columns, epoch: Int64, now: Duration) throws {
+        try columns.requireFormat()
+        tokenVersion = try columns.integer()
+        fence = try columns.integer()
+        var marks = RefreshMarks()
+        marks.claim = try columns.optionalBytes().flatMap { ClaimID($0) }
+        marks.claimUntil = columns.optionalDuration()
+        let isOurs = columns.optionalInteger() == epoch
+        marks.takenOverAt = columns.optionalDuration()
+        marks.takenOverBefore = try columns.integer() != 0
+        marks.answerLost = try columns.integer() != 0
+        marks.holdUntil = columns.optionalDuration()
+        marks.emptyRefusals = try columns.small()
+        marks.firstEmptyAt = columns.optionalDuration()
+        self.marks = isOurs ? marks : marks.inherited(at: now)
+        endedAt = columns.optionalTime()
+        idleExpiresAt = try columns.time()
+        expiresAt = try columns.time()
+    }
+
+    func isLive(at now: WallTime) -> Bool { endedAt == nil && now < idleExpiresAt && now < expiresAt }
+    var isEnded: Bool { endedAt != nil }
+
+    /// The values of `SessionSQL.mark`.
+    func values(_ token: Digest, epoch: Int64) -> [DatabaseValue] {
+        [
+            token.sql, fence.databaseValue, marks.claim.map { $0.bytes.sql } ?? .null, marks.claimUntil.sql,
+            epoch.databaseValue, marks.takenOverAt.sql, marks.takenOverBefore.databaseValue,
+            marks.answerLost.databaseValue, marks.holdUntil.sql, marks.emptyRefusals.databaseValue,
+            marks.firstEmptyAt.sql,
+        ]
+    }
+}

@@ -1,0 +1,27 @@
+import BrokerSimulation
+import Testing
+
+/// The deterministic simulation: what no seed may bring about (guarantees 1 to 4 and 6).
+///
+/// A seed computes without a pause, so others get their turn between two; many seeds are run by `scripts/simulate`.
+@Suite(.serialized) struct SimulationTests {
+    @Test(
+        "A fault that was found once does not come back, whatever the order of things",
+        .timeLimit(.minutes(2)), arguments: Scenario.allCases)
+    func scenario(_ scenario: Scenario) async {
+        for seed in 1...5 as ClosedRange<UInt64> {
+            let verdict = Simulation(seed: seed, scenario).run()
+            #expect(verdict.isClean, "seed \(seed): \(verdict)")
+            await Task.yield()
+        }
+    }
+
+    @Test("Mixed weather of any seed logs nobody out and loses nothing", .timeLimit(.minutes(2)))
+    func mixed() async {
+        for seed in 1...25 as ClosedRange<UInt64> {
+            let verdict = Simulation(seed: seed).run()
+            #expect(verdict.isClean, "seed \(seed): \(verdict)")
+            await Task.yield()
+        }
+    }
+}

@@ -6,6 +6,10 @@ enum RetentionPeriods {
     static let spent = Duration.seconds(86_400)
     /// Tombstones, after the session ended.
     static let tombstone = Duration.seconds(30 * 86_400)
+    /// Sessions that have lapsed, before they become tombstones: a clock that was wrong can be set right.
+    static let lapsed = Duration.seconds(86_400)
+    /// The most lapses that one sweep makes known.
+    static let announcedLapses = 10_000
     /// The most pending logins of one login token that are returned.
     static let pendingLogins = 32
 }

@@ -74,7 +74,7 @@ struct EventStreamTests {
         let answer = try await harness.live { port in
             async let stream = RawClient(port: port).answer(to: request(signedIn)) { watch.take($0) }
             await watch.open()
-            _ = try await harness.store.endSessions(.token(token), reason: .admin, now: TestMoment.now)
+            _ = try await harness.store.endSessions(.token(token), reason: .admin, now: TestMoment.now, limit: 9)
             harness.context.cache.remove([token])
             return try await stream
         }

@@ -141,10 +141,10 @@ final class SimulatedStore: BrokerStore, @unchecked Sendable {
     }
 
     func endSessions(
-        _ selector: SessionSelector, reason: EndReason, now: WallTime
-    ) async throws(StoreFailure) -> [Digest] {
+        _ selector: SessionSelector, reason: EndReason, now: WallTime, limit: Int
+    ) async throws(StoreFailure) -> EndedBatch {
         try await perform { store throws(StoreFailure) in
-            try await store.endSessions(selector, reason: reason, now: now)
+            try await store.endSessions(selector, reason: reason, now: now, limit: limit)
         }
     }
 
@@ -227,6 +227,12 @@ final class SimulatedStore: BrokerStore, @unchecked Sendable {
         }
     }
 
+    func postponeOutbox(_ id: Digest, until: WallTime, counting: Bool) async throws(StoreFailure) {
+        try await perform { store throws(StoreFailure) in
+            try await store.postponeOutbox(id, until: until, counting: counting)
+        }
+    }
+
     func removeOutbox(_ id: Digest) async throws(StoreFailure) {
         try await perform { store throws(StoreFailure) in try await store.removeOutbox(id) }
     }
@@ -235,9 +241,11 @@ final class SimulatedStore: BrokerStore, @unchecked Sendable {
         try await perform { store throws(StoreFailure) in try await store.outboxCount() }
     }
 
-    func rememberLogoutToken(_ id: Digest, until: WallTime, now: WallTime) async throws(StoreFailure) -> Bool {
+    func consumeLogoutToken(
+        _ id: Digest, until: WallTime, ending selector: SessionSelector, now: WallTime, limit: Int
+    ) async throws(StoreFailure) -> LogoutTokenResult {
         try await perform { store throws(StoreFailure) in
-            try await store.rememberLogoutToken(id, until: until, now: now)
+            try await store.consumeLogoutToken(id, until: until, ending: selector, now: now, limit: limit)
         }
     }
 
@@ -252,8 +260,14 @@ final class SimulatedStore: BrokerStore, @unchecked Sendable {
         try await perform { store throws(StoreFailure) in try await store.appendAudit(row) }
     }
 
-    func sweep(now: WallTime, limit: Int) async throws(StoreFailure) -> Int {
-        try await perform { store throws(StoreFailure) in try await store.sweep(now: now, limit: limit) }
+    func lease(_ name: String) async throws(StoreFailure) -> WallTime? {
+        try await perform { store throws(StoreFailure) in try await store.lease(name) }
+    }
+
+    func sweep(now: WallTime, limit: Int, lapsedSince: WallTime?) async throws(StoreFailure) -> SweepResult {
+        try await perform { store throws(StoreFailure) in
+            try await store.sweep(now: now, limit: limit, lapsedSince: lapsedSince)
+        }
     }
 
     func ping() async throws(StoreFailure) {

@@ -19,9 +19,6 @@ struct FormatTests {
             await #expect(throws: StoreFailure.newerFormat) { try await store.session(token: session.token) }
             await #expect(throws: StoreFailure.newerFormat) { try await store.session(handle: session.handle) }
             await #expect(throws: StoreFailure.newerFormat) {
-                try await store.endSessions(.token(session.token), reason: .loggedOut, now: Rows.now)
-            }
-            await #expect(throws: StoreFailure.newerFormat) {
                 try await store.claimRefresh(session.token)
             }
             await #expect(throws: StoreFailure.newerFormat) { try await store.commit(session.token, version: 1, "x") }
@@ -35,7 +32,8 @@ struct FormatTests {
             await #expect(throws: StoreFailure.newerFormat) {
                 try await store.claimExchange(exchange, maximumAttempts: 3)
             }
-            #expect(try await store.sweep(now: Rows.seconds(400 * 86_400), limit: 100) == 0)
+            #expect(
+                try await store.sweep(now: Rows.seconds(400 * 86_400), limit: 100, lapsedSince: Rows.now).touched == 0)
             #expect(try await store.sessions(.all, .live, after: nil, limit: 9, now: Rows.now).isEmpty)
 
             // Back on the newer version everything is as it was.
@@ -157,9 +155,12 @@ struct FormatTests {
             ExchangeSQL.release, ExchangeSQL.settle, ExchangeSQL.sweep, SessionSQL.byToken, SessionSQL.byHandle,
             SessionSQL.exists, SessionSQL.slide, SessionSQL.marks, SessionSQL.mark, SessionSQL.renew,
             SessionSQL.subjectChecked, SessionSQL.commit, ExchangeSQL.renew, SessionSQL.toOutbox, SessionSQL.bury,
-            SessionSQL.condemnable,
-            SessionSQL.beyondLimit, SessionSQL.lapsed, SessionSQL.sweep, MaintenanceSQL.takeOutbox,
-            MaintenanceSQL.nothingDue, MaintenanceSQL.removeOutbox, MaintenanceSQL.sweepLogoutTokens,
+            SessionSQL.remove, SessionSQL.condemnable,
+            SessionSQL.beyondLimit, SessionSQL.lapsed, SessionSQL.lapsedSince, SessionSQL.sweep,
+            MaintenanceSQL.takeOutbox,
+            MaintenanceSQL.nothingDue, MaintenanceSQL.knownLogoutToken, MaintenanceSQL.lease,
+            MaintenanceSQL.removeOutbox, MaintenanceSQL.postponeOutbox,
+            MaintenanceSQL.sweepLogoutTokens,
         ]
         for selector in selectors {
             statements.append(SessionSQL.named(selector))

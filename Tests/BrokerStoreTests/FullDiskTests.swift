@@ -1,4 +1,5 @@
 import Broker
+import Foundation
 import GRDB
 import Testing
 
@@ -6,7 +7,9 @@ import Testing
 
 @Suite("SQLite: a full disk")
 struct FullDiskTests {
-    @Test("A full disk refuses new logins, still answers, and ended sessions stay ended (SEC-123, note 20)")
+    @Test(
+        "A full disk refuses new logins, still answers, and ended sessions stay ended (SEC-123)",
+        .timeLimit(.minutes(1)))
     func full() async throws {
         try await TemporaryStore.with { store, _ in
             let subject = Rows.digest()
@@ -26,8 +29,10 @@ struct FullDiskTests {
             }
             #expect(try await store.session(token: sessions[0].token) == sessions[0])
 
-            let ended = try await store.endSessions(.token(sessions[0].token), reason: .loggedOut, now: Rows.seconds(9))
-            #expect(ended == [sessions[0].token])
+            // It is not on disk, and says so: no 204 may leave (guarantee 4). From now on the session is refused.
+            let ended = try await store.endSessions(
+                .token(sessions[0].token), reason: .loggedOut, now: Rows.seconds(9), limit: 9)
+            #expect(ended == EndedBatch(ended: [sessions[0].token], more: false, isWritten: false))
             #expect(store.pendingEndings == 1)
             let row = try #require(try await store.session(token: sessions[0].token))
             #expect(row.endReason == .loggedOut)
@@ -38,19 +43,100 @@ struct FullDiskTests {
             let claim = try await store.claimRefresh(sessions[0].token)
             #expect(claim == .gone)
             #expect(try await store.commit(sessions[0].token, version: 1, "new") == .ended)
-            #expect(try await store.endSessions(.token(sessions[0].token), reason: .admin, now: Rows.now) == [])
-            let rest = try await store.endSessions(.subject(subject), reason: .admin, now: Rows.seconds(10))
-            #expect(Set(rest) == [sessions[1].token, sessions[2].token])
+            let again = try await store.endSessions(
+                .token(sessions[0].token), reason: .admin, now: Rows.now, limit: 9)
+            #expect(again == EndedBatch(ended: [], more: false, isWritten: false))
+            let rest = try await store.endSessions(.subject(subject), reason: .admin, now: Rows.seconds(10), limit: 9)
+            #expect(Set(rest.ended) == [sessions[1].token, sessions[2].token] && !rest.isWritten)
             #expect(store.pendingEndings == 3)
 
-            // The disk has room again: the next write brings the endings along.
+            // The disk has room again: the endings are written by themselves.
             try await store.maintain("PRAGMA max_page_count = 1000000")
+            while store.pendingEndings > 0 || store.writer.endingsOnly { try await Task.sleep(for: .milliseconds(20)) }
             #expect(try await store.insertLogin(Rows.login(), limits: LoginLimits()) == .inserted)
-            #expect(store.pendingEndings == 0)
             #expect(try await store.session(token: sessions[0].token)?.endReason == .loggedOut)
             #expect(try await store.session(token: sessions[1].token)?.endReason == .admin)
             #expect(try await store.outboxCount() == 3)
             #expect(try await store.session(token: lasting.token) == lasting)
+        }
+    }
+
+    @Test("Endings that a full disk would not take are written at close", .timeLimit(.minutes(1)))
+    func close() async throws {
+        try await TemporaryStore.withDirectory { directory in
+            let path = directory + "/coatcheck.db"
+            let session = Rows.session(tokens: String(repeating: "t", count: 20_000))
+            do {
+                let store = try await SQLiteStore.open(path: path, reserve: 1 << 16)
+                try await store.signIn(session)
+                let pages = try await store.integer("PRAGMA page_count")
+                try await store.maintain("PRAGMA max_page_count = \(pages)")
+                let ended = try await store.endSessions(
+                    .token(session.token), reason: .loggedOut, now: Rows.seconds(9), limit: 9)
+                #expect(!ended.isWritten)
+                try await store.maintain("PRAGMA max_page_count = 1000000")
+                await store.close()
+            }
+            let again = try await SQLiteStore.open(path: path, reserve: 1 << 16)
+            #expect(try await again.session(token: session.token)?.endReason == .loggedOut)
+            await again.close()
+        }
+    }
+
+    @Test("From a full disk on, endings alone are written until the reserve stands again", .timeLimit(.minutes(1)))
+    func endingsOnly() async throws {
+        try await TemporaryStore.with { store, path in
+            let session = Rows.session()
+            try await store.signIn(session)
+            let pages = try await store.integer("PRAGMA page_count")
+            try await store.maintain("PRAGMA max_page_count = \(pages)")
+            let big = String(repeating: "t", count: 50_000)
+            await #expect(throws: StoreFailure.self) { try await store.signIn(Rows.session(tokens: big)) }
+            #expect(store.writer.endingsOnly && !store.hasReserve)
+            try await store.maintain("PRAGMA max_page_count = 1000000")
+            await #expect(throws: StoreFailure.unavailable("the disk is full")) {
+                try await store.insertLogin(Rows.login(), limits: LoginLimits())
+            }
+            let ended = try await store.endSessions(
+                .token(session.token), reason: .loggedOut, now: Rows.seconds(9), limit: 9)
+            #expect(ended == EndedBatch(ended: [session.token], more: false))
+            while store.writer.endingsOnly { try await Task.sleep(for: .milliseconds(20)) }
+            #expect(store.hasReserve)
+            #expect(try await store.insertLogin(Rows.login(), limits: LoginLimits()) == .inserted)
+        }
+    }
+
+    @Test(
+        "The reserve has room for 1,000 endings beside a reader that holds up the checkpoint", .timeLimit(.minutes(2)))
+    func measured() async throws {
+        try await TemporaryStore.with { store, path in
+            let text = String(repeating: "t", count: 1200)
+            let sessions = (0..<1000).map { _ in Rows.session(tokens: text) }
+            for session in sessions { try await store.signIn(session) }
+            _ = try await store.sweep(now: Rows.now, limit: 9, lapsedSince: Rows.now)
+            let reading = try DatabaseQueue(path: path)
+            try reading.inDatabase { database in
+                try database.execute(sql: "BEGIN")
+                _ = try Int.fetchOne(database, sql: "SELECT count(*) FROM sessions")
+            }
+            let before = try Self.size(path)
+            for session in sessions {
+                let ended = try await store.endSessions(
+                    .token(session.token), reason: .loggedOut, now: Rows.seconds(9), limit: 9)
+                #expect(ended.isWritten)
+            }
+            let used = try Self.size(path) - before
+            print("1,000 endings one by one take \(used) bytes")
+            #expect(used < ReserveFile.standardSize)
+            try reading.inDatabase { try $0.execute(sql: "COMMIT") }
+        }
+    }
+
+    /// The bytes of the database and its log.
+    private static func size(_ path: String) throws -> Int {
+        try ["", "-wal", "-shm"].reduce(0) { sum, suffix in
+            let attributes = try FileManager.default.attributesOfItem(atPath: path + suffix)
+            return sum + (attributes[.size] as? Int ?? 0)
         }
     }
 }

@@ -139,7 +139,9 @@ struct GroupCommitTests {
                         }
                     }
                 }
-                group.addTask { for _ in 0..<5 { _ = try await store.sweep(now: Rows.now, limit: 10) } }
+                group.addTask {
+                    for _ in 0..<5 { _ = try await store.sweep(now: Rows.now, limit: 10, lapsedSince: Rows.now) }
+                }
                 try await group.waitForAll()
             }
             let statistics = store.writeStatistics

@@ -54,12 +54,12 @@ struct HandoffContract {
             guard case .claimed = try await store.claimExchange(exchange, maximumAttempts: 3) else {
                 return #expect(Bool(false))
             }
-            #expect(try await store.sweep(now: Rows.seconds(119), limit: 10) == 0)
-            #expect(try await store.sweep(now: Rows.seconds(120), limit: 10) == 1)
+            #expect(try await store.sweep(now: Rows.seconds(119), limit: 10, lapsedSince: Rows.now).touched == 0)
+            #expect(try await store.sweep(now: Rows.seconds(120), limit: 10, lapsedSince: Rows.now).touched == 1)
             #expect(try await store.handoff(forgotten.key) == nil)
             let kept = try #require(try await store.handoff(redeemed.key))
             #expect(kept.keptUntil == Rows.seconds(10 + 86_400) && kept.expiresAt == redeemed.expiresAt)
-            _ = try await store.sweep(now: Rows.seconds(10 + 86_400), limit: 10)
+            _ = try await store.sweep(now: Rows.seconds(10 + 86_400), limit: 10, lapsedSince: Rows.now)
             #expect(try await store.handoff(redeemed.key) == nil)
             #expect(try await store.exchange(exchange.key) == nil)
         }

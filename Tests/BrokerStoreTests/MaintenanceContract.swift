@@ -37,17 +37,51 @@ struct MaintenanceContract {
     func logoutTokens(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let id = Rows.digest()
-            let fresh = try await withThrowingTaskGroup(of: Bool.self) { group in
-                for _ in 0..<50 {
-                    group.addTask {
-                        try await store.rememberLogoutToken(id, until: Rows.seconds(600), now: Rows.now)
-                    }
-                }
-                return try await group.reduce(into: 0) { $0 += $1 ? 1 : 0 }
+            func consume(at time: Int64) async throws -> LogoutTokenResult {
+                try await store.consumeLogoutToken(
+                    id, until: Rows.seconds(time + 600), ending: .sid(Rows.digest()), now: Rows.seconds(time), limit: 9)
+            }
+            let used = LogoutTokenResult.ended(EndedBatch(ended: [], more: false))
+            let fresh = try await withThrowingTaskGroup(of: LogoutTokenResult.self) { group in
+                for _ in 0..<50 { group.addTask { try await consume(at: 0) } }
+                return try await group.reduce(into: 0) { $0 += $1 == used ? 1 : 0 }
             }
             #expect(fresh == 1)
-            #expect(try await !store.rememberLogoutToken(id, until: Rows.seconds(900), now: Rows.seconds(599)))
-            #expect(try await store.rememberLogoutToken(id, until: Rows.seconds(900), now: Rows.seconds(600)))
+            #expect(try await consume(at: 599) == .replayed)
+            #expect(try await consume(at: 600) == used)
+        }
+    }
+
+    @Test(
+        "A logout token ends what it names in steps, and is used up with the last of them (SEC-67)",
+        .timeLimit(.minutes(1)), arguments: StoreEngine.allCases)
+    func logoutTokenSteps(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store in
+            let (id, subject) = (Rows.digest(), Rows.digest())
+            let sessions = (0..<5).map { Rows.session(subject: subject, at: Rows.seconds($0)) }
+            for session in sessions { try await store.signIn(session) }
+            var ended: [Digest] = []
+            var steps = 0
+            while true {
+                let result = try await store.consumeLogoutToken(
+                    id, until: Rows.seconds(600), ending: .subject(subject), now: Rows.seconds(9), limit: 2)
+                guard case .ended(let batch) = result else {
+                    Issue.record("replayed at step \(steps)")
+                    return
+                }
+                #expect(batch.isWritten)
+                ended += batch.ended
+                steps += 1
+                if !batch.more { break }
+            }
+            #expect(steps == 3)
+            #expect(Set(ended) == Set(sessions.map(\.token)) && ended.count == 5)
+            for session in sessions {
+                #expect(try await store.session(token: session.token)?.endReason == .providerLogout)
+            }
+            let again = try await store.consumeLogoutToken(
+                id, until: Rows.seconds(600), ending: .subject(subject), now: Rows.seconds(9), limit: 2)
+            #expect(again == .replayed)
         }
     }
 
@@ -62,6 +96,8 @@ struct MaintenanceContract {
                 ("a", 0, "sweeper", true), ("b", 29, "sweeper", false), ("b", 29, "outbox", true),
                 ("a", 20, "sweeper", true), ("b", 49, "sweeper", false), ("b", 50, "sweeper", true),
                 ("a", 51, "sweeper", false),
+                // One that a clock which was ahead has taken does not stand for as long.
+                ("a", 5000, "ahead", true), ("b", 51, "ahead", true),
             ]
             for step in steps {
                 let granted = try await acquire(step.owner, at: step.time, step.name)
@@ -80,34 +116,48 @@ struct MaintenanceContract {
             try await store.insertRegistration(registration)
             let exchange = try await store.mustClaim(Rows.exchange())
             let jti = Rows.digest()
-            _ = try await store.rememberLogoutToken(jti, until: Rows.seconds(60), now: Rows.now)
+            _ = try await store.consumeLogoutToken(
+                jti, until: Rows.seconds(60), ending: .sid(Rows.digest()), now: Rows.now, limit: 9)
             let idle = Rows.session(idle: .seconds(100), absolute: .seconds(200))
             let old = Rows.session(idle: .seconds(300), absolute: .seconds(150))
             let lasting = Rows.session(idle: .seconds(100 * day), absolute: .seconds(200 * day))
             for session in [idle, old, lasting] { try await store.signIn(session) }
 
-            #expect(try await store.sweep(now: Rows.seconds(59), limit: 100) == 0)
-            #expect(try await store.sweep(now: Rows.seconds(60), limit: 100) == 1)
-            #expect(try await store.sweep(now: Rows.seconds(1000), limit: 100) == 2)
-            let first = try #require(try await store.session(token: idle.token))
-            #expect(first.endReason == .idleExpired)
-            #expect(first.endedAt == Rows.seconds(1000))
-            #expect(first.tokens == nil)
-            #expect(try await store.session(token: old.token)?.endReason == .expired)
-            #expect(try await store.outboxCount() == 2)
+            func sweep(_ time: Int64) async throws -> SweepResult {
+                try await store.sweep(now: Rows.seconds(time), limit: 100, lapsedSince: Rows.now)
+            }
+            #expect(try await sweep(59) == SweepResult())
+            #expect(try await sweep(60) == SweepResult(touched: 1))
+            let lapsed = try await sweep(1000)
+            #expect(lapsed.touched == 0 && lapsed.ended.count == 2)
+            #expect(lapsed.ended.contains(EndedSession(token: idle.token, reason: .idleExpired)))
+            #expect(lapsed.ended.contains(EndedSession(token: old.token, reason: .expired)))
+            // For a day they stay whole: a clock that was wrong can be set right.
+            #expect(try await store.session(token: idle.token) == idle)
             #expect(try await store.login(state: login.state) != nil)
 
             // The three sign-ins made exchanges too.
-            #expect(try await store.sweep(now: Rows.seconds(day), limit: 100) == 4)
+            #expect(try await sweep(day).touched == 4)
             #expect(try await store.exchange(exchange.key) == nil)
-            #expect(try await store.sweep(now: Rows.seconds(day + 599), limit: 100) == 0)
-            #expect(try await store.sweep(now: Rows.seconds(day + 900), limit: 100) == 2)
+            #expect(try await sweep(day + 99).touched == 0)
+            #expect(try await store.outboxCount() == 0)
+            // A clock that is doubted leaves sessions alone, however late it says it is.
+            let doubted = try await store.sweep(now: Rows.seconds(day + 599), limit: 100, lapsedSince: nil)
+            #expect(doubted == SweepResult())
+            #expect(try await sweep(day + 599).touched == 2)
+            let first = try #require(try await store.session(token: idle.token))
+            #expect(first.endReason == .idleExpired)
+            #expect(first.endedAt == Rows.seconds(day + 599))
+            #expect(first.tokens == nil)
+            #expect(try await store.session(token: old.token)?.endReason == .expired)
+            #expect(try await store.outboxCount() == 2)
+            #expect(try await sweep(day + 900).touched == 2)
             #expect(try await store.login(state: login.state) == nil)
             #expect(try await store.registration(registration.key) == nil)
 
-            #expect(try await store.sweep(now: Rows.seconds(999 + 30 * day), limit: 100) == 0)
+            #expect(try await sweep(598 + 31 * day).touched == 0)
             #expect(try await store.session(token: old.token) != nil)
-            #expect(try await store.sweep(now: Rows.seconds(1000 + 30 * day), limit: 100) == 2)
+            #expect(try await sweep(599 + 31 * day).touched == 2)
             #expect(try await store.session(token: old.token) == nil)
             #expect(try await store.session(handle: idle.handle) == nil)
             #expect(try await store.session(token: lasting.token) == lasting)
@@ -120,9 +170,11 @@ struct MaintenanceContract {
             for _ in 0..<25 { try await store.signIn(Rows.session()) }
             var touched: [Int] = []
             repeat {
-                touched.append(try await store.sweep(now: Rows.seconds(8000), limit: 10))
+                touched.append(
+                    try await store.sweep(now: Rows.seconds(100_000), limit: 10, lapsedSince: Rows.now).touched)
             } while touched.last != 0
-            #expect(touched == [10, 10, 5, 0])
+            // Sessions, and the exchanges that made them.
+            #expect(touched == [20, 20, 10, 0])
             #expect(try await store.outboxCount() == 25)
         }
     }

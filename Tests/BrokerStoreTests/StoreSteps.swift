@@ -36,6 +36,17 @@ extension ExchangeStore {
 }
 
 extension SessionStore {
+    /// Ends all that a selector names, step by step, and returns the token digests of what was written.
+    func endSessions(_ selector: SessionSelector, reason: EndReason, now: WallTime) async throws -> [Digest] {
+        var ended: [Digest] = []
+        while true {
+            let batch = try await endSessions(selector, reason: reason, now: now, limit: 200)
+            #expect(batch.isWritten)
+            ended += batch.ended
+            if !batch.more { return ended }
+        }
+    }
+
     /// Claims a refresh for 25 s.
     func claimRefresh(
         _ token: Digest, version: Int64 = 1, at now: WallTime = Rows.now, name: ClaimID = Rows.claim(),

@@ -10,7 +10,7 @@ enum TemporaryStore {
     ) async throws {
         try await withDirectory { directory in
             let path = directory + "/data/coatcheck.db"
-            let store = try await SQLiteStore.open(path: path, monotonic: monotonic)
+            let store = try await SQLiteStore.open(path: path, reserve: 1 << 16, monotonic: monotonic)
             do {
                 try await body(store, path)
             } catch {

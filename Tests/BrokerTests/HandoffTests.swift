@@ -37,7 +37,9 @@ import Testing
 
     /// How many rows a sweep at that time touches, this login's own left out of account.
     private func swept(_ broker: TestBroker, after seconds: Int) async throws -> Int {
-        try await broker.store.sweep(now: broker.clock.now.advanced(by: .seconds(seconds)), limit: 500)
+        try await broker.store.sweep(
+            now: broker.clock.now.advanced(by: .seconds(seconds)), limit: 500, lapsedSince: nil
+        ).touched
     }
 
     @Test("The same callback gives the same handoff; another one of the login is refused while it lives (SEC-91)")

@@ -189,7 +189,7 @@ import Testing
         let bytes = facts.record
         #expect(try SessionFacts(record: bytes).record == bytes)
         for length in 0..<bytes.count {
-            #expect(throws: RecordReader.Malformed.self) { try SessionFacts(record: Array(bytes.prefix(length))) }
+            #expect(throws: RecordFailure.self) { try SessionFacts(record: Array(bytes.prefix(length))) }
         }
         var generator = SystemRandomNumberGenerator()
         for _ in 0..<2000 {

@@ -84,9 +84,8 @@ struct BrokerLoginForward: Sendable {
     func open(_ row: LoginRow) throws(BrokerProblem) -> LoginSecrets {
         do {
             return try LoginSecrets(record: try context.vault.open(row.sealed, as: .login, row: row.state))
-        } catch VaultFailure.unknownKey(let id) {
-            throw BrokerProblem(VaultFailure.unknownKey(id))
         } catch {
+            if let passing = BrokerProblem(opening: error) { throw passing }
             context.events.emit(.rowDidNotOpen(kind: .login, unknownKey: false))
             throw BrokerProblem(.stateMismatch, privateDetail: "a login row does not open")
         }

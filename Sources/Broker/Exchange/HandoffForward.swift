@@ -19,8 +19,8 @@ struct HandoffForward: Sendable {
             return try await BrokerLoginForward(context: context).plan(
                 target: secrets.target, parameters: FormPairs(unchecked: secrets.parameters), login: login,
                 input: input)
-        } catch VaultFailure.doesNotOpen { throw BrokerProblem(.handoffExpired) } catch is RecordReader.Malformed {
+        } catch VaultFailure.doesNotOpen { throw BrokerProblem(.handoffExpired) } catch RecordFailure.malformed {
             throw BrokerProblem(.handoffExpired)
-        } catch { throw BrokerProblem(storing: error) }
+        } catch { throw BrokerProblem(opening: error) ?? BrokerProblem(storing: error) }
     }
 }

@@ -24,10 +24,10 @@ struct HandoffSecrets: Sendable {
         self.parameters = parameters
     }
 
-    init(record bytes: [UInt8]) throws(RecordReader.Malformed) {
+    init(record bytes: [UInt8]) throws(RecordFailure) {
         var reader = try RecordReader(bytes, format: Self.format)
         guard let login = Base64URL.decode(try reader.string()).flatMap(Digest.init) else {
-            throw RecordReader.Malformed()
+            throw .malformed
         }
         self.login = login
         target = try reader.string()

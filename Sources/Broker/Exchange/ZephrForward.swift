@@ -55,13 +55,20 @@ struct ZephrForward: Sendable {
             rows = try await context.store.pendingLogins(
                 loginToken: context.vault.digest(loginToken), now: context.clock.now())
         } catch { throw BrokerProblem(error) }
+        var unreadable: BrokerProblem?
         for row in rows {
-            let secrets = try forward.open(row)
+            let secrets: LoginSecrets
+            do throws(BrokerProblem) { secrets = try forward.open(row) } catch {
+                // One that cannot be read now holds up no other; only when none is found, it may have been the one.
+                if error.code == .storeUnavailable { unreadable = error }
+                continue
+            }
             guard secrets.redirectURI == callback.target, let provider = context.providers[secrets.provider],
                 provider.profile.kind == .zephr, let client = provider.profile.client(secrets.client)
             else { continue }
             return Found(state: row.state, provider: provider, client: client)
         }
+        if let unreadable { throw unreadable }
         return nil
     }
 

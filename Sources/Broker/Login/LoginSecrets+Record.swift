@@ -20,7 +20,7 @@ extension LoginSecrets {
     }
 
     /// Reads an opened record.
-    package init(record bytes: [UInt8]) throws(RecordReader.Malformed) {
+    package init(record bytes: [UInt8]) throws(RecordFailure) {
         var reader = try RecordReader(bytes, format: Self.format)
         self.init(
             provider: ProviderName(unchecked: try reader.string()), client: ClientName(unchecked: try reader.string()),

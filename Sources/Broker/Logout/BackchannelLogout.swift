@@ -31,16 +31,6 @@ package struct BackchannelLogout: Sendable {
             }
         }
         let issuer = provider.profile.issuer
-        let now = context.clock.now()
-        let isNew: Bool
-        do throws(StoreFailure) {
-            isNew = try await context.store.rememberLogoutToken(
-                context.vault.index(.logoutToken, [issuer, notice.tokenID]), until: notice.rememberUntil, now: now)
-        } catch { throw BrokerProblem(error) }
-        guard isNew else {
-            context.events.emit(.logoutToken(provider: name, result: "replayed"))
-            throw BrokerProblem(.invalidRequest, privateDetail: "a replayed logout token")
-        }
         let selector: SessionSelector
         if let sid = notice.sid {
             selector = .sid(context.vault.index(.sid, [issuer, sid]))
@@ -49,7 +39,38 @@ package struct BackchannelLogout: Sendable {
         } else {
             throw BrokerProblem(.invalidRequest)
         }
-        try await EndSession(context).end(selector, reason: .providerLogout)
+        let work = self
+        let id = context.vault.index(.logoutToken, [issuer, notice.tokenID])
+        let result = await Detached.run("backchannel-logout", on: context.spawner) {
+            await work.consume(id, until: notice.rememberUntil, ending: selector)
+        }
+        guard let result else { throw BrokerProblem(.storeUnavailable, privateDetail: "the caller hung up") }
+        guard try result.get() else {
+            context.events.emit(.logoutToken(provider: name, result: "replayed"))
+            throw BrokerProblem(.invalidRequest, privateDetail: "a replayed logout token")
+        }
         context.events.emit(.logoutToken(provider: name, result: "accepted"))
+    }
+
+    /// Ends what a token names; false for one that was used before.
+    private func consume(
+        _ id: Digest, until: WallTime, ending selector: SessionSelector
+    ) async -> Result<Bool, BrokerProblem> {
+        var batches = 0
+        var isReplayed = false
+        let result = await EndSession(context).steps(.providerLogout) { now throws(StoreFailure) in
+            let step = try await context.store.consumeLogoutToken(
+                id, until: until, ending: selector, now: now, limit: EndSession.batch)
+            switch step {
+            case .ended(let batch):
+                batches += 1
+                return batch
+            case .replayed:
+                // Its twin, come at the same time, may have ended the last of what this one began with.
+                isReplayed = batches == 0
+                return EndedBatch(ended: [], more: false)
+            }
+        }
+        return result.map { _ in !isReplayed }
     }
 }

@@ -2,51 +2,106 @@
 /// (SEC-63).
 package struct Revocations: Sendable {
     private let context: BrokerContext
+    private let slots = RevocationSlots()
 
     /// How long a piece of work is tried before it is given up; by then its tokens are dead or nobody can help.
     private static let patience = Duration.seconds(3 * 86_400)
 
+    /// How long a taken row is this process's: longer than all of its calls.
+    private static let claim = Duration.seconds(120)
+
     package init(_ context: BrokerContext) { self.context = context }
 
-    /// Works what is due now; returns how many rows it took.
-    package func work(limit: Int = 32) async throws(StoreFailure) -> Int {
-        let now = context.clock.now()
-        let rows = try await context.store.takeOutbox(now: now, until: now.advanced(by: .seconds(60)), limit: limit)
-        // All at once: a provider that hangs must not hold up what others are to be told.
-        let failure = await withTaskGroup(of: StoreFailure?.self) { group in
-            for row in rows { group.addTask { await self.failure(of: row, at: now) } }
-            return await group.reduce(nil) { first, next in first ?? next }
+    /// Begins what is due and what there are places for, and does not wait for it; returns how many rows it took.
+    package func begin() async throws(StoreFailure) -> Int {
+        let (rows, places) = try await take(RevocationSlots.total)
+        let work = self
+        for row in rows {
+            context.spawner.spawn("revocation") {
+                await work.perform(row)
+                work.slots.leave(1)
+            }
         }
-        if let failure { throw failure }
+        slots.leave(places - rows.count)
         return rows.count
     }
 
-    /// Works one row; returns what the store said if it failed.
-    private func failure(of row: OutboxRow, at now: WallTime) async -> StoreFailure? {
-        do throws(StoreFailure) {
-            let done = try await settle(row)
-            if done || now.since(row.createdAt) > Self.patience { try await context.store.removeOutbox(row.id) }
-            return nil
-        } catch { return error }
+    /// Works what is due now; returns how many rows it took.
+    package func work(limit: Int = RevocationSlots.total) async throws(StoreFailure) -> Int {
+        let (rows, places) = try await take(limit)
+        await withTaskGroup(of: Void.self) { group in
+            for row in rows { group.addTask { await self.perform(row) } }
+        }
+        slots.leave(places)
+        return rows.count
     }
 
-    /// Revokes, and when the provider has spoken on that, ends its session; false when something is to be tried again.
-    private func settle(_ row: OutboxRow) async throws(StoreFailure) -> Bool {
+    private func take(_ limit: Int) async throws(StoreFailure) -> (rows: [OutboxRow], places: Int) {
+        let places = slots.enter(limit)
+        guard places > 0 else { return ([], 0) }
+        let now = context.clock.now()
+        do throws(StoreFailure) {
+            return (
+                try await context.store.takeOutbox(now: now, until: now.advanced(by: Self.claim), limit: places), places
+            )
+        } catch {
+            slots.leave(places)
+            throw error
+        }
+    }
+
+    private enum Outcome {
+        /// There is nothing more to do.
+        case done
+        /// It failed in passing.
+        case again
+        /// The provider has enough to do: it was not begun.
+        case later
+    }
+
+    /// Works one row.
+    ///
+    /// One that comes to nothing waits for a minute, and twice as long after each further time, up to an
+    /// hour.
+    private func perform(_ row: OutboxRow) async {
+        do throws(StoreFailure) {
+            let outcome = try await settle(row)
+            let now = context.clock.now()
+            switch outcome {
+            case .done: try await context.store.removeOutbox(row.id)
+            case .again where now.since(row.createdAt) > Self.patience: try await context.store.removeOutbox(row.id)
+            case .again:
+                let pause = Duration.seconds(min(3600, 60 << min(max(row.attempts - 1, 0), 6)))
+                try await context.store.postponeOutbox(row.id, until: now.advanced(by: pause), counting: true)
+            case .later:
+                try await context.store.postponeOutbox(row.id, until: now.advanced(by: .seconds(2)), counting: false)
+            }
+        } catch {
+            // The row comes again when its claim has lapsed.
+            context.events.emit(.storeFailed(operation: "outbox", detail: "\(error)"))
+        }
+    }
+
+    /// Revokes, and when the provider has spoken on that, ends its session; says what is left of it.
+    private func settle(_ row: OutboxRow) async throws(StoreFailure) -> Outcome {
         let stored: StoredTokens
         do {
             stored = try StoredTokens(record: context.vault.open(row.tokens, as: .tokens, row: row.boundTo))
-        } catch VaultFailure.unknownKey {
-            context.events.emit(.rowDidNotOpen(kind: .outbox, unknownKey: true))
-            return false
         } catch {
+            if BrokerProblem(opening: error) != nil {
+                context.events.emit(.rowDidNotOpen(kind: .outbox, unknownKey: true))
+                return .again
+            }
             context.events.emit(.rowDidNotOpen(kind: .outbox, unknownKey: false))
-            return true
+            return .done
         }
-        guard await revoke(stored) else { return false }
+        guard slots.begin(stored.provider) else { return .later }
+        defer { slots.end(stored.provider) }
+        guard await revoke(stored) else { return .again }
         guard let provider = context.providers[stored.provider] as? any SessionEnding,
             try await endsProviderSession(row)
-        else { return true }
-        return await endSession(stored, at: provider)
+        else { return .done }
+        return await endSession(stored, at: provider) ? .done : .again
     }
 
     private func revoke(_ stored: StoredTokens) async -> Bool {

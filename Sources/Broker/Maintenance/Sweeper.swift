@@ -1,21 +1,47 @@
-/// Removes expired rows in small batches, by whoever holds the lease.
-package struct Sweeper: Sendable {
+import Synchronization
+
+/// Removes expired rows in small batches, by whoever holds the lease, and makes known which sessions have run out.
+package final class Sweeper: Sendable {
     private let context: BrokerContext
     private let owner: String
+    /// Guards up to when lapses have been made known.
+    private let announced: Mutex<WallTime>
+
+    /// The lease row that holds the last time the broker has seen; nobody competes for it.
+    private static let clockLease = "clock"
 
     /// Creates a sweeper; `owner` tells this process from others.
     package init(_ context: BrokerContext, owner: String) {
         self.context = context
         self.owner = owner
+        announced = Mutex(context.clock.now())
+    }
+
+    /// Compares the clock with the last time that a broker on this store has seen; false when it is doubted.
+    package static func checkClock(_ context: BrokerContext) async throws(StoreFailure) -> Bool {
+        context.watch.begin(context.clock, lastSeen: try await context.store.lease(clockLease))
     }
 
     /// Sweeps one batch when the lease is ours; returns how many rows it touched, nil when another process sweeps.
+    ///
+    /// While the wall clock is doubted, and for a day after, sessions and tombstones are left alone, and the time that the
+    /// store has seen does not move: a clock that is set right, or a restart, undoes what was wrong.
     package func sweep(limit: Int = 500) async throws(StoreFailure) -> Int? {
         let now = context.clock.now()
         guard
             try await context.store.acquireLease(
                 "sweeper", owner: owner, now: now, until: now.advanced(by: .seconds(90)))
         else { return nil }
-        return try await context.store.sweep(now: now, limit: limit)
+        guard context.watch.isCertain(context.clock) else {
+            context.events.emit(
+                .storeFailed(operation: "sweep", detail: "the wall clock has jumped: sessions are left alone"))
+            return try await context.store.sweep(now: now, limit: limit, lapsedSince: nil).touched
+        }
+        _ = try await context.store.acquireLease(Self.clockLease, owner: Self.clockLease, now: now, until: now)
+        let since = announced.withLock { $0 }
+        let swept = try await context.store.sweep(now: now, limit: limit, lapsedSince: since)
+        announced.withLock { $0 = max($0, now) }
+        EndSession(context).announce(swept.ended)
+        return swept.touched
     }
 }

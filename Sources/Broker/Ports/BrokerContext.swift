@@ -11,10 +11,12 @@ package struct BrokerContext: Sendable {
     package let settings: BrokerSettings
     /// What this process remembers for a short time; losing it costs a call, never a session.
     let memory: ProcessMemory
+    package let watch: ClockWatch
 
     package init(
         clock: BrokerClock, spawner: Spawner, events: EventSink, vault: any Vault, store: any BrokerStore,
-        providers: ProviderDirectory, cache: SessionCache, notices: SessionNotices, settings: BrokerSettings
+        providers: ProviderDirectory, cache: SessionCache, notices: SessionNotices, settings: BrokerSettings,
+        watch: ClockWatch = ClockWatch()
     ) {
         self.clock = clock
         self.spawner = spawner
@@ -26,5 +28,8 @@ package struct BrokerContext: Sendable {
         self.notices = notices
         self.settings = settings
         memory = ProcessMemory(startedAt: clock.monotonic())
+        self.watch = watch
+        // What both clocks say now is what later looks are compared with.
+        _ = watch.believes(clock)
     }
 }

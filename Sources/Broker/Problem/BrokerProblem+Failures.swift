@@ -9,6 +9,19 @@ extension BrokerProblem {
         }
     }
 
+    /// Creates the problem of a sealed value that cannot be read now: its key is not here yet, a newer version wrote it,
+    /// or the vault itself fails.
+    ///
+    /// Nil for a value that was changed, which is the caller's use case's to judge.
+    package init?(opening error: any Error) {
+        switch error {
+        case VaultFailure.doesNotOpen, RecordFailure.malformed: return nil
+        case let failure as VaultFailure: self.init(failure)
+        case RecordFailure.newerFormat: self.init(StoreFailure.newerFormat)
+        default: return nil
+        }
+    }
+
     /// Creates the problem of a vault that failed.
     ///
     /// A row that does not open is the caller's use case's to judge.

@@ -290,7 +290,7 @@ struct RefreshFlight: Sendable {
                     return .superseded
                 case .ended: return .ended
                 }
-            } catch VaultFailure.doesNotOpen { return .ended } catch is RecordReader.Malformed { return .ended } catch {
+            } catch VaultFailure.doesNotOpen { return .ended } catch RecordFailure.malformed { return .ended } catch {
                 flight.answer(.failure(BrokerProblem(.storeUnavailable, retryAfter: .seconds(2))))
                 if let failure = error as? StoreFailure {
                     // A row of a newer format says nothing of the store: it holds up no others.
@@ -312,6 +312,8 @@ struct RefreshFlight: Sendable {
         let tokens = stored.tokens.refreshed(with: fresh)
         let scopeShrank = fresh.scope != nil && tokens.scope != facts.scope
         if scopeShrank { facts.scope = tokens.scope ?? [] }
+        // Facts follow the ring's newest key as tokens do, so that an old key can go.
+        let sealsFacts = scopeShrank || row.facts.keyID != context.vault.currentKeyID
         let next = StoredTokens(
             provider: stored.provider, client: stored.client, tokens: tokens, issuedAt: now,
             uncheckedIDToken: fresh.idToken)
@@ -319,8 +321,7 @@ struct RefreshFlight: Sendable {
         return RefreshCommit(
             token: session, tokenVersion: row.tokenVersion,
             tokens: try context.vault.seal(next.record, as: .tokens, row: session),
-            facts: scopeShrank || row.facts.keyID != context.vault.currentKeyID
-                ? try context.vault.seal(facts.record, as: .session, row: session) : nil,
+            facts: sealsFacts ? try context.vault.seal(facts.record, as: .session, row: session) : nil,
             tokenExpiresAt: tokens.expiresAt, refreshable: refreshable,
             expiresAt: SessionLimits.end(
                 created: row.createdAt, facts.lifetimes, tokens: tokens, refreshable: refreshable),

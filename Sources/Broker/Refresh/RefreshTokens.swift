@@ -112,9 +112,8 @@ extension StoredTokens {
         guard let sealed = row.tokens else { throw BrokerProblem(.sessionEnded, reason: row.endReason) }
         do {
             return try StoredTokens(record: try context.vault.open(sealed, as: .tokens, row: row.token))
-        } catch VaultFailure.unknownKey(let id) {
-            throw BrokerProblem(VaultFailure.unknownKey(id))
         } catch {
+            if let passing = BrokerProblem(opening: error) { throw passing }
             context.events.emit(.rowDidNotOpen(kind: .tokens, unknownKey: false))
             let context = context
             context.spawner.spawn("integrity") {

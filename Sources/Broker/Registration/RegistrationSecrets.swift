@@ -27,7 +27,7 @@ package struct RegistrationSecrets: Sendable {
     }
 
     /// Reads an opened record.
-    package init(record bytes: [UInt8]) throws(RecordReader.Malformed) {
+    package init(record bytes: [UInt8]) throws(RecordFailure) {
         var reader = try RecordReader(bytes, format: Self.format)
         provider = ProviderName(unchecked: try reader.string())
         client = ClientName(unchecked: try reader.string())
@@ -37,7 +37,7 @@ package struct RegistrationSecrets: Sendable {
         for _ in 0..<max(0, try reader.integer()) {
             let name = try reader.string()
             guard let type = RegistrationField.Kind(rawValue: try reader.string()) else {
-                throw RecordReader.Malformed()
+                throw .malformed
             }
             fields.append(RegistrationField(name: name, type: type, required: try reader.flag()))
         }
@@ -61,9 +61,8 @@ package struct RegistrationSecrets: Sendable {
     static func open(_ row: RegistrationRow, _ vault: any Vault) throws(BrokerProblem) -> RegistrationSecrets {
         do {
             return try RegistrationSecrets(record: try vault.open(row.sealed, as: .registration, row: row.key))
-        } catch VaultFailure.unknownKey(let id) {
-            throw BrokerProblem(VaultFailure.unknownKey(id))
         } catch {
+            if let passing = BrokerProblem(opening: error) { throw passing }
             throw BrokerProblem(.stateKeyExpired, privateDetail: "a registration row does not open")
         }
     }

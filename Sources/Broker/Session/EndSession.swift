@@ -29,16 +29,54 @@ package struct EndSession: Sendable {
         try await end(.subjectExcept(owner.row.subject, current: owner.token), reason: .loggedOutElsewhere)
     }
 
+    /// How many sessions one step ends; the next goes on, so that ending all does not hold up the others.
+    static let batch = 200
+
     /// Ends what a selector names, forgets it in the cache and tells the listeners; returns how many ended.
+    ///
+    /// It returns when all of it is on disk. Otherwise it throws `store_unavailable`, and where the store can, the
+    /// sessions are refused from now on all the same. A caller who hangs up does not break it off.
     @discardableResult
     func end(_ selector: SessionSelector, reason: EndReason) async throws(BrokerProblem) -> Int {
         if case .token(let token) = selector { context.cache.remove([token]) }
-        let ended: [Digest]
-        do throws(StoreFailure) {
-            ended = try await context.store.endSessions(selector, reason: reason, now: context.clock.now())
-        } catch { throw BrokerProblem(error) }
-        announce(ended, reason)
-        return ended.count
+        let work = self
+        let result = await Detached.run("end", on: context.spawner) { await work.endAll(selector, reason) }
+        guard let result else { throw BrokerProblem(.storeUnavailable, privateDetail: "the caller hung up") }
+        return try result.get()
+    }
+
+    private func endAll(_ selector: SessionSelector, _ reason: EndReason) async -> Result<Int, BrokerProblem> {
+        await steps(reason) { now throws(StoreFailure) in
+            try await context.store.endSessions(selector, reason: reason, now: now, limit: Self.batch)
+        }
+    }
+
+    /// Repeats a step of ending until there is no more, and makes known what each one ended.
+    func steps(
+        _ reason: EndReason, _ step: (WallTime) async throws(StoreFailure) -> EndedBatch
+    ) async -> Result<Int, BrokerProblem> {
+        var count = 0
+        while true {
+            let batch: EndedBatch
+            do throws(StoreFailure) { batch = try await step(context.clock.now()) } catch {
+                context.events.emit(.storeFailed(operation: "endSessions", detail: "\(error)"))
+                return .failure(BrokerProblem(error))
+            }
+            announce(batch.ended, reason)
+            count += batch.ended.count
+            guard batch.isWritten else {
+                context.events.emit(.storeFailed(operation: "endSessions", detail: "not written yet"))
+                return .failure(
+                    BrokerProblem(
+                        .storeUnavailable, privateDetail: "an ending waits for the disk", retryAfter: .seconds(2)))
+            }
+            if !batch.more { return .success(count) }
+        }
+    }
+
+    /// Makes endings of several reasons known.
+    func announce(_ ended: [EndedSession]) {
+        for (reason, sessions) in Dictionary(grouping: ended, by: \.reason) { announce(sessions.map(\.token), reason) }
     }
 
     /// Makes an ending that is already written known in this process.

@@ -48,7 +48,9 @@ package struct ResumeSession: Sendable {
     private func slide(_ session: LiveSession) {
         let now = context.clock.now()
         let lifetimes = session.facts.lifetimes
-        guard now.since(session.row.lastUsedAt) >= SessionLimits.slideInterval(idle: lifetimes.idle) else { return }
+        guard now.since(session.row.lastUsedAt) >= SessionLimits.slideInterval(idle: lifetimes.idle),
+            context.watch.believes(context.clock)
+        else { return }
         let idleEnd = min(now.advanced(by: lifetimes.idle), session.row.expiresAt)
         context.cache.update(session.token) { row in
             row.lastUsedAt = max(row.lastUsedAt, now)
@@ -69,7 +71,12 @@ package struct ResumeSession: Sendable {
     private func checkLives(_ row: SessionRow) throws(BrokerProblem) {
         if row.endedAt != nil { throw BrokerProblem(.sessionEnded, reason: row.endReason) }
         if let reason = SessionLimits.lapse(of: row, at: context.clock.now()) {
-            end(row, reason)
+            guard context.watch.believes(context.clock) else {
+                throw BrokerProblem(.storeUnavailable, privateDetail: "the clock has jumped", retryAfter: .seconds(30))
+            }
+            // Nothing is written: the sweeper buries it a day later, so that a clock that was wrong can be set right.
+            context.cache.remove([row.token])
+            context.notices.post(.ended(reason), to: row.token)
             throw BrokerProblem(.sessionEnded, reason: reason)
         }
     }
@@ -79,12 +86,11 @@ package struct ResumeSession: Sendable {
         do {
             let bytes = try context.vault.open(row.facts, as: .session, row: row.token)
             return LiveSession(row: row, facts: try SessionFacts(record: bytes))
-        } catch VaultFailure.unknownKey(let id) {
-            context.events.emit(.rowDidNotOpen(kind: .session, unknownKey: true))
-            throw BrokerProblem(VaultFailure.unknownKey(id))
-        } catch VaultFailure.unavailable {
-            throw BrokerProblem(VaultFailure.unavailable)
         } catch {
+            if let passing = BrokerProblem(opening: error) {
+                context.events.emit(.rowDidNotOpen(kind: .session, unknownKey: true))
+                throw passing
+            }
             // Somebody changed the row, or moved a ciphertext into it (SEC-48): it ends here.
             context.events.emit(.rowDidNotOpen(kind: .session, unknownKey: false))
             end(row, .integrity)
@@ -95,13 +101,9 @@ package struct ResumeSession: Sendable {
     private func end(_ row: SessionRow, _ reason: EndReason) {
         let context = context
         context.cache.remove([row.token])
-        context.spawner.spawn("lapse") {
-            let now = context.clock.now()
-            do {
-                let ended = try await context.store.endSessions(.token(row.token), reason: reason, now: now)
-                if !ended.isEmpty { context.events.emit(.sessionEnded(reason: reason, count: ended.count)) }
-                context.notices.post(.ended(reason), to: row.token)
-            } catch { context.events.emit(.storeFailed(operation: "lapse", detail: "\(error)")) }
+        context.spawner.spawn("integrity") {
+            // One that could not be written is found again at the next use.
+            _ = try? await EndSession(context).end(.token(row.token), reason: reason)
         }
     }
 }

@@ -3,17 +3,39 @@ import Synchronization
 /// The hot path's bounded cache of sealed rows (DESIGN section 6).
 ///
 /// An entry lives 5 s at most; an ending removes it at once, and a load that began before an ending does not insert
-/// (SEC-129).
+/// (SEC-129). Entries lie in two generations that change places once in a lifetime: what nobody asks for again goes
+/// whole with the older one.
 package final class SessionCache: Sendable {
     private struct Entry {
         let row: SessionRow
         let until: Duration
     }
 
+    private typealias Entries = [Digest: Entry]
+
     private struct State {
-        var entries: [Digest: Entry] = [:]
+        var young: Entries = [:]
+        var old: Entries = [:]
+        /// When the generations changed places.
+        var turnedAt: Duration = .zero
         var generation: UInt64 = 0
         var open: Bool
+
+        /// Changes the generations when it is time, and returns what went, for its memory to be freed outside the lock.
+        mutating func turn(at moment: Duration, every lifetime: Duration) -> Entries {
+            guard moment - turnedAt >= lifetime else { return [:] }
+            let dead = old
+            // After two lifetimes the young ones are dead as well.
+            old = moment - turnedAt >= lifetime * 2 ? [:] : young
+            young = [:]
+            turnedAt = moment
+            return dead
+        }
+
+        mutating func remove(_ token: Digest) {
+            young[token] = nil
+            if !old.isEmpty { old[token] = nil }
+        }
     }
 
     private let lifetime: Duration
@@ -30,36 +52,35 @@ package final class SessionCache: Sendable {
 
     /// Returns a fresh row, or the generation to load under.
     func lookUp(_ token: Digest, at moment: Duration) -> (row: SessionRow?, generation: UInt64) {
-        state.withLock { state in
-            guard let entry = state.entries[token] else { return (nil, state.generation) }
-            guard moment < entry.until else {
-                state.entries[token] = nil
-                return (nil, state.generation)
+        let (row, generation, dead) = state.withLock { state -> (SessionRow?, UInt64, Entries) in
+            let dead = state.turn(at: moment, every: lifetime)
+            guard let entry = state.young[token] ?? state.old[token], moment < entry.until else {
+                return (nil, state.generation, dead)
             }
-            return (entry.row, state.generation)
+            return (entry.row, state.generation, dead)
         }
+        _ = consume dead
+        return (row, generation)
     }
 
     /// Keeps a loaded row, unless something ended since the load began.
     func insert(_ row: SessionRow, loadedAt moment: Duration, generation: UInt64) {
         state.withLock { state in
             guard state.open, state.generation == generation, capacity > 0 else { return }
-            if state.entries.count >= capacity, state.entries[row.token] == nil {
-                state.entries = state.entries.filter { moment < $0.value.until }
-                // All of them are fresh: start over rather than search; they come back within one read each.
-                if state.entries.count >= capacity { state.entries = [:] }
-            }
-            state.entries[row.token] = Entry(row: row, until: moment + lifetime)
+            // All of them may be fresh: start over rather than search; they come back within one read each.
+            if state.young.count + state.old.count >= capacity { state.old = [:] }
+            if state.young.count >= capacity { state.young = [:] }
+            state.young[row.token] = Entry(row: row, until: moment + lifetime)
         }
     }
 
     /// Replaces a row that this process changed itself (a slide, a refresh), if it is cached.
     func update(_ token: Digest, _ change: (inout SessionRow) -> Void) {
         state.withLock { state in
-            guard let entry = state.entries[token] else { return }
+            guard let entry = state.young[token] ?? state.old[token] else { return }
             var row = entry.row
             change(&row)
-            state.entries[token] = Entry(row: row, until: entry.until)
+            state.young[token] = Entry(row: row, until: entry.until)
         }
     }
 
@@ -67,19 +88,26 @@ package final class SessionCache: Sendable {
     package func remove(_ tokens: [Digest]) {
         state.withLock { state in
             state.generation &+= 1
-            for token in tokens { state.entries[token] = nil }
+            for token in tokens { state.remove(token) }
         }
+    }
+
+    /// Lets go of what has died, also when nobody asks for anything.
+    package func trim(at moment: Duration) {
+        let dead = state.withLock { $0.turn(at: moment, every: lifetime) }
+        _ = consume dead
     }
 
     /// Empties the cache and says whether it may be filled: false while notices cannot be heard.
     package func reset(open: Bool) {
         state.withLock { state in
             state.generation &+= 1
-            state.entries = [:]
+            state.young = [:]
+            state.old = [:]
             state.open = open && lifetime > .zero
         }
     }
 
     /// How many rows are held.
-    package var count: Int { state.withLock { $0.entries.count } }
+    package var count: Int { state.withLock { Set($0.young.keys).union($0.old.keys).count } }
 }

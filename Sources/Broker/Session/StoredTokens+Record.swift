@@ -20,12 +20,12 @@ extension StoredTokens {
     }
 
     /// Reads an opened record.
-    package init(record bytes: [UInt8]) throws(RecordReader.Malformed) {
+    package init(record bytes: [UInt8]) throws(RecordFailure) {
         var reader = try RecordReader(bytes, format: Self.format)
         let provider = ProviderName(unchecked: try reader.string())
         let client = ClientName(unchecked: try reader.string())
         guard let credential = TokenSet.Credential(rawValue: try reader.string()) else {
-            throw RecordReader.Malformed()
+            throw .malformed
         }
         let tokens = TokenSet(
             credential: credential, accessToken: try reader.secret(), refreshToken: try reader.optionalSecret(),

@@ -6,26 +6,38 @@ package protocol MaintenanceStore: Sendable {
     /// Takes due work: moves `nextAttemptAt` to `until` and counts the attempt, so that no other worker takes it meanwhile.
     func takeOutbox(now: WallTime, until: WallTime, limit: Int) async throws(StoreFailure) -> [OutboxRow]
 
+    /// Puts off work that was taken until then; without `counting` its attempt is taken back, for work that was not begun.
+    func postponeOutbox(_ id: Digest, until: WallTime, counting: Bool) async throws(StoreFailure)
+
     /// Removes finished work.
     func removeOutbox(_ id: Digest) async throws(StoreFailure)
 
     /// How much work waits.
     func outboxCount() async throws(StoreFailure) -> Int
 
-    /// Remembers a logout token's id until then; false when it was known (SEC-67).
-    func rememberLogoutToken(_ id: Digest, until: WallTime, now: WallTime) async throws(StoreFailure) -> Bool
+    /// Uses a logout token: ends what it names, at most `limit` at a time, and remembers its id until then in the
+    /// transaction of the last batch, so that one that was broken off takes effect when it comes again (SEC-67).
+    func consumeLogoutToken(
+        _ id: Digest, until: WallTime, ending selector: SessionSelector, now: WallTime, limit: Int
+    ) async throws(StoreFailure) -> LogoutTokenResult
 
-    /// Takes or renews a lease; false while another owner's stands.
+    /// Takes or renews a lease; false while another owner's stands. One that ends later than the one asked for was taken
+    /// by a clock that was ahead, and does not stand.
     func acquireLease(_ name: String, owner: String, now: WallTime, until: WallTime) async throws(StoreFailure) -> Bool
+
+    /// Returns until when a lease was taken.
+    func lease(_ name: String) async throws(StoreFailure) -> WallTime?
 
     /// Appends an audit record.
     func appendAudit(_ row: AuditRow) async throws(StoreFailure)
 
     /// Removes at most `limit` rows of each kind that are past their keeping time: logins and registrations a day after
-    /// they expired, exchanges a day after they were made, handoffs when they say so, tombstones 30 days after they ended, logout-token ids when
-    /// due. Lapsed live sessions become tombstones (`idle_expired`, `expired`), their tokens go to the outbox.
-    /// Returns how many rows it touched.
-    func sweep(now: WallTime, limit: Int) async throws(StoreFailure) -> Int
+    /// they expired, exchanges a day after they were made, handoffs when they say so, tombstones 30 days after they ended,
+    /// logout-token ids when due. Sessions that lapsed a day ago become tombstones (`idle_expired`, `expired`), their
+    /// tokens go to the outbox: until then a clock that was wrong can be set right. Returns how many rows it touched, and
+    /// the sessions that lapsed after `lapsedSince`. Where that is nil, the clock is doubted: sessions and tombstones are
+    /// left alone.
+    func sweep(now: WallTime, limit: Int, lapsedSince: WallTime?) async throws(StoreFailure) -> SweepResult
 
     /// Asks whether the store answers and is migrated.
     func ping() async throws(StoreFailure)

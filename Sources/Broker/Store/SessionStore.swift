@@ -14,10 +14,10 @@ package protocol SessionStore: Sendable {
         _ selector: SessionSelector, _ state: SessionState, after: SessionCursor?, limit: Int, now: WallTime
     ) async throws(StoreFailure) -> [SessionRow]
 
-    /// Ends the live sessions that the selector names, and returns their token digests. Idempotent: one that has ended
-    /// keeps its reason.
-    func endSessions(_ selector: SessionSelector, reason: EndReason, now: WallTime)
-        async throws(StoreFailure) -> [Digest]
+    /// Ends live sessions that the selector names, at most `limit` of them, whatever their rows' format. Idempotent: one
+    /// that has ended keeps its reason.
+    func endSessions(_ selector: SessionSelector, reason: EndReason, now: WallTime, limit: Int)
+        async throws(StoreFailure) -> EndedBatch
 
     /// Moves the idle time of a live session; `lastUsedAt` never goes back.
     func slideSession(token: Digest, lastUsedAt: WallTime, idleExpiresAt: WallTime) async throws(StoreFailure)

@@ -7,6 +7,8 @@ import Synchronization
 package final class InMemoryStore: BrokerStore {
     /// Guards everything.
     private let state = Mutex(MemoryState())
+    /// How many transactions go through before one is refused; nil refuses none.
+    private let refusing = Mutex<Int?>(nil)
 
     /// The store's own clock, by which claims are timed.
     private let monotonic: @Sendable () -> Duration
@@ -14,10 +16,22 @@ package final class InMemoryStore: BrokerStore {
     /// Creates an empty store.
     package init(monotonic: @escaping @Sendable () -> Duration = MonotonicTime.now) { self.monotonic = monotonic }
 
+    /// Makes the store refuse one transaction, the one after `count` others; for tests.
+    package func refuse(after count: Int?) { refusing.withLock { $0 = count } }
+
+    private var refuses: Bool {
+        refusing.withLock { count in
+            guard let left = count else { return false }
+            count = left > 0 ? left - 1 : nil
+            return left == 0
+        }
+    }
+
     private func transaction<Result: Sendable>(
         _ body: (inout MemoryState) throws(StoreFailure) -> Result
     ) throws(StoreFailure) -> Result {
-        try state.withLock { state throws(StoreFailure) in
+        if refuses { throw .unavailable("refused") }
+        return try state.withLock { state throws(StoreFailure) in
             guard !state.closed else { throw .unavailable("closed") }
             // The state's operations throw before they change anything, so nothing needs rolling back.
             return try body(&state)
@@ -97,9 +111,9 @@ package final class InMemoryStore: BrokerStore {
     }
 
     package func endSessions(
-        _ selector: SessionSelector, reason: EndReason, now: WallTime
-    ) async throws(StoreFailure) -> [Digest] {
-        try transaction { $0.endSessions(selector, reason, now) }
+        _ selector: SessionSelector, reason: EndReason, now: WallTime, limit: Int
+    ) async throws(StoreFailure) -> EndedBatch {
+        try transaction { $0.endSessions(selector, reason, now, limit: limit) }
     }
 
     package func slideSession(
@@ -172,16 +186,25 @@ package final class InMemoryStore: BrokerStore {
         try transaction { $0.takeOutbox(now: now, until: until, limit: limit) }
     }
 
+    package func postponeOutbox(_ id: Digest, until: WallTime, counting: Bool) async throws(StoreFailure) {
+        try transaction { state in
+            guard var row = state.outbox[id] else { return }
+            row.nextAttemptAt = until
+            if !counting { row.attempts = max(row.attempts - 1, 0) }
+            state.outbox[id] = row
+        }
+    }
+
     package func removeOutbox(_ id: Digest) async throws(StoreFailure) {
         try transaction { $0.outbox[id] = nil }
     }
 
     package func outboxCount() async throws(StoreFailure) -> Int { try transaction { $0.outbox.count } }
 
-    package func rememberLogoutToken(
-        _ id: Digest, until: WallTime, now: WallTime
-    ) async throws(StoreFailure) -> Bool {
-        try transaction { $0.rememberLogoutToken(id, until: until, now: now) }
+    package func consumeLogoutToken(
+        _ id: Digest, until: WallTime, ending selector: SessionSelector, now: WallTime, limit: Int
+    ) async throws(StoreFailure) -> LogoutTokenResult {
+        try transaction { $0.consumeLogoutToken(id, until: until, ending: selector, now: now, limit: limit) }
     }
 
     package func acquireLease(
@@ -192,8 +215,14 @@ package final class InMemoryStore: BrokerStore {
 
     package func appendAudit(_ row: AuditRow) async throws(StoreFailure) { try transaction { $0.audit.append(row) } }
 
-    package func sweep(now: WallTime, limit: Int) async throws(StoreFailure) -> Int {
-        try transaction { $0.sweep(now: now, limit: limit) }
+    package func lease(_ name: String) async throws(StoreFailure) -> WallTime? {
+        try transaction { $0.leases[name]?.until }
+    }
+
+    package func sweep(
+        now: WallTime, limit: Int, lapsedSince: WallTime?
+    ) async throws(StoreFailure) -> SweepResult {
+        try transaction { $0.sweep(now: now, limit: limit, lapsedSince: lapsedSince) }
     }
 
     package func ping() async throws(StoreFailure) { try transaction { _ in } }

@@ -16,19 +16,22 @@ extension MemoryState {
         }
     }
 
-    mutating func rememberLogoutToken(_ id: Digest, until: WallTime, now: WallTime) -> Bool {
-        if let known = logoutTokens[id], now < known { return false }
-        logoutTokens[id] = until
-        return true
+    mutating func consumeLogoutToken(
+        _ id: Digest, until: WallTime, ending selector: SessionSelector, now: WallTime, limit: Int
+    ) -> LogoutTokenResult {
+        if let known = logoutTokens[id], now < known { return .replayed }
+        let batch = endSessions(selector, .providerLogout, now, limit: limit)
+        if !batch.more { logoutTokens[id] = until }
+        return .ended(batch)
     }
 
     mutating func acquireLease(_ name: String, owner: String, now: WallTime, until: WallTime) -> Bool {
-        if let lease = leases[name], lease.owner != owner, now < lease.until { return false }
+        if let lease = leases[name], lease.owner != owner, now < lease.until, lease.until <= until { return false }
         leases[name] = Lease(owner: owner, until: until)
         return true
     }
 
-    mutating func sweep(now: WallTime, limit: Int) -> Int {
+    mutating func sweep(now: WallTime, limit: Int, lapsedSince: WallTime?) -> SweepResult {
         let limit = max(limit, 0)
         let spent = now.advanced(by: .zero - RetentionPeriods.spent)
         let buried = now.advanced(by: .zero - RetentionPeriods.tombstone)
@@ -54,16 +57,22 @@ extension MemoryState {
             logoutTokens[id] = nil
             touched += 1
         }
+        guard let lapsedSince else { return SweepResult(touched: touched) }
         for row in sessions.values.filter({ $0.endedAt.map { $0 <= buried } ?? false }).prefix(limit) {
             sessions[row.token] = nil
             marks[row.token] = nil
             handles[row.handle] = nil
             touched += 1
         }
-        for row in sessions.values.filter({ $0.endedAt == nil && !$0.isLive(at: now) }).prefix(limit) {
+        let certain = now.advanced(by: .zero - RetentionPeriods.lapsed)
+        for row in sessions.values.filter({ $0.endedAt == nil && !$0.isLive(at: certain) }).prefix(limit) {
             end(row.token, row.lapseReason, now)
             touched += 1
         }
-        return touched
+        let ended = sessions.values.filter {
+            $0.endedAt == nil && $0.isLive(at: lapsedSince) && !$0.isLive(at: now)
+        }
+        return SweepResult(
+            touched: touched, ended: ended.map { EndedSession(token: $0.token, reason: $0.lapseReason) })
     }
 }

@@ -21,10 +21,12 @@ extension MemoryState {
         return Array(rows.sorted(by: Self.newestFirst).prefix(max(limit, 0)))
     }
 
-    mutating func endSessions(_ selector: SessionSelector, _ reason: EndReason, _ now: WallTime) -> [Digest] {
-        let tokens = sessions.values.filter { $0.endedAt == nil && selector.matches($0) }.map(\.token)
+    mutating func endSessions(
+        _ selector: SessionSelector, _ reason: EndReason, _ now: WallTime, limit: Int
+    ) -> EndedBatch {
+        let tokens = sessions.values.filter { $0.endedAt == nil && selector.matches($0) }.prefix(limit).map(\.token)
         for token in tokens { end(token, reason, now) }
-        return tokens
+        return EndedBatch(ended: tokens, more: tokens.count == limit)
     }
 
     /// Ends one session; false when it is not there or has ended, and then keeps its reason.

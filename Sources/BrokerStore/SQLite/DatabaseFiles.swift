@@ -9,12 +9,16 @@ import Synchronization
 /// The database's place on disk: a 0700 directory, 0600 files whatever the umask, and a lock file held for life
 /// (SEC-51, SEC-127).
 ///
+/// The database file is locked as well: the lock file's name can be lost, and a database has several by hard links. That
+/// descriptor is opened before SQLite opens the file and closed after, because closing any descriptor of a file gives up
+/// the process's POSIX locks on it, which SQLite works with.
+///
 /// The lock goes with `release`, or with the last reference.
 final class DatabaseFiles: Sendable {
     /// The database file.
     let path: String
-    /// Guards the lock file's descriptor; nil once given up.
-    private let lock: Mutex<Int32?>
+    /// Guards the locked descriptors; empty once given up.
+    private let locks: Mutex<[Int32]>
 
     /// Prepares the directory and the files, and takes the lock.
     ///
@@ -22,11 +26,16 @@ final class DatabaseFiles: Sendable {
     init(path: String) throws(StoreOpenFailure) {
         self.path = path
         try Self.prepareDirectory(Self.directory(of: path), databaseName: Self.name(of: path))
-        let descriptor = try Self.takeLock(path)
-        lock = Mutex(descriptor)
+        locks = Mutex([try Self.takeLock(on: path + ".lock", of: path)])
         do throws(StoreOpenFailure) {
             // SQLite gives -wal and -shm the mode of the database file, so that one is made first.
-            close(try Self.openFile(path))
+            #if os(Linux)
+                let database = try Self.takeLock(on: path, of: path)
+                locks.withLock { $0.append(database) }
+            #else
+                // Elsewhere the two kinds of lock exclude each other, also within a process.
+                close(try Self.openFile(path))
+            #endif
             for suffix in ["-wal", "-shm", "-journal"] { try Self.tighten(path + suffix) }
         } catch {
             release()
@@ -38,11 +47,11 @@ final class DatabaseFiles: Sendable {
 
     /// Gives the lock up: the database may be opened again.
     func release() {
-        let descriptor = lock.withLock { descriptor in
-            defer { descriptor = nil }
-            return descriptor
+        let descriptors = locks.withLock { descriptors in
+            defer { descriptors = [] }
+            return descriptors
         }
-        if let descriptor { close(descriptor) }
+        for descriptor in descriptors.reversed() { close(descriptor) }
     }
 
     /// Makes a new file of mode 0600 for a backup; one that stands is refused.
@@ -125,13 +134,13 @@ final class DatabaseFiles: Sendable {
         }
     }
 
-    private static func takeLock(_ path: String) throws(StoreOpenFailure) -> Int32 {
-        let descriptor = try openFile(path + ".lock")
+    private static func takeLock(on file: String, of path: String) throws(StoreOpenFailure) -> Int32 {
+        let descriptor = try openFile(file)
         guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
             let busy = errno == EWOULDBLOCK
             let reason = reason()
             close(descriptor)
-            throw busy ? .locked(path) : .file(path + ".lock", reason: reason)
+            throw busy ? .locked(path) : .file(file, reason: reason)
         }
         return descriptor
     }

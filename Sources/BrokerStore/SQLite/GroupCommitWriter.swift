@@ -3,6 +3,12 @@ import Dispatch
 import GRDB
 import Synchronization
 
+#if canImport(Darwin)
+    import Darwin
+#else
+    import Glibc
+#endif
+
 /// The one writer.
 ///
 /// Writes that arrive together share a transaction and its `fdatasync` (DESIGN section 6): the queue is drained into
@@ -11,6 +17,10 @@ import Synchronization
 /// What arrives while members run joins them, and what arrives while the disk syncs is the next transaction. Where the
 /// last one had company, the next waits half a millisecond for more: a fast disk would be asked too often otherwise. A
 /// write that comes alone never waits.
+///
+/// Nobody waits without bound: a queue that is full refuses, and what a hanging disk has kept for 10 s is told so; it may
+/// be written all the same. On a full disk the reserve is freed, and until it could be made again only endings are
+/// written.
 final class GroupCommitWriter: Sendable {
     /// What the writer has done since it began.
     struct Statistics: Sendable, Equatable {
@@ -20,23 +30,48 @@ final class GroupCommitWriter: Sendable {
         var members = 0
     }
 
+    /// Tells which writes a full disk still has room for.
+    enum Kind: Sendable {
+        case ordinary
+        /// Sessions are ended, or a logout token is used: the reserve is kept for these.
+        case ending
+    }
+
+    private struct Waiting {
+        let job: any LaneJob
+        let kind: Kind
+        let since: DispatchTime
+    }
+
     private struct State {
-        var waiting: [any LaneJob] = []
+        var waiting: [Waiting] = []
+        /// Members of the transaction under way.
+        var running: [Waiting] = []
         var draining = false
+        var watched = false
+        var retrying = false
         var closed = false
+        var endingsOnly = false
         var statistics = Statistics()
     }
 
     /// A transaction takes no more members than this, so that the first does not wait too long for its commit.
     private static let maximumMembers = 512
+    /// How many writes may wait; endings have twice the room.
+    static let maximumWaiting = 8192
+    /// How long a write may wait, its transaction included.
+    static let patience = DispatchTimeInterval.seconds(10)
+    /// How often a write that a full disk refused is tried again, and old ones are looked for.
+    private static let interval = DispatchTimeInterval.seconds(1)
     /// From how many members on a transaction had company.
     private static let company = 4
-    private static let gathering = DispatchTimeInterval.microseconds(500)
+    private static let gathering = Duration.microseconds(500)
 
     private let pool: DatabasePool
+    private let reserve: ReserveFile?
     private let queue = DispatchQueue(label: "coatcheck.store.writer")
-    /// Never signalled: to wait on it is to pause.
-    private let pause = DispatchSemaphore(value: 0)
+    /// Where it is noticed that the writer hangs.
+    private let watch = DispatchQueue(label: "coatcheck.store.watch")
     /// Guards what waits and whether somebody drains.
     private let state = Mutex(State())
     /// What else goes into the next transaction (endings that could not be written before), as jobs.
@@ -45,10 +80,11 @@ final class GroupCommitWriter: Sendable {
     private let rolledBack: @Sendable () -> Void
 
     init(
-        _ pool: DatabasePool, additions: @escaping @Sendable () -> [any LaneJob],
+        _ pool: DatabasePool, reserve: ReserveFile? = nil, additions: @escaping @Sendable () -> [any LaneJob],
         rolledBack: @escaping @Sendable () -> Void
     ) {
         self.pool = pool
+        self.reserve = reserve
         self.additions = additions
         self.rolledBack = rolledBack
     }
@@ -57,10 +93,10 @@ final class GroupCommitWriter: Sendable {
     ///
     /// A caller that is cancelled gives up the wait only.
     func write<Value: Sendable>(
-        _ body: @escaping @Sendable (Database) throws -> Value
+        _ kind: Kind = .ordinary, _ body: @escaping @Sendable (Database) throws -> Value
     ) async throws(StoreFailure) -> Value {
         let job = WaitedJob(body)
-        guard enqueue(job) else { throw .unavailable("closed") }
+        try enqueue(job, kind)
         return try await job.value()
     }
 
@@ -77,65 +113,167 @@ final class GroupCommitWriter: Sendable {
         try await job.value()
     }
 
+    /// Writes what could not be written before within a second, and goes on trying.
+    func retrySoon() { scheduleRetry() }
+
     /// How many writes wait; for metrics and tests.
     var waitingCount: Int { state.withLock { $0.waiting.count } }
 
+    /// Whether the disk was full and the reserve is not there again.
+    var endingsOnly: Bool { state.withLock { $0.endingsOnly } }
+
     var statistics: Statistics { state.withLock { $0.statistics } }
 
-    /// Takes no more work and returns when what was queued is written.
+    /// Takes no more work and returns when what was queued is written, and what could not be written before was tried
+    /// once more; at the latest after twice the patience, when the disk hangs.
     func close() async {
         state.withLock { $0.closed = true }
+        let end = DispatchTime.now() + Self.patience + Self.patience
         // A write that was accepted just before may not have reached the queue yet.
         repeat {
-            await withUnsafeContinuation { continuation in queue.async { continuation.resume() } }
-        } while state.withLock { $0.draining }
-    }
-
-    private func enqueue(_ job: any LaneJob) -> Bool {
-        let (accepted, start) = state.withLock { state in
-            guard !state.closed else { return (false, false) }
-            state.waiting.append(job)
-            defer { state.draining = true }
-            return (true, !state.draining)
+            await turn()
+        } while state.withLock { $0.draining } && DispatchTime.now() < end
+        while !additions().isEmpty, DispatchTime.now() < end {
+            let written = await turn { self.retry() }
+            if !written { break }
         }
-        if start { queue.async { self.drain() } }
-        return accepted
     }
 
-    private func takeWaiting(stopWhenEmpty: Bool) -> [any LaneJob] {
-        state.withLock { state in
-            if state.waiting.isEmpty {
-                if stopWhenEmpty { state.draining = false }
-                return []
+    /// Has the writer's thread do something, and waits no longer for it than a write may wait; false when it did not come.
+    @discardableResult
+    private func turn(_ work: @escaping @Sendable () -> Void = {}) async -> Bool {
+        await withUnsafeContinuation { continuation in
+            let waiter = Waiter(continuation)
+            queue.async {
+                work()
+                waiter.resume(true)
             }
-            let taken = state.waiting
-            state.waiting = []
-            return taken
+            watch.asyncAfter(deadline: .now() + Self.patience) { waiter.resume(false) }
         }
+    }
+
+    /// Somebody who is told once.
+    private final class Waiter: Sendable {
+        /// Guards the continuation; nil once it was resumed.
+        private let continuation: Mutex<UnsafeContinuation<Bool, Never>?>
+
+        init(_ continuation: UnsafeContinuation<Bool, Never>) { self.continuation = Mutex(continuation) }
+
+        func resume(_ value: Bool) {
+            let waiting = continuation.withLock { continuation in
+                defer { continuation = nil }
+                return continuation
+            }
+            waiting?.resume(returning: value)
+        }
+    }
+
+    private func enqueue(_ job: any LaneJob, _ kind: Kind) throws(StoreFailure) {
+        let (refusal, start, watching) = state.withLock { state -> (StoreFailure?, Bool, Bool) in
+            if state.closed { return (.unavailable("closed"), false, false) }
+            if state.endingsOnly, kind == .ordinary { return (.unavailable("the disk is full"), false, false) }
+            if state.waiting.count >= (kind == .ending ? 2 : 1) * Self.maximumWaiting {
+                return (.unavailable("too many writes wait"), false, false)
+            }
+            state.waiting.append(Waiting(job: job, kind: kind, since: .now()))
+            defer {
+                state.draining = true
+                state.watched = true
+            }
+            return (nil, !state.draining, !state.watched)
+        }
+        if let refusal { throw refusal }
+        if start { queue.async { self.drain() } }
+        if watching { watchAgain() }
+    }
+
+    // MARK: Time
+
+    /// Tells those who have waited too long, for as long as anybody waits.
+    private func watchAgain() {
+        watch.asyncAfter(deadline: .now() + Self.interval) { [weak self] in self?.look() }
+    }
+
+    private func look() {
+        let limit = DispatchTime.now()
+        let (late, goOn) = state.withLock { state -> ([Waiting], Bool) in
+            var late = state.running.filter { $0.since + Self.patience <= limit }
+            // What has not begun is withdrawn; what has may be written all the same.
+            late += state.waiting.filter { $0.since + Self.patience <= limit }
+            if !late.isEmpty { state.waiting.removeAll { $0.since + Self.patience <= limit } }
+            state.watched = state.draining
+            return (late, state.draining)
+        }
+        for waiting in late { waiting.job.finish(.unavailable("the disk does not answer")) }
+        if goOn { watchAgain() }
+    }
+
+    /// Tries again, a second later, what a full disk or a locked database would not take.
+    private func scheduleRetry() {
+        let start = state.withLock { state in
+            defer { state.retrying = true }
+            return !state.retrying
+        }
+        guard start else { return }
+        queue.asyncAfter(deadline: .now() + Self.interval) { [weak self] in self?.retry() }
+    }
+
+    private func retry() {
+        state.withLock { $0.retrying = false }
+        if endingsOnly, reserve?.make() ?? true { state.withLock { $0.endingsOnly = false } }
+        if !additions().isEmpty { _ = transaction([]) }
+        if endingsOnly || !additions().isEmpty, state.withLock({ !$0.closed }) { scheduleRetry() }
+    }
+
+    // MARK: Transactions
+
+    private func takeWaiting(stopWhenEmpty: Bool) -> [Waiting] {
+        let (taken, refused) = state.withLock { state -> ([Waiting], [Waiting]) in
+            let waiting = state.waiting
+            state.waiting = []
+            let taken = state.endingsOnly ? waiting.filter { $0.kind == .ending } : waiting
+            if taken.isEmpty, stopWhenEmpty { state.draining = false }
+            state.running += taken
+            return (taken, state.endingsOnly ? waiting.filter { $0.kind == .ordinary } : [])
+        }
+        for waiting in refused { waiting.job.finish(.unavailable("the disk is full")) }
+        return taken
     }
 
     private func drain() {
         var members = 0
         while true {
-            if members >= Self.company { _ = pause.wait(timeout: .now() + Self.gathering) }
+            if members >= Self.company { Self.pause(Self.gathering) }
             let jobs = takeWaiting(stopWhenEmpty: true)
             if jobs.isEmpty { return }
             members = transaction(jobs)
         }
     }
 
+    /// Waits on a clock that nobody sets.
+    ///
+    /// A semaphore's time-out is a moment of the wall clock on Linux: one that is set back would stop every write.
+    private static func pause(_ duration: Duration) {
+        var time = timespec(tv_sec: 0, tv_nsec: Int(duration.components.attoseconds / 1_000_000_000))
+        nanosleep(&time, nil)
+    }
+
     /// Returns how many members it had.
-    private func transaction(_ first: [any LaneJob]) -> Int {
-        var members: [any LaneJob] = []
+    private func transaction(_ first: [Waiting]) -> Int {
+        var members: [Waiting] = []
+        var added: [any LaneJob] = []
         var failure: StoreFailure?
+        var full = false
         do {
             try pool.writeWithoutTransaction { database in
                 try database.run("BEGIN IMMEDIATE")
                 do {
-                    var next = additions() + first
+                    added = additions()
+                    for job in added { full = try member(job, database) || full }
+                    var next = first
                     while !next.isEmpty {
                         members += next
-                        for job in next { try member(job, database) }
+                        for waiting in next { full = try member(waiting.job, database) || full }
                         next = members.count < Self.maximumMembers ? takeWaiting(stopWhenEmpty: false) : []
                     }
                     try database.run("COMMIT")
@@ -145,35 +283,63 @@ final class GroupCommitWriter: Sendable {
                     throw error
                 }
             }
-            let count = members.count
+            let count = members.count + added.count
             state.withLock { state in
                 state.statistics.transactions += 1
                 state.statistics.members += count
             }
         } catch {
             failure = StoreFailure(describing: error)
+            full = full || Self.isFull(error)
             rolledBack()
             if members.isEmpty { members = first }
         }
-        for job in members { job.finish(failure) }
+        for job in added { job.finish(failure) }
+        guard full, reserve?.free() ?? false else {
+            state.withLock { $0.running = [] }
+            for waiting in members { waiting.job.finish(failure) }
+            if failure != nil || full, !additions().isEmpty || endingsOnly { scheduleRetry() }
+            return members.count
+        }
+        // There is room now, and it is for the endings alone.
+        let isTriedAgain = { (waiting: Waiting) in
+            waiting.kind == .ending && (failure != nil || waiting.job.hasFailed)
+        }
+        let endings = members.filter(isTriedAgain)
+        state.withLock { state in
+            state.endingsOnly = true
+            state.running = endings
+        }
+        for waiting in members where !isTriedAgain(waiting) { waiting.job.finish(failure) }
+        scheduleRetry()
+        if !endings.isEmpty || !additions().isEmpty { _ = transaction(endings) }
         return members.count
     }
 
-    /// Runs one member inside a savepoint.
+    private static func isFull(_ error: any Error) -> Bool {
+        guard let error = error as? DatabaseError else { return false }
+        // The log's index grows in steps of its own; where it cannot, that is said otherwise.
+        return error.resultCode == .SQLITE_FULL || error.extendedResultCode == .SQLITE_IOERR_SHMSIZE
+    }
+
+    /// Runs one member inside a savepoint, and returns whether it met a full disk.
     ///
     /// Throws only when the whole transaction is lost.
-    private func member(_ job: any LaneJob, _ database: Database) throws {
+    private func member(_ job: any LaneJob, _ database: Database) throws -> Bool {
+        var full = false
         try database.run("SAVEPOINT member")
         do {
             try job.run(database)
             try database.run("RELEASE member")
         } catch {
             rolledBack()
+            full = Self.isFull(error)
             // On FULL, IOERR, NOMEM SQLite may have rolled everything back; what followed would commit alone.
             guard database.isInsideTransaction else { throw error }
             try database.run("ROLLBACK TO member")
             try database.run("RELEASE member")
         }
         guard database.isInsideTransaction else { throw StoreFailure.unavailable("the transaction is gone") }
+        return full
     }
 }

@@ -8,6 +8,8 @@ protocol LaneJob: AnyObject, Sendable {
     func run(_ database: Database) throws
     /// Gives the kept result to the waiter, or the failure when the work's transaction came to nothing.
     func finish(_ failure: StoreFailure?)
+    /// Whether `run` threw; asked on the thread that ran it.
+    var hasFailed: Bool { get }
 }
 
 /// A job with its result.
@@ -41,6 +43,8 @@ final class WaitedJob<Value: Sendable>: LaneJob {
             throw error
         }
     }
+
+    var hasFailed: Bool { if case .failure = result { true } else { false } }
 
     func finish(_ failure: StoreFailure?) { resume(failure.map { .failure($0) } ?? result) }
 

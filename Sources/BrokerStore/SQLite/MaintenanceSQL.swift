@@ -15,8 +15,12 @@ enum MaintenanceSQL {
         RETURNING \(outboxColumns)
         """
     static let nothingDue = "SELECT 1 FROM outbox WHERE next_attempt_at <= ? AND format = 1 LIMIT 1"
+    static let postponeOutbox = """
+        UPDATE outbox SET next_attempt_at = ?1, attempts = max(attempts - ?2, 0) WHERE key = ?3 AND format = 1
+        """
     static let removeOutbox = "DELETE FROM outbox WHERE key = ? AND format = 1"
     static let countOutbox = "SELECT count(*) FROM outbox"
+    static let knownLogoutToken = "SELECT 1 FROM logout_tokens WHERE id = ?1 AND (until > ?2 OR format > 1)"
     static let rememberLogoutToken = """
         INSERT INTO logout_tokens (id, until) VALUES (?1, ?2)
         ON CONFLICT (id) DO UPDATE SET until = excluded.until WHERE until <= ?3 AND format = 1
@@ -27,8 +31,9 @@ enum MaintenanceSQL {
     static let acquireLease = """
         INSERT INTO leases (name, owner, until) VALUES (?1, ?2, ?3)
         ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, until = excluded.until
-            WHERE (owner = excluded.owner OR until <= ?4) AND format = 1
+            WHERE (owner = excluded.owner OR until <= ?4 OR until > ?3) AND format = 1
         """
+    static let lease = "SELECT until FROM leases WHERE name = ? AND format = 1"
     static let appendAudit = "INSERT INTO audit (at, actor, action, target, outcome) VALUES (?, ?, ?, ?, ?)"
     static let version = "SELECT max(version) FROM schema_version"
 }

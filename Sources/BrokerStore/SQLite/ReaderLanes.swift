@@ -5,26 +5,47 @@ import Synchronization
 
 /// Where reads run: a few threads of their own with a connection each, never the cooperative pool.
 ///
-/// A thread that is awake takes what waits, so that many point reads share one wake-up.
+/// Reads of single rows and reads that walk many have lanes apart, so that neither a list nor a count holds up a
+/// session's check. A lane takes one read at a time; a further lane starts when none is idle.
 final class ReaderLanes: Sendable {
-    /// How many threads read at once.
-    static let count = 3
+    /// How many threads read single rows at once, and how many walk tables.
+    static let points = 3
+    static let scans = 1
 
     private struct State {
         var waiting: [any LaneJob] = []
+        /// Those in front have been taken.
+        var taken = 0
         var running = 0
         var closed = false
+
+        mutating func next() -> (any LaneJob)? {
+            guard taken < waiting.count else {
+                waiting.removeAll(keepingCapacity: waiting.count <= 256)
+                taken = 0
+                running -= 1
+                return nil
+            }
+            if taken > 256, taken * 2 > waiting.count {
+                waiting.removeFirst(taken)
+                taken = 0
+            }
+            defer { taken += 1 }
+            return waiting[taken]
+        }
     }
 
-    /// One thread takes at most this many before it looks whether others could help.
-    private static let batch = 16
-
     private let pool: DatabasePool
-    private let queue = DispatchQueue(label: "coatcheck.store.readers", attributes: .concurrent)
+    private let count: Int
+    private let queue: DispatchQueue
     /// Guards what waits and how many threads run.
     private let state = Mutex(State())
 
-    init(_ pool: DatabasePool) { self.pool = pool }
+    init(_ pool: DatabasePool, count: Int) {
+        self.pool = pool
+        self.count = count
+        queue = DispatchQueue(label: "coatcheck.store.readers", attributes: .concurrent)
+    }
 
     /// Runs a query outside any transaction and waits for its result.
     func read<Value: Sendable>(
@@ -34,10 +55,7 @@ final class ReaderLanes: Sendable {
         let (accepted, start) = state.withLock { state in
             guard !state.closed else { return (false, false) }
             state.waiting.append(job)
-            // A further thread is worth its wake-up only when the ones that run have plenty.
-            guard state.running < Self.count, state.waiting.count > state.running * Self.batch else {
-                return (true, false)
-            }
+            guard state.running < count else { return (true, false) }
             state.running += 1
             return (true, true)
         }
@@ -56,34 +74,22 @@ final class ReaderLanes: Sendable {
     }
 
     private func drain() {
-        while true {
-            let jobs: [any LaneJob] = state.withLock { state in
-                guard !state.waiting.isEmpty else {
-                    state.running -= 1
-                    return []
+        var job = state.withLock { $0.next() }
+        while let first = job {
+            do {
+                // The connection is kept while there is something to read with it.
+                try pool.unsafeRead { database in
+                    while let next = job {
+                        // A job keeps what it threw; the next one has nothing to do with it.
+                        try? next.run(database)
+                        next.finish(nil)
+                        job = state.withLock { $0.next() }
+                    }
                 }
-                let taken = Array(state.waiting.prefix(Self.batch))
-                state.waiting.removeFirst(taken.count)
-                return taken
+            } catch {
+                first.finish(StoreFailure(describing: error))
+                job = state.withLock { $0.next() }
             }
-            if jobs.isEmpty { return }
-            run(jobs)
-        }
-    }
-
-    private func run(_ jobs: [any LaneJob]) {
-        var done = 0
-        do {
-            try pool.unsafeRead { database in
-                for job in jobs {
-                    // A job keeps what it threw; the next one has nothing to do with it.
-                    try? job.run(database)
-                    job.finish(nil)
-                    done += 1
-                }
-            }
-        } catch {
-            for job in jobs.dropFirst(done) { job.finish(StoreFailure(describing: error)) }
         }
     }
 }

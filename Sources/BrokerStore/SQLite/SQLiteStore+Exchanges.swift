@@ -111,13 +111,15 @@ extension SQLiteStore {
             if case .registration = gate { try Gates(database: database, pending: pending).close(gate) }
             let now = session.createdAt
             var ended = EndedSessions()
-            if let replacing { ended.replaced = try database.endSessions(.token(replacing), .replaced, now, limit: 1) }
+            if let replacing {
+                ended.replaced = try database.endSessions(.token(replacing), .replaced, now, limit: 1).ended
+            }
             let excess = try database.rows(
                 SessionSQL.beyondLimit,
                 [session.subjectAndClient.sql, now.sql, max(sessionLimit - 1, 0).databaseValue],
                 NamedSession.init)
             for name in excess where try database.end(name, .sessionLimit, now) {
-                ended.beyondLimit.append(name.token)
+                if let token = name.token { ended.beyondLimit.append(token) }
             }
             try database.change(SessionSQL.insert, session.values)
             return ended

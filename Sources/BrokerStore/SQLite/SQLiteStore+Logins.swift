@@ -27,7 +27,7 @@ extension SQLiteStore {
         try await readers.read { database in
             try database.rows(
                 LoginSQL.pending, [loginToken.sql, now.sql, RetentionPeriods.pendingLogins.databaseValue]
-            ) { try LoginRow(&$0) }
+            ) { try? LoginRow(&$0) }.compactMap { $0 }
         }
     }
 

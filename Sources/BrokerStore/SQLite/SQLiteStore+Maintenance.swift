@@ -20,9 +20,16 @@ extension SQLiteStore {
         let rows = try await writer.write { database in
             try database.rows(
                 MaintenanceSQL.takeOutbox, [now.sql, until.sql, max(limit, 0).databaseValue]
-            ) { try OutboxRow(&$0) }
+            ) { try? OutboxRow(&$0) }.compactMap { $0 }
         }
         return rows.sorted { $0.createdAt < $1.createdAt }
+    }
+
+    package func postponeOutbox(_ id: Digest, until: WallTime, counting: Bool) async throws(StoreFailure) {
+        try await writer.write { database in
+            let values = [until.sql, (counting ? 0 : 1).databaseValue, id.sql]
+            _ = try database.change(MaintenanceSQL.postponeOutbox, values)
+        }
     }
 
     package func removeOutbox(_ id: Digest) async throws(StoreFailure) {
@@ -30,17 +37,25 @@ extension SQLiteStore {
     }
 
     package func outboxCount() async throws(StoreFailure) -> Int {
-        try await readers.read { database in
+        try await scans.read { database in
             try database.first(MaintenanceSQL.countOutbox, []) { try $0.small() } ?? 0
         }
     }
 
-    package func rememberLogoutToken(
-        _ id: Digest, until: WallTime, now: WallTime
-    ) async throws(StoreFailure) -> Bool {
-        try await writer.write { database in
-            try database.change(MaintenanceSQL.rememberLogoutToken, [id.sql, until.sql, now.sql]) == 1
-        }
+    package func consumeLogoutToken(
+        _ id: Digest, until: WallTime, ending selector: SessionSelector, now: WallTime, limit: Int
+    ) async throws(StoreFailure) -> LogoutTokenResult {
+        do throws(StoreFailure) {
+            return try await writer.write(.ending) { database in
+                let known = try database.first(MaintenanceSQL.knownLogoutToken, [id.sql, now.sql]) { _ in true }
+                if known == true { return .replayed }
+                let batch = try database.endSessions(selector, .providerLogout, now, limit: limit)
+                if !batch.more {
+                    try database.change(MaintenanceSQL.rememberLogoutToken, [id.sql, until.sql, now.sql])
+                }
+                return .ended(batch)
+            }
+        } catch { return .ended(try await refused(selector, .providerLogout, now, after: error)) }
     }
 
     package func acquireLease(
@@ -49,6 +64,12 @@ extension SQLiteStore {
         try await writer.write { database in
             try database.change(
                 MaintenanceSQL.acquireLease, [name.databaseValue, owner.databaseValue, until.sql, now.sql]) == 1
+        }
+    }
+
+    package func lease(_ name: String) async throws(StoreFailure) -> WallTime? {
+        try await readers.read { database in
+            try database.first(MaintenanceSQL.lease, [name.databaseValue]) { try $0.time() }
         }
     }
 
@@ -63,20 +84,38 @@ extension SQLiteStore {
         }
     }
 
-    package func sweep(now: WallTime, limit: Int) async throws(StoreFailure) -> Int {
-        let touched = try await writer.write { database in try database.sweep(now: now, limit: max(limit, 0)) }
-        // Old frames of the log still hold what was deleted (SEC-51). A reader amid a query only puts it off.
+    package func sweep(
+        now: WallTime, limit: Int, lapsedSince: WallTime?
+    ) async throws(StoreFailure) -> SweepResult {
+        let result = try await writer.write { database in
+            try database.sweep(now: now, limit: max(limit, 0), lapsedSince: lapsedSince)
+        }
+        // While there is more to sweep, the log is used again and again anyway.
+        if result.touched < limit { try await emptyLog() }
+        return result
+    }
+
+    /// Copies the log back into the database and empties it: old frames still hold what was deleted (SEC-51).
+    ///
+    /// Nobody is waited for: a reader amid a query puts the rest off until the next time, and so does one that begins just
+    /// now.
+    private func emptyLog() async throws(StoreFailure) {
         do throws(StoreFailure) {
-            try await writer.exclusively { database in _ = try database.checkpoint(.truncate) }
+            try await writer.exclusively { database in
+                let copied = try database.checkpoint(.passive)
+                guard copied.walFrameCount == copied.checkpointedFrameCount else { return }
+                try database.execute(sql: "PRAGMA busy_timeout = 20")
+                defer { try? database.execute(sql: "PRAGMA busy_timeout = 5000") }
+                _ = try database.checkpoint(.truncate)
+            }
         } catch {
             guard case .unavailable(let cause) = error, cause.hasPrefix("SQLite 5") else { throw error }
         }
-        return touched
     }
 }
 
 extension Database {
-    fileprivate func sweep(now: WallTime, limit: Int) throws -> Int {
+    fileprivate func sweep(now: WallTime, limit: Int, lapsedSince: WallTime?) throws -> SweepResult {
         let spent = now.advanced(by: .zero - RetentionPeriods.spent).sql
         let buried = now.advanced(by: .zero - RetentionPeriods.tombstone).sql
         let limit = limit.databaseValue
@@ -86,13 +125,25 @@ extension Database {
         touched += try change(HandoffSQL.sweep, [now.sql, limit])
         touched += try change(ExchangeSQL.sweep, [spent, limit])
         touched += try change(MaintenanceSQL.sweepLogoutTokens, [now.sql, limit])
+        guard let lapsedSince else { return SweepResult(touched: touched) }
         touched += try change(SessionSQL.sweep, [buried, limit])
-        let lapsed = try rows(SessionSQL.lapsed, [now.sql, limit]) { columns in
-            let name = try NamedSession(&columns)
-            let idle = try columns.time()
-            return (name, try columns.time() <= idle ? EndReason.expired : .idleExpired)
+        let certain = now.advanced(by: .zero - RetentionPeriods.lapsed).sql
+        let lapsed = try rows(SessionSQL.lapsed, [certain, limit]) { columns in
+            (try NamedSession(&columns), try Self.lapseReason(&columns))
         }
         for (name, reason) in lapsed where try end(name, reason, now) { touched += 1 }
-        return touched
+        let known = [now.sql, lapsedSince.sql, RetentionPeriods.announcedLapses.databaseValue]
+        let ended = try rows(SessionSQL.lapsedSince, known) { columns in
+            (try NamedSession(&columns), try Self.lapseReason(&columns))
+        }
+        return SweepResult(
+            touched: touched,
+            ended: ended.compactMap { name, reason in name.token.map { EndedSession(token: $0, reason: reason) } })
+    }
+
+    /// Reads `idle_expires_at, expires_at`: whichever came first ended the session.
+    private static func lapseReason(_ columns: inout Columns) throws -> EndReason {
+        let idle = try columns.time()
+        return try columns.time() <= idle ? .expired : .idleExpired
     }
 }

@@ -7,14 +7,18 @@ extension SQLiteStore {
     /// to.
     ///
     /// The lock is held until the store is closed. Every fault is a sentence for the operator.
+    ///
+    /// `reserve` is how much of the disk is kept for endings, for when it is full; 0 keeps nothing.
     package static func open(
-        path: String, migrating: Bool = true, monotonic: @escaping @Sendable () -> Duration = MonotonicTime.now
+        path: String, migrating: Bool = true, reserve: Int = ReserveFile.standardSize,
+        monotonic: @escaping @Sendable () -> Duration = MonotonicTime.now
     ) async throws(StoreOpenFailure) -> SQLiteStore {
         let result: Result<SQLiteStore, StoreOpenFailure> = await withUnsafeContinuation { continuation in
             DispatchQueue.global().async {
                 do throws(StoreOpenFailure) {
                     continuation.resume(
-                        returning: .success(try openBlocking(path, migrating: migrating, monotonic: monotonic)))
+                        returning: .success(
+                            try openBlocking(path, migrating: migrating, reserve: reserve, monotonic: monotonic)))
                 } catch { continuation.resume(returning: .failure(error)) }
             }
         }
@@ -25,20 +29,20 @@ extension SQLiteStore {
     package static func migrate(path: String) async throws(StoreOpenFailure) -> (from: Int, to: Int) {
         let before: Int
         do throws(StoreOpenFailure) {
-            let store = try await open(path: path, migrating: false)
+            let store = try await open(path: path, migrating: false, reserve: 0)
             await store.close()
             return (Schema.newest, Schema.newest)
         } catch {
             guard case .needsMigration(let found, _) = error else { throw error }
             before = found
         }
-        let store = try await open(path: path)
+        let store = try await open(path: path, reserve: 0)
         await store.close()
         return (before, Schema.newest)
     }
 
     private static func openBlocking(
-        _ path: String, migrating: Bool, monotonic: @escaping @Sendable () -> Duration
+        _ path: String, migrating: Bool, reserve: Int, monotonic: @escaping @Sendable () -> Duration
     ) throws(StoreOpenFailure) -> SQLiteStore {
         let files = try DatabaseFiles(path: path)
         do {
@@ -49,7 +53,10 @@ extension SQLiteStore {
                     try setDurability(database)
                     try migrate(database, allowed: migrating)
                 }
-                return SQLiteStore(pool: pool, files: files, monotonic: monotonic)
+                return SQLiteStore(
+                    pool: pool, files: files,
+                    reserve: reserve > 0 ? ReserveFile(path: path + ".reserve", size: reserve) : nil,
+                    monotonic: monotonic)
             } catch {
                 try? pool.close()
                 throw error
@@ -68,7 +75,7 @@ extension SQLiteStore {
         var configuration = Configuration()
         configuration.label = "coatcheck"
         configuration.busyMode = .timeout(5)
-        configuration.maximumReaderCount = ReaderLanes.count
+        configuration.maximumReaderCount = ReaderLanes.points + ReaderLanes.scans
         configuration.persistentReadOnlyConnections = true
         configuration.foreignKeysEnabled = false
         configuration.prepareDatabase { database in
@@ -79,7 +86,7 @@ extension SQLiteStore {
                     PRAGMA temp_store = MEMORY;
                     PRAGMA trusted_schema = OFF;
                     PRAGMA cell_size_check = ON;
-                    PRAGMA cache_size = -16384;
+                    PRAGMA cache_size = -12288;
                     """)
         }
         return configuration

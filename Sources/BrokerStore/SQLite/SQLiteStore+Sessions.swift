@@ -2,9 +2,6 @@ package import Broker
 import GRDB
 
 extension SQLiteStore {
-    /// How many sessions one transaction ends; the next goes on, so that ending all does not hold up the others.
-    private static let endingBatch = 200
-
     package func session(token: Digest) async throws(StoreFailure) -> SessionRow? {
         let pending = endings.snapshot()
         let row = try await readers.read { database in
@@ -24,39 +21,45 @@ extension SQLiteStore {
     package func sessions(
         _ selector: SessionSelector, _ state: SessionState, after: SessionCursor?, limit: Int, now: WallTime
     ) async throws(StoreFailure) -> [SessionRow] {
-        let cursor = after.map { [$0.moment.sql, $0.handle.text.databaseValue] } ?? []
-        let times = state == .live ? [now.sql, now.sql] : []
-        let values = selector.values + cursor + times + [max(limit, 0).databaseValue]
         let pending = endings.snapshot()
-        let rows = try await readers.read { database in
-            try database.rows(SessionSQL.page(selector, state, after: after != nil), values) { try SessionRow(&$0) }
+        let lane = selector.isScan(state) ? scans : readers
+        let rows = try await lane.read { database in
+            try database.page(selector, state, after: after, limit: max(limit, 0), now: now)
         }
         // One whose ending waits for the disk is neither live nor a tombstone yet.
         return state == .live ? rows.filter { pending.applied(to: $0).endedAt == nil } : rows
     }
 
     package func endSessions(
-        _ selector: SessionSelector, reason: EndReason, now: WallTime
-    ) async throws(StoreFailure) -> [Digest] {
-        var ended: [Digest] = []
+        _ selector: SessionSelector, reason: EndReason, now: WallTime, limit: Int
+    ) async throws(StoreFailure) -> EndedBatch {
+        let batch: EndedBatch
         do throws(StoreFailure) {
-            while true {
-                let batch = try await writer.write { database in
-                    try database.endSessions(selector, reason, now, limit: Self.endingBatch)
-                }
-                ended += batch
-                if batch.count < Self.endingBatch { return ended }
+            batch = try await writer.write(.ending) { database in
+                try database.endSessions(selector, reason, now, limit: limit)
             }
-        } catch {
-            guard case .unavailable(let cause) = error, cause.hasPrefix("SQLite ") else { throw error }
-            // The disk would not take it: the sessions are refused from memory until it does (note 20).
-            let named = try await readers.read { database in
-                try database.rows(SessionSQL.named(selector), selector.values + [(-1).databaseValue], NamedSession.init)
-            }
-            let fresh = named.map { $0.token }.filter { endings.ending($0) == nil }
-            endings.add(fresh, PendingEndings.Ending(reason: reason, at: now))
-            return ended + fresh
+        } catch { return try await refused(selector, reason, now, after: error) }
+        // Those that waited for the disk have been told already.
+        let fresh = endings.count == 0 ? batch.ended : batch.ended.filter { endings.ending($0) == nil }
+        endings.remove(batch.ended)
+        return EndedBatch(ended: fresh, more: batch.more)
+    }
+
+    /// Refuses what the selector names from now on, because the disk would not take their endings, and has the writer try
+    /// until it does (note 20).
+    func refused(
+        _ selector: SessionSelector, _ reason: EndReason, _ now: WallTime, after failure: StoreFailure
+    ) async throws(StoreFailure) -> EndedBatch {
+        guard failure != .unavailable("closed") else { throw failure }
+        // Only sessions that there are: a stranger's made-up token must take no memory.
+        let named = try await readers.read { database in
+            try database.rows(SessionSQL.named(selector), selector.values + [(-1).databaseValue], NamedSession.init)
+                .compactMap { $0.token }
         }
+        let fresh = named.filter { endings.ending($0) == nil }
+        endings.add(fresh, PendingEndings.Ending(reason: reason, at: now))
+        writer.retrySoon()
+        return EndedBatch(ended: fresh, more: false, isWritten: false)
     }
 
     package func slideSession(
@@ -175,34 +178,64 @@ extension SQLiteStore {
     }
 }
 
-/// A session to be ended: where it lies and its digest.
+/// A session to be ended: where it lies and its digest, nil where that column is damaged.
+///
+/// The format is not asked for: ending touches only what every format keeps.
 struct NamedSession {
     let id: Int64
-    let token: Digest
+    let token: Digest?
 
-    /// Reads `format, id, token`.
+    /// Reads `id, token`.
     init(_ columns: inout Columns) throws {
-        try columns.requireFormat()
         id = try columns.integer()
-        token = try columns.digest()
+        token = try? columns.digest()
     }
 }
 
 extension Database {
-    /// Ends what the selector names, at most `limit`, and returns the token digests of those it ended.
+    /// Returns at most `limit` rows of a list.
+    ///
+    /// One that cannot be read is left out, and the list goes on after it.
+    fileprivate func page(
+        _ selector: SessionSelector, _ state: SessionState, after: SessionCursor?, limit: Int, now: WallTime
+    ) throws -> [SessionRow] {
+        let times = state == .live ? [now.sql, now.sql] : []
+        var cursor = after.map { [$0.moment.sql, $0.handle.text.databaseValue] } ?? []
+        var found: [SessionRow] = []
+        while found.count < limit {
+            let wanted = limit - found.count
+            let values = selector.values + cursor + times + [wanted.databaseValue]
+            let listed = try rows(SessionSQL.page(selector, state, after: !cursor.isEmpty), values) { columns in
+                let place = [try columns.integer().databaseValue, try columns.text().databaseValue]
+                return (place: place, row: try? SessionRow(&columns))
+            }
+            found += listed.compactMap { $0.row }
+            guard listed.count == wanted, let last = listed.last else { break }
+            cursor = last.place
+        }
+        return found
+    }
+
+    /// Ends what the selector names, at most `limit`.
     func endSessions(
         _ selector: SessionSelector, _ reason: EndReason, _ now: WallTime, limit: Int
-    ) throws -> [Digest] {
+    ) throws -> EndedBatch {
         let named = try rows(SessionSQL.named(selector), selector.values + [limit.databaseValue], NamedSession.init)
-        return try named.filter { try end($0, reason, now) }.map { $0.token }
+        let ended = try named.filter { try end($0, reason, now) }
+        return EndedBatch(ended: ended.compactMap { $0.token }, more: named.count == limit)
     }
 
     /// Ends one session: its tokens to the outbox, its row a tombstone.
     ///
-    /// False when it had ended.
+    /// A row whose damaged columns the schema does not let into either is removed: it must not hold up the others, and it
+    /// has ended all the same. False when it had ended.
     func end(_ name: NamedSession, _ reason: EndReason, _ now: WallTime) throws -> Bool {
-        try change(SessionSQL.toOutbox, [name.id.databaseValue, now.sql])
-        return try change(SessionSQL.bury, [now.sql, reason.rawValue.databaseValue, name.id.databaseValue]) == 1
+        do {
+            try change(SessionSQL.toOutbox, [name.id.databaseValue, now.sql])
+            return try change(SessionSQL.bury, [now.sql, reason.rawValue.databaseValue, name.id.databaseValue]) == 1
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
+            return try change(SessionSQL.remove, [name.id.databaseValue]) == 1
+        }
     }
 
     /// Throws `newerFormat` when the session's row is a newer version's.

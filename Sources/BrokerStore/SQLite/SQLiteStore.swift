@@ -8,7 +8,10 @@ import GRDB
 /// pool, and a caller that hangs up rolls nothing back.
 package final class SQLiteStore: BrokerStore {
     let writer: GroupCommitWriter
+    /// Where single rows are read.
     let readers: ReaderLanes
+    /// Where tables are walked: lists, counts, the backup.
+    let scans: ReaderLanes
     let endings: PendingEndings
     let pendingLogins: PendingLoginCount
     /// Times the claims.
@@ -19,7 +22,12 @@ package final class SQLiteStore: BrokerStore {
     /// Holds the lock until the store is closed.
     private let files: DatabaseFiles
 
-    init(pool: DatabasePool, files: DatabaseFiles, monotonic: @escaping @Sendable () -> Duration) {
+    /// Room for endings on a full disk; nil where none is kept.
+    private let reserve: ReserveFile?
+
+    init(
+        pool: DatabasePool, files: DatabaseFiles, reserve: ReserveFile?, monotonic: @escaping @Sendable () -> Duration
+    ) {
         self.monotonic = monotonic
         epoch = .random(in: .min ... .max)
         let endings = PendingEndings()
@@ -28,10 +36,16 @@ package final class SQLiteStore: BrokerStore {
         self.pendingLogins = pendingLogins
         self.pool = pool
         self.files = files
-        readers = ReaderLanes(pool)
+        self.reserve = reserve
+        readers = ReaderLanes(pool, count: ReaderLanes.points)
+        scans = ReaderLanes(pool, count: ReaderLanes.scans)
         writer = GroupCommitWriter(
-            pool, additions: { EndingsJob.next(of: endings) }, rolledBack: { pendingLogins.invalidate() })
+            pool, reserve: reserve, additions: { EndingsJob.next(of: endings) },
+            rolledBack: { pendingLogins.invalidate() })
     }
+
+    /// Whether the reserve for endings on a full disk is there, or none is kept; for metrics.
+    package var hasReserve: Bool { reserve?.isReady ?? true }
 
     /// How many endings wait to be written because the disk would not take them; for metrics.
     package var pendingEndings: Int { endings.count }
@@ -52,6 +66,7 @@ package final class SQLiteStore: BrokerStore {
     package func close() async {
         await writer.close()
         await readers.close()
+        await scans.close()
         let (pool, files) = (pool, files)
         await withUnsafeContinuation { continuation in
             DispatchQueue.global().async {
@@ -69,7 +84,7 @@ package final class SQLiteStore: BrokerStore {
     package func backUp(to path: String) async throws(StoreOpenFailure) {
         try DatabaseFiles.createFile(path)
         do throws(StoreFailure) {
-            try await readers.read { database in try database.execute(sql: "VACUUM INTO ?", arguments: [path]) }
+            try await scans.read { database in try database.execute(sql: "VACUUM INTO ?", arguments: [path]) }
         } catch {
             throw .database("\(error)")
         }
@@ -107,7 +122,10 @@ private final class EndingsJob: LaneJob {
     /// Set by `run`, read by `finish`, both on the writer's thread.
     private nonisolated(unsafe) var written = false
 
+    var hasFailed: Bool { !written }
+
     func run(_ database: Database) throws {
+        written = false
         for (token, ending) in batch {
             _ = try database.endSessions(.token(token), ending.reason, ending.at, limit: 1)
         }

@@ -55,7 +55,10 @@ enum SessionSQL {
         WHERE token = ? AND token_version = ? AND ended_at IS NULL AND format = 1
         """
 
-    /// The three steps of ending one session: is it in our format, its tokens to the outbox, its tombstone.
+    /// The two steps of ending one session: its tokens to the outbox, its tombstone.
+    ///
+    /// Only columns that every format keeps, so that a newer version's sessions can be ended too. A row that no
+    /// tombstone can be made of goes.
     static let toOutbox = """
         INSERT INTO outbox (key, bound_to, tokens_key, tokens, created_at, next_attempt_at, attempts)
         SELECT token, token, tokens_key, tokens, ?2, ?2, 0 FROM sessions
@@ -64,20 +67,27 @@ enum SessionSQL {
         """
     static let bury = """
         UPDATE sessions SET ended_at = ?, end_reason = ?, tokens_key = NULL, tokens = NULL, claim_until = NULL
-        WHERE id = ? AND ended_at IS NULL AND format = 1
+        WHERE id = ? AND ended_at IS NULL
         """
+    static let remove = "DELETE FROM sessions WHERE id = ? AND ended_at IS NULL"
     static let condemnable = """
-        SELECT format, id, token FROM sessions
+        SELECT id, token FROM sessions
         WHERE token = ? AND token_version = ? AND fence = ? AND ended_at IS NULL
         """
     static let beyondLimit = """
-        SELECT format, id, token FROM sessions
-        WHERE subject_and_client = ?1 AND ended_at IS NULL AND idle_expires_at > ?2 AND expires_at > ?2 AND format = 1
+        SELECT id, token FROM sessions
+        WHERE subject_and_client = ?1 AND ended_at IS NULL AND idle_expires_at > ?2 AND expires_at > ?2
         ORDER BY created_at DESC, handle DESC LIMIT -1 OFFSET ?3
         """
     static let lapsed = """
-        SELECT format, id, token, idle_expires_at, expires_at FROM sessions
+        SELECT id, token, idle_expires_at, expires_at FROM sessions
         WHERE min(idle_expires_at, expires_at) <= ? AND ended_at IS NULL AND format = 1 LIMIT ?
+        """
+    static let lapsedSince = """
+        SELECT id, token, idle_expires_at, expires_at FROM sessions
+        WHERE min(idle_expires_at, expires_at) <= ? AND min(idle_expires_at, expires_at) > ? AND ended_at IS NULL
+            AND format = 1
+        LIMIT ?
         """
     static let sweep = """
         DELETE FROM sessions WHERE id IN
@@ -86,10 +96,10 @@ enum SessionSQL {
 
     /// Names of a selector's live sessions, for ending them.
     static func named(_ selector: SessionSelector) -> String {
-        "SELECT format, id, token FROM sessions WHERE \(condition(selector))ended_at IS NULL LIMIT ?"
+        "SELECT id, token FROM sessions WHERE \(condition(selector))ended_at IS NULL LIMIT ?"
     }
 
-    /// A page of a selector's live or ended sessions.
+    /// A page of a selector's live or ended sessions: each row's place in the order, then the row.
     static func page(_ selector: SessionSelector, _ state: SessionState, after: Bool) -> String {
         let (shown, moment) =
             switch state {
@@ -97,7 +107,7 @@ enum SessionSQL {
             case .ended: ("ended_at IS NOT NULL", "ended_at")
             }
         return """
-            SELECT \(columns) FROM sessions WHERE \(condition(selector))\(after ? "(\(moment), handle) < (?, ?) AND " : "")
+            SELECT \(moment), handle, \(columns) FROM sessions WHERE \(condition(selector))\(after ? "(\(moment), handle) < (?, ?) AND " : "")
                 \(shown) AND format = 1
             ORDER BY \(moment) DESC, handle DESC LIMIT ?
             """
@@ -118,6 +128,15 @@ enum SessionSQL {
 }
 
 extension SessionSelector {
+    /// Whether listing what it names may walk rows that are not of the list.
+    func isScan(_ state: SessionState) -> Bool {
+        switch self {
+        case .token, .handle, .subject, .subjectExcept: false
+        case .sid: state == .ended
+        case .provider, .client, .all: true
+        }
+    }
+
     /// The values of the selector's condition.
     var values: [DatabaseValue] {
         switch self {

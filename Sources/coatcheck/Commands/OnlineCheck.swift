@@ -73,7 +73,7 @@ enum OnlineCheck {
             return Finding(place: "store", isGood: true, text: "will be made at the first start")
         }
         do throws(StoreOpenFailure) {
-            let store = try await SQLiteStore.open(path: path, migrating: false)
+            let store = try await SQLiteStore.open(path: path, migrating: false, reserve: 0)
             await store.close()
             return Finding(place: "store", isGood: true, text: "opens and is up to date")
         } catch {

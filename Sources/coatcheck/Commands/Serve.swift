@@ -51,6 +51,11 @@ struct Serve: AsyncParsableCommand {
         var group = ServiceGroupConfiguration(
             services: services, gracefulShutdownSignals: [.sigterm, .sigint], logger: Logger(label: "services"))
         group.maximumGracefulShutdownDuration = composition.readiness.limit
+        if try await !Sweeper.checkClock(composition.context) {
+            log.write(
+                .warning, "the clock is more than a week beyond the last time this database has seen",
+                [("detail", "for an hour no session runs out")])
+        }
         log.write(.notice, "starting", [("version", Version.text)])
         do {
             try await ServiceGroup(configuration: group).run()

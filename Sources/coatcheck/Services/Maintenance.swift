@@ -16,12 +16,20 @@ enum Maintenance {
         }
     }
 
+    /// Lets go of cached rows that have died, also when nobody asks for anything.
+    static func trimming(_ context: BrokerContext) -> RepeatedWork {
+        RepeatedWork(clock: context.clock, delay: .seconds(5)) {
+            context.cache.trim(at: context.clock.monotonic())
+            return .seconds(5)
+        }
+    }
+
     /// Works the outbox: at once again while there is more, every second otherwise.
     static func revocations(_ context: BrokerContext) -> RepeatedWork {
         let revocations = Revocations(context)
         return RepeatedWork(clock: context.clock, delay: .seconds(1)) {
             do throws(StoreFailure) {
-                return try await revocations.work() > 0 ? .milliseconds(50) : .seconds(1)
+                return try await revocations.begin() > 0 ? .milliseconds(50) : .seconds(1)
             } catch {
                 context.events.emit(.storeFailed(operation: "outbox", detail: "\(error)"))
                 return .seconds(5)

@@ -22,6 +22,7 @@ extension Composition {
             ReloadOnHangup { [self] in reloadKeys() },
             Maintenance.sweeper(context, owner: Self.owner(vault)),
             Maintenance.revocations(context),
+            Maintenance.trimming(context),
             readiness.end,
         ]
         if let address = configuration.server.backendListen {
@@ -84,6 +85,7 @@ extension Composition {
             metrics.gauge("coatcheck_store_transactions").set(Int64(written.transactions))
             metrics.gauge("coatcheck_store_writes").set(Int64(written.writes))
             metrics.gauge("coatcheck_store_pending_endings").set(Int64(sqlite.pendingEndings))
+            metrics.gauge("coatcheck_store_reserve_missing").set(sqlite.hasReserve ? 0.0 : 1.0)
         }
         // What cannot be read now keeps its last value; that the store fails is counted elsewhere.
         if let pending = try? await context.store.outboxCount() {

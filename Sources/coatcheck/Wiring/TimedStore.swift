@@ -96,10 +96,10 @@ struct TimedStore: BrokerStore {
     }
 
     func endSessions(
-        _ selector: SessionSelector, reason: EndReason, now: WallTime
-    ) async throws(StoreFailure) -> [Digest] {
+        _ selector: SessionSelector, reason: EndReason, now: WallTime, limit: Int
+    ) async throws(StoreFailure) -> EndedBatch {
         try await timed("endSessions") { () async throws(StoreFailure) in
-            try await base.endSessions(selector, reason: reason, now: now)
+            try await base.endSessions(selector, reason: reason, now: now, limit: limit)
         }
     }
 
@@ -178,6 +178,12 @@ struct TimedStore: BrokerStore {
         }
     }
 
+    func postponeOutbox(_ id: Digest, until: WallTime, counting: Bool) async throws(StoreFailure) {
+        try await timed("postponeOutbox") { () async throws(StoreFailure) in
+            try await base.postponeOutbox(id, until: until, counting: counting)
+        }
+    }
+
     func removeOutbox(_ id: Digest) async throws(StoreFailure) {
         try await timed("removeOutbox") { () async throws(StoreFailure) in try await base.removeOutbox(id) }
     }
@@ -186,9 +192,11 @@ struct TimedStore: BrokerStore {
         try await timed("outboxCount") { () async throws(StoreFailure) in try await base.outboxCount() }
     }
 
-    func rememberLogoutToken(_ id: Digest, until: WallTime, now: WallTime) async throws(StoreFailure) -> Bool {
-        try await timed("rememberLogoutToken") { () async throws(StoreFailure) in
-            try await base.rememberLogoutToken(id, until: until, now: now)
+    func consumeLogoutToken(
+        _ id: Digest, until: WallTime, ending selector: SessionSelector, now: WallTime, limit: Int
+    ) async throws(StoreFailure) -> LogoutTokenResult {
+        try await timed("consumeLogoutToken") { () async throws(StoreFailure) in
+            try await base.consumeLogoutToken(id, until: until, ending: selector, now: now, limit: limit)
         }
     }
 
@@ -204,8 +212,14 @@ struct TimedStore: BrokerStore {
         try await timed("appendAudit") { () async throws(StoreFailure) in try await base.appendAudit(row) }
     }
 
-    func sweep(now: WallTime, limit: Int) async throws(StoreFailure) -> Int {
-        try await timed("sweep") { () async throws(StoreFailure) in try await base.sweep(now: now, limit: limit) }
+    func lease(_ name: String) async throws(StoreFailure) -> WallTime? {
+        try await timed("lease") { () async throws(StoreFailure) in try await base.lease(name) }
+    }
+
+    func sweep(now: WallTime, limit: Int, lapsedSince: WallTime?) async throws(StoreFailure) -> SweepResult {
+        try await timed("sweep") { () async throws(StoreFailure) in
+            try await base.sweep(now: now, limit: limit, lapsedSince: lapsedSince)
+        }
     }
 
     func ping() async throws(StoreFailure) { try await base.ping() }

@@ -20,6 +20,9 @@ final class TestClock: Sendable {
         }
     }
 
+    /// Moves the wall clock alone, as somebody does who sets it.
+    func jump(_ duration: Duration) { state.withLock { $0.now = $0.now.advanced(by: duration) } }
+
     var clock: BrokerClock {
         BrokerClock(
             now: { self.now }, monotonic: { self.state.withLock { $0.monotonic } },

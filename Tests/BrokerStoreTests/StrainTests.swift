@@ -1,0 +1,108 @@
+import Broker
+import Dispatch
+import Foundation
+import GRDB
+import Testing
+
+@testable import BrokerStore
+
+/// What a slow disk, a long read and a second process may do to the embedded store (DESIGN section 6).
+@Suite("SQLite under strain", .serialized)
+struct StrainTests {
+    /// Returns how long `body` took, on the monotonic clock.
+    private func elapsed(_ body: () async throws -> Void) async rethrows -> Duration {
+        let clock = ContinuousClock()
+        let begin = clock.now
+        try await body()
+        return clock.now - begin
+    }
+
+    @Test("A lane that is held by a long read holds up no point read", .timeLimit(.minutes(1)))
+    func longRead() async throws {
+        try await TemporaryStore.with { store, _ in
+            let session = Rows.session()
+            try await store.signIn(session)
+            let gate = DispatchSemaphore(value: 0)
+            let readers = store.readers
+            async let held: Void = readers.read { _ in
+                // Let go by the test, or by itself where the test waits for what waits for this.
+                _ = gate.wait(timeout: .now() + .seconds(3))
+            }
+            try await Task.sleep(for: .milliseconds(100))
+            let time = try await elapsed { _ = try await store.session(token: session.token) }
+            #expect(time < .seconds(1))
+            gate.signal()
+            try await held
+        }
+    }
+
+    @Test("A sweep beside another process's read holds up no write", .timeLimit(.minutes(1)))
+    func sweepBesideRead() async throws {
+        try await TemporaryStore.with { store, path in
+            for _ in 0..<50 { try await store.signIn(Rows.session()) }
+            let reading = try DatabaseQueue(path: path)
+            let release = DispatchSemaphore(value: 0)
+            let reader = Thread {
+                try? reading.inTransaction(.deferred) { database in
+                    _ = try Int.fetchOne(database, sql: "SELECT count(*) FROM sessions")
+                    release.wait()
+                    return .commit
+                }
+            }
+            reader.start()
+            try await Task.sleep(for: .milliseconds(200))
+            async let swept = store.sweep(now: Rows.seconds(8000), limit: 10, lapsedSince: Rows.now)
+            try await Task.sleep(for: .milliseconds(50))
+            let time = try await elapsed {
+                _ = try await store.insertLogin(Rows.login(), limits: LoginLimits())
+            }
+            #expect(time < .seconds(1))
+            _ = try await swept
+            release.signal()
+        }
+    }
+
+    @Test("Without the lock's name the database is still this process's alone", .timeLimit(.minutes(1)))
+    func lockName() async throws {
+        try await TemporaryStore.with { store, path in
+            try FileManager.default.removeItem(atPath: path + ".lock")
+            await #expect(throws: StoreOpenFailure.locked(path)) { try await SQLiteStore.open(path: path) }
+            try await store.ping()
+        }
+    }
+
+    @Test("A disk that hangs keeps nobody waiting, nor the close", .timeLimit(.minutes(1)))
+    func hangingDisk() async throws {
+        try await TemporaryStore.with { store, _ in
+            let hold = await WriterHold.take(store)
+            let login = Rows.login()
+            let time = await elapsed {
+                await #expect(throws: StoreFailure.self) {
+                    try await store.insertLogin(login, limits: LoginLimits())
+                }
+            }
+            #expect(time < .seconds(13))
+            hold.letGo()
+            // It was withdrawn, not written behind anybody's back.
+            _ = try await store.burnLogin(state: Rows.digest())
+            #expect(try await store.login(state: login.state) == nil)
+        }
+    }
+
+    @Test("The writer's queue has an end", .timeLimit(.minutes(1)))
+    func queueBound() async throws {
+        try await TemporaryStore.with { store, _ in
+            let hold = await WriterHold.take(store)
+            await withTaskGroup(of: Void.self) { group in
+                for _ in 0..<GroupCommitWriter.maximumWaiting {
+                    group.addTask { _ = try? await store.burnLogin(state: Rows.digest()) }
+                }
+                while store.writer.waitingCount < GroupCommitWriter.maximumWaiting { await Task.yield() }
+                await #expect(throws: StoreFailure.unavailable("too many writes wait")) {
+                    try await store.burnLogin(state: Rows.digest())
+                }
+                hold.letGo()
+            }
+        }
+    }
+}

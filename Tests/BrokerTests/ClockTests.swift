@@ -1,0 +1,83 @@
+import BrokerStore
+import Testing
+
+@testable import Broker
+
+/// A wall clock that is wrong for a while ends nothing for good (guarantee 3, SEC-128).
+@Suite struct ClockTests {
+    private static let quarter = Duration.seconds(91 * 86_400)
+
+    private func signedIn() async throws -> (broker: TestBroker, session: SignedIn, sweeper: Sweeper) {
+        let broker = try TestBroker(script: .init(tokenLifetime: nil))
+        let sweeper = Sweeper(broker.context, owner: "one")
+        return (broker, try await broker.signIn(), sweeper)
+    }
+
+    private func answer(_ broker: TestBroker, _ session: SignedIn) async -> BrokerProblem? {
+        await problem { try await broker.useCases.resumeSession.use(session.token) }
+    }
+
+    @Test("A clock 91 days ahead for a while: 503, and every session lives on", .timeLimit(.minutes(1)))
+    func ahead() async throws {
+        let (broker, session, sweeper) = try await signedIn()
+        broker.clock.jump(Self.quarter)
+        for _ in 0..<3 {
+            let problem = await answer(broker, session)
+            #expect(problem?.code == .storeUnavailable && problem?.retryAfter != nil)
+            _ = try await sweeper.sweep()
+        }
+        broker.clock.jump(.zero - Self.quarter)
+        _ = try await sweeper.sweep()
+        await broker.settled()
+        #expect(await answer(broker, session) == nil)
+        #expect(try await broker.store.outboxCount() == 0)
+        #expect(try await broker.store.session(handle: session.session.handle)?.endedAt == nil)
+    }
+
+    @Test("After ten minutes the new time is believed: 401, and the row stays whole for a day", .timeLimit(.minutes(1)))
+    func believed() async throws {
+        let (broker, session, sweeper) = try await signedIn()
+        broker.clock.jump(Self.quarter)
+        #expect(await answer(broker, session)?.code == .storeUnavailable)
+        broker.clock.advance(.seconds(599))
+        #expect(await answer(broker, session)?.code == .storeUnavailable)
+        broker.clock.advance(.seconds(1))
+        #expect(await answer(broker, session)?.reason == .expired)
+        // The end came 61 days "ago": for a day nothing is written even so, counted from when it was believed.
+        _ = try await sweeper.sweep()
+        await broker.settled()
+        broker.clock.jump(.zero - Self.quarter)
+        broker.clock.advance(.seconds(600))
+        #expect(await answer(broker, session) == nil)
+    }
+
+    @Test("Small steps are ordinary; a slow drift is none at all", .timeLimit(.minutes(1)))
+    func smallSteps() async throws {
+        let (broker, session, _) = try await signedIn()
+        for _ in 0..<30 {
+            broker.clock.jump(.seconds(59))
+            _ = broker.context.watch.believes(broker.clock.clock)
+        }
+        broker.clock.advance(.seconds(31 * 86_400))
+        #expect(await answer(broker, session)?.reason == .idleExpired)
+    }
+
+    @Test(
+        "A start more than a week beyond what the store has seen believes no lapse for an hour", .timeLimit(.minutes(1))
+    )
+    func start() async throws {
+        let (broker, session, sweeper) = try await signedIn()
+        _ = try await sweeper.sweep()
+        broker.clock.advance(.seconds(31 * 86_400))
+        let next = try TestBroker(store: broker.store, vault: broker.vault)
+        next.clock.advance(.seconds(31 * 86_400))
+        #expect(try await !Sweeper.checkClock(next.context))
+        #expect(await answer(next, session)?.code == .storeUnavailable)
+        _ = try await Sweeper(next.context, owner: "two").sweep()
+        next.clock.advance(.seconds(3600))
+        #expect(await answer(next, session)?.reason == .idleExpired)
+
+        let soon = try TestBroker(store: InMemoryStore(), vault: broker.vault)
+        #expect(try await Sweeper.checkClock(soon.context))
+    }
+}

@@ -1,0 +1,127 @@
+import BrokerStore
+import BrokerVault
+import Testing
+
+@testable import Broker
+
+/// What a newer version sealed is left alone: 503 for a while, and nobody is logged out (SEC-130, guarantee 3).
+@Suite("Sealed records of a newer format") struct NewerFormatTests {
+    /// The value sealed anew with the format byte of the next version.
+    private func raised(
+        _ sealed: Sealed, _ kind: SealedKind, _ row: Digest, _ broker: TestBroker
+    ) throws -> Sealed {
+        var record = try broker.vault.open(sealed, as: kind, row: row)
+        record[0] += 1
+        return try broker.vault.seal(record, as: kind, row: row)
+    }
+
+    /// A session whose facts or tokens a newer version has sealed.
+    private func session(facts: Bool) async throws -> (broker: TestBroker, session: SignedIn, row: SessionRow) {
+        let broker = try TestBroker()
+        let session = try await broker.signIn()
+        let row = try #require(try await broker.store.session(handle: session.session.handle))
+        let tokens = try #require(row.tokens)
+        let result = try await broker.store.commitRefresh(
+            RefreshCommit(
+                token: row.token, tokenVersion: row.tokenVersion,
+                tokens: facts ? tokens : try raised(tokens, .tokens, row.token, broker),
+                facts: facts ? try raised(row.facts, .session, row.token, broker) : nil,
+                tokenExpiresAt: row.tokenExpiresAt, refreshable: true, expiresAt: nil))
+        #expect(result == .committed)
+        return (broker, session, row)
+    }
+
+    @Test("Facts of a newer format are a 503, and the session lives", .timeLimit(.minutes(1)))
+    func facts() async throws {
+        let (broker, session, row) = try await session(facts: true)
+        for _ in 0..<2 {
+            let problem = await problem { try await broker.useCases.resumeSession.resume(session.token) }
+            #expect(problem?.code == .storeUnavailable && problem?.retryAfter != nil)
+        }
+        await broker.settled()
+        #expect(try await broker.store.session(token: row.token)?.endedAt == nil)
+        #expect(try await broker.store.outboxCount() == 0)
+    }
+
+    @Test("Tokens of a newer format are a 503, and the session lives", .timeLimit(.minutes(1)))
+    func tokens() async throws {
+        let (broker, session, row) = try await session(facts: false)
+        let live = try await broker.useCases.resumeSession.resume(session.token)
+        let problem = await problem { try await broker.useCases.refreshTokens.accessToken(for: live) }
+        #expect(problem?.code == .storeUnavailable)
+        await broker.settled()
+        #expect(try await broker.store.session(token: row.token)?.endedAt == nil)
+    }
+
+    @Test("Tampering still ends the session with integrity (SEC-48)", .timeLimit(.minutes(1)))
+    func tampered() async throws {
+        let broker = try TestBroker()
+        let session = try await broker.signIn()
+        let row = try #require(try await broker.store.session(handle: session.session.handle))
+        let tokens = try #require(row.tokens)
+        _ = try await broker.store.commitRefresh(
+            RefreshCommit(
+                token: row.token, tokenVersion: row.tokenVersion, tokens: tokens,
+                facts: Sealed(keyID: row.facts.keyID, envelope: tokens.envelope), tokenExpiresAt: nil,
+                refreshable: true, expiresAt: nil))
+        #expect(await problem { try await broker.useCases.resumeSession.resume(session.token) }?.reason == .integrity)
+    }
+
+    @Test("A login of a newer format is a 503 and stays pending", .timeLimit(.minutes(1)))
+    func login() async throws {
+        let broker = try TestBroker()
+        let started = try await broker.start()
+        let state = broker.vault.digest(started.state)
+        let row = try #require(try await broker.store.login(state: state))
+        let other = try TestBroker(vault: broker.vault)
+        var newer = row
+        newer.sealed = try raised(row.sealed, .login, state, broker)
+        _ = try await other.store.insertLogin(newer, limits: LoginLimits())
+        let problem = await problem { try await other.forward(other.callback(started), started.loginToken) }
+        #expect(problem?.code == .storeUnavailable)
+        #expect(try await other.store.login(state: state)?.status == .pending)
+    }
+
+    @Test("A registration and a handoff of a newer format are a 503", .timeLimit(.minutes(1)))
+    func registration() async throws {
+        let broker = try TestBroker()
+        let key = broker.vault.digest(Array("key".utf8))
+        var row = RegistrationRow(
+            key: key, loginToken: nil, createdAt: broker.clock.now,
+            expiresAt: broker.clock.now.advanced(by: .seconds(60)),
+            sealed: try broker.vault.seal([2], as: .registration, row: key))
+        #expect(await problem { try RegistrationSecrets.open(row, broker.vault) }?.code == .storeUnavailable)
+        row.sealed = try broker.vault.seal([0], as: .registration, row: key)
+        #expect(await problem { try RegistrationSecrets.open(row, broker.vault) }?.code == .stateKeyExpired)
+
+        for (format, code) in [(UInt8(3), ProblemCode.storeUnavailable), (1, .handoffExpired)] {
+            let handoff = try broker.vault.randomToken()
+            let key = broker.vault.index(.handoff, [handoff.reveal()])
+            row.key = key
+            row.sealed = try broker.vault.seal([format], as: .outcome, row: key)
+            try await broker.store.insertRegistration(row)
+            var input = ForwardCodeInput()
+            input.handoff = handoff
+            #expect(await problem { try await broker.forward(input) }?.code == code)
+        }
+    }
+
+    @Test("Revocation work of a newer format waits for a process that can read it", .timeLimit(.minutes(1)))
+    func revocation() async throws {
+        let broker = try TestBroker()
+        let key = broker.vault.digest(Array("key".utf8))
+        let now = broker.clock.now
+        try await broker.store.addOutbox([
+            OutboxRow(
+                id: key, boundTo: key, tokens: try broker.vault.seal([255], as: .tokens, row: key), createdAt: now,
+                nextAttemptAt: now)
+        ])
+        _ = try await Revocations(broker.context).work()
+        #expect(try await broker.store.outboxCount() == 1)
+    }
+}
+
+extension TestBroker {
+    /// Lets what was spawned run.
+    func settled() async { for _ in 0..<200 { await Task.yield() } }
+}

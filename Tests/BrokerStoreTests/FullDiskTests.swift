@@ -114,7 +114,9 @@ struct FullDiskTests {
             let sessions = (0..<1000).map { _ in Rows.session(tokens: text) }
             for session in sessions { try await store.signIn(session) }
             _ = try await store.sweep(now: Rows.now, limit: 9, lapsedSince: Rows.now)
-            let reading = try DatabaseQueue(path: path)
+            var configuration = Configuration()
+            configuration.allowsUnsafeTransactions = true
+            let reading = try DatabaseQueue(path: path, configuration: configuration)
             try reading.inDatabase { database in
                 try database.execute(sql: "BEGIN")
                 _ = try Int.fetchOne(database, sql: "SELECT count(*) FROM sessions")

@@ -97,9 +97,12 @@ import Testing
         for (format, code) in [(UInt8(3), ProblemCode.storeUnavailable), (1, .handoffExpired)] {
             let handoff = try broker.vault.randomToken()
             let key = broker.vault.index(.handoff, [handoff.reveal()])
-            row.key = key
-            row.sealed = try broker.vault.seal([format], as: .outcome, row: key)
-            try await broker.store.insertRegistration(row)
+            let now = broker.clock.now
+            let kept = HandoffRow(
+                login: key, key: key, createdAt: now, expiresAt: now.advanced(by: .seconds(60)),
+                keptUntil: now.advanced(by: .seconds(60)),
+                sealed: try broker.vault.seal([format], as: .outcome, row: key))
+            #expect(try await broker.store.keepHandoff(kept))
             var input = ForwardCodeInput()
             input.handoff = handoff
             #expect(await problem { try await broker.forward(input) }?.code == code)

@@ -31,7 +31,11 @@ package final class Sweeper: Sendable {
         guard
             try await context.store.acquireLease(
                 "sweeper", owner: owner, now: now, until: now.advanced(by: .seconds(90)))
-        else { return nil }
+        else {
+            // Whoever has the lease makes known what lapses meanwhile.
+            announced.withLock { $0 = max($0, now) }
+            return nil
+        }
         guard context.watch.isCertain(context.clock) else {
             context.events.emit(
                 .storeFailed(operation: "sweep", detail: "the wall clock has jumped: sessions are left alone"))

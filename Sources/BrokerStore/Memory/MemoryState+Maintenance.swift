@@ -64,13 +64,13 @@ extension MemoryState {
             handles[row.handle] = nil
             touched += 1
         }
+        let ended = sessions.values.filter {
+            $0.endedAt == nil && $0.isLive(at: lapsedSince) && !$0.isLive(at: now)
+        }
         let certain = now.advanced(by: .zero - RetentionPeriods.lapsed)
         for row in sessions.values.filter({ $0.endedAt == nil && !$0.isLive(at: certain) }).prefix(limit) {
             end(row.token, row.lapseReason, now)
             touched += 1
-        }
-        let ended = sessions.values.filter {
-            $0.endedAt == nil && $0.isLive(at: lapsedSince) && !$0.isLive(at: now)
         }
         return SweepResult(
             touched: touched, ended: ended.map { EndedSession(token: $0.token, reason: $0.lapseReason) })

@@ -127,15 +127,15 @@ extension Database {
         touched += try change(MaintenanceSQL.sweepLogoutTokens, [now.sql, limit])
         guard let lapsedSince else { return SweepResult(touched: touched) }
         touched += try change(SessionSQL.sweep, [buried, limit])
+        let known = [now.sql, lapsedSince.sql, RetentionPeriods.announcedLapses.databaseValue]
+        let ended = try rows(SessionSQL.lapsedSince, known) { columns in
+            (try NamedSession(&columns), try Self.lapseReason(&columns))
+        }
         let certain = now.advanced(by: .zero - RetentionPeriods.lapsed).sql
         let lapsed = try rows(SessionSQL.lapsed, [certain, limit]) { columns in
             (try NamedSession(&columns), try Self.lapseReason(&columns))
         }
         for (name, reason) in lapsed where try end(name, reason, now) { touched += 1 }
-        let known = [now.sql, lapsedSince.sql, RetentionPeriods.announcedLapses.databaseValue]
-        let ended = try rows(SessionSQL.lapsedSince, known) { columns in
-            (try NamedSession(&columns), try Self.lapseReason(&columns))
-        }
         return SweepResult(
             touched: touched,
             ended: ended.compactMap { name, reason in name.token.map { EndedSession(token: $0, reason: reason) } })

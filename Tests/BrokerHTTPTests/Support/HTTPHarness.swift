@@ -53,7 +53,7 @@ struct HTTPHarness: Sendable {
         vault = try OpenSSLVault(ring: KeyRing.generate(now: TestMoment.now, random: SystemRandom.bytes))
         store = InMemoryStore()
         clock = BrokerClock(
-            now: { TestMoment.now.advanced(by: time.value - Moment.start) }, monotonic: { .seconds(1000) },
+            now: { TestMoment.now.advanced(by: time.value - Moment.start) }, monotonic: { .seconds(900) + time.value },
             sleep: { _ in try await Task.sleep(for: .milliseconds(1)) })
         context = BrokerContext(
             clock: clock, spawner: Spawner { _, work in Task { await work() } }, events: EventSink { _ in },

@@ -16,7 +16,12 @@ final class LoadedRing: Sendable {
 
     /// Counts what a key has sealed in this process (SEC-110).
     final class SealCounter: Sendable {
+        /// Seals of this process.
         let count = Atomic<Int>(0)
+        /// Seals of others, and of this process's predecessors.
+        let elsewhere = Atomic<Int>(0)
+
+        var total: Int { count.load(ordering: .relaxed) &+ elsewhere.load(ordering: .relaxed) }
     }
 
     /// The one that seals.
@@ -60,7 +65,12 @@ final class LoadedRing: Sendable {
     /// Returns the keyed hash of an index.
     func hash(_ kind: IndexKind) -> KeyedHash? { index[kind] }
 
-    /// How often each key has sealed, by id.
+    /// Notes how often each key has sealed in other processes.
+    func noteSeals(elsewhere counts: [String: Int]) {
+        for (key, count) in counts { byID[key]?.seals.elsewhere.store(max(0, count), ordering: .relaxed) }
+    }
+
+    /// How often each key has sealed in this process, by id.
     var sealCounts: [String: Int] { byID.mapValues { $0.seals.count.load(ordering: .relaxed) } }
 
     private static func derive(_ key: SecretBytes, _ purpose: Purpose, _ algorithms: Algorithms) -> SecretBytes? {

@@ -41,9 +41,12 @@ package final class OpenSSLVault: Vault {
     /// How often each key has sealed since this process began, by key id.
     package var sealCounts: [String: Int] { current.sealCounts }
 
-    /// Whether the sealing key has been used often enough to be rotated.
+    /// Notes how often each key has sealed in other processes, by key id.
+    package func noteSeals(elsewhere counts: [String: Int]) { current.noteSeals(elsewhere: counts) }
+
+    /// Whether the sealing key has been used often enough, by all processes, to be rotated.
     package var rotationAdvised: Bool {
-        current.first.seals.count.load(ordering: .relaxed) >= Self.rotationAdvisedAfter
+        current.first.seals.total >= Self.rotationAdvisedAfter
     }
 
     package func seal(_ plaintext: [UInt8], as kind: SealedKind, row: Digest) throws(VaultFailure) -> Sealed {

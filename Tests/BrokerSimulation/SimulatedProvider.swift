@@ -21,7 +21,7 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, @
             clients: [
                 ClientProfile(
                     name: ClientName(unchecked: "app"), login: .both,
-                    redirectURIs: [RedirectURI("com.example.app:/cb")].compactMap { $0 })
+                    redirectURIs: [RedirectURI("com.example.app:/cb")].compactMap { $0 }, revocationReach: .token)
             ])
     }
 

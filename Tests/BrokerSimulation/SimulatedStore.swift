@@ -256,6 +256,10 @@ final class SimulatedStore: BrokerStore, @unchecked Sendable {
         }
     }
 
+    func countSeals(_ counts: [String: Int]) async throws(StoreFailure) -> [String: Int] {
+        try await perform { store throws(StoreFailure) in try await store.countSeals(counts) }
+    }
+
     func appendAudit(_ row: AuditRow) async throws(StoreFailure) {
         try await perform { store throws(StoreFailure) in try await store.appendAudit(row) }
     }

@@ -254,7 +254,9 @@ struct ExchangeContract {
             let row = Rows.exchange(gate: .registration(registration.key))
             let first = try await store.mustClaim(row)
             _ = try await store.releaseExchange(row.key, fence: first.fence, countingAttempt: false)
-            #expect(try await store.registration(registration.key) == registration)
+            var given = registration
+            given.exchange = row.key
+            #expect(try await store.registration(registration.key) == given)
             let second = try await store.mustClaim(row)
             let session = Rows.session()
             let ended = try await store.completeExchange(

@@ -33,6 +33,20 @@ struct MaintenanceContract {
         }
     }
 
+    @Test("Seals are added up by key", arguments: StoreEngine.allCases)
+    func seals(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store in
+            #expect(try await store.countSeals([:]).isEmpty)
+            #expect(try await store.countSeals(["a": 3, "b": 0]) == ["a": 3, "b": 0])
+            #expect(try await store.countSeals(["b": 5_000_000_000]) == ["b": 5_000_000_000])
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for _ in 0..<20 { group.addTask { _ = try await store.countSeals(["a": 1]) } }
+                try await group.waitForAll()
+            }
+            #expect(try await store.countSeals(["a": 0]) == ["a": 23])
+        }
+    }
+
     @Test("A logout token's id is new once, for fifty at the same time too (SEC-67)", arguments: StoreEngine.allCases)
     func logoutTokens(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in

@@ -1,4 +1,5 @@
 import BrokerStore
+import Synchronization
 import Testing
 
 @testable import Broker
@@ -32,6 +33,26 @@ import Testing
         #expect(await answer(broker, session) == nil)
         #expect(try await broker.store.outboxCount() == 0)
         #expect(try await broker.store.session(handle: session.session.handle)?.endedAt == nil)
+    }
+
+    @Test("No refresh and no revocation goes by a clock that has jumped", .timeLimit(.minutes(1)))
+    func nothingBegins() async throws {
+        let broker = try TestBroker(script: .init(tokenLifetime: .seconds(60)))
+        let session = try await broker.signIn(code: "c1")
+        let live = try await broker.useCases.resumeSession.resume(session.token)
+        let other = try await broker.signIn(code: "c2")
+        try await broker.useCases.endSession.logOut(other.token)
+        broker.clock.jump(Self.quarter)
+        let problem = await problem { try await broker.useCases.refreshTokens.refreshNow(live) }
+        #expect(problem?.code == .storeUnavailable && problem?.retryAfter != nil)
+        #expect(try await Revocations(broker.context).work() == 0)
+        #expect(broker.provider.refreshes == 0 && broker.provider.script.withLock { $0.revoked } == 0)
+        broker.clock.jump(.zero - Self.quarter)
+        #expect(try await Revocations(broker.context).work() == 0)
+        broker.clock.advance(.seconds(600))
+        #expect(try await Revocations(broker.context).work() == 1)
+        _ = try await broker.useCases.refreshTokens.refreshNow(live)
+        #expect(broker.provider.refreshes == 1)
     }
 
     @Test("After ten minutes the new time is believed: 401, and the row stays whole for a day", .timeLimit(.minutes(1)))

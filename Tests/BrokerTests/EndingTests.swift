@@ -34,6 +34,55 @@ import Testing
         #expect(again?.code == .invalidRequest)
     }
 
+    @Test("A logout token with a sid ends that sign-in's sessions alone (SEC-68)")
+    func sid() async throws {
+        let broker = try TestBroker(script: .init(sid: "sid-1"))
+        let one = try await broker.signIn(code: "c1")
+        broker.provider.script.withLock { $0.sid = "sid-2" }
+        let two = try await broker.signIn(code: "c2")
+        try await broker.useCases.backchannelLogout.receive(
+            provider: ProviderName(unchecked: "as"), token: Secret("sid-1"))
+        let ended = await problem { try await broker.useCases.resumeSession.resume(one.token) }
+        #expect(ended?.reason == .providerLogout)
+        _ = try await broker.useCases.resumeSession.resume(two.token)
+    }
+
+    @Test("One provider's token id is no replay of another's (SEC-67)")
+    func sameTokenIDElsewhere() async throws {
+        let clock = TestClock()
+        let other = ScriptedProvider(
+            profile: ProviderProfile(
+                name: ProviderName(unchecked: "other"), kind: .oidc, displayName: "Other",
+                issuer: "https://other.example", clients: []), clock: clock)
+        let broker = try TestBroker(also: [other])
+        for name in ["as", "other"] {
+            try await broker.useCases.backchannelLogout.receive(
+                provider: ProviderName(unchecked: name), token: Secret("jti-1"))
+        }
+    }
+
+    @Test("While one sweeper has the lease another sweeps nothing")
+    func oneSweeper() async throws {
+        let broker = try TestBroker()
+        _ = try await broker.start()
+        broker.clock.advance(.seconds(200_000))
+        #expect(try await Sweeper(broker.context, owner: "one").sweep(limit: 0) == 0)
+        #expect(try await Sweeper(broker.context, owner: "two").sweep() == nil)
+        broker.clock.advance(.seconds(91))
+        #expect(try await Sweeper(broker.context, owner: "two").sweep() == 1)
+    }
+
+    @Test("The audit record of an ending names its subject by a tag only (SEC-99)")
+    func audit() async throws {
+        let store = InMemoryStore()
+        let broker = try TestBroker(store: store)
+        _ = try await broker.signIn()
+        let filter = AdminSessions.Filter(provider: ProviderName(unchecked: "as"), subject: "user-1")
+        #expect(try await broker.useCases.adminSessions.end(filter, actor: "ops") == 1)
+        let targets = store.auditRecords.map(\.target)
+        #expect(targets.count == 1 && !targets.contains { $0.contains("user-1") })
+    }
+
     @Test("What the sweeper ends is told to listeners, cache and metrics", .timeLimit(.minutes(1)))
     func swept() async throws {
         let broker = try TestBroker(script: .init(tokenLifetime: nil))

@@ -1,3 +1,4 @@
+import BrokerStore
 import BrokerVault
 import Synchronization
 import Testing
@@ -50,6 +51,46 @@ import Testing
         #expect(
             try await broker.forward(broker.callback(login), login.loginToken).token.reveal() == signedIn.token.reveal()
         )
+    }
+
+    @Test(
+        "A stranger learns nothing of an exchange that came to nothing: no reason, no fresh login",
+        arguments: [ProviderFailure.lost(detail: ""), .rejected(OAuthError(status: 400, code: "invalid_grant"))])
+    func strangerAfterFailure(_ failure: ProviderFailure) async throws {
+        let broker = try TestBroker(script: .init(redeem: [failure]))
+        let login = try await broker.start()
+        _ = await problem { try await broker.forward(broker.callback(login), login.loginToken) }
+        let other = try await broker.start()
+        for token in [other.loginToken, nil] {
+            let answer = await problem { try await broker.forward(broker.callback(login), token) }
+            #expect(answer?.code == .codeAlreadyUsed && answer?.login == nil)
+        }
+    }
+
+    @Test("A forward without a proof is nobody's: the next one of the same code has used it already")
+    func noProof() async throws {
+        let broker = try TestBroker(script: .init(redeem: [.lost(detail: "")]))
+        var input = ForwardCodeInput()
+        input.provider = ProviderName(unchecked: "as")
+        input.client = ClientName(unchecked: "nopkce")
+        input.callbackURL = "clever-x://oauth?code=c&state=s&iss=https%3A%2F%2Fas.example"
+        input.state = Secret("s")
+        #expect(await problem { try await broker.forward(input) }?.code == .providerUnavailable)
+        let second = await problem { try await broker.forward(input) }
+        #expect(second?.code == .codeAlreadyUsed && second?.login == nil)
+        #expect(broker.provider.grants == 1)
+    }
+
+    @Test("A session whose write was carried out and not answered is that session, and its tokens stay")
+    func answerOfTheStoreLost() async throws {
+        let store = InMemoryStore()
+        let broker = try TestBroker(store: store)
+        let login = try await broker.start()
+        store.loseNextCompletion()
+        let signedIn = try await broker.forward(broker.callback(login), login.loginToken)
+        _ = try await broker.useCases.resumeSession.resume(signedIn.token)
+        #expect(try await broker.store.outboxCount() == 0)
+        #expect(broker.provider.grants == 1)
     }
 
     @Test("A replay is answered for ten minutes, and only while its session lives")

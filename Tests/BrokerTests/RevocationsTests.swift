@@ -1,3 +1,4 @@
+import BrokerVault
 import Synchronization
 import Testing
 
@@ -50,6 +51,91 @@ import Testing
         _ = try await broker.signIn(code: "c2")
         try await broker.useCases.endSession.logOut(one.token)
         _ = try await Revocations(broker.context).work()
+        #expect(told(broker) == [1, 1])
+    }
+
+    @Test(
+        "No revocation takes a living session along; the last one of its reach revokes (guarantee 3)",
+        arguments: RevocationReach.allCases)
+    func reach(_ reach: RevocationReach) async throws {
+        let broker = try TestBroker(script: .init(sid: "sid-1"), reach: reach)
+        let one = try await broker.signIn(code: "c1")
+        broker.provider.script.withLock { $0.sid = "sid-2" }
+        let other = try await broker.signIn(code: "c2")
+        let same = try await broker.signIn(code: "c3")
+        let revocations = Revocations(broker.context)
+        var revoked: [Int] = []
+        for session in [one, other, same] {
+            try await broker.useCases.endSession.logOut(session.token)
+            #expect(try await revocations.work() == 1)
+            #expect(try await broker.store.outboxCount() == 0)
+            revoked.append(told(broker)[0])
+        }
+        let expected: [RevocationReach: [Int]] = [.token: [1, 2, 3], .signIn: [1, 1, 2], .user: [0, 0, 1]]
+        #expect(revoked == expected[reach])
+    }
+
+    @Test(
+        "A new login of the same device is not ended by the revocation of its old session",
+        arguments: [(RevocationReach.token, 1), (.signIn, 0), (.user, 0)])
+    func replaced(_ reach: RevocationReach, _ revoked: Int) async throws {
+        let broker = try TestBroker(script: .init(sid: "sid-1"), reach: reach)
+        let old = try await broker.signIn(code: "c1")
+        let login = try await broker.start()
+        _ = try await broker.forward(broker.callback(login, code: "c2"), login.loginToken, session: old.token)
+        #expect(try await Revocations(broker.context).work() == 1)
+        #expect(told(broker) == [revoked, 0])
+    }
+
+    @Test(
+        "Tokens of nobody are revoked where that takes no user's session along",
+        arguments: [(RevocationReach.token, 1), (.signIn, 1), (.user, 0)])
+    func unknownOrigin(_ reach: RevocationReach, _ revoked: Int) async throws {
+        let broker = try TestBroker(script: .init(identify: [.identityRejected(detail: "")]), reach: reach)
+        #expect(await problem { try await broker.signIn() }?.code == .identityRejected)
+        #expect(try await Revocations(broker.context).work() == 1)
+        #expect(told(broker) == [revoked, 0])
+    }
+
+    @Test("A sign-in waits for a revocation that would take it along; one that it meets is dropped")
+    func signInUnderWay() async throws {
+        let broker = try TestBroker(script: .init(hangs: ["at-1"]), reach: .user)
+        let one = try await broker.signIn(code: "c1")
+        try await broker.useCases.endSession.logOut(one.token)
+        broker.provider.hanging.close()
+        let revocations = Revocations(broker.context)
+        #expect(try await revocations.begin() == 1)
+        while broker.provider.hanging.waiting < 1 { await Task.yield() }
+        let signingIn = Task { try await broker.signIn(code: "c2") }
+        while broker.provider.script.withLock({ $0.contexts.count }) < 2 { await Task.yield() }
+        await broker.settled()
+        let origin = SignInOrigin(subject: broker.vault.index(.subject, ["https://as.example", "user-1"]), sid: nil)
+        #expect(broker.context.memory.signIns.isRevoking(origin))
+        #expect(try await broker.store.sessions(.all, .live, after: nil, limit: 9, now: broker.clock.now).isEmpty)
+        broker.provider.hanging.open()
+        let two = try await signingIn.value
+        #expect(!broker.context.memory.signIns.isRevoking(origin))
+        // The other way round: the sign-in was there first.
+        let signIns = broker.context.memory.signIns
+        signIns.enter(broker.vault.digest(Secret("exchange")), origin)
+        try await broker.useCases.endSession.logOut(two.token)
+        #expect(try await revocations.work() == 1)
+        #expect(told(broker)[0] == 1)
+        signIns.leave(broker.vault.digest(Secret("exchange")))
+    }
+
+    @Test("A provider that is known not to answer is not asked, and nothing is counted")
+    func refusedCalls() async throws {
+        let broker = try TestBroker(script: .init(refusesCallsFor: .seconds(30)))
+        try await broker.useCases.endSession.logOut(broker.signIn().token)
+        let revocations = Revocations(broker.context)
+        #expect(try await revocations.work() == 1)
+        broker.clock.advance(.seconds(29))
+        #expect(try await revocations.work() == 0)
+        #expect(told(broker) == [0, 0])
+        broker.provider.script.withLock { $0.refusesCallsFor = nil }
+        broker.clock.advance(.seconds(1))
+        #expect(try await revocations.work() == 1)
         #expect(told(broker) == [1, 1])
     }
 
@@ -126,6 +212,21 @@ import Testing
             #expect(try await revocations.work() == 0, "\(minutes)")
             broker.clock.advance(.seconds(1))
         }
+    }
+
+    @Test("A revocation is given up after three days", .timeLimit(.minutes(1)))
+    func patience() async throws {
+        let down = ProviderFailure.retryable(status: 503, retryAfter: nil, detail: "")
+        let broker = try TestBroker(script: .init(revoke: Array(repeating: down, count: 200)))
+        try await broker.useCases.endSession.logOut(broker.signIn().token)
+        let revocations = Revocations(broker.context)
+        var hours = 0
+        while try await broker.store.outboxCount() > 0, hours < 100 {
+            _ = try await revocations.work()
+            broker.clock.advance(.seconds(3600))
+            hours += 1
+        }
+        #expect((72...75).contains(hours))
     }
 
     @Test("A provider that hangs holds up none of the other rows (SEC-63)", .timeLimit(.minutes(1)))

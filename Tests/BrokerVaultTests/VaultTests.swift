@@ -78,6 +78,8 @@ struct VaultTests {
         }
         #expect(vault.sealCounts == ["k1": 200])
         #expect(!vault.rotationAdvised)
+        vault.noteSeals(elsewhere: ["k1": OpenSSLVault.rotationAdvisedAfter - 200, "gone": 1])
+        #expect(vault.rotationAdvised && vault.sealCounts == ["k1": 200])
     }
 
     @Test("Equal texts in different roles have unrelated digests (SEC-110)")

@@ -253,13 +253,17 @@ struct ExchangeCaller: Sendable {
         } catch {
             throw await settle(.providerError, because: .unusable(detail: "sealing: \(error)"), revoking: tokens, early)
         }
+        let origin = SignInOrigin(live.row)
+        await enter(origin)
+        defer { context.memory.signIns.leave(row.key) }
         let replacing = plan.presentedSession.map(context.vault.digest)
         let ended: EndedSessions
         switch await store(live, replacing: replacing, early) {
         case .stored(let others): ended = others
         case .takenAway:
             // The claim lapsed and somebody declared the exchange lost: these tokens belong to nobody.
-            throw await settle(.unknown, because: .lost(detail: "the claim lapsed"), revoking: tokens, early)
+            throw await settle(
+                .unknown, because: .lost(detail: "the claim lapsed"), revoking: tokens, of: origin, early)
         case .processEnds: throw Self.notStored
         }
         plan.charge.sessionMade(exchange: row.key, gate: plan.gate)
@@ -273,6 +277,15 @@ struct ExchangeCaller: Sendable {
                 .registrationFinished(provider: profile.name, client: plan.client.name, result: "registered"))
         }
         return .signedIn(SignedIn(session: live.view, token: token, transport: plan.client.transport))
+    }
+
+    /// Makes known whose session is about to be stored, and waits for a revocation that would take its tokens along, as
+    /// long as the deadline allows.
+    private func enter(_ origin: SignInOrigin) async {
+        context.memory.signIns.enter(row.key, origin)
+        while context.memory.signIns.isRevoking(origin), context.clock.monotonic() < deadline {
+            do { try await context.clock.sleep(.milliseconds(50)) } catch { return }
+        }
     }
 
     private enum Storing {
@@ -363,12 +376,12 @@ struct ExchangeCaller: Sendable {
     /// Settles an exchange whose tokens are in hand: they are in the outbox before it is left, however long that takes.
     private func settle(
         _ reason: ExchangeRow.SpentReason, because failure: ProviderFailure, revoking tokens: TokenSet,
-        _ early: @escaping Early
+        of origin: SignInOrigin? = nil, _ early: @escaping Early
     ) async -> BrokerProblem {
         context.events.emit(
             .exchangeFailed(provider: profile.name, client: plan.client.name, failure: failure))
         let outbox: OutboxRow
-        do throws(VaultFailure) { outbox = try outboxRow(tokens) } catch { return BrokerProblem(error) }
+        do throws(VaultFailure) { outbox = try outboxRow(tokens, origin) } catch { return BrokerProblem(error) }
         let written = await insisting("settleExchange", early) { () async throws(StoreFailure) in
             try await context.store.settleExchange(
                 row.key, fence: row.fence, outcome: .spent(reason), outbox: [outbox], registration: nil)
@@ -403,10 +416,10 @@ struct ExchangeCaller: Sendable {
         return problem
     }
 
-    private func outboxRow(_ tokens: TokenSet) throws(VaultFailure) -> OutboxRow {
+    private func outboxRow(_ tokens: TokenSet, _ origin: SignInOrigin?) throws(VaultFailure) -> OutboxRow {
         let now = context.clock.now()
         let stored = StoredTokens(
-            provider: profile.name, client: plan.client.name, tokens: tokens, issuedAt: now)
+            provider: profile.name, client: plan.client.name, tokens: tokens, issuedAt: now, origin: origin)
         return OutboxRow(
             id: context.vault.digest(try context.vault.random(32)), boundTo: row.key,
             tokens: try context.vault.seal(stored.record, as: .tokens, row: row.key), createdAt: now,

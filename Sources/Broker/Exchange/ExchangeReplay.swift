@@ -51,7 +51,7 @@ struct ExchangeReplay: Sendable {
     }
 
     /// Nobody knows what the provider made of the code: the app gets a fresh login to go on with.
-    private func loginRequired(_ plan: ExchangePlan) async throws(BrokerProblem) -> BrokerProblem {
+    func loginRequired(_ plan: ExchangePlan) async throws(BrokerProblem) -> BrokerProblem {
         let login = try await StartLogin(context).restart(
             at: plan.provider, client: plan.client, loginToken: plan.loginToken, providerStarted: false,
             charge: plan.charge)

@@ -94,15 +94,27 @@ struct ExchangeRunner: Sendable {
 
     /// Says why a login or registration could not be taken: expired, or used by another code.
     private func closedGate(_ plan: ExchangePlan) async throws(BrokerProblem) -> BrokerProblem {
-        do throws(StoreFailure) {
+        do {
             switch plan.gate {
             case .none: return BrokerProblem(.codeAlreadyUsed)
             case .login(let state):
                 let login = try await context.store.login(state: state)
                 let expired = login.map { $0.status == .pending && $0.expiresAt <= context.clock.now() } ?? false
                 return BrokerProblem(expired ? .loginExpired : .stateMismatch)
-            case .registration: return BrokerProblem(.stateKeyExpired)
+            case .registration(let key):
+                let registration = try await context.store.registration(key)
+                guard let holder = registration?.exchange, let row = try await context.store.exchange(holder),
+                    isSameStarter(plan, row)
+                else { return BrokerProblem(.stateKeyExpired) }
+                switch row.outcome {
+                case .calling where row.claimFor > .zero:
+                    return BrokerProblem(
+                        .providerUnavailable, privateDetail: "the registration is under way", retryAfter: .seconds(2))
+                // Its owner died: nobody knows what the provider saw, whatever attributes come now.
+                case .calling, .spent(.unknown): return try await ExchangeReplay(context: context).loginRequired(plan)
+                default: return BrokerProblem(.stateKeyExpired)
+                }
             }
-        } catch { throw BrokerProblem(error) }
+        } catch { throw BrokerProblem(storing: error) }
     }
 }

@@ -37,6 +37,8 @@ package struct Revocations: Sendable {
     }
 
     private func take(_ limit: Int) async throws(StoreFailure) -> (rows: [OutboxRow], places: Int) {
+        // By a clock that has jumped, no session would live, and what is put off would be put off for as long.
+        guard context.watch.believes(context.clock) else { return ([], 0) }
         let places = slots.enter(limit)
         guard places > 0 else { return ([], 0) }
         let now = context.clock.now()
@@ -55,8 +57,8 @@ package struct Revocations: Sendable {
         case done
         /// It failed in passing.
         case again
-        /// The provider has enough to do: it was not begun.
-        case later
+        /// It was not begun, and waits for so long: the provider has enough to do, or does not answer.
+        case later(Duration)
     }
 
     /// Works one row.
@@ -73,8 +75,8 @@ package struct Revocations: Sendable {
             case .again:
                 let pause = Duration.seconds(min(3600, 60 << min(max(row.attempts - 1, 0), 6)))
                 try await context.store.postponeOutbox(row.id, until: now.advanced(by: pause), counting: true)
-            case .later:
-                try await context.store.postponeOutbox(row.id, until: now.advanced(by: .seconds(2)), counting: false)
+            case .later(let pause):
+                try await context.store.postponeOutbox(row.id, until: now.advanced(by: pause), counting: false)
             }
         } catch {
             // The row comes again when its claim has lapsed.
@@ -95,13 +97,48 @@ package struct Revocations: Sendable {
             context.events.emit(.rowDidNotOpen(kind: .outbox, unknownKey: false))
             return .done
         }
-        guard slots.begin(stored.provider) else { return .later }
+        guard let provider = context.providers[stored.provider] else { return .done }
+        if let pause = provider.refusesCallsFor { return .later(max(pause, .seconds(2))) }
+        guard slots.begin(stored.provider) else { return .later(.seconds(2)) }
         defer { slots.end(stored.provider) }
-        guard await revoke(stored) else { return .again }
-        guard let provider = context.providers[stored.provider] as? any SessionEnding,
-            try await endsProviderSession(row)
+        let session = try await context.store.session(token: row.boundTo)
+        let origin = session.map(SignInOrigin.init) ?? stored.origin
+        let reach = provider.profile.client(stored.client)?.revocationReach ?? .signIn
+        guard try await mayCall(row.id, reach, origin) else {
+            context.events.emit(.revocation(provider: stored.provider, result: "shared"))
+            return .done
+        }
+        let isRevoked = await revoke(stored)
+        context.memory.signIns.end(row.id)
+        guard isRevoked else { return .again }
+        guard let ending = provider as? any SessionEnding, let origin, Self.wasLoggedOut(session),
+            try await mayCall(row.id, .signIn, origin)
         else { return .done }
-        return await endSession(stored, at: provider) ? .done : .again
+        defer { context.memory.signIns.end(row.id) }
+        return await endSession(stored, at: ending) ? .done : .again
+    }
+
+    /// Decides immediately before a call whether it is made: not while a session lives here, or is being made, that it
+    /// would take along (decision 20).
+    ///
+    /// Where nobody knows whose the tokens are, a call that ends all of a user's grants is left out. A call that may be
+    /// made is noted until `end`.
+    private func mayCall(
+        _ row: Digest, _ reach: RevocationReach, _ origin: SignInOrigin?
+    ) async throws(StoreFailure) -> Bool {
+        guard let origin else { return reach != .user }
+        guard context.memory.signIns.begin(row, reach, from: origin) else { return false }
+        guard let taken = reach.taken(from: origin) else { return true }
+        do throws(StoreFailure) {
+            let others = try await context.store.sessions(
+                taken, .live, after: nil, limit: 1, now: context.clock.now())
+            if others.isEmpty { return true }
+        } catch {
+            context.memory.signIns.end(row)
+            throw error
+        }
+        context.memory.signIns.end(row)
+        return false
     }
 
     private func revoke(_ stored: StoredTokens) async -> Bool {
@@ -133,18 +170,15 @@ package struct Revocations: Sendable {
         }
     }
 
-    /// Whether the provider's own session is to end too: where somebody logged the session out, and no other one here
-    /// lives by the same sign-in at the provider (its `sid`; without one, by the same person).
-    private func endsProviderSession(_ row: OutboxRow) async throws(StoreFailure) -> Bool {
-        guard let session = try await context.store.session(token: row.boundTo) else { return false }
-        switch session.endReason {
-        case .loggedOut, .loggedOutElsewhere, .admin: break
+    /// Whether somebody logged the session out, so that the provider's own session is to end too; that no other one here
+    /// lives by the same sign-in is asked before the call.
+    private static func wasLoggedOut(_ session: SessionRow?) -> Bool {
+        switch session?.endReason {
+        case .loggedOut, .loggedOutElsewhere, .admin: true
         case .replaced, .idleExpired, .expired, .tokenExpired, .grantRevoked, .refreshLost, .subjectChanged,
             .providerLogout, .sessionLimit, .integrity, nil:
-            return false
+            false
         }
-        let shared = session.sid.map(SessionSelector.sid) ?? .subject(session.subject)
-        return try await context.store.sessions(shared, .live, after: nil, limit: 1, now: context.clock.now()).isEmpty
     }
 
     /// Whether the provider has spoken: trying again would only hear it again.

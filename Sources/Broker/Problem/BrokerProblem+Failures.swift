@@ -4,6 +4,7 @@ extension BrokerProblem {
         switch failure {
         case .unavailable(let detail), .inDoubt(let detail):
             self.init(.storeUnavailable, privateDetail: detail, retryAfter: .seconds(2))
+        case .full: self.init(.storeUnavailable, privateDetail: "the disk is full", retryAfter: .seconds(10))
         case .newerFormat:
             self.init(.storeUnavailable, privateDetail: "a row of a newer format", retryAfter: .seconds(5))
         }

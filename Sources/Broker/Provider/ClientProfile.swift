@@ -34,6 +34,8 @@ package struct ClientProfile: Sendable {
     /// Zephr's platform (`ios`, `android`, `web`); nil for other kinds.
     package var platform: String?
     package var lifetimes: SessionLifetimes
+    /// What else ends at the provider when this client's tokens are revoked (`revocation: {reaches}`).
+    package var revocationReach: RevocationReach
 
     package init(
         name: ClientName, login: LoginMode = .broker, transport: Transport = .cookie, pkce: PKCE = .required,
@@ -41,7 +43,7 @@ package struct ClientProfile: Sendable {
         nativeRedirect: CodeGrant.RedirectParameter = .omitted,
         importTokens: Bool = false, hostedCallbackTo: String? = nil, allowedParameters: Set<String> = [],
         callbackParameters: [String] = [], socialProviders: [String] = [], platform: String? = nil,
-        lifetimes: SessionLifetimes = SessionLifetimes()
+        lifetimes: SessionLifetimes = SessionLifetimes(), revocationReach: RevocationReach = .signIn
     ) {
         self.name = name
         self.login = login
@@ -59,5 +61,6 @@ package struct ClientProfile: Sendable {
         self.socialProviders = socialProviders
         self.platform = platform
         self.lifetimes = lifetimes
+        self.revocationReach = revocationReach
     }
 }

@@ -12,12 +12,16 @@ package protocol ProviderClient: Sendable {
     /// The callback parameters that it reads by itself, beside those that a client's configuration keeps.
     var callbackHints: [String] { get }
 
+    /// How long its calls are refused here because it does not answer; nil when they are made.
+    var refusesCallsFor: Duration? { get }
+
     /// Returns the URL to open for a login; may call discovery and PAR.
     func startAuthorization(_ request: AuthorizationRequest) async throws(ProviderFailure) -> AuthorizationStart
 }
 
 extension ProviderClient {
     package var callbackHints: [String] { [] }
+    package var refusesCallsFor: Duration? { nil }
 }
 
 /// Redeems codes: every kind but Zephr.

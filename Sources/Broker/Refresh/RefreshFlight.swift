@@ -119,7 +119,9 @@ struct RefreshFlight: Sendable {
             _ = failed("session", error)
             throw BrokerProblem(error)
         }
-        guard let row, row.isLive(at: context.clock.now()), row.tokens != nil else {
+        let standing = row.map { SessionStanding($0, context) }
+        if row?.endedAt == nil, standing == .doubted { throw .clockDoubted }
+        guard let row, row.endedAt == nil, standing == .lives, row.tokens != nil else {
             work.row = row
             return .read(version: 0, live: false, fresh: false, usable: false, refreshable: false)
         }
@@ -464,7 +466,7 @@ struct RefreshFlight: Sendable {
     ) async throws(BrokerProblem) -> Result<SessionRow, BrokerProblem> {
         switch outcome {
         case .useStored:
-            if let row = work.row, row.tokens != nil, row.endedAt == nil, row.isLive(at: context.clock.now()) {
+            if let row = work.row, row.tokens != nil, row.endedAt == nil, SessionStanding(row, context) == .lives {
                 if work.hasWaited, work.grant == nil, let stored = work.stored {
                     context.events.emit(.refreshShared(provider: stored.provider, client: stored.client))
                 }
@@ -486,8 +488,12 @@ struct RefreshFlight: Sendable {
         var latest = work
         if work.row?.endReason == nil { _ = try await read(&latest) }
         guard let row = latest.row else { return .failure(BrokerProblem(.sessionRequired)) }
-        let reason = row.endReason ?? SessionLimits.lapse(of: row, at: context.clock.now())
-        return .failure(BrokerProblem(.sessionEnded, reason: reason ?? .expired))
+        if let reason = row.endReason { return .failure(BrokerProblem(.sessionEnded, reason: reason)) }
+        switch SessionStanding(row, context) {
+        case .lapsed(let reason): return .failure(BrokerProblem(.sessionEnded, reason: reason))
+        // It lives after all: a clock that was wrong said otherwise.
+        case .lives, .doubted: return .failure(.clockDoubted)
+        }
     }
 
     private func failed(_ operation: StaticString, _ failure: StoreFailure) -> RefreshStateMachine.Input {

@@ -17,6 +17,8 @@ package struct RegistrationRow: Sendable, Equatable {
     package var createdAt: WallTime
     package var expiresAt: WallTime
     package var status: Status
+    /// The exchange that took it last.
+    package var exchange: Digest?
     /// Completions that the provider answered with bad attributes; one resubmission is allowed.
     package var attempts: Int
     /// `RegistrationSecrets`, sealed as `.registration` for the row `key`.
@@ -24,13 +26,14 @@ package struct RegistrationRow: Sendable, Equatable {
 
     package init(
         key: Digest, loginToken: Digest?, createdAt: WallTime, expiresAt: WallTime, status: Status = .open,
-        attempts: Int = 0, sealed: Sealed
+        exchange: Digest? = nil, attempts: Int = 0, sealed: Sealed
     ) {
         self.key = key
         self.loginToken = loginToken
         self.createdAt = createdAt
         self.expiresAt = expiresAt
         self.status = status
+        self.exchange = exchange
         self.attempts = attempts
         self.sealed = sealed
     }

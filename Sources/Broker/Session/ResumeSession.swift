@@ -70,10 +70,10 @@ package struct ResumeSession: Sendable {
 
     private func checkLives(_ row: SessionRow) throws(BrokerProblem) {
         if row.endedAt != nil { throw BrokerProblem(.sessionEnded, reason: row.endReason) }
-        if let reason = SessionLimits.lapse(of: row, at: context.clock.now()) {
-            guard context.watch.believes(context.clock) else {
-                throw BrokerProblem(.storeUnavailable, privateDetail: "the clock has jumped", retryAfter: .seconds(30))
-            }
+        switch SessionStanding(row, context) {
+        case .lives: break
+        case .doubted: throw .clockDoubted
+        case .lapsed(let reason):
             // Nothing is written: the sweeper buries it a day later, so that a clock that was wrong can be set right.
             context.cache.remove([row.token])
             context.notices.post(.ended(reason), to: row.token)

@@ -14,8 +14,12 @@ extension StoredTokens {
         writer.optional(tokens.expiresAt)
         writer.optional(tokens.refreshExpiresAt)
         writer.integer(issuedAt.milliseconds)
-        // Added later: readers of before stop at the time.
-        if let uncheckedIDToken { writer.optional(uncheckedIDToken) }
+        // Added later: readers of before stop at the time, or at the id_token.
+        if uncheckedIDToken != nil || origin != nil { writer.optional(uncheckedIDToken) }
+        if let origin {
+            writer.string(Base64URL.encode(origin.subject.bytes))
+            writer.string(origin.sid.map { Base64URL.encode($0.bytes) } ?? "")
+        }
         return writer.bytes
     }
 
@@ -31,9 +35,15 @@ extension StoredTokens {
             credential: credential, accessToken: try reader.secret(), refreshToken: try reader.optionalSecret(),
             idToken: try reader.optionalSecret(), scope: try reader.flag() ? try reader.strings() : nil,
             expiresAt: try reader.optionalTime(), refreshExpiresAt: try reader.optionalTime())
+        let issuedAt = WallTime(milliseconds: try reader.integer())
+        let unchecked = reader.isAtEnd ? nil : try reader.optionalSecret()
         self.init(
-            provider: provider, client: client, tokens: tokens,
-            issuedAt: WallTime(milliseconds: try reader.integer()),
-            uncheckedIDToken: reader.isAtEnd ? nil : try reader.optionalSecret())
+            provider: provider, client: client, tokens: tokens, issuedAt: issuedAt, uncheckedIDToken: unchecked,
+            origin: reader.isAtEnd ? nil : try Self.origin(&reader))
+    }
+
+    private static func origin(_ reader: inout RecordReader) throws(RecordFailure) -> SignInOrigin {
+        guard let subject = Base64URL.decode(try reader.string()).flatMap(Digest.init) else { throw .malformed }
+        return SignInOrigin(subject: subject, sid: Base64URL.decode(try reader.string()).flatMap(Digest.init))
     }
 }

@@ -8,11 +8,14 @@ package struct StoredTokens: Sendable {
     package var issuedAt: WallTime
     /// The id_token of the refresh, as long as its subject is unchecked.
     package var uncheckedIDToken: Secret?
+    /// Whose they are, where no session row says it: tokens of an exchange that made no session.
+    package var origin: SignInOrigin?
 
     package init(
         provider: ProviderName, client: ClientName, tokens: TokenSet, issuedAt: WallTime,
-        uncheckedIDToken: Secret? = nil
+        uncheckedIDToken: Secret? = nil, origin: SignInOrigin? = nil
     ) {
+        self.origin = origin
         self.uncheckedIDToken = uncheckedIDToken
         self.provider = provider
         self.client = client

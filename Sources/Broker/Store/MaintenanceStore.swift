@@ -28,6 +28,9 @@ package protocol MaintenanceStore: Sendable {
     /// Returns until when a lease was taken.
     func lease(_ name: String) async throws(StoreFailure) -> WallTime?
 
+    /// Adds to how often keys have sealed, by key id, and returns the totals of those keys.
+    func countSeals(_ counts: [String: Int]) async throws(StoreFailure) -> [String: Int]
+
     /// Appends an audit record.
     func appendAudit(_ row: AuditRow) async throws(StoreFailure)
 

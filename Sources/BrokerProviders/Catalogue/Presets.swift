@@ -10,19 +10,23 @@ package enum Presets {
     /// All presets.
     package static let all: [Preset] = [google, apple, microsoft, github, slack, facebook, linkedin, cloudentity]
 
-    // A refresh token comes only with offline access, and only while consent is asked for.
+    // A refresh token comes only with offline access, and only while consent is asked for. Revoking withdraws the user's
+    // consent, with all that was granted on it (developers.google.com/identity/protocols/oauth2/web-server).
     private static let google = Preset(
         name: "google", displayName: "Google", service: .oidc, issuer: "https://accounts.google.com",
         wire: WireSettings(
-            authorizationParameters: [("access_type", "offline"), ("prompt", "consent")], refresh: .keep),
+            authorizationParameters: [("access_type", "offline"), ("prompt", "consent")], refresh: .keep,
+            revocation: RevocationSettings(reaches: .user)),
         nonce: true, scope: ["openid", "email", "profile"], nativeRedirect: .empty)
 
-    // The name comes once, in the form post; identity is in the id_token alone.
+    // The name comes once, in the form post; identity is in the id_token alone. Revoking is its call for deleting an
+    // account: the user's authorization goes with it (Technical Note TN3194).
     private static let apple = Preset(
         name: "apple", displayName: "Apple", service: .oidc, issuer: "https://appleid.apple.com",
         endpoints: EndpointSettings(revocation: "https://appleid.apple.com/auth/revoke"),
         wire: WireSettings(
-            responseMode: .formPost, refresh: .keep, identity: IdentitySettings(source: .idToken),
+            responseMode: .formPost, refresh: .keep, revocation: RevocationSettings(reaches: .user),
+            identity: IdentitySettings(source: .idToken),
             idToken: IDTokenSettings(algorithms: [.rs256, .es256])),
         nonce: true, scope: ["openid", "name", "email"], callbackParameters: ["user"])
 
@@ -47,7 +51,7 @@ package enum Presets {
         wire: WireSettings(
             tokenResponse: TokenResponseSettings(
                 refreshExpiresField: "refresh_token_expires_in", invalidGrantCodes: ["bad_refresh_token"]),
-            revocation: RevocationSettings(style: .basicDelete),
+            revocation: RevocationSettings(style: .basicDelete, reaches: .token),
             identity: IdentitySettings(
                 source: .api, url: "https://api.github.com/user", subject: "/id",
                 claims: [
@@ -66,7 +70,7 @@ package enum Presets {
             tokenResponse: TokenResponseSettings(
                 path: "/authed_user", tokenTypes: ["user"],
                 invalidGrantCodes: ["invalid_refresh_token", "token_revoked", "token_expired"]),
-            revocation: RevocationSettings(style: .bearerPost),
+            revocation: RevocationSettings(style: .bearerPost, reaches: .token),
             identity: IdentitySettings(
                 source: .api, url: "https://slack.com/api/users.identity", subject: "/user/id",
                 claims: [("name", "/user/name"), ("email", "/user/email"), ("team", "/team/id")])),

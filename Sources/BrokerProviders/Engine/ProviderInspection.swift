@@ -22,26 +22,31 @@ package protocol ProviderInspection: ProviderClient {
 
 extension OIDCClient: ProviderInspection {
     package var breaker: CircuitBreaker.State { engine.caller.limiter.breaker }
+    package var refusesCallsFor: Duration? { engine.caller.limiter.refusesFor }
     package func probe() async -> [ProbeResult] { await engine.probe(keysToo: true) }
 }
 
 extension OAuth2Client: ProviderInspection {
     package var breaker: CircuitBreaker.State { engine.caller.limiter.breaker }
+    package var refusesCallsFor: Duration? { engine.caller.limiter.refusesFor }
     package func probe() async -> [ProbeResult] { await engine.probe(keysToo: false) }
 }
 
 extension CleverClient: ProviderInspection {
     package var breaker: CircuitBreaker.State { engine.caller.limiter.breaker }
+    package var refusesCallsFor: Duration? { engine.caller.limiter.refusesFor }
     package func probe() async -> [ProbeResult] { await engine.probe(keysToo: own.openID) }
 }
 
 extension CloverClient: ProviderInspection {
     package var breaker: CircuitBreaker.State { engine.caller.limiter.breaker }
+    package var refusesCallsFor: Duration? { engine.caller.limiter.refusesFor }
     package func probe() async -> [ProbeResult] { await engine.probe(keysToo: false) }
 }
 
 extension ZephrClient: ProviderInspection {
     package var breaker: CircuitBreaker.State { caller.limiter.breaker }
+    package var refusesCallsFor: Duration? { caller.limiter.refusesFor }
 
     package func probe() async -> [ProbeResult] {
         await ProviderProbe.reach(own.baseURL, caller: caller, clock: clock)

@@ -1,3 +1,5 @@
+package import Broker
+
 /// `revocation`: how a grant, and the session it came from, is ended at the provider.
 package struct RevocationSettings: Sendable, Equatable {
     /// The setting `style`.
@@ -20,11 +22,17 @@ package struct RevocationSettings: Sendable, Equatable {
     package var bearerFallback: Bool
     /// `end_session`: whether a log-out ends the provider's own session too, where the provider has an endpoint for it.
     package var endSession: Bool
+    /// `reaches`: what else ends when a token is revoked.
+    package var reaches: RevocationReach
 
-    package init(style: Style = .rfc7009, hint: Bool = true, bearerFallback: Bool = false, endSession: Bool = true) {
+    package init(
+        style: Style = .rfc7009, hint: Bool = true, bearerFallback: Bool = false, endSession: Bool = true,
+        reaches: RevocationReach = .signIn
+    ) {
         self.style = style
         self.hint = hint
         self.bearerFallback = bearerFallback
         self.endSession = endSession
+        self.reaches = reaches
     }
 }

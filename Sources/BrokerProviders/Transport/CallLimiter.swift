@@ -24,6 +24,13 @@ package final class CallLimiter: Sendable {
     /// The breaker's state, for the operator's page.
     package var breaker: CircuitBreaker.State { state.withLock { $0.breaker.state } }
 
+    /// How long the open breaker still refuses calls; nil when it lets one out.
+    var refusesFor: Duration? {
+        guard case .open(let until, _) = breaker else { return nil }
+        let rest = until - clock.monotonic()
+        return rest > .zero ? rest : nil
+    }
+
     /// Counts a call in; throws `notSent` when it may not be made.
     ///
     /// Every call that was counted in is counted out by `end`.

@@ -9,6 +9,8 @@ package final class InMemoryStore: BrokerStore {
     private let state = Mutex(MemoryState())
     /// How many transactions go through before one is refused; nil refuses none.
     private let refusing = Mutex<Int?>(nil)
+    /// Whether the answer of the next completed exchange is lost.
+    private let losing = Mutex(false)
 
     /// The store's own clock, by which claims are timed.
     private let monotonic: @Sendable () -> Duration
@@ -18,6 +20,9 @@ package final class InMemoryStore: BrokerStore {
 
     /// Makes the store refuse one transaction, the one after `count` others; for tests.
     package func refuse(after count: Int?) { refusing.withLock { $0 = count } }
+
+    /// Makes the store carry out the next `completeExchange` and lose its answer; for tests.
+    package func loseNextCompletion() { losing.withLock { $0 = true } }
 
     private var refuses: Bool {
         refusing.withLock { count in
@@ -90,10 +95,16 @@ package final class InMemoryStore: BrokerStore {
     package func completeExchange(
         _ key: Digest, fence: Int64, session: SessionRow, replacing: Digest?, sessionLimit: Int
     ) async throws(StoreFailure) -> EndedSessions? {
-        try transaction { state throws(StoreFailure) in
+        let ended = try transaction { state throws(StoreFailure) in
             try state.completeExchange(
                 key, fence: fence, session: session, replacing: replacing, sessionLimit: sessionLimit)
         }
+        let isLost = losing.withLock { losing in
+            defer { losing = false }
+            return losing
+        }
+        if isLost { throw .inDoubt("lost") }
+        return ended
     }
 
     package func session(token: Digest) async throws(StoreFailure) -> SessionRow? {
@@ -213,6 +224,13 @@ package final class InMemoryStore: BrokerStore {
         try transaction { $0.acquireLease(name, owner: owner, now: now, until: until) }
     }
 
+    package func countSeals(_ counts: [String: Int]) async throws(StoreFailure) -> [String: Int] {
+        try transaction { state in
+            for (key, count) in counts { state.seals[key, default: 0] += count }
+            return state.seals.filter { counts[$0.key] != nil }
+        }
+    }
+
     package func appendAudit(_ row: AuditRow) async throws(StoreFailure) { try transaction { $0.audit.append(row) } }
 
     package func lease(_ name: String) async throws(StoreFailure) -> WallTime? {
@@ -228,6 +246,9 @@ package final class InMemoryStore: BrokerStore {
     package func ping() async throws(StoreFailure) { try transaction { _ in } }
 
     package func close() async { state.withLock { $0.closed = true } }
+
+    /// How many revocations wait, for tests.
+    package var outboxRows: Int { state.withLock { $0.outbox.count } }
 
     /// The audit records, oldest first, for tests.
     package var auditRecords: [AuditRow] { state.withLock { $0.audit } }

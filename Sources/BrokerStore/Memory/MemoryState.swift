@@ -20,6 +20,8 @@ struct MemoryState {
     /// By login.
     var handoffs: [Digest: HandoffRow] = [:]
     var outbox: [Digest: OutboxRow] = [:]
+    /// How often each key has sealed.
+    var seals: [String: Int] = [:]
     var logoutTokens: [Digest: WallTime] = [:]
     var leases: [String: Lease] = [:]
     var audit: [AuditRow] = []
@@ -186,9 +188,10 @@ extension MemoryState {
             let kept = now.advanced(by: RetentionPeriods.spent)
             if let handoff = handoffs[state] { handoffs[state]?.keptUntil = max(handoff.keptUntil, kept) }
             return true
-        case .registration(let key):
-            guard let row = registrations[key], row.status == .open, now < row.expiresAt else { return false }
-            registrations[key]?.status = .claimed
+        case .registration(let registration):
+            guard let row = registrations[registration], row.status == .open, now < row.expiresAt else { return false }
+            registrations[registration]?.status = .claimed
+            registrations[registration]?.exchange = key
             return true
         }
     }

@@ -171,7 +171,7 @@ final class GroupCommitWriter: Sendable {
     private func enqueue(_ job: any LaneJob, _ kind: Kind) throws(StoreFailure) {
         let (refusal, start, watching) = state.withLock { state -> (StoreFailure?, Bool, Bool) in
             if state.closed { return (.unavailable("closed"), false, false) }
-            if state.endingsOnly, kind == .ordinary { return (.unavailable("the disk is full"), false, false) }
+            if state.endingsOnly, kind == .ordinary { return (.full, false, false) }
             if state.waiting.count >= (kind == .ending ? 2 : 1) * Self.maximumWaiting {
                 return (.unavailable("too many writes wait"), false, false)
             }
@@ -236,7 +236,7 @@ final class GroupCommitWriter: Sendable {
             state.running += taken
             return (taken, state.endingsOnly ? waiting.filter { $0.kind == .ordinary } : [])
         }
-        for waiting in refused { waiting.job.finish(.unavailable("the disk is full")) }
+        for waiting in refused { waiting.job.finish(.full) }
         return taken
     }
 

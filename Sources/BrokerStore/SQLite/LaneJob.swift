@@ -103,6 +103,7 @@ extension StoreFailure {
     init(describing error: any Error) {
         switch error {
         case let failure as StoreFailure: self = failure
+        case let error as DatabaseError where error.resultCode == .SQLITE_FULL: self = .full
         case let error as DatabaseError: self = .unavailable("SQLite \(error.extendedResultCode.rawValue)")
         default: self = .unavailable("database")
         }

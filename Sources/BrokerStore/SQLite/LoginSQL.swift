@@ -37,14 +37,16 @@ enum LoginSQL {
 
 /// The statements of registrations.
 enum RegistrationSQL {
-    static let columns = "format, key, login_token, created_at, expires_at, status, attempts, sealed_key, sealed"
+    static let columns =
+        "format, key, login_token, created_at, expires_at, status, exchange, attempts, sealed_key, sealed"
     static let insert = """
-        INSERT INTO registrations (key, login_token, created_at, expires_at, status, attempts, sealed_key, sealed)
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO NOTHING
+        INSERT INTO registrations
+            (key, login_token, created_at, expires_at, status, exchange, attempts, sealed_key, sealed)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO NOTHING
         """
     static let byKey = "SELECT \(columns) FROM registrations WHERE key = ?"
     static let take = """
-        UPDATE registrations SET status = 1 WHERE key = ? AND status = 0 AND expires_at > ? AND format = 1
+        UPDATE registrations SET status = 1, exchange = ? WHERE key = ? AND status = 0 AND expires_at > ? AND format = 1
         """
     static let giveBack = "UPDATE registrations SET status = 0 WHERE key = ? AND status = 1 AND format = 1"
     static let close = "UPDATE registrations SET status = 2 WHERE key = ? AND format = 1"
@@ -129,16 +131,17 @@ extension RegistrationRow {
         let createdAt = try columns.time()
         let expiresAt = try columns.time()
         guard let status = Status(rawValue: try columns.small()) else { throw StoreFailure.newerFormat }
+        let exchange = try columns.optionalDigest()
         let attempts = try columns.small()
         self.init(
             key: key, loginToken: loginToken, createdAt: createdAt, expiresAt: expiresAt, status: status,
-            attempts: attempts, sealed: try columns.sealed())
+            exchange: exchange, attempts: attempts, sealed: try columns.sealed())
     }
 
     /// The values of `RegistrationSQL.insert`.
     var values: [DatabaseValue] {
         [
-            key.sql, loginToken.sql, createdAt.sql, expiresAt.sql, status.rawValue.databaseValue,
+            key.sql, loginToken.sql, createdAt.sql, expiresAt.sql, status.rawValue.databaseValue, exchange.sql,
             attempts.databaseValue, sealed.keyID.databaseValue, sealed.envelope.sql,
         ]
     }

@@ -34,6 +34,10 @@ enum MaintenanceSQL {
             WHERE (owner = excluded.owner OR until <= ?4 OR until > ?3) AND format = 1
         """
     static let lease = "SELECT until FROM leases WHERE name = ? AND format = 1"
+    static let countSeals = """
+        INSERT INTO key_seals (key, seals) VALUES (?1, ?2)
+        ON CONFLICT (key) DO UPDATE SET seals = seals + excluded.seals RETURNING seals
+        """
     static let appendAudit = "INSERT INTO audit (at, actor, action, target, outcome) VALUES (?, ?, ?, ?, ?)"
     static let version = "SELECT max(version) FROM schema_version"
 }

@@ -141,7 +141,8 @@ private struct Gates {
             pending.removed(expiresAt: expiresAt)
             try database.change(HandoffSQL.keepLonger, [now.advanced(by: RetentionPeriods.spent).sql, state.sql])
             return true
-        case .registration(let key): return try database.change(RegistrationSQL.take, [key.sql, now.sql]) == 1
+        case .registration(let registration):
+            return try database.change(RegistrationSQL.take, [key.sql, registration.sql, now.sql]) == 1
         }
     }
 

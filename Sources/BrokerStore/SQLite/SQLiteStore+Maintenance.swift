@@ -73,6 +73,17 @@ extension SQLiteStore {
         }
     }
 
+    package func countSeals(_ counts: [String: Int]) async throws(StoreFailure) -> [String: Int] {
+        try await writer.write { database in
+            var totals: [String: Int] = [:]
+            for (key, count) in counts {
+                let values = [key.databaseValue, count.databaseValue]
+                totals[key] = try database.first(MaintenanceSQL.countSeals, values) { try $0.small() }
+            }
+            return totals
+        }
+    }
+
     package func appendAudit(_ row: AuditRow) async throws(StoreFailure) {
         try await writer.write { database in
             _ = try database.change(

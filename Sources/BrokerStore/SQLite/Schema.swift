@@ -27,6 +27,7 @@ enum Schema {
         Migration(version: 1, readableFrom: 1, sql: first), Migration(version: 2, readableFrom: 1, sql: endedSessions),
         Migration(version: 3, readableFrom: 1, sql: handoffs),
         Migration(version: 4, readableFrom: 1, sql: namedClaims),
+        Migration(version: 5, readableFrom: 1, sql: holders),
     ]
 
     static var newest: Int { migrations.last?.version ?? 0 }
@@ -205,5 +206,14 @@ enum Schema {
         ALTER TABLE sessions ADD COLUMN subject_unchecked INTEGER NOT NULL DEFAULT 0;
         ALTER TABLE exchanges ADD COLUMN claim BLOB CHECK (length(claim) = 16);
         ALTER TABLE exchanges ADD COLUMN claim_epoch INTEGER;
+        """
+
+    // Which exchange took a registration; how often each key has sealed, over all processes.
+    private static let holders = """
+        ALTER TABLE registrations ADD COLUMN exchange BLOB CHECK (length(exchange) = 32);
+        CREATE TABLE key_seals (
+            key TEXT NOT NULL PRIMARY KEY,
+            seals INTEGER NOT NULL CHECK (seals >= 0)
+        ) STRICT, WITHOUT ROWID;
         """
 }

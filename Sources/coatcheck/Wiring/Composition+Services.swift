@@ -23,6 +23,7 @@ extension Composition {
             Maintenance.sweeper(context, owner: Self.owner(vault)),
             Maintenance.revocations(context),
             Maintenance.trimming(context),
+            sealUse.service(context),
             readiness.end,
         ]
         if let address = configuration.server.backendListen {

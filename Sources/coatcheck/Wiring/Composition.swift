@@ -14,6 +14,7 @@ struct Composition: Sendable {
     let readiness: Readiness
     let detached: DetachedWork
     let vault: OpenSSLVault
+    let sealUse: SealUse
     let store: any BrokerStore
     let transport: ProviderHTTP
     let context: BrokerContext
@@ -50,7 +51,8 @@ struct Composition: Sendable {
             clock: clock)
         return Composition(
             configuration: configuration, log: log, metrics: metrics, load: load, readiness: readiness,
-            detached: detached, vault: vault, store: store, transport: transport, context: context,
+            detached: detached, vault: vault, sealUse: SealUse(vault, timed), store: store, transport: transport,
+            context: context,
             useCases: BrokerUseCases(context, publicURL: configuration.server.publicURL.text),
             http: HTTPConfiguration(configuration, contract: Array(Contract.text.utf8)),
             relay: Relay(
@@ -85,6 +87,8 @@ struct Composition: Sendable {
     func close() async {
         await relay.shutdown()
         await transport.shutdown()
+        // What could not be told is not counted: an advice, not a limit.
+        try? await sealUse.tell()
         await store.close()
     }
 }

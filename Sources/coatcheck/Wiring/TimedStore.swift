@@ -208,6 +208,10 @@ struct TimedStore: BrokerStore {
         }
     }
 
+    func countSeals(_ counts: [String: Int]) async throws(StoreFailure) -> [String: Int] {
+        try await timed("countSeals") { () async throws(StoreFailure) in try await base.countSeals(counts) }
+    }
+
     func appendAudit(_ row: AuditRow) async throws(StoreFailure) {
         try await timed("appendAudit") { () async throws(StoreFailure) in try await base.appendAudit(row) }
     }

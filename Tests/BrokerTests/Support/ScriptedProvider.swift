@@ -18,6 +18,7 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Se
         var sid: String?
         var tokenLifetime: Duration? = .seconds(3600)
         var refreshToken = true
+        var refreshTokenLifetime: Duration?
         var refreshedSubject = RefreshedSubject.absent
         var grants: [CodeGrant] = []
         var contexts: [IdentityContext] = []
@@ -28,6 +29,8 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Se
         var hangs: [String] = []
         var sessionsEnded = 0
         var keyFetches = 0
+        /// How long calls are refused because the provider does not answer.
+        var refusesCallsFor: Duration?
     }
 
     let profile: ProviderProfile
@@ -53,6 +56,8 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Se
         return AuthorizationStart(
             url: Secret("https://as.example/authorize?state=\(request.state.reveal())"), issuer: script.issuer)
     }
+
+    var refusesCallsFor: Duration? { script.withLock { $0.refusesCallsFor } }
 
     func issuerExpectation() async throws(ProviderFailure) -> IssuerExpectation { script.withLock { $0.issuer } }
 
@@ -119,7 +124,8 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Se
             guard token.reveal() != "new-key-forged" else { throw .identityRejected(detail: "no key fits the token") }
         }
         return LogoutNotice(
-            subject: "user-1", sid: nil, tokenID: token.reveal(), rememberUntil: clock.now.advanced(by: .seconds(600)))
+            subject: "user-1", sid: token.reveal().hasPrefix("sid-") ? token.reveal() : nil, tokenID: token.reveal(),
+            rememberUntil: clock.now.advanced(by: .seconds(600)))
     }
 
     private func tokens(_ tag: String) -> TokenSet {
@@ -127,7 +133,8 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Se
         return TokenSet(
             accessToken: Secret("at-\(tag)"), refreshToken: script.refreshToken ? Secret("rt-\(tag)") : nil,
             idToken: script.refreshedSubject == .absent ? nil : Secret("id"),
-            expiresAt: script.tokenLifetime.map { clock.now.advanced(by: $0) })
+            expiresAt: script.tokenLifetime.map { clock.now.advanced(by: $0) },
+            refreshExpiresAt: script.refreshTokenLifetime.map { clock.now.advanced(by: $0) })
     }
 
     var grants: Int { script.withLock { $0.grants.count } }

@@ -20,14 +20,14 @@ struct TestBroker: Sendable {
         store: (any BrokerStore)? = nil, vault sharedVault: OpenSSLVault? = nil,
         provider shared: ScriptedProvider? = nil,
         clients: [ClientProfile]? = nil, script: ScriptedProvider.Script = .init(), settings: BrokerSettings = .init(),
-        also others: [any ProviderClient] = []
+        also others: [any ProviderClient] = [], reach: RevocationReach = .token
     ) throws {
         let redirect = RedirectURI(Self.redirect).map { [$0] } ?? []
         let named = { (name: String) in ClientName(unchecked: name) }
         let standard = [
             ClientProfile(
                 name: named("ios"), login: .both, redirectURIs: redirect, scope: ["openid", "email"], nonce: true,
-                allowedParameters: ["login_hint", "max_age"]),
+                allowedParameters: ["login_hint", "max_age"], revocationReach: reach),
             ClientProfile(
                 name: named("strict"), redirectURIs: [RedirectURI("com.example.strict:/cb")].compactMap { $0 }),
             ClientProfile(

@@ -27,6 +27,7 @@ struct ClientSection: Sendable {
             settings = ClientSettings(profile: profile, clientID: "")
         } else {
             WireReader.read(section, into: &wire)
+            profile.revocationReach = wire.revocation.reaches
             profile.allowedParameters = WireReader.allowedParameters(section) ?? provider.allowedParameters
             profile.callbackParameters = section.words("callback_parameters") ?? provider.callbackParameters
             Self.read(section, kind: kind, defaults: provider, into: &profile)

@@ -48,7 +48,9 @@ struct ProviderSection: Sendable {
         line = section.line
         _ = section.node("kind")
         var draft = ProviderDraft(
-            kind: kind, lifetimes: lifetimes, wire: preset?.wire ?? WireSettings(),
+            kind: kind, lifetimes: lifetimes,
+            wire: preset?.wire
+                ?? WireSettings(revocation: RevocationSettings(reaches: kind == .oauth2 ? .token : .signIn)),
             scope: preset?.scope ?? (kind == .oidc ? ["openid"] : []))
         if let preset {
             draft.callbackParameters = preset.callbackParameters

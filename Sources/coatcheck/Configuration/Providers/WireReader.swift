@@ -85,6 +85,7 @@ enum WireReader {
         revocation.hint = section.flag("hint", default: revocation.hint)
         revocation.bearerFallback = section.flag("bearer_fallback", default: revocation.bearerFallback)
         revocation.endSession = section.flag("end_session", default: revocation.endSession)
+        revocation.reaches = section.choice("reaches", among: RevocationReach.allCases) ?? revocation.reaches
     }
 
     /// Reads a mapping of texts, nil when it is absent.

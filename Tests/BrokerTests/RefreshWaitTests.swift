@@ -1,0 +1,110 @@
+import BrokerVault
+import Synchronization
+import Testing
+
+@testable import Broker
+
+/// What a refresh does not do: ask a provider that asked to be left alone, condemn too early, hand out what is old.
+@Suite struct RefreshWaitTests {
+    private func expired(
+        _ script: ScriptedProvider.Script
+    ) async throws -> (broker: TestBroker, session: SignedIn, live: LiveSession) {
+        let broker = try TestBroker(script: script)
+        let session = try await broker.signIn()
+        broker.clock.advance(.seconds(3601))
+        return (broker, session, try await broker.useCases.resumeSession.resume(session.token))
+    }
+
+    private func ask(_ broker: TestBroker, _ live: LiveSession) async -> BrokerProblem? {
+        await problem { try await broker.useCases.refreshTokens.accessToken(for: live) }
+    }
+
+    @Test("A provider that said when to come again is not asked before, by nobody", .timeLimit(.minutes(1)))
+    func retryAfter() async throws {
+        let busy = ProviderFailure.retryable(status: 429, retryAfter: .seconds(9), detail: "")
+        let (broker, _, live) = try await expired(.init(refresh: [busy]))
+        #expect(await ask(broker, live)?.code == .providerUnavailable)
+        #expect(broker.provider.refreshes == 1)
+        for _ in 0..<3 {
+            let problem = await ask(broker, live)
+            #expect(problem?.code == .providerUnavailable && problem?.retryAfter != nil)
+        }
+        broker.clock.advance(.seconds(3))
+        #expect(await ask(broker, live)?.code == .providerUnavailable)
+        #expect(broker.provider.refreshes == 1)
+        // Another process knows it from the row.
+        let other = try TestBroker(store: broker.store, vault: broker.vault, provider: broker.provider)
+        other.clock.advance(.seconds(3604))
+        #expect(await ask(other, live)?.code == .providerUnavailable)
+        #expect(broker.provider.refreshes == 1)
+        broker.clock.advance(.seconds(7))
+        #expect(await ask(broker, live) == nil)
+        #expect(broker.provider.refreshes == 2)
+    }
+
+    @Test("A take-over's invalid_grant condemns after a minute, and not before (SEC-55)", .timeLimit(.minutes(1)))
+    func takeOver() async throws {
+        let refused = ProviderFailure.rejected(OAuthError(status: 400, code: "invalid_grant"))
+        let (broker, _, live) = try await expired(.init(refresh: [refused, refused, refused]))
+        // Another process's claim that nobody lives for any more.
+        let claim = RefreshClaim(
+            token: live.token, tokenVersion: 1, name: ClaimID(random: try broker.vault.random(16)),
+            lifetime: .seconds(25), now: broker.clock.now)
+        guard case .claimed = try await broker.store.claimRefresh(claim) else { return #expect(Bool(false)) }
+        broker.clock.advance(.seconds(26))
+        #expect(await ask(broker, live)?.code == .providerUnavailable)
+        #expect(try await broker.store.session(token: live.token)?.endedAt == nil)
+        broker.clock.advance(.seconds(30))
+        #expect(await ask(broker, live)?.code == .providerUnavailable)
+        broker.clock.advance(.seconds(31))
+        #expect(await ask(broker, live)?.reason == .refreshLost)
+    }
+
+    @Test("After a refresh everybody gets the new token at once, from the cache too", .timeLimit(.minutes(1)))
+    func cache() async throws {
+        let broker = try TestBroker()
+        let session = try await broker.signIn()
+        let live = try await broker.useCases.resumeSession.resume(session.token)
+        #expect(broker.context.cache.count == 1)
+        let before = live.view.tokensExpireAt
+        broker.clock.advance(.seconds(2))
+        let refreshed = try await broker.useCases.refreshTokens.refreshNow(live)
+        #expect(refreshed.tokensExpireAt != before)
+        let again = try await broker.useCases.resumeSession.resume(session.token)
+        #expect(again.view.tokensExpireAt == refreshed.tokensExpireAt && again.row.tokenVersion == 2)
+        let token = try await broker.useCases.refreshTokens.accessToken(for: again)
+        #expect(token.token.reveal() == "at-r1")
+    }
+
+    @Test("A forced refresh that finds another under way waits, and never answers with the refused token")
+    func forcedBusy() {
+        var machine = RefreshStateMachine(need: .forced(fromVersion: 3))
+        let usable = RefreshStateMachine.Input.read(
+            version: 3, live: true, fresh: true, usable: true, refreshable: true)
+        #expect(machine.handle(usable) == .claim(version: 3))
+        #expect(machine.handle(.busy) == .wait)
+        #expect(machine.handle(usable) != .finish(.useStored))
+    }
+
+    @Test("A refresh may take scope away and adds none (SEC-57)")
+    func scope() {
+        var tokens = TokenSet(accessToken: Secret("a"), refreshToken: Secret("r"), scope: ["openid", "email"])
+        tokens = tokens.refreshed(with: TokenSet(accessToken: Secret("b"), scope: ["openid", "email", "admin"]))
+        #expect(tokens.scope == ["openid", "email"])
+        tokens = tokens.refreshed(with: TokenSet(accessToken: Secret("c"), scope: ["email"]))
+        #expect(tokens.scope == ["email"])
+        tokens = tokens.refreshed(with: TokenSet(accessToken: Secret("d")))
+        #expect(tokens.scope == ["email"] && tokens.refreshToken?.reveal() == "r")
+    }
+
+    @Test("A session ends with its refresh token, at the login and after a refresh", .timeLimit(.minutes(1)))
+    func refreshTokenEnd() async throws {
+        let broker = try TestBroker(script: .init(refreshTokenLifetime: .seconds(86_400)))
+        let session = try await broker.signIn()
+        #expect(session.session.expiresAt == broker.clock.now.advanced(by: .seconds(86_400)))
+        broker.clock.advance(.seconds(3601))
+        let live = try await broker.useCases.resumeSession.resume(session.token)
+        let view = try await broker.useCases.refreshTokens.refreshNow(live)
+        #expect(view.expiresAt == broker.clock.now.advanced(by: .seconds(86_400)))
+    }
+}

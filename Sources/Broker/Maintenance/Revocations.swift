@@ -107,7 +107,12 @@ package struct Revocations: Sendable {
     private func revoke(_ stored: StoredTokens) async -> Bool {
         do throws(ProviderFailure) {
             switch context.providers[stored.provider] {
-            case let provider as any PartialRegistering: try await provider.logOut(stored.tokens.accessToken)
+            case let provider as any PartialRegistering:
+                guard try await !isHeldElsewhere(stored, provider.profile) else {
+                    context.events.emit(.revocation(provider: stored.provider, result: "shared"))
+                    return true
+                }
+                try await provider.logOut(stored.tokens.accessToken)
             case let provider as any TokenRevoking: try await provider.revoke(stored.tokens, client: stored.client)
             default:
                 context.events.emit(.revocation(provider: stored.provider, result: "unsupported"))
@@ -119,6 +124,17 @@ package struct Revocations: Sendable {
             context.events.emit(.revocation(provider: stored.provider, result: error.shortDescription))
             return Self.isFinal(error)
         }
+    }
+
+    /// Whether a live session here holds the same Zephr session: telling Zephr of a log-out would end that one too.
+    private func isHeldElsewhere(
+        _ stored: StoredTokens, _ profile: ProviderProfile
+    ) async throws(ProviderFailure) -> Bool {
+        let sid = context.vault.index(.sid, [profile.issuer, stored.tokens.accessToken.reveal()])
+        do throws(StoreFailure) {
+            return try await !context.store.sessions(.sid(sid), .live, after: nil, limit: 1, now: context.clock.now())
+                .isEmpty
+        } catch { throw .notSent(detail: "the store is away") }
     }
 
     private func endSession(_ stored: StoredTokens, at provider: any SessionEnding) async -> Bool {

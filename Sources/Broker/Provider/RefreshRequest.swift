@@ -31,8 +31,10 @@ package enum RefreshedSubject: Sendable, Equatable {
     case absent
     /// It had one that verified, for this subject.
     case subject(String)
-    /// It had one that did not verify; its claims are dropped (SEC-59).
-    case unverifiable
+    /// It had one that did not verify, and why; its claims are dropped (SEC-59).
+    case unverifiable(String)
+    /// It had one whose signature verified and that is not this session's, and why (OpenID Connect Core 12.2).
+    case foreign(String)
 }
 
 /// What a verified logout token names; at least one of the two is there.

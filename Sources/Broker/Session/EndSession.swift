@@ -19,13 +19,15 @@ package struct EndSession: Sendable {
         do throws(StoreFailure) { row = try await context.store.session(handle: handle) } catch {
             throw BrokerProblem(error)
         }
-        guard let row, row.subject == owner.row.subject else { throw BrokerProblem(.notFound) }
+        guard let row, row.subject == owner.row.subject, row.token == owner.token || !owner.ownsItselfAlone(context)
+        else { throw BrokerProblem(.notFound) }
         let reason: EndReason = row.token == owner.token ? .loggedOut : .loggedOutElsewhere
         try await end(.token(row.token), reason: reason)
     }
 
     /// Ends all of the owner's sessions but this one.
     package func endOthers(of owner: LiveSession) async throws(BrokerProblem) {
+        if owner.ownsItselfAlone(context) { return }
         try await end(.subjectExcept(owner.row.subject, current: owner.token), reason: .loggedOutElsewhere)
     }
 

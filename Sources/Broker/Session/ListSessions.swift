@@ -8,7 +8,8 @@ package struct ListSessions: Sendable {
     package func list(
         for owner: LiveSession, cursor: String?, limit: Int = 50
     ) async throws(BrokerProblem) -> SessionPage {
-        try await page(.subject(owner.row.subject), .live, current: owner.token, cursor: cursor, limit: limit)
+        let own: SessionSelector = owner.ownsItselfAlone(context) ? .token(owner.token) : .subject(owner.row.subject)
+        return try await page(own, .live, current: owner.token, cursor: cursor, limit: limit)
     }
 
     /// Returns a page of what a selector names.

@@ -66,6 +66,24 @@ extension BrokerAPI {
         Answers.json(.ok, SessionBody.bytes(try await session(call).view), call)
     }
 
+    /// `POST /v1/session/token`: the provider's access token, for clients that opted in.
+    @Sendable func handOutToken(_ call: Call) async throws(BrokerProblem) -> Answer {
+        guard let token = try presentedSession(call) else { throw BrokerProblem(.sessionRequired) }
+        let access = try await counting(call) { () async throws(BrokerProblem) in
+            try await useCases.handOutToken.handOut(token)
+        }
+        var writer = JSONWriter(capacity: 1024)
+        writer.object { writer in
+            writer.member("access_token", access.token.reveal())
+            writer.member("token_type", "Bearer")
+            writer.name("expires_at")
+            if let end = access.expiresAt { writer.value(.string(end.rfc3339)) } else { writer.value(.null) }
+            writer.name("scope")
+            writer.array { writer in for word in access.scope { writer.value(.string(word)) } }
+        }
+        return Answers.json(.ok, writer.bytes, call)
+    }
+
     /// `DELETE /v1/session`: gone here at once; 204 whether or not there was one.
     @Sendable func logOut(_ call: Call) async throws(BrokerProblem) -> Answer {
         if let token = try presentedSession(call) { try await useCases.endSession.logOut(token) }

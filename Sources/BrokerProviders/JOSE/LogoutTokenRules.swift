@@ -16,7 +16,7 @@ struct LogoutTokenRules: Sendable {
             throw .identityRejected(detail: "iss is not the issuer")
         }
         let audiences = claims["aud"]?.string.map { [$0] } ?? claims["aud"]?.array?.compactMap(\.string) ?? []
-        guard !clientIDs.isDisjoint(with: audiences) else {
+        guard clientIDs.contains(where: { id in audiences.contains { $0.hasBytes(of: id) } }) else {
             throw .identityRejected(detail: "aud is no client of ours")
         }
         let present = Double(now.milliseconds) / 1000

@@ -76,7 +76,7 @@ package struct OAuth2Client: CodeExchanging, TokenRefreshing, TokenRevoking, Ses
 
     /// A plain OAuth 2.0 answer has no id_token to believe.
     package func subjectOfRefreshed(
-        _ tokens: TokenSet, client: ClientName, deadline: Duration?
+        _ tokens: TokenSet, before: TokenSet, client: ClientName, deadline: Duration?
     ) async throws(ProviderFailure) -> RefreshedSubject {
         .absent
     }

@@ -29,6 +29,8 @@ package struct WireSettings: Sendable {
     package var refresh: RefreshMode
     /// The setting `revocation`.
     package var revocation: RevocationSettings
+    /// The setting `assertion`.
+    package var assertion = AssertionSettings()
     /// The setting `identity`.
     package var identity: IdentitySettings
     /// The setting `id_token`.

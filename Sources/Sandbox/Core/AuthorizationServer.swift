@@ -12,6 +12,8 @@ protocol AuthorizationServer: SandboxProvider {
 
     /// The issuer that a token names.
     func issuer(_ call: Call, grant: Grant) -> String
+    /// The issuer that a callback names; no grant where it tells of an error.
+    func callbackIssuer(_ call: Call, grant: Grant?) -> String
     /// The discovery document's members over the usual ones; null removes.
     func discovery(_ call: Call) -> JSON
     /// Checks who the client is; the result is its id.
@@ -52,6 +54,9 @@ extension AuthorizationServer {
     }
 
     func issuer(_ call: Call, grant: Grant) -> String { call.baseURL + issuerPath }
+    func callbackIssuer(_ call: Call, grant: Grant?) -> String {
+        grant.map { issuer(call, grant: $0) } ?? call.baseURL + issuerPath
+    }
     func discovery(_ call: Call) -> JSON { [:] }
     func authenticate(_ call: Call, form: Pairs) async throws -> String {
         try await ClientAuthentication(call: call, issuer: call.baseURL + issuerPath, paths: paths).check(form: form)

@@ -106,7 +106,7 @@ struct Authorize {
         if call.faults.has("duplicate-code-callback") { back.add("code", Random.token("c-")) }
         addState(parameters, to: &back)
         if call.settings.flag("iss_parameter"), !call.faults.has("no-iss-callback") {
-            let right = server.issuer(call, grant: grant)
+            let right = server.callbackIssuer(call, grant: grant)
             back.add("iss", call.faults.has("wrong-iss-callback") ? right + "/evil" : right)
         }
         back.all += server.callbackExtras(call, grant: grant, user: call.state.user(user)).all
@@ -128,7 +128,8 @@ struct Authorize {
         back.add("error_description", description)
         addState(parameters, to: &back)
         if call.settings.flag("iss_parameter"), !call.faults.has("no-iss-callback") {
-            back.add("iss", call.baseURL + server.issuerPath + (call.faults.has("wrong-iss-callback") ? "/evil" : ""))
+            let right = server.callbackIssuer(call, grant: nil)
+            back.add("iss", call.faults.has("wrong-iss-callback") ? right + "/evil" : right)
         }
         return send(back, parameters, to: redirectURI)
     }

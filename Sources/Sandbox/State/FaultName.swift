@@ -13,6 +13,7 @@ enum FaultName {
     static let tokenAnswer: Set<String> = [
         "crlf-token", "array-token", "empty-token", "no-access-token", "long-token", "no-expires-in", "expires-in",
         "no-token-type", "token-type-mac", "token-type-lower", "no-refresh-token", "no-id-token", "scope-array",
+        "no-scope",
         "error-200", "error-object", "duplicate-member", "rotate-strict",
     ]
     static let idTokenClaims: Set<String> = [

@@ -63,7 +63,7 @@ final class FakeProvider: CodeExchanging, TokenRefreshing, LogoutTokenVerifying,
     }
 
     func subjectOfRefreshed(
-        _ tokens: TokenSet, client: ClientName, deadline: Duration?
+        _ tokens: TokenSet, before: TokenSet, client: ClientName, deadline: Duration?
     ) async throws(ProviderFailure) -> RefreshedSubject {
         .absent
     }

@@ -109,7 +109,7 @@ struct PresetTests {
             try await Support.with(settings) { client in
                 let flow = try flow(client)
                 let expectation = try await flow.start().issuer
-                #expect(expectation == IssuerExpectation(issuer: nil, demanded: false))
+                #expect(expectation.issuer == sandbox.baseURL + "/microsoft/{tenantid}/v2.0")
                 let failure = await Support.failure { try await flow.run() }
                 if fault.isEmpty {
                     #expect(failure == nil, "\(String(describing: failure))")

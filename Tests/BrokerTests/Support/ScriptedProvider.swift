@@ -13,6 +13,10 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Se
         var revoke: [ProviderFailure] = []
         var endSession: [ProviderFailure] = []
         var start: ProviderFailure?
+        var urlLifetime: Duration?
+        var callbackFault: String?
+        var refusal: String?
+        var scope: [String]?
         var issuer = IssuerExpectation(issuer: "https://as.example", demanded: true)
         var subject = "user-1"
         var sid: String?
@@ -51,7 +55,8 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Se
         }
         if let failure = script.start { throw failure }
         return AuthorizationStart(
-            url: Secret("https://as.example/authorize?state=\(request.state.reveal())"), issuer: script.issuer)
+            url: Secret("https://as.example/authorize?state=\(request.state.reveal())"), issuer: script.issuer,
+            demands: SignInDemands(request.parameters), lifetime: script.urlLifetime)
     }
 
     func issuerExpectation() async throws(ProviderFailure) -> IssuerExpectation { script.withLock { $0.issuer } }
@@ -63,7 +68,10 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Se
         }
         await gate.pass()
         if let failure { throw failure }
-        return tokens("\(grants)")
+        var tokens = tokens("\(grants)")
+        tokens.refusal = script.withLock { $0.refusal }
+        tokens.scope = script.withLock { $0.scope }
+        return tokens
     }
 
     func identify(_ tokens: TokenSet, _ context: IdentityContext) async throws(ProviderFailure) -> ProviderIdentity {
@@ -85,8 +93,12 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Se
         return tokens("r\(refreshes)")
     }
 
+    func callbackFault(_ parameters: [(name: String, value: String)], client: ClientName) -> String? {
+        script.withLock { $0.callbackFault }
+    }
+
     func subjectOfRefreshed(
-        _ tokens: TokenSet, client: ClientName, deadline: Duration?
+        _ tokens: TokenSet, before: TokenSet, client: ClientName, deadline: Duration?
     ) async throws(ProviderFailure) -> RefreshedSubject {
         script.withLock { $0.refreshedSubject }
     }

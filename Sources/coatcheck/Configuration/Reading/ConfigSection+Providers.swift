@@ -26,9 +26,9 @@ extension ConfigSection {
     /// Reads redirect URIs; at least one has to be there.
     func redirectURIs(_ key: String) -> [RedirectURI] {
         let found = scalars(key).compactMap { scalar -> RedirectURI? in
-            guard let uri = RedirectURI(scalar.text), !RedirectScheme.forbidden.contains(uri.scheme) else {
+            guard let uri = RedirectURI(registered: scalar.text), !RedirectScheme.forbidden.contains(uri.scheme) else {
                 context.report(
-                    "has to hold redirect URIs: https, http on loopback, or the app's own scheme; no query, fragment or "
+                    "has to hold redirect URIs: https, http on loopback, or the app's own scheme; no fragment or "
                         + "user name", path: child(key), line: scalar.line)
                 return nil
             }
@@ -41,7 +41,7 @@ extension ConfigSection {
         }
         require(key)
         if has(key), node(key) != nil, scalars(key).isEmpty { report(key, "has to hold at least one redirect URI") }
-        if Set(found).count != found.count { report(key, "holds a redirect URI twice") }
+        if Set(found.map(\.registration)).count != found.count { report(key, "holds a redirect URI twice") }
         return found
     }
 }

@@ -1,5 +1,5 @@
 extension LoginSecrets {
-    private static let format: UInt8 = 2
+    private static let format: UInt8 = 1
 
     /// The record to seal.
     package var record: [UInt8] {
@@ -14,11 +14,12 @@ extension LoginSecrets {
         writer.optional(issuer.issuer)
         writer.flag(issuer.demanded)
         writer.optional(socialProvider)
-        writer.flag(demands.isSilent)
         writer.optional(demands.maximumAge)
+        writer.flag(providerStarted)
+        // Behind what the version before reads.
+        writer.flag(demands.isSilent)
         writer.strings(demands.contextClasses)
         writer.optional(demands.claims)
-        writer.flag(providerStarted)
         return writer.bytes
     }
 
@@ -31,16 +32,12 @@ extension LoginSecrets {
             appChallenge: try reader.optionalString(), nonce: try reader.optionalSecret(),
             scope: try reader.strings(),
             issuer: IssuerExpectation(issuer: try reader.optionalString(), demanded: try reader.flag()),
-            socialProvider: try reader.optionalString(), demands: try Self.readDemands(&reader),
-            providerStarted: try reader.flag())
-    }
-
-    private static func readDemands(_ reader: inout RecordReader) throws(RecordFailure) -> SignInDemands {
-        var demands = SignInDemands()
-        demands.isSilent = try reader.flag()
+            socialProvider: try reader.optionalString(), demands: SignInDemands(), providerStarted: false)
         demands.maximumAge = try reader.optionalInteger()
+        providerStarted = try reader.flag()
+        guard !reader.isAtEnd else { return }
+        demands.isSilent = try reader.flag()
         demands.contextClasses = try reader.strings()
         demands.claims = try reader.optionalString()
-        return demands
     }
 }

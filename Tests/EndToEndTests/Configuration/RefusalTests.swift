@@ -480,7 +480,7 @@ struct RefusalTests {
     func bland() {
         let canary = "CANARYcanary0123456789"
         let texts = [
-            ConfigurationFixture.minimal.replacingFirst(Self.auth, with: "client_secret: \"\(canary) \(canary)\""),
+            ConfigurationFixture.minimal.replacingFirst(Self.auth, with: "client_secret: \"\(canary)\\t\(canary)\""),
             ConfigurationFixture.minimal.replacingFirst(Self.auth, with: "client_secret: [\(canary)]"),
             ConfigurationFixture.minimal.replacingFirst(Self.auth, with: "client_secret: {env: \(canary)}"),
             ConfigurationFixture.minimal.replacingFirst(Self.auth, with: "auth: \(canary)"),

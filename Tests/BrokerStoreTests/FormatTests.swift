@@ -158,10 +158,13 @@ struct FormatTests {
             SessionSQL.remove, SessionSQL.condemnable,
             SessionSQL.beyondLimit, SessionSQL.lapsed, SessionSQL.lapsedSince, SessionSQL.sweep,
             MaintenanceSQL.takeOutbox,
-            MaintenanceSQL.nothingDue, MaintenanceSQL.knownLogoutToken, MaintenanceSQL.lease,
+            MaintenanceSQL.nothingDue, MaintenanceSQL.sidHeld, MaintenanceSQL.knownLogoutToken, MaintenanceSQL.lease,
             MaintenanceSQL.removeOutbox, MaintenanceSQL.postponeOutbox,
             MaintenanceSQL.sweepLogoutTokens,
         ]
+        for (sid, subject) in [(digest, nil), (nil, digest), (digest, digest)] as [(Digest?, Digest?)] {
+            statements.append(SessionSQL.named(.logout(sid: sid, subject: subject, clients: [digest, digest])))
+        }
         for selector in selectors {
             statements.append(SessionSQL.named(selector))
             for state in SessionState.allCases {

@@ -33,6 +33,58 @@ struct MaintenanceContract {
         }
     }
 
+    @Test("Work that is taken says whether a live session has its session's sid", arguments: StoreEngine.allCases)
+    func sharedSid(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store in
+            let sid = Rows.digest()
+            func end(_ row: SessionRow, at seconds: Int64) async throws {
+                _ = try await store.endSessions(.token(row.token), reason: .loggedOut, now: Rows.seconds(seconds))
+            }
+            func taken(at seconds: Int64) async throws -> [Bool] {
+                try await store.takeOutbox(now: Rows.seconds(seconds), until: Rows.seconds(9000), limit: 9)
+                    .map(\.isShared)
+            }
+            let (one, two, other) = (Rows.session(sid: sid), Rows.session(sid: sid), Rows.session())
+            for session in [one, two, other] { try await store.signIn(session) }
+            try await end(other, at: 1)
+            #expect(try await taken(at: 2) == [false])
+            try await end(one, at: 3)
+            #expect(try await taken(at: 4) == [true])
+            try await end(two, at: 5)
+            #expect(try await taken(at: 6) == [false])
+            try await store.addOutbox([Rows.outbox(at: Rows.seconds(7))])
+            #expect(try await taken(at: 8) == [false])
+        }
+    }
+
+    @Test(
+        "A logout token's selector: its sid, or its subject's sessions without one, of its clients alone",
+        arguments: StoreEngine.allCases)
+    func logoutSelector(_ engine: StoreEngine) async throws {
+        let (sid, subject, app, web) = (Rows.digest(), Rows.digest(), Rows.digest(), Rows.digest())
+        let cases: [(sid: Digest?, subject: Digest?, clients: [Digest], ends: [Int])] = [
+            (sid, nil, [app, web], [0, 5]), (sid, nil, [app], [0]), (sid, subject, [app], [0, 2]),
+            (sid, subject, [app, web], [0, 2, 3, 5]), (nil, subject, [app], [0, 1, 2]),
+            (nil, subject, [app, web], [0, 1, 2, 3]), (Rows.digest(), subject, [app], [2]),
+            (Rows.digest(), nil, [app, web], []), (sid, Rows.digest(), [web], [5]), (sid, subject, [Rows.digest()], []),
+        ]
+        for (index, wanted) in cases.enumerated() {
+            try await engine.withStore { store in
+                let rows = [
+                    Rows.session(subject: subject, sid: sid, client: app),
+                    Rows.session(subject: subject, sid: Rows.digest(), client: app),
+                    Rows.session(subject: subject, client: app), Rows.session(subject: subject, client: web),
+                    Rows.session(client: app), Rows.session(sid: sid, client: web),
+                ]
+                for row in rows { try await store.signIn(row) }
+                let batch = try await store.endSessions(
+                    .logout(sid: wanted.sid, subject: wanted.subject, clients: wanted.clients), reason: .providerLogout,
+                    now: Rows.seconds(1), limit: 99)
+                #expect(Set(batch.ended) == Set(wanted.ends.map { rows[$0].token }), "case \(index)")
+            }
+        }
+    }
+
     @Test("A logout token's id is new once, for fifty at the same time too (SEC-67)", arguments: StoreEngine.allCases)
     func logoutTokens(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in

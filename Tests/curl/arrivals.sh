@@ -107,4 +107,23 @@ start_login apple web
 request POST "/callback/apple?state=$STATE" -d "code=c&state=$STATE"
 expect_problem 400 invalid_callback "a state in both"
 
+step "7. A provider that misbehaves in its callback"
+# misplaced FAULT STATUS CODE SENTENCE: one login of this device with that fault
+misplaced() {
+    device "misplaced-$RANDOM$RANDOM"
+    fault oidc "{\"fault\":\"$1\",\"times\":1${5:+,$5}}"
+    start_login oidc ios
+    browser "$AUTHORIZATION_URL" ana
+    forward "$CALLBACK"
+    if [ "$2" = 201 ]; then expect_status 201 "$4"; else expect_problem "$2" "$3" "$4"; fi
+}
+before=$(calls oidc/token)
+misplaced wrong-iss-callback 400 issuer_mismatch "another iss"
+misplaced no-iss-callback 400 issuer_mismatch "none, where the metadata promises one"
+misplaced wrong-state-callback 400 state_mismatch "another state"
+misplaced no-state-callback 409 login_required "no state: belongs to no login"
+misplaced duplicate-code-callback 400 invalid_callback "two codes"
+same "$before" "$(calls oidc/token)" "no code was sent for any of them"
+misplaced extra-callback 201 "" "parameters that nobody asked for are left alone" '"value":{"utm_source":"x","hint":"y"}'
+
 finish

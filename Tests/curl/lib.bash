@@ -184,6 +184,8 @@ start_sandbox() {
     sandbox PUT /clients/google/google-app '{"secret":"wq8ZrT5nLk2YvB7xHs0d"}'
     sandbox PUT /clients/slack/slack-app '{"secret":"wq8ZrT5nLk2YvB7xHs0d"}'
     sandbox GET /client-key.pem && (umask 077 && cp "$work/control" "$work/client-key.pem")
+    for id in facebook-app facebook-hosted; do sandbox PUT "/clients/facebook/$id" '{"secret":"wq8ZrT5nLk2YvB7xHs0d","auth":"client_secret_post"}'; done
+    sandbox PUT /clients/linkedin/linkedin-app '{"secret":"wq8ZrT5nLk2YvB7xHs0d","auth":"client_secret_post"}'
     sandbox PUT /clients/clover/clover-app '{"secret":"wq8ZrT5nLk2YvB7xHs0d"}'
 }
 

@@ -97,18 +97,18 @@ package struct Revocations: Sendable {
         }
         guard slots.begin(stored.provider) else { return .later }
         defer { slots.end(stored.provider) }
-        guard await revoke(stored) else { return .again }
+        guard await revoke(stored, isShared: row.isShared) else { return .again }
         guard let provider = context.providers[stored.provider] as? any SessionEnding,
             try await endsProviderSession(row)
         else { return .done }
         return await endSession(stored, at: provider) ? .done : .again
     }
 
-    private func revoke(_ stored: StoredTokens) async -> Bool {
+    private func revoke(_ stored: StoredTokens, isShared: Bool) async -> Bool {
         do throws(ProviderFailure) {
             switch context.providers[stored.provider] {
             case let provider as any PartialRegistering:
-                guard try await !isHeldElsewhere(stored, provider.profile) else {
+                guard try await !isHeldElsewhere(stored, provider.profile, isShared: isShared) else {
                     context.events.emit(.revocation(provider: stored.provider, result: "shared"))
                     return true
                 }
@@ -127,9 +127,13 @@ package struct Revocations: Sendable {
     }
 
     /// Whether a live session here holds the same Zephr session: telling Zephr of a log-out would end that one too.
+    ///
+    /// Decided when the work was taken, in that transaction, and looked at once more for who signed in since, and for
+    /// work that belongs to no session.
     private func isHeldElsewhere(
-        _ stored: StoredTokens, _ profile: ProviderProfile
+        _ stored: StoredTokens, _ profile: ProviderProfile, isShared: Bool
     ) async throws(ProviderFailure) -> Bool {
+        if isShared { return true }
         let sid = context.vault.index(.sid, [profile.issuer, stored.tokens.accessToken.reveal()])
         do throws(StoreFailure) {
             return try await !context.store.sessions(.sid(sid), .live, after: nil, limit: 1, now: context.clock.now())
@@ -155,7 +159,7 @@ package struct Revocations: Sendable {
         guard let session = try await context.store.session(token: row.boundTo) else { return false }
         switch session.endReason {
         case .loggedOut, .loggedOutElsewhere, .admin: break
-        case .replaced, .idleExpired, .expired, .tokenExpired, .grantRevoked, .refreshLost, .subjectChanged,
+        case .loggedOutInBrowser, .replaced, .idleExpired, .expired, .tokenExpired, .grantRevoked, .refreshLost, .subjectChanged,
             .providerLogout, .sessionLimit, .integrity, nil:
             return false
         }

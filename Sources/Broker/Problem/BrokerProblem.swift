@@ -30,7 +30,7 @@ package struct BrokerProblem: Error, Sendable {
         self.detail = detail
         self.privateDetail = privateDetail
         self.errors = errors
-        self.reason = reason
+        self.reason = reason?.shown
         self.retry = retry
         self.login = login
         self.retryAfter = retryAfter

@@ -63,6 +63,11 @@ package protocol TokenRevoking: ProviderClient {
 package protocol SessionEnding: ProviderClient {
     /// Shows the id_token to the provider's log-out endpoint; false when there is nothing to call or to show.
     func endSession(_ tokens: TokenSet, client: ClientName) async throws(ProviderFailure) -> Bool
+
+    /// Returns the provider's log-out page for the user's browser, with no token in it; nil when it has none.
+    ///
+    /// `state` goes along where the page sends the browser back to the app.
+    func logOutPage(_ tokens: TokenSet, client: ClientName, state: Secret) async throws(ProviderFailure) -> Secret?
 }
 
 /// Imports tokens that an app already holds (Clover's PartialOAuth).

@@ -41,14 +41,19 @@ package enum RefreshedSubject: Sendable, Equatable {
 package struct LogoutNotice: Sendable, Equatable {
     package let subject: String?
     package let sid: String?
+    /// The clients that its `aud` names.
+    package let clients: [ClientName]
     /// The token's id, for the replay memory (SEC-67).
     package let tokenID: String
     /// Until when the id has to be remembered.
     package let rememberUntil: WallTime
 
-    package init(subject: String?, sid: String?, tokenID: String, rememberUntil: WallTime) {
+    package init(
+        subject: String?, sid: String?, clients: [ClientName], tokenID: String, rememberUntil: WallTime
+    ) {
         self.subject = subject
         self.sid = sid
+        self.clients = clients
         self.tokenID = tokenID
         self.rememberUntil = rememberUntil
     }

@@ -38,7 +38,7 @@ package struct ListSessions: Sendable {
             items.append(
                 SessionPage.Item(
                     session: SessionView(row: row, facts: facts), current: row.token == current,
-                    endedAt: row.endedAt, reason: row.endReason))
+                    endedAt: row.endedAt, reason: row.endReason?.shown))
         }
         let last = rows.count > limit ? rows.prefix(limit).last : nil
         return SessionPage(

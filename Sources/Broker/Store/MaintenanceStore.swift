@@ -4,6 +4,7 @@ package protocol MaintenanceStore: Sendable {
     func addOutbox(_ rows: [OutboxRow]) async throws(StoreFailure)
 
     /// Takes due work: moves `nextAttemptAt` to `until` and counts the attempt, so that no other worker takes it meanwhile.
+    /// The same transaction says of each whether a live session has its session's `sid`.
     func takeOutbox(now: WallTime, until: WallTime, limit: Int) async throws(StoreFailure) -> [OutboxRow]
 
     /// Puts off work that was taken until then; without `counting` its attempt is taken back, for work that was not begun.

@@ -9,6 +9,8 @@ package struct OutboxRow: Sendable, Equatable {
     package var createdAt: WallTime
     package var nextAttemptAt: WallTime
     package var attempts: Int
+    /// Whether a live session had the `sid` of the session it is bound to when it was taken; never stored.
+    package var isShared = false
 
     package init(
         id: Digest, boundTo: Digest, tokens: Sealed, createdAt: WallTime, nextAttemptAt: WallTime, attempts: Int = 0

@@ -84,8 +84,21 @@ extension BrokerAPI {
         return Answers.json(.ok, writer.bytes, call)
     }
 
-    /// `DELETE /v1/session`: gone here at once; 204 whether or not there was one.
+    /// `DELETE /v1/session`: gone here at once; 204 whether or not there was one, or 200 with the provider's log-out page.
     @Sendable func logOut(_ call: Call) async throws(BrokerProblem) -> Answer {
+        var query = try RequestQuery(parsing: call.query)
+        let wanted = query.text("logout_url", maximum: 8)
+        if let wanted, wanted != "true", wanted != "false" { query.fault("logout_url", .malformed) }
+        try query.finish()
+        if wanted == "true" {
+            var page: Secret?
+            if let token = try presentedSession(call) {
+                page = try await useCases.endSession.logOutInBrowser(token)
+            }
+            var writer = JSONWriter(capacity: 512)
+            writer.object { $0.member("logout_url", page?.reveal()) }
+            return Answers.json(.ok, writer.bytes, call, adding: cookies.clearedSession)
+        }
         if let token = try presentedSession(call) { try await useCases.endSession.logOut(token) }
         return Answers.empty(.noContent, call, adding: cookies.clearedSession)
     }

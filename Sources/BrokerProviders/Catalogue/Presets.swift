@@ -39,6 +39,8 @@ package enum Presets {
             revocation: RevocationSettings(style: .none),
             idToken: IDTokenSettings(
                 algorithms: [.rs256], issuerTemplate: "https://login.microsoftonline.com/{tenantid}/v2.0"))
+        // An optional claim, which the app's registration has to ask for.
+        wire.logoutHintClaim = "login_hint"
         wire.assertion = AssertionSettings(audience: .tokenEndpoint, type: "JWT", keyHeader: .thumbprint)
         return wire
     }

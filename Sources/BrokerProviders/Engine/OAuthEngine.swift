@@ -63,8 +63,10 @@ struct OAuthEngine: Sendable {
         return client
     }
 
-    /// All client ids.
-    var clientIDs: Set<String> { Set(clients.values.map(\.settings.clientID)) }
+    /// All clients' names and ids.
+    var clientIDs: [(name: ClientName, id: String)] {
+        clients.values.map { ($0.profile.name, $0.settings.clientID) }
+    }
 
     /// Runs what has to happen before a secret is sent: whatever fails in it, nothing was sent yet.
     func beforeSending<Value>(

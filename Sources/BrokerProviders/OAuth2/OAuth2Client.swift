@@ -88,4 +88,10 @@ package struct OAuth2Client: CodeExchanging, TokenRefreshing, TokenRevoking, Ses
     package func endSession(_ tokens: TokenSet, client: ClientName) async throws(ProviderFailure) -> Bool {
         try await engine.endSession(tokens, client: client)
     }
+
+    package func logOutPage(
+        _ tokens: TokenSet, client: ClientName, state: Secret
+    ) async throws(ProviderFailure) -> Secret? {
+        try await engine.logOutPage(tokens, client: client, state: state)
+    }
 }

@@ -92,6 +92,12 @@ package struct OIDCClient: CodeExchanging, TokenRefreshing, TokenRevoking, Sessi
         try await engine.endSession(tokens, client: client)
     }
 
+    package func logOutPage(
+        _ tokens: TokenSet, client: ClientName, state: Secret
+    ) async throws(ProviderFailure) -> Secret? {
+        try await engine.logOutPage(tokens, client: client, state: state)
+    }
+
     package func verifyLogoutToken(
         _ token: Secret, mayFetchKeys: @escaping @Sendable () -> Bool
     ) async throws(ProviderFailure) -> LogoutNotice {
@@ -101,7 +107,7 @@ package struct OIDCClient: CodeExchanging, TokenRefreshing, TokenRevoking, Sessi
         let parsed = try CompactToken(token.reveal(), allowed: algorithms, types: ["jwt", "logout+jwt"])
         try await engine.keys.verify(parsed, mayFetch: mayFetchKeys)
         let rules = LogoutTokenRules(
-            issuer: engine.settings.issuer ?? "", clientIDs: engine.clientIDs,
+            issuer: engine.settings.issuer ?? "", clients: engine.clientIDs,
             leeway: wires.map(\.leeway).min() ?? .seconds(60))
         return try rules.check(parsed.claims, now: engine.clock.now())
     }

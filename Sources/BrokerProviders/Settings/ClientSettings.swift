@@ -11,6 +11,8 @@ package struct ClientSettings: Sendable {
     package var authentication: ClientAuthentication
     /// `app_start: {sdk_version}`: what Clever's own app is told, where a login may be opened in it; nil where it may not.
     package var appStart: String?
+    /// `post_logout_redirect_uri`: where the provider's log-out page sends the browser; nil where it stays there.
+    package var postLogoutRedirectURI: String?
     /// The keys of DESIGN section 5's table: the provider's, overridden by the client's.
     package var wire: WireSettings
 

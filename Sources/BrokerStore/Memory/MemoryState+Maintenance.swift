@@ -12,8 +12,15 @@ extension MemoryState {
             row.nextAttemptAt = until
             row.attempts += 1
             outbox[row.id] = row
+            row.isShared = isSidHeld(beside: row.boundTo, now: now)
             return row
         }
+    }
+
+    /// Whether a live session has the `sid` of this one.
+    private func isSidHeld(beside token: Digest, now: WallTime) -> Bool {
+        guard let sid = sessions[token]?.sid else { return false }
+        return sessions.values.contains { $0.sid == sid && $0.token != token && $0.isLive(at: now) }
     }
 
     mutating func consumeLogoutToken(

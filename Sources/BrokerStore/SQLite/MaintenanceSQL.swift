@@ -14,6 +14,11 @@ enum MaintenanceSQL {
             SELECT id FROM outbox WHERE next_attempt_at <= ?1 AND format = 1 ORDER BY next_attempt_at LIMIT ?3)
         RETURNING \(outboxColumns)
         """
+    static let sidHeld = """
+        SELECT 1 FROM sessions AS gone JOIN sessions AS held ON held.sid = gone.sid
+        WHERE gone.token = ?1 AND gone.sid IS NOT NULL AND held.sid IS NOT NULL AND held.ended_at IS NULL
+            AND held.token <> ?1 AND held.idle_expires_at > ?2 AND held.expires_at > ?2 LIMIT 1
+        """
     static let nothingDue = "SELECT 1 FROM outbox WHERE next_attempt_at <= ? AND format = 1 LIMIT 1"
     static let postponeOutbox = """
         UPDATE outbox SET next_attempt_at = ?1, attempts = max(attempts - ?2, 0) WHERE key = ?3 AND format = 1

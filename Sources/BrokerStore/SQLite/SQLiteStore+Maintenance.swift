@@ -20,7 +20,7 @@ extension SQLiteStore {
         let rows = try await writer.write { database in
             try database.rows(
                 MaintenanceSQL.takeOutbox, [now.sql, until.sql, max(limit, 0).databaseValue]
-            ) { try? OutboxRow(&$0) }.compactMap { $0 }
+            ) { try? OutboxRow(&$0) }.compactMap { $0 }.map { try database.marked($0, now: now) }
         }
         return rows.sorted { $0.createdAt < $1.createdAt }
     }
@@ -115,6 +115,13 @@ extension SQLiteStore {
 }
 
 extension Database {
+    /// Returns work with whether a live session has its session's `sid`.
+    fileprivate func marked(_ row: OutboxRow, now: WallTime) throws -> OutboxRow {
+        var row = row
+        row.isShared = try first(MaintenanceSQL.sidHeld, [row.boundTo.sql, now.sql]) { _ in true } ?? false
+        return row
+    }
+
     fileprivate func sweep(now: WallTime, limit: Int, lapsedSince: WallTime?) throws -> SweepResult {
         let spent = now.advanced(by: .zero - RetentionPeriods.spent).sql
         let buried = now.advanced(by: .zero - RetentionPeriods.tombstone).sql

@@ -34,6 +34,8 @@ protocol AuthorizationServer: SandboxProvider {
     func claims(_ call: Call, grant: Grant, user: SandboxUser) -> JSON
     /// Parameters that go into the callback beside code, state and iss.
     func callbackExtras(_ call: Call, grant: Grant, user: SandboxUser) -> Pairs
+    /// The parameters by which a callback says what went wrong, beside state and iss.
+    func callbackError(_ call: Call, error: String, description: String) -> Pairs
     /// The endpoints of its own.
     func extra(_ call: Call) async throws -> Response
 }
@@ -85,6 +87,9 @@ extension AuthorizationServer {
     }
     func claims(_ call: Call, grant: Grant, user: SandboxUser) -> JSON { [:] }
     func callbackExtras(_ call: Call, grant: Grant, user: SandboxUser) -> Pairs { Pairs() }
+    func callbackError(_ call: Call, error: String, description: String) -> Pairs {
+        Pairs([("error", error), ("error_description", description)])
+    }
     func extra(_ call: Call) async throws -> Response { .text("no such path\n", status: 404) }
 
     func handle(_ call: Call) async throws -> Response { try await standard(call) }

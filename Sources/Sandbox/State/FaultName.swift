@@ -45,9 +45,10 @@ enum FaultName {
         "empty-error", "html-error", "text-error",
     ]
 
-    static func isKnown(_ name: String) -> Bool {
-        name.hasPrefix("expires-in-")
-            || [transport, callback, tokenAnswer, idTokenClaims, idTokenSignature, metadata, logOut, identity, zephr]
-                .contains { $0.contains(name) }
-    }
+    /// All but those of the family `expires-in-V`.
+    static let all = [
+        transport, callback, tokenAnswer, idTokenClaims, idTokenSignature, metadata, logOut, identity, zephr,
+    ].reduce(into: Set<String>()) { $0.formUnion($1) }
+
+    static func isKnown(_ name: String) -> Bool { name.hasPrefix("expires-in-") || all.contains(name) }
 }

@@ -31,6 +31,10 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Se
         /// Access tokens whose revocation hangs for as long as `hanging` is closed.
         var hangs: [String] = []
         var sessionsEnded = 0
+        var logOutPage: String?
+        var logOutPageHangs = false
+        /// What logout tokens name; nil clients are all.
+        var logout: (subject: String?, sid: String?, clients: [ClientName]?) = ("user-1", nil, nil)
         var keyFetches = 0
     }
 
@@ -121,6 +125,14 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Se
         return true
     }
 
+    func logOutPage(
+        _ tokens: TokenSet, client: ClientName, state: Secret
+    ) async throws(ProviderFailure) -> Secret? {
+        let (page, hangs) = script.withLock { ($0.logOutPage, $0.logOutPageHangs) }
+        if hangs { await hanging.pass() }
+        return page.map { Secret($0 + "?state=" + state.reveal()) }
+    }
+
     func verifyLogoutToken(
         _ token: Secret, mayFetchKeys: @escaping @Sendable () -> Bool
     ) async throws(ProviderFailure) -> LogoutNotice {
@@ -130,8 +142,10 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Se
             script.withLock { $0.keyFetches += 1 }
             guard token.reveal() != "new-key-forged" else { throw .identityRejected(detail: "no key fits the token") }
         }
+        let named = script.withLock { $0.logout }
         return LogoutNotice(
-            subject: "user-1", sid: nil, tokenID: token.reveal(), rememberUntil: clock.now.advanced(by: .seconds(600)))
+            subject: named.subject, sid: named.sid, clients: named.clients ?? profile.clients.map(\.name),
+            tokenID: token.reveal(), rememberUntil: clock.now.advanced(by: .seconds(600)))
     }
 
     private func tokens(_ tag: String) -> TokenSet {

@@ -42,6 +42,9 @@ struct ClientSection: Sendable {
             Self.warnOfReserved(section, authentication, wire)
             var client = ClientSettings(
                 profile: profile, clientID: clientID, authentication: authentication, wire: wire)
+            if kind == .oidc || kind == .oauth2 {
+                client.postLogoutRedirectURI = section.redirectURI("post_logout_redirect_uri")?.text
+            }
             if kind == .clever {
                 let start = section.section("app_start")
                 if section.has("app_start") { start.require("sdk_version") }

@@ -128,6 +128,11 @@ package struct Relay: Sendable {
             throw BrokerProblem(
                 .upstreamNotAllowed, detail: "This method and path are not among those the relay allows.")
         }
+        guard !settings.hidesEmployees || !EmployeeRules.concerns(path: path, query: request.target.query) else {
+            throw BrokerProblem(
+                .upstreamNotAllowed,
+                detail: "The answer would hold employees' PINs, which this upstream does not relay.")
+        }
         guard let raw = request.target.query else { return settings.base.prefix + path.text }
         guard let query = CanonicalQuery(raw) else {
             throw BrokerProblem(.invalidRequest, errors: [FieldFault("query", .malformed)])

@@ -19,6 +19,8 @@ package struct UpstreamSettings: Sendable {
     package let isInternal: Bool
     /// How many calls may be under way at once.
     package let maximumConcurrent: Int
+    /// Whether calls about employees are refused whatever `allow` says (Clover, unless `employees: true`).
+    package var hidesEmployees = false
 
     /// The deadline for a response head unless configured otherwise.
     package static let defaultTimeout = Duration.seconds(30)

@@ -9,7 +9,7 @@ struct SandboxCommand: AsyncParsableCommand {
         commandName: "coatcheck-sandbox",
         abstract: "Plays OAuth, OpenID and Zephr providers on loopback, well or badly.",
         discussion: """
-            Providers: /oidc /oauth2 /github /google /slack /microsoft /apple /clever /clover-web /clover-api
+            Providers: /oidc /oauth2 /github /google /slack /facebook /linkedin/oauth /microsoft /apple /clever /clover-web /clover-api
             /cloudentity/example/demo /demo /zephr /zephr/zephr/oauth2, and /api, an upstream for relays.
             Any client id is a public client; these have secrets: web/web-secret (Basic; at google, github, slack,
             microsoft and clover also in the body), web-post/web-post-secret (in the body), web-jwt (private_key_jwt
@@ -24,6 +24,9 @@ struct SandboxCommand: AsyncParsableCommand {
     @Option(help: "Base URL in issuers and links, when it is not the listener's.")
     var baseURL: String?
 
+    @Option(help: "A JSON file of users, clients, settings and faults to begin with.")
+    var seed: String?
+
     @Flag(help: "Do not record requests.")
     var noRecord = false
 
@@ -32,11 +35,18 @@ struct SandboxCommand: AsyncParsableCommand {
         guard let colon = listen.lastIndex(of: ":"), let port = Int(listen[listen.index(after: colon)...]) else {
             throw ValidationError("--listen wants ADDRESS:PORT")
         }
+        var start: SeedFile?
+        if let seed {
+            do throws(SeedFile.Refused) { start = try SeedFile(path: seed) } catch {
+                throw ValidationError("--seed: \(error)")
+            }
+        }
         // Nothing is worth saving: a hanging fault must not hold up the end, nor must being process 1.
         for number in [SIGTERM, SIGINT] { signal(number) { _ in _exit(0) } }
         let server = SandboxServer(
             configuration: SandboxConfiguration(
-                host: String(listen[..<colon]), port: port, baseURL: baseURL, recording: !noRecord))
+                host: String(listen[..<colon]), port: port, baseURL: baseURL, recording: !noRecord,
+                seed: start))
         try await server.run { baseURL in
             LineOutput.write("sandbox listening on \(baseURL)")
         }

@@ -230,7 +230,8 @@ paths:
         '409':
           description: |
             `code_already_used` (by another starter); `login_required` (a callback without a state, or a code whose fate
-            nobody knows: the problem carries a fresh `login` where one could be started); `too_many_sessions`.
+            nobody knows: the problem carries a fresh `login` where one could be started); `interaction_required` (the
+            provider has to ask the user, and the login said `prompt=none`); `too_many_sessions`.
           headers:
             X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
             Set-Cookie: {$ref: '#/components/headers/Set-Login-Cookie'}
@@ -241,7 +242,7 @@ paths:
                   - $ref: '#/components/schemas/Problem'
                   - properties:
                       status: {const: 409}
-                      code: {enum: [code_already_used, login_required, too_many_sessions]}
+                      code: {enum: [code_already_used, login_required, interaction_required, too_many_sessions]}
               example:
                 type: 'urn:coatcheck:problem:login_required'
                 title: Login required
@@ -448,6 +449,51 @@ paths:
         '431': {$ref: '#/components/responses/HeadersTooLarge'}
         '500': {$ref: '#/components/responses/InternalError'}
         '503': {$ref: '#/components/responses/StoreUnavailable'}
+
+  /v1/session/token:
+    post:
+      tags: [session]
+      operationId: handOutToken
+      summary: The provider's access token, for an SDK on the device.
+      description: |
+        For clients with `hand_out_access_token: true` alone; refreshed if needed, never the refresh token. It counts as
+        use of the session. A Zephr session has none.
+      security: [{sessionCookie: []}, {sessionBearer: []}]
+      responses:
+        '200':
+          description: The access token as it is now.
+          headers:
+            X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
+            Cache-Control: {schema: {const: no-store}}
+          content:
+            application/json:
+              schema:
+                type: object
+                additionalProperties: false
+                required: [access_token, token_type, expires_at, scope]
+                properties:
+                  access_token: {type: string, minLength: 1}
+                  token_type: {const: Bearer}
+                  expires_at: {oneOf: [{$ref: '#/components/schemas/Time'}, {type: 'null'}]}
+                  scope: {type: array, items: {type: string}}
+        '400': {$ref: '#/components/responses/InvalidRequest'}
+        '401': {$ref: '#/components/responses/NoSession'}
+        '403':
+          description: '`client_not_allowed`: the client did not opt in; `cross_origin`.'
+          headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
+          content:
+            application/problem+json:
+              schema:
+                allOf:
+                  - $ref: '#/components/schemas/Problem'
+                  - properties: {status: {const: 403}, code: {enum: [client_not_allowed, cross_origin]}}
+        '408': {$ref: '#/components/responses/RequestTimeout'}
+        '421': {$ref: '#/components/responses/WrongHost'}
+        '429': {$ref: '#/components/responses/RateLimited'}
+        '431': {$ref: '#/components/responses/HeadersTooLarge'}
+        '500': {$ref: '#/components/responses/InternalError'}
+        '502': {$ref: '#/components/responses/ProviderError'}
+        '503': {$ref: '#/components/responses/Unavailable'}
 
   /v1/session/refresh:
     post:
@@ -1727,7 +1773,7 @@ components:
       maxLength: 4096
     RedirectURI:
       type: string
-      description: One of the client's registered redirect URIs, byte for byte.
+      description: One of the client's registered redirect URIs, byte for byte; a loopback address may have any port.
       minLength: 3
       maxLength: 2048
       pattern: '^[A-Za-z][A-Za-z0-9+.-]*:[\x21-\x7E]+$'
@@ -1778,6 +1824,7 @@ components:
       properties:
         login_id: {type: string, pattern: '^lgn_[A-Za-z0-9_-]{22}$'}
         authorization_url: {type: string, format: uri, description: To be opened in the system browser.}
+        app_url: {type: string, description: 'To be opened instead where the provider''s own app is on the device (Clever, `app_start`).'}
         state: {type: string, minLength: 1, description: What the callback will carry. The app may compare it; it proves nothing here.}
         expires_at: {$ref: '#/components/schemas/Time'}
         login_token: {$ref: '#/components/schemas/LoginToken', description: For bearer clients only; others have it as a cookie.}
@@ -2035,6 +2082,11 @@ components:
         reason: {$ref: '#/components/schemas/EndReason'}
         retry: {type: string, enum: [new_login], description: The same code is of no more use; start a new login.}
         login: {$ref: '#/components/schemas/StartedLogin'}
+        provider_error:
+          type: string
+          maxLength: 64
+          pattern: '^[a-z_]+$'
+          description: The provider's own error, where it is a word that RFC 6749 or OpenID Connect define.
     ProblemCode:
       type: string
       enum:
@@ -2063,6 +2115,7 @@ components:
         - code_already_used
         - user_already_exists
         - login_required
+        - interaction_required
         - not_refreshable
         - too_many_sessions
         - login_expired

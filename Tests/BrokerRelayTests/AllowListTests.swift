@@ -1,8 +1,24 @@
-import BrokerRelay
 import Testing
+
+@testable import BrokerRelay
 
 @Suite("Allow-lists (SEC-71, SEC-73)")
 struct AllowListTests {
+    @Test(
+        "Calls about employees are told by path segment and by `expand`",
+        arguments: [
+            ("/v3/merchants/M1/employees", nil, true), ("/v3/merchants/M1/Employees/E1", nil, true),
+            ("/v3/merchants/M1/orders", "expand=employee", true),
+            ("/v3/merchants/M1/orders", "a=1&expand=lineItems,employee.x", true),
+            ("/v3/merchants/M1/orders", "%65xpand=%65mployees", true), ("/v3/merchants/M1/orders", "expand=%zz", true),
+            ("/v3/merchants/M1/orders", "expand=lineItems", false),
+            ("/v3/merchants/M1/orders", "filter=employee", false),
+            ("/v3/merchants/M1/employees-of-the-month", nil, false), ("/v3/merchants/M1", nil, false),
+        ] as [(String, String?, Bool)])
+    func employees(_ path: String, _ query: String?, _ concerns: Bool) throws {
+        #expect(EmployeeRules.concerns(path: try CanonicalPath(path[...]), query: query.map { $0[...] }) == concerns)
+    }
+
     @Test(
         "An entry that could not mean what it says is refused",
         arguments: [

@@ -79,7 +79,7 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, @
     }
 
     func subjectOfRefreshed(
-        _ tokens: TokenSet, client: ClientName, deadline: Duration?
+        _ tokens: TokenSet, before: TokenSet, client: ClientName, deadline: Duration?
     ) async throws(ProviderFailure) -> RefreshedSubject {
         guard let idToken = tokens.idToken, let (family, token) = authority.named(idToken.reveal()) else {
             return .absent

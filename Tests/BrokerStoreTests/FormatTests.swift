@@ -162,6 +162,9 @@ struct FormatTests {
             MaintenanceSQL.removeOutbox, MaintenanceSQL.postponeOutbox,
             MaintenanceSQL.sweepLogoutTokens,
         ]
+        for (sid, subject) in [(digest, nil), (nil, digest), (digest, digest)] as [(Digest?, Digest?)] {
+            statements.append(SessionSQL.named(.logout(sid: sid, subject: subject, clients: [digest, digest])))
+        }
         for selector in selectors {
             statements.append(SessionSQL.named(selector))
             for state in SessionState.allCases {

@@ -47,6 +47,34 @@ struct MaintenanceContract {
         }
     }
 
+    @Test(
+        "A logout token's selector: its sid, or its subject's sessions without one, of its clients alone",
+        arguments: StoreEngine.allCases)
+    func logoutSelector(_ engine: StoreEngine) async throws {
+        let (sid, subject, app, web) = (Rows.digest(), Rows.digest(), Rows.digest(), Rows.digest())
+        let cases: [(sid: Digest?, subject: Digest?, clients: [Digest], ends: [Int])] = [
+            (sid, nil, [app, web], [0, 5]), (sid, nil, [app], [0]), (sid, subject, [app], [0, 2]),
+            (sid, subject, [app, web], [0, 2, 3, 5]), (nil, subject, [app], [0, 1, 2]),
+            (nil, subject, [app, web], [0, 1, 2, 3]), (Rows.digest(), subject, [app], [2]),
+            (Rows.digest(), nil, [app, web], []), (sid, Rows.digest(), [web], [5]), (sid, subject, [Rows.digest()], []),
+        ]
+        for (index, wanted) in cases.enumerated() {
+            try await engine.withStore { store in
+                let rows = [
+                    Rows.session(subject: subject, sid: sid, client: app),
+                    Rows.session(subject: subject, sid: Rows.digest(), client: app),
+                    Rows.session(subject: subject, client: app), Rows.session(subject: subject, client: web),
+                    Rows.session(client: app), Rows.session(sid: sid, client: web),
+                ]
+                for row in rows { try await store.signIn(row) }
+                let batch = try await store.endSessions(
+                    .logout(sid: wanted.sid, subject: wanted.subject, clients: wanted.clients), reason: .providerLogout,
+                    now: Rows.seconds(1), limit: 99)
+                #expect(Set(batch.ended) == Set(wanted.ends.map { rows[$0].token }), "case \(index)")
+            }
+        }
+    }
+
     @Test("A logout token's id is new once, for fifty at the same time too (SEC-67)", arguments: StoreEngine.allCases)
     func logoutTokens(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in

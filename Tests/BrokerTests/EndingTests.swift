@@ -53,7 +53,12 @@ import Testing
         let other = ScriptedProvider(
             profile: ProviderProfile(
                 name: ProviderName(unchecked: "other"), kind: .oidc, displayName: "Other",
-                issuer: "https://other.example", clients: []), clock: clock)
+                issuer: "https://other.example",
+                clients: [
+                    ClientProfile(
+                        name: ClientName(unchecked: "ios"),
+                        redirectURIs: [RedirectURI("com.example.other:/cb")].compactMap { $0 })
+                ]), clock: clock)
         let broker = try TestBroker(also: [other])
         for name in ["as", "other"] {
             try await broker.useCases.backchannelLogout.receive(

@@ -3,6 +3,44 @@ import Testing
 @testable import Broker
 
 @Suite struct ParsingTests {
+    @Test("A loopback address may have any port, a name may not, and the rest is byte for byte (RFC 8252)")
+    func loopback() throws {
+        let client = ClientProfile(
+            name: ClientName(unchecked: "desktop"),
+            redirectURIs: ["http://127.0.0.1/cb", "http://[::1]:8080/cb?x=1", "http://localhost:8080/cb"].compactMap {
+                RedirectURI(registered: $0)
+            })
+        #expect(client.redirectURIs.count == 3)
+        for good in [
+            "http://127.0.0.1/cb", "http://127.0.0.1:51234/cb", "http://[::1]/cb?x=1", "http://[::1]:9/cb?x=1",
+            "http://localhost:8080/cb",
+        ] { #expect(client.redirectURI(good)?.text == good, "\(good)") }
+        for bad in [
+            "http://127.0.0.1:51234/cb/", "http://127.0.0.2/cb", "http://127.0.0.1:0/cb", "http://127.0.0.1:65536/cb",
+            "http://localhost:9/cb", "http://[::1]/cb", "http://[::1]/cb?x=2", "https://127.0.0.1/cb",
+            "http://127.0.0.1:51234/cb?x=1", "http://a@127.0.0.1/cb",
+        ] { #expect(client.redirectURI(bad) == nil, "\(bad)") }
+    }
+
+    @Test("A registered query part comes back byte for byte and is none of the answer's parameters (RFC 6749 3.1.2)")
+    func registeredQuery() throws {
+        let queries = ["https://app.example/cb?tenant=7&x=%2F", "http://127.0.0.1/cb?d=1"]
+        func parse(_ text: String) throws -> CallbackURL { try CallbackURL(parsing: text, queries: queries) }
+        let whole = try parse("https://app.example/cb?tenant=7&x=%2F&code=c&state=s")
+        #expect(whole.target == queries[0] && whole.parameters.pairs.map(\.name) == ["code", "state"])
+        #expect(try parse(queries[0]).parameters.pairs.isEmpty)
+        let loopback = try parse("http://127.0.0.1:5555/cb?d=1&code=c")
+        #expect(loopback.target == "http://127.0.0.1:5555/cb?d=1" && loopback.parameters["code"] == "c")
+        for other in [
+            "https://app.example/cb?tenant=7&x=/&code=c", "https://app.example/cb?code=c&tenant=7&x=%2F",
+            "https://app.example/cb?tenant=7&x=%2Fy&code=c", "https://app.example/cb?code=c",
+        ] { #expect(try parse(other).target == "https://app.example/cb", "\(other)") }
+        #expect(throws: CallbackURL.Failure.self) { try parse("https://app.example/cb?tenant=7&x=%2F&code=a&code=b") }
+        for bad in ["https://app.example/cb?", "https://app.example/cb?a=1&a=2", "https://app.example/cb?a=%zz"] {
+            #expect(RedirectURI(registered: bad) == nil, "\(bad)")
+        }
+    }
+
     @Test(
         "What is not JSON is refused",
         arguments: [

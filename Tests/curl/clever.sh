@@ -67,6 +67,24 @@ forward "$CALLBACK"
 expect_status 201 "the login that came with it"
 same "" "$(json .identity.email)" "cleo has no e-mail"
 
+step "5a. The Clever app, and the portal's district"
+device app-phone
+start_login clever ios
+matches '^com\.clever://oauth/authorize\?' "$(json .app_url)" "the login opens in the Clever app"
+same "$(url_value state "$AUTHORIZATION_URL")" "$(url_value state "$(json .app_url)")" "with the same state"
+same 2.0.1 "$(url_value sdk_version "$(json .app_url)")" "and the SDK's version"
+device portal-phone
+forward "clever-ios-0002://oauth?code=portal&district_id=58da8c6d4cdb5d2e1c8b4567"
+expect_problem 409 login_required "a portal's launch"
+same 58da8c6d4cdb5d2e1c8b4567 "$(url_value district_id "$(json .login.authorization_url)")" "keeps its district"
+device portal-phone-2
+forward "clever-ios-0002://oauth?code=portal&district_id=x%26client_id%3Devil"
+expect_problem 409 login_required "another launch"
+same "" "$(url_value district_id "$(json .login.authorization_url)")" "what is no district is not kept"
+device portal-phone-3
+forward "clever-ios-0001://oauth?code=portal&district_id=58da8c6d4cdb5d2e1c8b4567"
+same "" "$(url_value district_id "$(json .login.authorization_url)")" "nor where the client does not allow it"
+
 step "6. A launch without any code; two in a row do not loop"
 device c-phone
 forward "clever-ios-0001://oauth"

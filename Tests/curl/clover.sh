@@ -40,7 +40,9 @@ expect_problem 502 identity_rejected "another merchant"
 start_login clover ios
 browser "$AUTHORIZATION_URL" ana
 forward "$(with_value merchant_id - "$CALLBACK")"
-same 502 "$STATUS" "no merchant: 502"
+expect_problem 400 invalid_callback "no merchant: refused before the code is spent"
+forward "$CALLBACK"
+expect_status 201 "the whole callback still works"
 
 step "4. A launch from the dashboard"
 device c-phone

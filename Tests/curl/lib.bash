@@ -178,11 +178,14 @@ start_sandbox() {
     wait_for 15 curl -sf "$SANDBOX/_sandbox/health" || give_up "sandbox"
     # Clients with secrets that the broker does not take for placeholders.
     sandbox PUT /clients/oidc/web-client '{"secret":"wq8ZrT5nLk2YvB7x:c/d+e&f","auth":"client_secret_basic"}'
+    sandbox PUT /clients/oidc/signing-client '{"secret":"wq8ZrT5nLk2YvB7xHs0dPq4mJc6t9RfA","auth":"client_secret_jwt"}'
     sandbox PUT /clients/clever/web-0001 '{"secret":"wq8ZrT5nLk2YvB7xHs0d","auth":"client_secret_basic"}'
     sandbox PUT /clients/github/github-app '{"secret":"wq8ZrT5nLk2YvB7xHs0d"}'
     sandbox PUT /clients/google/google-app '{"secret":"wq8ZrT5nLk2YvB7xHs0d"}'
     sandbox PUT /clients/slack/slack-app '{"secret":"wq8ZrT5nLk2YvB7xHs0d"}'
     sandbox GET /client-key.pem && (umask 077 && cp "$work/control" "$work/client-key.pem")
+    for id in facebook-app facebook-hosted; do sandbox PUT "/clients/facebook/$id" '{"secret":"wq8ZrT5nLk2YvB7xHs0d","auth":"client_secret_post"}'; done
+    sandbox PUT /clients/linkedin/linkedin-app '{"secret":"wq8ZrT5nLk2YvB7xHs0d","auth":"client_secret_post"}'
     sandbox PUT /clients/clover/clover-app '{"secret":"wq8ZrT5nLk2YvB7xHs0d"}'
 }
 

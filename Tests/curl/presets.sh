@@ -185,4 +185,39 @@ sandbox GET '/tokens?provider=slack'
 same 0 "$(jq '[.[] | select(.live)] | length' "$work/control")" "no token lives there"
 refusals slack web
 
+step "12. Facebook: two dialects of no, an identity from the Graph API, no refresh"
+device f-phone
+start_login facebook web
+browser "$AUTHORIZATION_URL" denied
+same "200 user_denied" "$(url_value error_code "$CALLBACK") $(url_value error_reason "$CALLBACK")" "as Facebook says it"
+forward "$CALLBACK"
+expect_problem 403 access_denied "the user refused"
+expect_json .provider_error access_denied
+fault facebook '{"fault":"error-callback","value":"server_error","times":1}'
+start_login facebook web
+browser "$AUTHORIZATION_URL" ana
+same "" "$(url_value error "$CALLBACK")" "error_code alone"
+forward "$CALLBACK"
+expect_problem 502 provider_error "what went wrong there"
+fault facebook '{"fault":"error-callback","value":"server_error","times":1}'
+start_login facebook hosted
+CALLBACK=$(location "$AUTHORIZATION_URL&sandbox_user=ana")
+matches '^com.example.facebook:/back\?error=provider_error&' "$(location "$CALLBACK")" "and through the hosted callback"
+sign_in facebook web ana
+expect_status 201
+expect_json .identity.email ana@example.org
+expect_json .tokens.refreshable false
+expect_json .scope '["public_profile","email"]' "the scope is the one asked for: the answer names none"
+
+step "13. LinkedIn: no PKCE, its own word for who turned back"
+device l-phone
+start_login linkedin web
+browser "$AUTHORIZATION_URL" denied
+same user_cancelled_authorize "$(url_value error "$CALLBACK")" "as LinkedIn says it"
+forward "$CALLBACK"
+expect_problem 403 access_denied "the user turned back"
+sign_in linkedin web ana
+expect_status 201
+expect_json .subject user-ana
+
 finish

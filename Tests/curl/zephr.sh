@@ -45,6 +45,30 @@ expect_status 204
 wait_for 10 eval '[ "$(calls zephr/logout)" -ge 1 ]'
 same 0 $? "logging out ends the Zephr session too"
 
+step "2a. Who is signed in at Zephr already gets the same session id, and may sign in again"
+sandbox PUT /settings/zephr '{"signed_in":true}'
+device a-tablet
+zephr_login ana
+forward "$CALLBACK"
+expect_status 201 "the first login"
+first=$(url_value session_id "$CALLBACK")
+zephr_login ana
+same "$first" "$(url_value session_id "$CALLBACK")" "the same Zephr session"
+before=$(calls zephr/logout)
+forward "$CALLBACK"
+expect_status 201 "the second login of the device replaces its session"
+wait_for 10 eval 'curl -s "$MANAGEMENT/metrics" | grep -q "coatcheck_revocations_total.*shared"'
+same 0 $? "the outbox looked at the replaced session"
+same "$before" "$(calls zephr/logout)" "Zephr is not told: the new session lives by the same id"
+get /v1/relay/news/blaize/profile
+expect_status 200 "the upstream call works"
+request DELETE /v1/session
+expect_status 204
+wait_for 10 eval '[ "$(calls zephr/logout)" -gt "$before" ]'
+same 0 $? "the last one is told of"
+sandbox PUT /settings/zephr '{"signed_in":false}'
+device a-phone
+
 step "3. A session id that Zephr does not know"
 zephr_login ana
 forward "$(with_value session_id bs-invented "$CALLBACK")"
@@ -96,8 +120,14 @@ expect_problem 410 state_key_expired "other attributes with a used key"
 step "6. Bad attributes: one correction"
 device b-phone
 partial newt
+before=$(calls zephr/register)
 register "$STATE_KEY" '{"newsletter":true}'
-expect_problem 400 registration_rejected "a required attribute is missing"
+expect_problem 400 invalid_request "a required attribute is missing"
+same "/attributes/first-name required" "$(json '.errors[0].pointer') $(json '.errors[0].code')" "it is named"
+same "$before" "$(calls zephr/register)" "and costs neither a call nor the correction"
+fault zephr '{"fault":"register-weak","times":1}'
+register "$STATE_KEY" '{"first-name":"?"}'
+expect_problem 400 registration_rejected "Zephr does not like it"
 register "$STATE_KEY" '{"first-name":"Newt"}'
 expect_status 201 "corrected"
 
@@ -171,5 +201,13 @@ CALLBACK=$(location "$SANDBOX/zephr/blaize/oauth/google?client_type=ios&sandbox_
 key=$(url_value state_key "$CALLBACK")
 register "$key" '{"first-name":"N"}' "\"login_token\":\"$(random_token)\""
 expect_status 201 "a state_key that the app brings"
+
+step "12. A callback with a session that is dead already"
+device dead-phone
+fault zephr '{"fault":"dead-session-callback","endpoint":"social","times":1}'
+post /v1/logins '{"provider":"zephr","social_provider":"google"}'
+browser "$(json .authorization_url)" ana
+forward "$CALLBACK"
+expect_problem 400 code_rejected "a session that Zephr does not know any more"
 
 finish

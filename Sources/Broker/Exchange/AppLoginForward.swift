@@ -59,9 +59,10 @@ struct AppLoginForward: Sendable {
         do throws(ProviderFailure) { issuer = try await exchanging.issuerExpectation() } catch {
             throw BrokerProblem(starting: error)
         }
-        let error = callback.parameters["error"]
-        try BrokerLoginForward.checkIssuer(callback.parameters, issuer, succeeded: code != nil && error == nil)
-        if let error { throw BrokerProblem(callbackError: error) }
+        let error = CallbackError(callback.parameters)
+        try CallbackIssuer(context: context).check(
+            callback.parameters, issuer, provider: provider.profile.name, succeeded: code != nil && error == nil)
+        if let error { throw context.refusal(error, provider: provider.profile.name, client: client.name) }
         guard let code else { throw try await ProviderStarted(context: context).loginRequired(callback, input) }
         return try plan(
             code, provider, client, redirect: redirect, verifier: verifier,
@@ -80,9 +81,10 @@ struct AppLoginForward: Sendable {
                 CodeGrant(
                     client: client.name, code: code, redirect: .uri(redirect), verifier: verifier,
                     idempotencyKey: Base64URL.encode(key.bytes)),
+                // A nonce that nobody handed over cannot be checked, and so the id_token's may be anybody's.
                 IdentityContext(
-                    client: client.name, nonce: input.nonce.map { .exactly($0) } ?? .none, callback: callback,
-                    requestedScope: client.scope)),
+                    client: client.name, nonce: input.nonce.map { .exactly($0) } ?? .absent, callback: callback,
+                    requestedScope: [], demands: SignInDemands())),
             device: input.device, presentedSession: input.presentedSession, loginToken: input.loginToken,
             charge: input.charge)
     }
@@ -105,7 +107,7 @@ struct AppLoginForward: Sendable {
                     idempotencyKey: Base64URL.encode(key.bytes)),
                 IdentityContext(
                     client: client.name, nonce: input.nonce.map { .rawOrSHA256($0) } ?? .none, callback: [],
-                    requestedScope: client.scope)),
+                    requestedScope: [])),
             device: input.device, presentedSession: input.presentedSession, loginToken: input.loginToken,
             charge: input.charge)
     }
@@ -138,7 +140,7 @@ struct AppLoginForward: Sendable {
 
     private func redirect(_ wanted: String?, _ client: ClientProfile) throws(BrokerProblem) -> String {
         guard let wanted else { return client.redirectURIs.first?.text ?? "" }
-        guard client.redirectURIs.contains(where: { $0.text == wanted }) else {
+        guard client.redirectURI(wanted) != nil else {
             throw BrokerProblem(.invalidCallback, privateDetail: "not a redirect URI of this client")
         }
         return wanted

@@ -31,15 +31,18 @@ struct BrokerLoginForward: Sendable {
         } else if row.expiresAt <= context.clock.now() {
             throw BrokerProblem(.loginExpired)
         }
-        try Self.checkIssuer(parameters, secrets.issuer, succeeded: code != nil && parameters["error"] == nil)
-        if let error = Self.error(parameters) {
-            _ = await burn(row, secrets)
-            throw BrokerProblem(callbackError: error)
+        let error = CallbackError(parameters)
+        try CallbackIssuer(context: context).check(
+            parameters, secrets.issuer, provider: secrets.provider, succeeded: code != nil && error == nil)
+        if let error {
+            _ = await burn(row)
+            throw context.refusal(
+                error, isSilent: secrets.demands.isSilent, provider: secrets.provider, client: secrets.client)
         }
         guard let code, let key else {
             throw BrokerProblem(.invalidCallback, privateDetail: "a callback without a code")
         }
-        let verifier = try checkVerifier(secrets, input)
+        let verifier = try checkVerifier(secrets, client, input)
         if let state = input.state, context.vault.digest(state) != row.state {
             throw BrokerProblem(.stateMismatch)
         }
@@ -51,8 +54,8 @@ struct BrokerLoginForward: Sendable {
                     idempotencyKey: Base64URL.encode(key.bytes)),
                 IdentityContext(
                     client: client.name, nonce: secrets.nonce.map { .exactly($0) } ?? .none,
-                    callback: Self.extras(parameters), requestedScope: secrets.scope,
-                    maximumAge: secrets.maximumAge)),
+                    callback: Self.extras(parameters), requestedScope: client.assumesScope ? secrets.scope : [],
+                    demands: secrets.demands)),
             device: input.device, presentedSession: input.presentedSession, loginToken: input.loginToken,
             charge: input.charge)
     }
@@ -63,22 +66,6 @@ struct BrokerLoginForward: Sendable {
             "code", "state", "iss", "error", "error_description", "error_uri", "scope", "session_state",
         ]
         return parameters.pairs.filter { !protocolNames.contains($0.name) }
-    }
-
-    /// Returns the error that a callback brings, in whichever dialect.
-    static func error(_ parameters: FormPairs) -> String? {
-        parameters["error"] ?? parameters["error_code"] ?? parameters["denied"].map { _ in "access_denied" }
-    }
-
-    /// Checks `iss` (RFC 9207): equal wherever it appears, present on success where it was promised (SEC-09).
-    static func checkIssuer(
-        _ parameters: FormPairs, _ expected: IssuerExpectation, succeeded: Bool
-    ) throws(BrokerProblem) {
-        if let issuer = parameters["iss"] {
-            guard issuer == expected.issuer else { throw BrokerProblem(.issuerMismatch) }
-        } else if expected.demanded && succeeded {
-            throw BrokerProblem(.issuerMismatch, privateDetail: "no iss where it was promised")
-        }
     }
 
     func open(_ row: LoginRow) throws(BrokerProblem) -> LoginSecrets {
@@ -97,27 +84,30 @@ struct BrokerLoginForward: Sendable {
     ) async throws(BrokerProblem) {
         if let loginToken, context.vault.digest(loginToken) == row.loginToken { return }
         if row.status == .pending {
-            if await burn(row, secrets) { throw BrokerProblem(.loginNotYours) }
+            if await burn(row) {
+                context.events.emit(.loginBurned(provider: secrets.provider, client: secrets.client))
+                throw BrokerProblem(.loginNotYours)
+            }
         }
         // Used by its starter already: the code is gone, and this is somebody else.
         throw BrokerProblem(row.exchange != nil && row.exchange == key ? .codeAlreadyUsed : .loginNotYours)
     }
 
-    private func burn(_ row: LoginRow, _ secrets: LoginSecrets) async -> Bool {
-        do {
-            let burned = try await context.store.burnLogin(state: row.state)
-            if burned { context.events.emit(.loginBurned(provider: secrets.provider, client: secrets.client)) }
-            return burned
-        } catch {
+    private func burn(_ row: LoginRow) async -> Bool {
+        do { return try await context.store.burnLogin(state: row.state) } catch {
             context.events.emit(.storeFailed(operation: "burnLogin", detail: "\(error)"))
             return false
         }
     }
 
     /// Returns the verifier to redeem with: the broker's own, or the app's after the broker's own check (SEC-03).
-    private func checkVerifier(_ secrets: LoginSecrets, _ input: ForwardCodeInput) throws(BrokerProblem) -> Secret? {
+    private func checkVerifier(
+        _ secrets: LoginSecrets, _ client: ClientProfile, _ input: ForwardCodeInput
+    ) throws(BrokerProblem) -> Secret? {
         guard let challenge = secrets.appChallenge else {
-            guard input.codeVerifier == nil else {
+            // A client that starts its own logins was handed this one (flow D); its usual body has a verifier in it.
+            let wasHanded = client.login == .app || (client.login == .both && secrets.providerStarted)
+            guard input.codeVerifier == nil || wasHanded else {
                 throw BrokerProblem(.invalidRequest, errors: [FieldFault("/code_verifier", .notAllowed)])
             }
             return secrets.verifier

@@ -84,8 +84,10 @@ struct ExchangeCaller: Sendable {
                 case .rejected, .unusable, .identityRejected: throw error
                 case .notSent, .retryable, .lost: break
                 }
-                guard context.clock.monotonic() + pause + .seconds(1) < deadline else { throw error }
-                do { try await context.clock.sleep(pause) } catch { throw .lost(detail: "the process ends") }
+                var wait = pause
+                if case .retryable(_, let retryAfter?, _) = error { wait = max(pause, retryAfter) }
+                guard context.clock.monotonic() + wait + .seconds(1) < deadline else { throw error }
+                do { try await context.clock.sleep(wait) } catch { throw .lost(detail: "the process ends") }
                 pause = min(pause * 2, .seconds(4))
             }
         }
@@ -107,6 +109,9 @@ struct ExchangeCaller: Sendable {
             throw await settle(failureOfSingleUse: error)
         }
         context.memory.answers.granted(profile.name, plan.client.name, at: context.clock.monotonic())
+        if let refusal = tokens.refusal {
+            throw await settle(.providerError, because: .unusable(detail: refusal), revoking: tokens, early)
+        }
         let who: ProviderIdentity
         do throws(ProviderFailure) {
             who = try await reading { () async throws(ProviderFailure) in
@@ -130,7 +135,18 @@ struct ExchangeCaller: Sendable {
             }
             throw await settle(failureOfSingleUse: error)
         }
-        return try await complete(TokenSet(credential: .zephrCookie, accessToken: session), identity, [], early)
+        let end = context.clock.now().advanced(by: provider.sessionLifetime)
+        return try await complete(
+            TokenSet(credential: .zephrCookie, accessToken: session, expiresAt: end), Self.named(identity, session), [],
+            early)
+    }
+
+    /// The identity with the Zephr session's id in its `sid`: several sessions here may hold the same one, and only the
+    /// last may log it out there.
+    private static func named(_ identity: ProviderIdentity, _ session: Secret) -> ProviderIdentity {
+        var named = identity
+        named.sid = session.reveal()
+        return named
     }
 
     private func hold(_ stateKey: Secret, _ identifier: String?) async throws(BrokerProblem) -> SignInOutcome {
@@ -197,7 +213,7 @@ struct ExchangeCaller: Sendable {
                     try await provider.account(of: session, deadline: deadline)
                 }
             } catch { throw await settle(identityFailure: error, tokens, early) }
-            return try await complete(tokens, who, [], early)
+            return try await complete(tokens, Self.named(who, session), [], early)
         case .badAttributes: throw await settle(.registrationRejected, result: "bad_attributes")
         case .userExists: throw await settle(.registrationUserExists, result: "user_exists")
         case .emailDomainDenied: throw await settle(.registrationDomainDenied, result: "email_domain_denied")
@@ -221,9 +237,9 @@ struct ExchangeCaller: Sendable {
                     client: plan.client.name, refreshToken: imported.refreshToken, accessToken: imported.accessToken,
                     idempotencyKey: Base64URL.encode(row.key.bytes), deadline: deadline))
         } catch { throw await settle(failureOfSingleUse: error) }
-        let hints = imported.merchantID.map { [(name: "merchant_id", value: $0)] } ?? []
         let who: ProviderIdentity
-        var identity = IdentityContext(client: plan.client.name, nonce: .none, callback: hints, requestedScope: [])
+        var identity = IdentityContext(
+            client: plan.client.name, nonce: .none, callback: imported.callback, requestedScope: [])
         identity.deadline = deadline
         do throws(ProviderFailure) {
             who = try await reading { [identity] () async throws(ProviderFailure) in
@@ -237,9 +253,12 @@ struct ExchangeCaller: Sendable {
 
     /// Stores the session; only after that does anybody get its token (guarantee 4).
     private func complete(
-        _ tokens: TokenSet, _ identity: ProviderIdentity, _ requestedScope: [String], _ early: @escaping Early
+        _ answer: TokenSet, _ identity: ProviderIdentity, _ requestedScope: [String], _ early: @escaping Early
     ) async throws(BrokerProblem) -> SignInOutcome {
         let now = context.clock.now()
+        var tokens = answer
+        // Left out, it is the one that was asked for (RFC 6749 section 5.1).
+        if tokens.scope == nil, !requestedScope.isEmpty { tokens.scope = requestedScope }
         let token: Secret
         let live: LiveSession
         do throws(VaultFailure) {
@@ -249,7 +268,7 @@ struct ExchangeCaller: Sendable {
             token = try context.vault.sessionToken(keyID: row.keyID, salt: row.salt, proof: proof)
             live = try SessionMaker(context: context).make(
                 token: context.vault.digest(token), tokens: tokens, identity: identity, profile: profile,
-                client: plan.client, requestedScope: requestedScope, device: plan.device, now: now)
+                client: plan.client, device: plan.device, now: now)
         } catch {
             throw await settle(.providerError, because: .unusable(detail: "sealing: \(error)"), revoking: tokens, early)
         }
@@ -257,6 +276,11 @@ struct ExchangeCaller: Sendable {
         await enter(origin)
         defer { context.memory.signIns.leave(row.key) }
         let replacing = plan.presentedSession.map(context.vault.digest)
+        if profile.own == .device, try await isFull(live.row, replacing: replacing) {
+            throw await settle(
+                .tooManySessions, because: .unusable(detail: "as many sessions as the client may have"),
+                revoking: tokens, of: origin, early)
+        }
         let ended: EndedSessions
         switch await store(live, replacing: replacing, early) {
         case .stored(let others): ended = others
@@ -288,6 +312,25 @@ struct ExchangeCaller: Sendable {
         }
     }
 
+    /// Whether a shop has as many sessions of this client as it may have: nobody is signed out for one more.
+    ///
+    /// Logins at the same instant may pass it by as many as they are.
+    private func isFull(_ row: SessionRow, replacing: Digest?) async throws(BrokerProblem) -> Bool {
+        var after: SessionCursor?
+        var count = 0
+        while true {
+            let page: [SessionRow]
+            do throws(StoreFailure) {
+                page = try await context.store.sessions(
+                    .subject(row.subject), .live, after: after, limit: 500, now: context.clock.now())
+            } catch { throw BrokerProblem(error) }
+            count += page.count { $0.subjectAndClient == row.subjectAndClient && $0.token != replacing }
+            if count >= context.settings.sessionsPerShopAndClient { return true }
+            guard page.count == 500, let last = page.last else { return false }
+            after = SessionCursor(after: last)
+        }
+    }
+
     private enum Storing {
         case stored(EndedSessions), takenAway, processEnds
     }
@@ -305,7 +348,7 @@ struct ExchangeCaller: Sendable {
         let stored: Storing? = await insisting("completeExchange", early) { () async throws(StoreFailure) in
             if let ended = try await context.store.completeExchange(
                 row.key, fence: row.fence, session: live.row, replacing: replacing,
-                sessionLimit: context.settings.sessionsPerSubjectAndClient)
+                sessionLimit: profile.own == .device ? Int(Int32.max) : context.settings.sessionsPerSubjectAndClient)
             {
                 return .stored(ended)
             }
@@ -392,6 +435,7 @@ struct ExchangeCaller: Sendable {
     private static func problem(_ reason: ExchangeRow.SpentReason, _ failure: ProviderFailure) -> BrokerProblem {
         var problem = BrokerProblem(spent: reason)
         problem.privateDetail = failure.detail
+        if case .rejected(let error) = failure { problem.providerError = CallbackError.standardWord(error.code) }
         return problem
     }
 

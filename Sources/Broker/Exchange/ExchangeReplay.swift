@@ -52,9 +52,11 @@ struct ExchangeReplay: Sendable {
 
     /// Nobody knows what the provider made of the code: the app gets a fresh login to go on with.
     func loginRequired(_ plan: ExchangePlan) async throws(BrokerProblem) -> BrokerProblem {
+        var demanded: [(name: String, value: String)] = []
+        if case .code(_, let identity) = plan.call { demanded = identity.demands?.parameters ?? [] }
         let login = try await StartLogin(context).restart(
-            at: plan.provider, client: plan.client, loginToken: plan.loginToken, providerStarted: false,
-            charge: plan.charge)
+            at: plan.provider, client: plan.client, parameters: demanded, loginToken: plan.loginToken,
+            providerStarted: false, charge: plan.charge)
         return BrokerProblem(.loginRequired, login: login)
     }
 }
@@ -70,6 +72,7 @@ extension BrokerProblem {
         case .registrationUserExists: self.init(.userAlreadyExists)
         case .registrationDomainDenied: self.init(.emailDomainDenied)
         case .registrationRejected: self.init(.registrationRejected)
+        case .tooManySessions: self.init(.tooManySessions)
         case .registrationKeyExpired: self.init(.stateKeyExpired)
         }
     }

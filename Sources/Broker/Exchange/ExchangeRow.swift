@@ -27,6 +27,8 @@ package struct ExchangeRow: Sendable, Equatable {
         case registrationDomainDenied = 6
         case registrationRejected = 7
         case registrationKeyExpired = 8
+        /// The shop has as many sessions as its client may have.
+        case tooManySessions = 9
     }
 
     /// The index digest of provider and code: the key.

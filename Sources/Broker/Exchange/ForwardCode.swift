@@ -23,12 +23,21 @@ package struct ForwardCode: Sendable {
             case "/code": try await AppLoginForward(context: context).plan(code: input)
             default: try ImportForward(context: context).plan(input)
             }
+        try Self.checkBeforeSpending(plan, first.0)
         return try await ExchangeRunner(context: context).run(plan)
     }
 
     private func planCallback(_ input: ForwardCodeInput) async throws(BrokerProblem) -> ExchangePlan {
-        let callback = try Self.parse(input.callbackURL ?? "")
-        if let state = callback.parameters["state"], !state.isEmpty {
+        let callback = try parse(input.callbackURL ?? "")
+        let state = callback.parameters["state"] ?? ""
+        if !isZephr(callback, input) {
+            let hasCode = !(callback.parameters["code"] ?? "").isEmpty
+            let hasError = CallbackError(callback.parameters) != nil
+            // Without a code and an error it finishes nothing; without a state it belongs to no login (flow D).
+            let isArrival = hasError ? state.isEmpty : !hasCode || (state.isEmpty && !isWholeForward(input))
+            if isArrival { throw try await ProviderStarted(context: context).loginRequired(callback, input) }
+        }
+        if !state.isEmpty {
             let digest = context.vault.digest(Secret(state))
             let row: LoginRow?
             do throws(StoreFailure) { row = try await context.store.login(state: digest) } catch {
@@ -48,9 +57,48 @@ package struct ForwardCode: Sendable {
         throw try await ProviderStarted(context: context).loginRequired(callback, input)
     }
 
-    private static func parse(_ text: String) throws(BrokerProblem) -> CallbackURL {
+    private func isZephr(_ callback: CallbackURL, _ input: ForwardCodeInput) -> Bool {
+        let name = context.providers.owner(ofRedirect: callback.target)?.provider ?? input.provider
+        return name.flatMap { context.providers[$0] }?.profile.kind == .zephr
+    }
+
+    /// Whether the body is all that flow B asks for where the app's authorize request had no state: PKCE then ties the
+    /// code to the app.
+    private func isWholeForward(_ input: ForwardCodeInput) -> Bool {
+        guard input.codeVerifier != nil, input.state == nil, let name = input.provider,
+            let profile = context.providers[name]?.profile,
+            let client = input.client.map({ profile.client($0) }) ?? profile.clients.first,
+            input.client != nil || profile.clients.count == 1
+        else { return false }
+        return client.login != .broker && client.pkce == .required
+    }
+
+    /// Refuses what the call could only confirm, while the code is still good.
+    private static func checkBeforeSpending(_ plan: ExchangePlan, _ source: String) throws(BrokerProblem) {
+        guard let provider = plan.provider as? any CodeExchanging else { return }
+        let parameters: [(name: String, value: String)]
+        switch plan.call {
+        case .code(let grant, let identity):
+            guard case .uri = grant.redirect else { return }
+            parameters = identity.callback
+        case .importTokens(let tokens): parameters = tokens.callback
+        case .zephrSession, .zephrPartial, .register: return
+        }
+        guard let fault = provider.callbackFault(parameters, client: plan.client.name) else { return }
+        switch source {
+        case "/code":
+            throw BrokerProblem(
+                .invalidRequest, privateDetail: fault, errors: [FieldFault("/callback_url", .required)])
+        case "/tokens":
+            throw BrokerProblem(
+                .invalidRequest, privateDetail: fault, errors: [FieldFault("/tokens/merchant_id", .required)])
+        default: throw BrokerProblem(.invalidCallback, privateDetail: fault)
+        }
+    }
+
+    private func parse(_ text: String) throws(BrokerProblem) -> CallbackURL {
         do throws(CallbackURL.Failure) {
-            let callback = try CallbackURL(parsing: text)
+            let callback = try CallbackURL(parsing: text, queries: context.providers.redirectsWithQuery)
             // A token in a callback is the implicit grant, which does not exist here (SEC-01).
             guard callback.parameters["access_token"] == nil else { throw .malformed }
             return callback

@@ -29,6 +29,9 @@ package struct ImportedTokens: Sendable {
     /// The merchant that the app says it is for; confirmed by the API or refused.
     package var merchantID: String?
 
+    /// What stands in for a callback's parameters: the merchant, where one was named.
+    var callback: [(name: String, value: String)] { merchantID.map { [("merchant_id", $0)] } ?? [] }
+
     package init(accessToken: Secret, refreshToken: Secret, merchantID: String?) {
         self.accessToken = accessToken
         self.refreshToken = refreshToken

@@ -24,12 +24,11 @@ package struct HostedCallback: Sendable {
             let fallbackTo = fallback.hostedCallbackTo
         else { throw BrokerProblem(.providerNotFound) }
         guard let state = parameters["state"], !state.isEmpty else {
-            if let error = parameters["error"] {
-                return Self.link(fallbackTo, [("error", BrokerProblem(callbackError: error).code.rawValue)])
+            if let error = CallbackError(parameters) {
+                let problem = context.refusal(error, provider: name, client: fallback.name)
+                return Self.link(fallbackTo, [("error", problem.code.rawValue)])
             }
-            return Self.link(
-                fallbackTo,
-                [("error", "login_required"), ("provider", name.text), ("client", fallback.name.text)])
+            return Self.loginRequired(fallbackTo, name, fallback)
         }
         let login: LoginRow?
         do throws(StoreFailure) {
@@ -40,6 +39,10 @@ package struct HostedCallback: Sendable {
         guard secrets.provider == name, secrets.redirectURI == target,
             let client = provider.profile.client(secrets.client), let to = client.hostedCallbackTo
         else { return Self.link(fallbackTo, [("error", Self.mismatch(charge).rawValue)]) }
+        // Nothing came with it that could finish or end the login.
+        if (parameters["code"] ?? "").isEmpty, CallbackError(parameters) == nil {
+            return Self.loginRequired(to, name, client)
+        }
         do throws(BrokerProblem) {
             let kept = Self.kept(parameters, client, provider)
             let handoff = try await charge.forWrongTokens { () async throws(BrokerProblem) in
@@ -81,14 +84,16 @@ package struct HostedCallback: Sendable {
         let now = context.clock.now()
         guard login.status == .pending else { throw BrokerProblem(.stateMismatch) }
         guard now < login.expiresAt else { throw BrokerProblem(.loginExpired) }
-        let issuer = try BrokerLoginForward(context: context).open(login).issuer
+        let own = try BrokerLoginForward(context: context).open(login)
         let code = parameters["code"] ?? ""
-        try BrokerLoginForward.checkIssuer(
-            parameters, issuer, succeeded: !code.isEmpty && BrokerLoginForward.error(parameters) == nil)
+        let error = CallbackError(parameters)
+        try CallbackIssuer(context: context).check(
+            parameters, own.issuer, provider: own.provider, succeeded: !code.isEmpty && error == nil)
         do {
-            if let error = BrokerLoginForward.error(parameters) {
+            if let error {
                 _ = try await context.store.burnLogin(state: login.state)
-                throw BrokerProblem(callbackError: error)
+                throw context.refusal(
+                    error, isSilent: own.demands.isSilent, provider: own.provider, client: own.client)
             }
             guard !code.isEmpty, code.utf8.count <= Self.maximumCode, parameters["access_token"] == nil else {
                 throw BrokerProblem(.invalidCallback)
@@ -117,6 +122,10 @@ package struct HostedCallback: Sendable {
             [Base64URL.encode(secrets.login.bytes), secrets.target]
             + secrets.parameters.sorted { $0.name < $1.name }.flatMap { [$0.name, $0.value] }
         return Secret(Base64URL.encode(context.vault.index(.handoffToken, parts).bytes))
+    }
+
+    private static func loginRequired(_ base: String, _ provider: ProviderName, _ client: ClientProfile) -> Secret {
+        link(base, [("error", "login_required"), ("provider", provider.text), ("client", client.name.text)])
     }
 
     private static func link(_ base: String, _ pairs: [(name: String, value: String)]) -> Secret {

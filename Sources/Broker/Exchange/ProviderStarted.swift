@@ -15,17 +15,35 @@ struct ProviderStarted: Sendable {
         if let named = input.provider, named != owner.provider {
             throw BrokerProblem(.invalidCallback, privateDetail: "another provider's redirect URI")
         }
-        guard let client = provider.profile.client(input.client ?? owner.client) else {
+        if let named = input.client, named != owner.client {
+            throw BrokerProblem(.invalidCallback, privateDetail: "another client's redirect URI")
+        }
+        guard let client = provider.profile.client(owner.client) else {
             throw BrokerProblem(.invalidRequest, errors: [FieldFault("/client", .notAllowed)])
         }
-        if let error = callback.parameters["error"] { return BrokerProblem(callbackError: error) }
+        if let error = CallbackError(callback.parameters) {
+            return context.refusal(error, provider: owner.provider, client: owner.client)
+        }
         if try await answersProviderStarted(provider.profile.name, input.loginToken) {
             return BrokerProblem(.invalidCallback, privateDetail: "a second arrival without a state in a row")
         }
         let login = try await StartLogin(context).restart(
-            at: provider, client: client, loginToken: input.loginToken, providerStarted: true,
-            charge: input.charge)
+            at: provider, client: client, parameters: Self.kept(callback, provider.profile.kind, client),
+            loginToken: input.loginToken, providerStarted: true, charge: input.charge)
         return BrokerProblem(.loginRequired, login: login)
+    }
+
+    /// What the new login takes over from the arrival: the portal's district, so that its picker is not asked again.
+    ///
+    /// Anybody can make such an arrival, so nothing but an id of Clever's form is kept, where the client allows it.
+    private static func kept(
+        _ callback: CallbackURL, _ kind: ProviderKind, _ client: ClientProfile
+    ) -> [(name: String, value: String)] {
+        guard kind == .clever, client.allowedParameters.contains("district_id"),
+            let district = callback.parameters["district_id"], district.utf8.count == 24,
+            district.utf8.allSatisfy({ (0x30...0x39).contains($0) || (0x61...0x66).contains($0) })
+        else { return [] }
+        return [("district_id", district)]
     }
 
     private func answersProviderStarted(

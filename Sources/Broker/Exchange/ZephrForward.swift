@@ -7,20 +7,20 @@ struct ZephrForward: Sendable {
     /// Returns the exchange, or nil when the callback is not Zephr's.
     func plan(_ callback: CallbackURL, _ input: ForwardCodeInput) async throws(BrokerProblem) -> ExchangePlan? {
         if let login = try await pendingLogin(callback, input) {
-            return try plan(callback, input, login.provider, login.client, gate: .login(login.state))
+            return try await plan(callback, input, login.provider, login.client, gate: .login(login.state))
         }
         guard let name = input.provider, let provider = context.providers[name], provider.profile.kind == .zephr else {
             return try await used(callback, input)
         }
         let client = try StartLogin.client(input.client, of: provider.profile)
-        guard client.redirectURIs.contains(where: { $0.text == callback.target }) else {
+        guard client.redirectURI(callback.target) != nil else {
             throw BrokerProblem(.invalidCallback, privateDetail: "not a redirect URI of this client")
         }
         guard client.login != .broker else {
             if let plan = try await used(callback, input) { return plan }
             throw BrokerProblem(.clientNotAllowed)
         }
-        return try plan(callback, input, provider, client, gate: .none)
+        return try await plan(callback, input, provider, client, gate: .none)
     }
 
     /// Without a pending login, the callback of a Zephr redirect URI may still be one that its starter forwards again.
@@ -29,7 +29,7 @@ struct ZephrForward: Sendable {
             let provider = context.providers[owner.provider], provider.profile.kind == .zephr,
             let client = provider.profile.client(owner.client)
         else { return nil }
-        let plan = try plan(callback, input, provider, client, gate: .none)
+        let plan = try await plan(callback, input, provider, client, gate: .none)
         let standing: ExchangeRow?
         do throws(StoreFailure) { standing = try await context.store.exchange(plan.key) } catch {
             throw BrokerProblem(error)
@@ -72,10 +72,34 @@ struct ZephrForward: Sendable {
         return nil
     }
 
+    /// The exchange's key: what is used once is the login, not the session.
+    ///
+    /// Whoever is signed in at Zephr already gets the same session id again at the next login. Without a login token the
+    /// id alone is the key, for as long as an answer may be repeated; after that it is a fresh probe.
+    private func usedOnce(
+        _ name: String, _ session: String, _ loginToken: Secret?
+    ) async throws(BrokerProblem) -> Digest {
+        if let loginToken {
+            let starter = Base64URL.encode(context.vault.digest(loginToken).bytes)
+            return context.vault.index(.zephrSession, [name, session, starter])
+        }
+        let window = context.settings.replayWindow
+        let now = context.clock.now()
+        let span = max(window.wholeSeconds, 1)
+        let period = now.seconds / span
+        func key(_ period: Int64) -> Digest { context.vault.index(.zephrSession, [name, session, String(period)]) }
+        let before: ExchangeRow?
+        do throws(StoreFailure) { before = try await context.store.exchange(key(period - 1)) } catch {
+            throw BrokerProblem(error)
+        }
+        if let before, now.since(before.createdAt) <= window { return key(period - 1) }
+        return key(period)
+    }
+
     private func plan(
         _ callback: CallbackURL, _ input: ForwardCodeInput, _ provider: any ProviderClient, _ client: ClientProfile,
         gate: ExchangeGate
-    ) throws(BrokerProblem) -> ExchangePlan {
+    ) async throws(BrokerProblem) -> ExchangePlan {
         let parameters = callback.parameters
         let name = provider.profile.name.text
         let key: Digest
@@ -85,7 +109,7 @@ struct ZephrForward: Sendable {
             guard let session = parameters["session_id"], !session.isEmpty else {
                 throw BrokerProblem(.invalidCallback, privateDetail: "success without session_id")
             }
-            key = context.vault.index(.zephrSession, [name, session])
+            key = try await usedOnce(name, session, input.loginToken)
             call = .zephrSession(Secret(session))
         case "partial":
             guard let stateKey = parameters["state_key"], !stateKey.isEmpty else {
@@ -94,13 +118,26 @@ struct ZephrForward: Sendable {
             key = context.vault.index(.code, [name, stateKey])
             call = .zephrPartial(stateKey: Secret(stateKey), identifier: parameters["identifier"])
         case "failure", "error":
-            // The message is the provider's free text: not shown, not logged. A person who said no is the common case.
-            throw BrokerProblem(.accessDenied)
+            // The message is the provider's free text: never shown; the log gets a bounded part of it.
+            // It says why in words alone, and a person who said no is the common case.
+            let message = parameters["message"] ?? ""
+            let isRefusal =
+                message.isEmpty
+                || ["denied", "cancel", "refuse", "declin", "abort"].contains { message.lowercased().contains($0) }
+            throw BrokerProblem(
+                isRefusal ? .accessDenied : .providerError,
+                privateDetail: "Zephr callback failure: " + Self.bounded(message))
         default: throw BrokerProblem(.invalidCallback, privateDetail: "no status that Zephr documents")
         }
         return ExchangePlan(
             key: key, proof: try LoginToken.checked(input.loginToken), gate: gate, provider: provider, client: client,
             call: call, device: input.device, presentedSession: input.presentedSession, loginToken: input.loginToken,
             charge: input.charge)
+    }
+
+    /// At most 100 characters of plain ASCII, for the log.
+    private static func bounded(_ message: String) -> String {
+        let bytes = message.utf8.prefix(100).filter { (0x20...0x7E).contains($0) && $0 != 0x22 && $0 != 0x5C }
+        return String(decoding: bytes, as: UTF8.self)
     }
 }

@@ -6,7 +6,6 @@ struct LoginOrder: Sendable {
     let appChallenge: String?
     let socialProvider: String?
     let parameters: [(name: String, value: String)]
-    let maximumAge: Int64?
     let providerStarted: Bool
 
     /// The names that only the broker sets.
@@ -16,14 +15,15 @@ struct LoginOrder: Sendable {
     ]
 
     /// Creates the standard order of a client: its first redirect URI and its whole scope.
-    init(standardFor client: ClientProfile, providerStarted: Bool) {
+    init(
+        standardFor client: ClientProfile, parameters: [(name: String, value: String)] = [], providerStarted: Bool
+    ) {
         // A client has at least one redirect URI (checked at start-up); an impossible empty list yields a dead URI.
         redirectURI = client.redirectURIs.first ?? RedirectURI(unchecked: "invalid:/")
         scope = client.scope
         appChallenge = nil
         socialProvider = client.socialProviders.first
-        parameters = []
-        maximumAge = nil
+        self.parameters = parameters
         self.providerStarted = providerStarted
     }
 
@@ -31,7 +31,7 @@ struct LoginOrder: Sendable {
         var faults: [FieldFault] = []
         let standard = LoginOrder(standardFor: client, providerStarted: false)
         if let wanted = input.redirectURI {
-            let found = client.redirectURIs.first { $0.text == wanted }
+            let found = client.redirectURI(wanted)
             if found == nil { faults.append(FieldFault("/redirect_uri", .notAllowed)) }
             redirectURI = found ?? standard.redirectURI
         } else {
@@ -80,9 +80,9 @@ struct LoginOrder: Sendable {
             }
         }
         parameters = input.parameters
-        let age = input.parameters.first { $0.name == "max_age" }
-        maximumAge = age.flatMap { Int64($0.value) }
-        if age != nil, (maximumAge ?? -1) < 0 { faults.append(FieldFault("/parameters/max_age", .malformed)) }
+        for name in SignInDemands.faults(in: input.parameters) {
+            faults.append(FieldFault(JSONPointer.make(["parameters", name]), .malformed))
+        }
         providerStarted = false
         guard faults.isEmpty else { throw BrokerProblem(.invalidRequest, errors: faults) }
     }

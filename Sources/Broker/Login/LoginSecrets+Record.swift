@@ -14,8 +14,12 @@ extension LoginSecrets {
         writer.optional(issuer.issuer)
         writer.flag(issuer.demanded)
         writer.optional(socialProvider)
-        writer.optional(maximumAge)
+        writer.optional(demands.maximumAge)
         writer.flag(providerStarted)
+        // Behind what the version before reads.
+        writer.flag(demands.isSilent)
+        writer.strings(demands.contextClasses)
+        writer.optional(demands.claims)
         return writer.bytes
     }
 
@@ -28,7 +32,12 @@ extension LoginSecrets {
             appChallenge: try reader.optionalString(), nonce: try reader.optionalSecret(),
             scope: try reader.strings(),
             issuer: IssuerExpectation(issuer: try reader.optionalString(), demanded: try reader.flag()),
-            socialProvider: try reader.optionalString(), maximumAge: try reader.optionalInteger(),
-            providerStarted: try reader.flag())
+            socialProvider: try reader.optionalString(), demands: SignInDemands(), providerStarted: false)
+        demands.maximumAge = try reader.optionalInteger()
+        providerStarted = try reader.flag()
+        guard !reader.isAtEnd else { return }
+        demands.isSilent = try reader.flag()
+        demands.contextClasses = try reader.strings()
+        demands.claims = try reader.optionalString()
     }
 }

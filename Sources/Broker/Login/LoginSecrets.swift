@@ -11,14 +11,14 @@ package struct LoginSecrets: Sendable {
     package var scope: [String]
     package var issuer: IssuerExpectation
     package var socialProvider: String?
-    /// `max_age` in seconds, when the login asked for it.
-    package var maximumAge: Int64?
+    /// What the authorization request asked of the sign-in.
+    package var demands: SignInDemands
     /// Whether a provider-started arrival made it (flow D): a second such arrival does not make a third login.
     package var providerStarted: Bool
 
     package init(
         provider: ProviderName, client: ClientName, redirectURI: String, verifier: Secret?, appChallenge: String?,
-        nonce: Secret?, scope: [String], issuer: IssuerExpectation, socialProvider: String?, maximumAge: Int64?,
+        nonce: Secret?, scope: [String], issuer: IssuerExpectation, socialProvider: String?, demands: SignInDemands,
         providerStarted: Bool
     ) {
         self.provider = provider
@@ -30,7 +30,7 @@ package struct LoginSecrets: Sendable {
         self.scope = scope
         self.issuer = issuer
         self.socialProvider = socialProvider
-        self.maximumAge = maximumAge
+        self.demands = demands
         self.providerStarted = providerStarted
     }
 }

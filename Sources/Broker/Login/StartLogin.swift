@@ -16,10 +16,10 @@ package struct StartLogin: Sendable {
 
     /// Starts a login in place of an arrival that cannot make a session: flow D, or an exchange nobody knows the fate of.
     func restart(
-        at provider: any ProviderClient, client: ClientProfile, loginToken: Secret?, providerStarted: Bool,
-        charge: Charge
+        at provider: any ProviderClient, client: ClientProfile, parameters: [(name: String, value: String)] = [],
+        loginToken: Secret?, providerStarted: Bool, charge: Charge
     ) async throws(BrokerProblem) -> StartedLogin {
-        let order = LoginOrder(standardFor: client, providerStarted: providerStarted)
+        let order = LoginOrder(standardFor: client, parameters: parameters, providerStarted: providerStarted)
         return try await begin(order, at: provider, client: client, loginToken: loginToken, charge: charge)
     }
 
@@ -83,9 +83,11 @@ package struct StartLogin: Sendable {
         let secrets = LoginSecrets(
             provider: provider.profile.name, client: client.name, redirectURI: order.redirectURI.text,
             verifier: verifier, appChallenge: order.appChallenge, nonce: nonce, scope: order.scope,
-            issuer: start.issuer, socialProvider: order.socialProvider, maximumAge: order.maximumAge,
+            issuer: start.issuer, socialProvider: order.socialProvider, demands: start.demands,
             providerStarted: order.providerStarted)
-        let expiresAt = now.advanced(by: context.settings.loginLifetime)
+        // A pushed request may be good for a minute only (RFC 9126 section 2.2); then so is its login.
+        let lifetime = min(start.lifetime ?? context.settings.loginLifetime, context.settings.loginLifetime)
+        let expiresAt = now.advanced(by: lifetime)
         let stateDigest = context.vault.digest(state)
         let insertion: LoginInsertion
         do {
@@ -105,7 +107,8 @@ package struct StartLogin: Sendable {
         }
         context.events.emit(.loginStarted(provider: provider.profile.name, client: client.name))
         return StartedLogin(
-            loginID: loginID, authorizationURL: start.url, state: state, expiresAt: expiresAt, loginToken: loginToken,
+            loginID: loginID, authorizationURL: start.url, appURL: start.appURL, state: state, expiresAt: expiresAt,
+            loginToken: loginToken,
             transport: client.transport)
     }
 

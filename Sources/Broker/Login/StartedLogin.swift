@@ -2,6 +2,8 @@
 package struct StartedLogin: Sendable {
     package let loginID: String
     package let authorizationURL: Secret
+    /// What the provider's own app opens instead, where it is on the device.
+    package let appURL: Secret?
     package let state: Secret
     package let expiresAt: WallTime
     /// The starter's secret: a cookie, or a body member for bearer clients.
@@ -9,11 +11,13 @@ package struct StartedLogin: Sendable {
     package let transport: ClientProfile.Transport
 
     package init(
-        loginID: String, authorizationURL: Secret, state: Secret, expiresAt: WallTime, loginToken: Secret,
+        loginID: String, authorizationURL: Secret, appURL: Secret? = nil, state: Secret, expiresAt: WallTime,
+        loginToken: Secret,
         transport: ClientProfile.Transport
     ) {
         self.loginID = loginID
         self.authorizationURL = authorizationURL
+        self.appURL = appURL
         self.state = state
         self.expiresAt = expiresAt
         self.loginToken = loginToken

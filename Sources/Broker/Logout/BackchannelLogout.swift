@@ -4,7 +4,8 @@ package struct BackchannelLogout: Sendable {
 
     package init(_ context: BrokerContext) { self.context = context }
 
-    /// Ends what a valid token names: with a `sid` that one session, else all of the subject's.
+    /// Ends what a valid token names, among the sessions of the clients in its `aud`: with a `sid` those that have it and,
+    /// if it has a `sub`, those of that user whose own id_token had no `sid`; else all of the user's.
     ///
     /// The answer does not say whether there was any. A replayed token is `invalid_request`; a replay memory that
     /// cannot be asked is a 503. A token that verifies is never limited; one that does not, and a fetch of newer keys
@@ -31,14 +32,13 @@ package struct BackchannelLogout: Sendable {
             }
         }
         let issuer = provider.profile.issuer
-        let selector: SessionSelector
-        if let sid = notice.sid {
-            selector = .sid(context.vault.index(.sid, [issuer, sid]))
-        } else if let subject = notice.subject {
-            selector = .subject(context.vault.index(.subject, [issuer, subject]))
-        } else {
+        guard notice.sid != nil || notice.subject != nil, !notice.clients.isEmpty else {
             throw BrokerProblem(.invalidRequest)
         }
+        let selector = SessionSelector.logout(
+            sid: notice.sid.map { context.vault.index(.sid, [issuer, $0]) },
+            subject: notice.subject.map { context.vault.index(.subject, [issuer, $0]) },
+            clients: notice.clients.map { context.vault.index(.client, [name.text, $0.text]) })
         let work = self
         let id = context.vault.index(.logoutToken, [issuer, notice.tokenID])
         let result = await Detached.run("backchannel-logout", on: context.spawner) {

@@ -102,7 +102,7 @@ package struct Revocations: Sendable {
         guard slots.begin(stored.provider) else { return .later(.seconds(2)) }
         defer { slots.end(stored.provider) }
         let session = try await context.store.session(token: row.boundTo)
-        let origin = session.map(SignInOrigin.init) ?? stored.origin
+        let origin = session.map(SignInOrigin.init) ?? stored.origin ?? heldBy(stored, provider.profile, row)
         let reach = provider.profile.client(stored.client)?.revocationReach ?? .signIn
         guard try await mayCall(row.id, reach, origin) else {
             context.events.emit(.revocation(provider: stored.provider, result: "shared"))
@@ -119,7 +119,7 @@ package struct Revocations: Sendable {
     }
 
     /// Decides immediately before a call whether it is made: not while a session lives here, or is being made, that it
-    /// would take along (decision 20).
+    /// would take along (decision 21).
     ///
     /// Where nobody knows whose the tokens are, a call that ends all of a user's grants is left out. A call that may be
     /// made is noted until `end`.
@@ -158,6 +158,14 @@ package struct Revocations: Sendable {
         }
     }
 
+    /// Whose tokens they are where no row says it: a Zephr session is its own sign-in, and two sessions here may hold the
+    /// same one.
+    private func heldBy(_ stored: StoredTokens, _ profile: ProviderProfile, _ row: OutboxRow) -> SignInOrigin? {
+        guard stored.tokens.credential == .zephrCookie else { return nil }
+        let sid = context.vault.index(.sid, [profile.issuer, stored.tokens.accessToken.reveal()])
+        return SignInOrigin(subject: row.boundTo, sid: sid)
+    }
+
     private func endSession(_ stored: StoredTokens, at provider: any SessionEnding) async -> Bool {
         do throws(ProviderFailure) {
             if try await provider.endSession(stored.tokens, client: stored.client) {
@@ -175,7 +183,8 @@ package struct Revocations: Sendable {
     private static func wasLoggedOut(_ session: SessionRow?) -> Bool {
         switch session?.endReason {
         case .loggedOut, .loggedOutElsewhere, .admin: true
-        case .replaced, .idleExpired, .expired, .tokenExpired, .grantRevoked, .refreshLost, .subjectChanged,
+        case .loggedOutInBrowser, .replaced, .idleExpired, .expired, .tokenExpired, .grantRevoked, .refreshLost,
+            .subjectChanged,
             .providerLogout, .sessionLimit, .integrity, nil:
             false
         }

@@ -1,7 +1,7 @@
-/// A redirect URI as it is registered at a provider: an https (or loopback http) URL or a custom scheme, without query,
-/// fragment or user information.
+/// A redirect URI as it is registered at a provider: an https (or loopback http) URL or a custom scheme, without fragment or
+/// user information.
 ///
-/// Compared byte for byte (RFC 9700 section 4.1.3).
+/// Compared byte for byte (RFC 9700 section 4.1.3), but for the port of a loopback address (RFC 8252 section 7.3).
 package struct RedirectURI: Sendable, Hashable {
     /// The text, exactly as registered.
     package let text: String
@@ -13,6 +13,8 @@ package struct RedirectURI: Sendable, Hashable {
     package let port: Int?
     /// The path, from its first `/` (or from after the colon, for a scheme without an authority).
     package let path: String
+    /// The query part, without its question mark (RFC 6749 section 3.1.2); nil when there is none.
+    package let query: String?
 
     /// Creates a redirect URI of a custom scheme that is known to be well formed.
     init(unchecked text: String) {
@@ -21,13 +23,31 @@ package struct RedirectURI: Sendable, Hashable {
         host = nil
         port = nil
         path = ""
+        query = nil
     }
 
-    /// Parses a redirect URI, or returns nil when it is none.
-    package init?(_ text: String) {
+    /// Parses a redirect URI as it may be registered: one with a query part is taken too.
+    package init?(registered text: String) {
+        guard let mark = text.utf8.firstIndex(of: UInt8(ascii: "?")) else {
+            self.init(text)
+            return
+        }
+        let query = String(text[text.utf8.index(after: mark)...])
+        guard !query.isEmpty, text.utf8.count <= 2048, query.utf8.allSatisfy({ (0x21...0x7E).contains($0) }),
+            !query.contains(where: { "\\\"<>^`{|}#?".contains($0) }), (try? FormPairs(parsing: query)) != nil
+        else { return nil }
+        self.init(String(text[..<mark]), query: query)
+    }
+
+    /// Parses a redirect URI without a query part, or returns nil when it is none.
+    package init?(_ text: String) { self.init(text, query: nil) }
+
+    private init?(_ base: String, query: String?) {
+        let text = base
         guard text.utf8.count <= 2048, text.utf8.allSatisfy({ (0x21...0x7E).contains($0) }),
             !text.contains(where: { "\\\"<>^`{|}#?@".contains($0) }), let colon = text.firstIndex(of: ":")
         else { return nil }
+        self.query = query
         let scheme = text[..<colon].lowercased()
         guard let first = scheme.utf8.first, (0x61...0x7A).contains(first),
             scheme.utf8.allSatisfy({
@@ -53,7 +73,7 @@ package struct RedirectURI: Sendable, Hashable {
         let segments = path.split(separator: "/", omittingEmptySubsequences: true)
         guard !segments.contains("."), !segments.contains("..") else { return nil }
         self.scheme = scheme
-        self.text = text
+        self.text = query.map { text + "?" + $0 } ?? text
     }
 
     private static func authority(_ text: Substring) -> (String, Int?)? {
@@ -84,6 +104,16 @@ package struct RedirectURI: Sendable, Hashable {
 
     private static func isHexadecimal(_ byte: UInt8) -> Bool {
         (0x30...0x39).contains(byte) || (0x41...0x46).contains(byte) || (0x61...0x66).contains(byte)
+    }
+
+    /// The text without its query part.
+    package var base: String { query.map { String(text.dropLast($0.utf8.count + 1)) } ?? text }
+
+    /// What names this registration: the text, for a literal loopback address without its port, which the system picks
+    /// for each login (RFC 8252 section 7.3; a name such as `localhost` may be anybody's, section 8.3).
+    package var registration: String {
+        guard scheme == "http", let host, host == "127.0.0.1" || host == "[::1]" else { return text }
+        return "http://" + host + path + (query.map { "?" + $0 } ?? "")
     }
 
     /// Whether the host is `localhost` or a loopback address.

@@ -7,6 +7,8 @@
 package enum BrokerEvent: Sendable {
     case loginStarted(provider: ProviderName, client: ClientName)
     case loginRefused(provider: ProviderName?, client: ClientName?, code: ProblemCode, detail: String)
+    /// A callback named an issuer, and nothing is known to compare it with.
+    case issuerUnchecked(provider: ProviderName)
     case loginBurned(provider: ProviderName, client: ClientName)
     case loginSucceeded(provider: ProviderName, client: ClientName, session: SessionHandle)
     case exchangeReplayed(provider: ProviderName)
@@ -18,10 +20,14 @@ package enum BrokerEvent: Sendable {
     case refreshFailed(provider: ProviderName, client: ClientName, session: SessionHandle, reason: String)
     /// The refresh ended the session: the provider said no for good, or it is another user's now.
     case refreshEndedSession(provider: ProviderName, client: ClientName, session: SessionHandle, reason: EndReason)
+    /// A refresh brought an id_token that does not verify; its claims were dropped.
+    case refreshedTokenUnverified(provider: ProviderName, client: ClientName, session: SessionHandle, detail: String)
     /// A caller waits for another's refresh.
     case refreshWaited(provider: ProviderName, client: ClientName)
     /// A caller who wanted a refresh was served by another's.
     case refreshShared(provider: ProviderName, client: ClientName)
+    /// A client that may have it got the provider's access token.
+    case accessTokenHandedOut(provider: ProviderName, client: ClientName, session: SessionHandle)
     case rowDidNotOpen(kind: SealedKind, unknownKey: Bool)
     case revocation(provider: ProviderName, result: String)
     case providerSessionEnd(provider: ProviderName, result: String)

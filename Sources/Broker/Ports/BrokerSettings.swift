@@ -4,6 +4,8 @@ package struct BrokerSettings: Sendable {
     package var loginLifetime: Duration = .seconds(600)
     package var loginLimits = LoginLimits()
     package var sessionsPerSubjectAndClient = 50
+    /// Of a subject that is a shop: one more is refused, and nobody is signed out for it.
+    package var sessionsPerShopAndClient = 1000
     /// How long the same starter gets the same session again.
     package var replayWindow: Duration = .seconds(600)
     /// How long an exchange's or refresh's claim stands unless its owner, who lives, renews it; longer than all the

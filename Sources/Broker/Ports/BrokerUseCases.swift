@@ -8,6 +8,7 @@ package struct BrokerUseCases: Sendable {
     package let endSession: EndSession
     package let listSessions: ListSessions
     package let refreshTokens: RefreshTokens
+    package let handOutToken: HandOutToken
     package let backchannelLogout: BackchannelLogout
     package let adminSessions: AdminSessions
     package let notices: SessionNotices
@@ -24,6 +25,7 @@ package struct BrokerUseCases: Sendable {
         endSession = EndSession(context)
         listSessions = ListSessions(context)
         refreshTokens = RefreshTokens(context)
+        handOutToken = HandOutToken(context, refreshTokens: refreshTokens)
         backchannelLogout = BackchannelLogout(context)
         adminSessions = AdminSessions(context)
         notices = context.notices

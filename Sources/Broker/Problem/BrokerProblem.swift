@@ -18,19 +18,23 @@ package struct BrokerProblem: Error, Sendable {
     /// The fresh login of `login_required`.
     package var login: StartedLogin?
     package var retryAfter: Duration?
+    /// The provider's own word for what went wrong, where it is one that a standard defines.
+    package var providerError: String?
 
     package init(
         _ code: ProblemCode, detail: String? = nil, privateDetail: String? = nil, errors: [FieldFault] = [],
-        reason: EndReason? = nil, retry: String? = nil, login: StartedLogin? = nil, retryAfter: Duration? = nil
+        reason: EndReason? = nil, retry: String? = nil, login: StartedLogin? = nil, retryAfter: Duration? = nil,
+        providerError: String? = nil
     ) {
         self.code = code
         self.detail = detail
         self.privateDetail = privateDetail
         self.errors = errors
-        self.reason = reason
+        self.reason = reason?.shown
         self.retry = retry
         self.login = login
         self.retryAfter = retryAfter
+        self.providerError = providerError
     }
 }
 

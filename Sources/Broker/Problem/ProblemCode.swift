@@ -25,6 +25,7 @@ package enum ProblemCode: String, Sendable, CaseIterable {
     case codeAlreadyUsed = "code_already_used"
     case userAlreadyExists = "user_already_exists"
     case loginRequired = "login_required"
+    case interactionRequired = "interaction_required"
     case notRefreshable = "not_refreshable"
     case tooManySessions = "too_many_sessions"
     case loginExpired = "login_expired"

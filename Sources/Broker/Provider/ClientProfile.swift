@@ -15,6 +15,8 @@ package struct ClientProfile: Sendable {
     package var redirectURIs: [RedirectURI]
     /// The scope asked for when a login names none, and the most it may name.
     package var scope: [String]
+    /// Whether an answer without a scope stands for the one that was asked for (`token_response.scope.when_absent`).
+    package var assumesScope: Bool
     /// Whether an OpenID nonce is sent and demanded.
     package var nonce: Bool
     /// Whether native SDK codes are taken (Google's serverAuthCode, Apple's authorizationCode).
@@ -23,6 +25,8 @@ package struct ClientProfile: Sendable {
     package var nativeRedirect: CodeGrant.RedirectParameter
     /// Whether tokens the app already holds may be imported once (Clover's PartialOAuth).
     package var importTokens: Bool
+    /// Whether the app may have the provider's access token (`hand_out_access_token`).
+    package var handsOutAccessToken = false
     /// Where the hosted callback sends the browser (flow C), or nil when this client does not use it.
     package var hostedCallbackTo: String?
     /// The names that a login request may add to the authorization request.
@@ -37,9 +41,18 @@ package struct ClientProfile: Sendable {
     /// What else ends at the provider when this client's tokens are revoked (`revocation: {reaches}`).
     package var revocationReach: RevocationReach
 
+    /// Returns the registered redirect URI that a text is: the same bytes, or a loopback address with another port.
+    package func redirectURI(_ text: String) -> RedirectURI? {
+        guard let uri = RedirectURI(registered: text),
+            redirectURIs.contains(where: { $0.registration.hasBytes(of: uri.registration) })
+        else { return nil }
+        return uri
+    }
+
     package init(
         name: ClientName, login: LoginMode = .broker, transport: Transport = .cookie, pkce: PKCE = .required,
-        redirectURIs: [RedirectURI], scope: [String] = [], nonce: Bool = false, nativeCode: Bool = false,
+        redirectURIs: [RedirectURI], scope: [String] = [], assumesScope: Bool = false, nonce: Bool = false,
+        nativeCode: Bool = false,
         nativeRedirect: CodeGrant.RedirectParameter = .omitted,
         importTokens: Bool = false, hostedCallbackTo: String? = nil, allowedParameters: Set<String> = [],
         callbackParameters: [String] = [], socialProviders: [String] = [], platform: String? = nil,
@@ -51,6 +64,7 @@ package struct ClientProfile: Sendable {
         self.pkce = pkce
         self.redirectURIs = redirectURIs
         self.scope = scope
+        self.assumesScope = assumesScope
         self.nonce = nonce
         self.nativeCode = nativeCode
         self.nativeRedirect = nativeRedirect

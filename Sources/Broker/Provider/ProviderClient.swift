@@ -29,11 +29,20 @@ package protocol CodeExchanging: ProviderClient {
     /// Returns what the callback's `iss` has to be (RFC 9207).
     func issuerExpectation() async throws(ProviderFailure) -> IssuerExpectation
 
+    /// Returns what is wrong with a callback's further parameters, known before its code is spent; nil when nothing is.
+    func callbackFault(_ parameters: [(name: String, value: String)], client: ClientName) -> String?
+
     /// Redeems a code with one token call (never retried here).
+    ///
+    /// The result names a `refusal` where the answer cannot be used and its tokens are to be revoked.
     func redeem(_ grant: CodeGrant) async throws(ProviderFailure) -> TokenSet
 
     /// Verifies the id_token and fetches the identity that the configuration names.
     func identify(_ tokens: TokenSet, _ context: IdentityContext) async throws(ProviderFailure) -> ProviderIdentity
+}
+
+extension CodeExchanging {
+    package func callbackFault(_ parameters: [(name: String, value: String)], client: ClientName) -> String? { nil }
 }
 
 /// Refreshes tokens (RFC 6749 section 6 and its dialects).
@@ -41,9 +50,10 @@ package protocol TokenRefreshing: ProviderClient {
     /// Makes one refresh call. A member that the answer leaves out (refresh token, scope) is nil in the result.
     func refresh(_ request: RefreshRequest) async throws(ProviderFailure) -> TokenSet
 
-    /// Checks a refreshed id_token, if there is one, against the session's issuer and subject (SEC-59).
+    /// Checks a refreshed id_token, if there is one, against the session's issuer and subject (SEC-59); `before` is the
+    /// set that was refreshed, with the login's id_token.
     func subjectOfRefreshed(
-        _ tokens: TokenSet, client: ClientName, deadline: Duration?
+        _ tokens: TokenSet, before: TokenSet, client: ClientName, deadline: Duration?
     ) async throws(ProviderFailure) -> RefreshedSubject
 }
 
@@ -57,6 +67,11 @@ package protocol TokenRevoking: ProviderClient {
 package protocol SessionEnding: ProviderClient {
     /// Shows the id_token to the provider's log-out endpoint; false when there is nothing to call or to show.
     func endSession(_ tokens: TokenSet, client: ClientName) async throws(ProviderFailure) -> Bool
+
+    /// Returns the provider's log-out page for the user's browser, with no token in it; nil when it has none.
+    ///
+    /// `state` goes along where the page sends the browser back to the app.
+    func logOutPage(_ tokens: TokenSet, client: ClientName, state: Secret) async throws(ProviderFailure) -> Secret?
 }
 
 /// Imports tokens that an app already holds (Clover's PartialOAuth).
@@ -82,6 +97,9 @@ package protocol PartialRegistering: ProviderClient {
 
     /// Returns the attributes a registration needs, from the configuration or the provider's schema.
     func registrationFields(deadline: Duration?) async throws(ProviderFailure) -> [RegistrationField]
+
+    /// How long a session lives whose cookie names no end.
+    var sessionLifetime: Duration { get }
 
     /// Ends a Zephr session.
     func logOut(_ session: Secret) async throws(ProviderFailure)

@@ -2,6 +2,8 @@
 package struct ProviderDirectory: Sendable {
     /// All of them, in the configuration's order.
     package let all: [any ProviderClient]
+    /// The registered redirect URIs with a query part, the longest first.
+    package let redirectsWithQuery: [String]
     private let byName: [ProviderName: any ProviderClient]
     private let byRedirect: [String: (provider: ProviderName, client: ClientName)]
 
@@ -11,12 +13,13 @@ package struct ProviderDirectory: Sendable {
         var redirects: [String: (provider: ProviderName, client: ClientName)] = [:]
         for provider in clients.map(\.profile) {
             for client in provider.clients {
-                for uri in client.redirectURIs where redirects[uri.text] == nil {
-                    redirects[uri.text] = (provider.name, client.name)
+                for uri in client.redirectURIs where redirects[uri.registration] == nil {
+                    redirects[uri.registration] = (provider.name, client.name)
                 }
             }
         }
         byRedirect = redirects
+        redirectsWithQuery = redirects.keys.filter { $0.contains("?") }.sorted { $0.utf8.count > $1.utf8.count }
     }
 
     /// Returns the provider of a name, or nil.
@@ -24,6 +27,6 @@ package struct ProviderDirectory: Sendable {
 
     /// Returns who registered a redirect URI; the configuration lets only one client have each.
     package func owner(ofRedirect target: String) -> (provider: ProviderName, client: ClientName)? {
-        byRedirect[target]
+        byRedirect[RedirectURI(registered: target)?.registration ?? target]
     }
 }

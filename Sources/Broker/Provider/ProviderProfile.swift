@@ -8,15 +8,33 @@ package struct ProviderProfile: Sendable {
     package let displayName: String
     /// The subject's namespace: the issuer where there is one, else the provider's name (SEC-33).
     package let issuer: String
+    /// What `iss` in this provider's callbacks has to be: a text or a template; nil where the provider publishes none.
+    ///
+    /// It never enters the subject's namespace.
+    package let callbackIssuer: String?
+    /// Whose sessions a session may list and end.
+    package enum Ownership: String, Sendable {
+        /// All of its subject's.
+        case subject
+        /// Itself alone: the subject is a shop, not a person.
+        case device
+    }
+
+    /// `session: {own}`.
+    package let own: Ownership
     /// The clients, in the configuration's order; at least one.
     package let clients: [ClientProfile]
 
-    package init(name: ProviderName, kind: ProviderKind, displayName: String, issuer: String, clients: [ClientProfile])
-    {
+    package init(
+        name: ProviderName, kind: ProviderKind, displayName: String, issuer: String, callbackIssuer: String? = nil,
+        own: Ownership = .subject, clients: [ClientProfile]
+    ) {
         self.name = name
         self.kind = kind
         self.displayName = displayName
         self.issuer = issuer
+        self.callbackIssuer = callbackIssuer
+        self.own = own
         self.clients = clients
     }
 

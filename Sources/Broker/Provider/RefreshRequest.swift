@@ -31,22 +31,29 @@ package enum RefreshedSubject: Sendable, Equatable {
     case absent
     /// It had one that verified, for this subject.
     case subject(String)
-    /// It had one that did not verify; its claims are dropped (SEC-59).
-    case unverifiable
+    /// It had one that did not verify, and why; its claims are dropped (SEC-59).
+    case unverifiable(String)
+    /// It had one whose signature verified and that is not this session's, and why (OpenID Connect Core 12.2).
+    case foreign(String)
 }
 
 /// What a verified logout token names; at least one of the two is there.
 package struct LogoutNotice: Sendable, Equatable {
     package let subject: String?
     package let sid: String?
+    /// The clients that its `aud` names.
+    package let clients: [ClientName]
     /// The token's id, for the replay memory (SEC-67).
     package let tokenID: String
     /// Until when the id has to be remembered.
     package let rememberUntil: WallTime
 
-    package init(subject: String?, sid: String?, tokenID: String, rememberUntil: WallTime) {
+    package init(
+        subject: String?, sid: String?, clients: [ClientName], tokenID: String, rememberUntil: WallTime
+    ) {
         self.subject = subject
         self.sid = sid
+        self.clients = clients
         self.tokenID = tokenID
         self.rememberUntil = rememberUntil
     }

@@ -19,6 +19,10 @@ package struct TokenSet: Sendable {
     package var expiresAt: WallTime?
     /// When the refresh token dies; nil when unknown.
     package var refreshExpiresAt: WallTime?
+    /// Why the answer that brought these tokens cannot be used; they are to be revoked.
+    ///
+    /// Never stored.
+    package var refusal: String?
 
     package init(
         credential: Credential = .bearer, accessToken: Secret, refreshToken: Secret? = nil, idToken: Secret? = nil,

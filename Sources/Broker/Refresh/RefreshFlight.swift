@@ -330,8 +330,8 @@ struct RefreshFlight: Sendable {
             subjectUnchecked: fresh.idToken != nil)
     }
 
-    /// Looks at a refreshed id_token, ours or one that another process stored and did not look at any more: another
-    /// subject ends the session; one that does not verify only loses its claims (SEC-59).
+    /// Looks at a refreshed id_token, ours or one that another process stored and did not look at any more: one
+    /// that is not this session's ends it; one that does not verify only loses its claims (SEC-59).
     private func checkSubject(_ work: inout Work) async -> RefreshStateMachine.Input {
         let isOurs = work.fresh != nil
         guard let stored = work.stored, let provider = work.provider, let row = work.row,
@@ -345,8 +345,17 @@ struct RefreshFlight: Sendable {
         work.fresh = nil
         do throws(ProviderFailure) {
             let found = try await provider.subjectOfRefreshed(
-                tokens, client: stored.client, deadline: context.clock.monotonic() + Self.callBudget)
-            if case .subject(let subject) = found, subject != facts.subject { return .subjectChecked(.another) }
+                tokens, before: stored.tokens, client: stored.client,
+                deadline: context.clock.monotonic() + Self.callBudget)
+            switch found {
+            case .subject(let subject) where !subject.hasBytes(of: facts.subject): return .subjectChecked(.another)
+            case .foreign: return .subjectChecked(.another)
+            case .subject, .absent: break
+            case .unverifiable(let detail):
+                context.events.emit(
+                    .refreshedTokenUnverified(
+                        provider: stored.provider, client: stored.client, session: row.handle, detail: detail))
+            }
         } catch {
             work.failure = error
             return .subjectChecked(.unknown)

@@ -8,6 +8,9 @@ package struct FinishRegistration: Sendable {
     package func finish(_ input: FinishRegistrationInput) async throws(BrokerProblem) -> SignedIn {
         guard let provider = context.providers[input.provider] else { throw BrokerProblem(.providerNotFound) }
         guard provider is any PartialRegistering else { throw BrokerProblem(.clientNotAllowed) }
+        if let named = input.client, provider.profile.client(named) == nil {
+            throw BrokerProblem(.invalidRequest, errors: [FieldFault("/client", .notAllowed)])
+        }
         let loginToken = try LoginToken.checked(input.loginToken)
         let name = provider.profile.name.text
         let registrationKey = context.vault.index(.stateKey, [name, input.stateKey.reveal()])
@@ -29,6 +32,7 @@ package struct FinishRegistration: Sendable {
         }
         let secrets = try RegistrationSecrets.open(row, context.vault)
         if let named = input.client, named != secrets.client { throw BrokerProblem(.loginNotYours) }
+        try Self.check(input.attributes, secrets.fields)
         guard secrets.provider == provider.profile.name, let client = provider.profile.client(secrets.client) else {
             throw BrokerProblem(.stateKeyExpired)
         }
@@ -47,6 +51,29 @@ package struct FinishRegistration: Sendable {
             throw BrokerProblem(.providerError, privateDetail: "a registration came to another registration")
         }
         return signedIn
+    }
+
+    /// Checks attributes against the fields that the registration needs, all of them together: Zephr would spend the state
+    /// key to say the same of the first.
+    private static func check(
+        _ attributes: [(name: String, value: JSONValue)], _ fields: [RegistrationField]
+    ) throws(BrokerProblem) {
+        guard !fields.isEmpty else { return }
+        var faults: [FieldFault] = []
+        for attribute in attributes {
+            // The fields are those that are missing; a site may take further ones, which only it knows.
+            guard let field = fields.first(where: { $0.name.hasBytes(of: attribute.name) }) else { continue }
+            if !field.accepts(attribute.value) {
+                faults.append(FieldFault(JSONPointer.make(["attributes", attribute.name]), .wrongType))
+            }
+        }
+        for field in fields where field.required {
+            let value = attributes.first { $0.name.hasBytes(of: field.name) }?.value
+            if value == nil || value?.string?.isEmpty == true {
+                faults.append(FieldFault(JSONPointer.make(["attributes", field.name]), .required))
+            }
+        }
+        guard faults.isEmpty else { throw BrokerProblem(.invalidRequest, errors: faults) }
     }
 
     /// Returns the stored registration; an unknown state key is taken only from clients that start logins themselves,

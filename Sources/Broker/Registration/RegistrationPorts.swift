@@ -7,6 +7,14 @@ package struct RegistrationField: Sendable, Equatable {
     package let type: Kind
     package let required: Bool
 
+    /// Returns whether a value is of the field's type.
+    package func accepts(_ value: JSONValue) -> Bool {
+        switch (type, value) {
+        case (.string, .string), (.number, .number), (.boolean, .bool): true
+        default: false
+        }
+    }
+
     package init(name: String, type: Kind, required: Bool) {
         self.name = name
         self.type = type

@@ -1,6 +1,8 @@
 /// Why a session ended (DESIGN section 3.1): the complete list.
 package enum EndReason: String, Sendable, CaseIterable {
     case loggedOut = "logged_out"
+    /// Logged out by an app that takes the user's browser to the provider's log-out page itself; shown as `logged_out`.
+    case loggedOutInBrowser = "logged_out_in_browser"
     case loggedOutElsewhere = "logged_out_elsewhere"
     case replaced
     case idleExpired = "idle_expired"
@@ -13,4 +15,7 @@ package enum EndReason: String, Sendable, CaseIterable {
     case admin
     case sessionLimit = "session_limit"
     case integrity
+
+    /// The reason as everybody outside is told it.
+    package var shown: EndReason { self == .loggedOutInBrowser ? .loggedOut : self }
 }

@@ -13,19 +13,59 @@ package struct EndSession: Sendable {
         try await end(.token(context.vault.digest(token)), reason: .loggedOut)
     }
 
+    /// How long a log-out waits for the address of the provider's page.
+    private static let pagePatience = Duration.seconds(2)
+
+    /// Logs out the session of a token and returns the provider's log-out page for the user's browser: only for the live
+    /// session that this very call ended, and nil where the provider has none.
+    ///
+    /// With a page the provider's session is the browser's to end: the background call for it is not made (decision 13).
+    package func logOutInBrowser(_ token: Secret) async throws(BrokerProblem) -> Secret? {
+        guard let page = await page(of: token) else {
+            try await logOut(token)
+            return nil
+        }
+        return try await end(.token(context.vault.digest(token)), reason: .loggedOutInBrowser) == 1 ? page : nil
+    }
+
+    private func page(of token: Secret) async -> Secret? {
+        guard let session = try? await ResumeSession(context).resume(token), let sealed = session.row.tokens,
+            let provider = context.providers[session.facts.provider] as? any SessionEnding,
+            let bytes = try? context.vault.open(sealed, as: .tokens, row: session.token),
+            let stored = try? StoredTokens(record: bytes), let state = try? context.vault.randomToken()
+        else { return nil }
+        let clock = context.clock
+        // Metadata that has to be fetched from a provider that hangs must not hold up the log-out.
+        let found: Secret?? = await Detached.run("log-out page", on: context.spawner) {
+            (answer: @escaping @Sendable (Secret?) -> Void) async -> Secret? in
+            await withTaskGroup(of: Void.self) { group in
+                group.addTask {
+                    do { try await clock.sleep(Self.pagePatience) } catch { return }
+                    answer(nil)
+                }
+                let page = try? await provider.logOutPage(stored.tokens, client: stored.client, state: state)
+                group.cancelAll()
+                return page ?? nil
+            }
+        }
+        return found ?? nil
+    }
+
     /// Ends one of the owner's own sessions by its handle; another's is `not_found`.
     package func end(handle: SessionHandle, ownedBy owner: LiveSession) async throws(BrokerProblem) {
         let row: SessionRow?
         do throws(StoreFailure) { row = try await context.store.session(handle: handle) } catch {
             throw BrokerProblem(error)
         }
-        guard let row, row.subject == owner.row.subject else { throw BrokerProblem(.notFound) }
+        guard let row, row.subject == owner.row.subject, row.token == owner.token || !owner.ownsItselfAlone(context)
+        else { throw BrokerProblem(.notFound) }
         let reason: EndReason = row.token == owner.token ? .loggedOut : .loggedOutElsewhere
         try await end(.token(row.token), reason: reason)
     }
 
     /// Ends all of the owner's sessions but this one.
     package func endOthers(of owner: LiveSession) async throws(BrokerProblem) {
+        if owner.ownsItselfAlone(context) { return }
         try await end(.subjectExcept(owner.row.subject, current: owner.token), reason: .loggedOutElsewhere)
     }
 
@@ -83,7 +123,7 @@ package struct EndSession: Sendable {
     func announce(_ ended: [Digest], _ reason: EndReason) {
         guard !ended.isEmpty else { return }
         context.cache.remove(ended)
-        for token in ended { context.notices.post(.ended(reason), to: token) }
-        context.events.emit(.sessionEnded(reason: reason, count: ended.count))
+        for token in ended { context.notices.post(.ended(reason.shown), to: token) }
+        context.events.emit(.sessionEnded(reason: reason.shown, count: ended.count))
     }
 }

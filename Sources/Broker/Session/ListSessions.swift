@@ -8,7 +8,8 @@ package struct ListSessions: Sendable {
     package func list(
         for owner: LiveSession, cursor: String?, limit: Int = 50
     ) async throws(BrokerProblem) -> SessionPage {
-        try await page(.subject(owner.row.subject), .live, current: owner.token, cursor: cursor, limit: limit)
+        let own: SessionSelector = owner.ownsItselfAlone(context) ? .token(owner.token) : .subject(owner.row.subject)
+        return try await page(own, .live, current: owner.token, cursor: cursor, limit: limit)
     }
 
     /// Returns a page of what a selector names.
@@ -37,7 +38,7 @@ package struct ListSessions: Sendable {
             items.append(
                 SessionPage.Item(
                     session: SessionView(row: row, facts: facts), current: row.token == current,
-                    endedAt: row.endedAt, reason: row.endReason))
+                    endedAt: row.endedAt, reason: row.endReason?.shown))
         }
         let last = rows.count > limit ? rows.prefix(limit).last : nil
         return SessionPage(

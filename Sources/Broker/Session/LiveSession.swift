@@ -13,6 +13,11 @@ package struct LiveSession: Sendable {
         self.facts = facts
         view = SessionView(row: row, facts: facts)
     }
+
+    /// Whether the other sessions of its subject are other people's (`session: {own: device}`).
+    func ownsItselfAlone(_ context: BrokerContext) -> Bool {
+        context.providers[facts.provider]?.profile.own == .device
+    }
 }
 
 extension SessionView {

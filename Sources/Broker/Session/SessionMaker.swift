@@ -7,7 +7,7 @@ struct SessionMaker: Sendable {
     /// The session token's digest is the row's key; the token itself is stored nowhere.
     func make(
         token: Digest, tokens: TokenSet, identity: ProviderIdentity, profile: ProviderProfile, client: ClientProfile,
-        requestedScope: [String], device: String?, now: WallTime
+        device: String?, now: WallTime
     ) throws(VaultFailure) -> LiveSession {
         let vault = context.vault
         let facts = SessionFacts(

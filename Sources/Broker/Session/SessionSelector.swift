@@ -6,6 +6,9 @@ package enum SessionSelector: Sendable, Equatable {
     /// All of a subject's but the one of this token digest.
     case subjectExcept(Digest, current: Digest)
     case sid(Digest)
+    /// What a logout token names, among these clients' sessions: with a `sid` those that have it, and those of the
+    /// subject whose own id_token had none; without a `sid` all of the subject's.
+    case logout(sid: Digest?, subject: Digest?, clients: [Digest])
     case provider(Digest)
     case client(Digest)
     case all

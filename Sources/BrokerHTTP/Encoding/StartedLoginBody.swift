@@ -12,6 +12,7 @@ enum StartedLoginBody {
     static func members(of login: StartedLogin, into writer: inout JSONWriter) {
         writer.member("login_id", login.loginID)
         writer.member("authorization_url", login.authorizationURL.reveal())
+        if let url = login.appURL { writer.member("app_url", url.reveal()) }
         writer.member("state", login.state.reveal())
         writer.member("expires_at", login.expiresAt.rfc3339)
         if login.transport == .bearer { writer.member("login_token", login.loginToken.reveal()) }

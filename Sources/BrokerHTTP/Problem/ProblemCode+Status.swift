@@ -14,7 +14,9 @@ extension ProblemCode {
         case .notFound, .providerNotFound, .upstreamNotFound: 404
         case .methodNotAllowed: 405
         case .requestTimeout: 408
-        case .codeAlreadyUsed, .userAlreadyExists, .loginRequired, .notRefreshable, .tooManySessions: 409
+        case .codeAlreadyUsed, .userAlreadyExists, .loginRequired, .interactionRequired, .notRefreshable,
+            .tooManySessions:
+            409
         case .loginExpired, .stateKeyExpired, .handoffExpired: 410
         case .tooLarge: 413
         case .unsupportedMediaType: 415
@@ -61,6 +63,7 @@ extension ProblemCode {
         case .codeAlreadyUsed: ("Code already used", "The code was used before. Start a new login.")
         case .userAlreadyExists: ("User already exists", "A user with this identity exists. Sign in instead.")
         case .loginRequired: ("Login required", "Finish the login that this answer names.")
+        case .interactionRequired: ("Interaction required", "The provider has to ask the user. Start a login that may.")
         case .notRefreshable: ("Not refreshable", "The session's tokens cannot be refreshed.")
         case .tooManySessions: ("Too many sessions", "The user has as many sessions as the client may have.")
         case .loginExpired: ("Login expired", "The login took too long. Start a new one.")

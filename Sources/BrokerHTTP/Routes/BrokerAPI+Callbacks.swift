@@ -25,7 +25,12 @@ extension BrokerAPI {
         guard call.fields.contentTypes.count == 1, !call.fields.isEncoded,
             Self.isMedia("application/x-www-form-urlencoded", call.fields.contentTypes.first ?? "")
         else { throw BrokerProblem(.unsupportedMediaType) }
-        return try await toTheApp(try RequestForm.pairs(call.body), call)
+        let pairs = try RequestForm.pairs(call.body)
+        // The answer is in the body, all of it: what stands in the query was put there by somebody else.
+        guard (call.query ?? "").isEmpty else {
+            throw BrokerProblem(.invalidCallback, privateDetail: "a query beside a form post")
+        }
+        return try await toTheApp(pairs, call)
     }
 
     private func toTheApp(_ pairs: FormPairs, _ call: Call) async throws(BrokerProblem) -> Answer {

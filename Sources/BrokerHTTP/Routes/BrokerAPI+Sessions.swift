@@ -66,8 +66,39 @@ extension BrokerAPI {
         Answers.json(.ok, SessionBody.bytes(try await session(call).view), call)
     }
 
-    /// `DELETE /v1/session`: gone here at once; 204 whether or not there was one.
+    /// `POST /v1/session/token`: the provider's access token, for clients that opted in.
+    @Sendable func handOutToken(_ call: Call) async throws(BrokerProblem) -> Answer {
+        guard let token = try presentedSession(call) else { throw BrokerProblem(.sessionRequired) }
+        let access = try await counting(call) { () async throws(BrokerProblem) in
+            try await useCases.handOutToken.handOut(token)
+        }
+        var writer = JSONWriter(capacity: 1024)
+        writer.object { writer in
+            writer.member("access_token", access.token.reveal())
+            writer.member("token_type", "Bearer")
+            writer.name("expires_at")
+            if let end = access.expiresAt { writer.value(.string(end.rfc3339)) } else { writer.value(.null) }
+            writer.name("scope")
+            writer.array { writer in for word in access.scope { writer.value(.string(word)) } }
+        }
+        return Answers.json(.ok, writer.bytes, call)
+    }
+
+    /// `DELETE /v1/session`: gone here at once; 204 whether or not there was one, or 200 with the provider's log-out page.
     @Sendable func logOut(_ call: Call) async throws(BrokerProblem) -> Answer {
+        var query = try RequestQuery(parsing: call.query)
+        let wanted = query.text("logout_url", maximum: 8)
+        if let wanted, wanted != "true", wanted != "false" { query.fault("logout_url", .malformed) }
+        try query.finish()
+        if wanted == "true" {
+            var page: Secret?
+            if let token = try presentedSession(call) {
+                page = try await useCases.endSession.logOutInBrowser(token)
+            }
+            var writer = JSONWriter(capacity: 512)
+            writer.object { $0.member("logout_url", page?.reveal()) }
+            return Answers.json(.ok, writer.bytes, call, adding: cookies.clearedSession)
+        }
         if let token = try presentedSession(call) { try await useCases.endSession.logOut(token) }
         return Answers.empty(.noContent, call, adding: cookies.clearedSession)
     }

@@ -13,6 +13,7 @@ package enum BrokerRouter {
             Route(.post, "/v1/registrations", handler: api.finishRegistration),
             Route(.get, "/v1/session", handler: api.readSession),
             Route(.delete, "/v1/session", handler: api.logOut),
+            Route(.post, "/v1/session/token", handler: api.handOutToken),
             Route(.post, "/v1/session/refresh", handler: api.refreshSession),
             Route(.get, "/v1/session/events", .sameOriginAlways, handler: api.sessionEvents),
             Route(.get, "/v1/sessions", handler: api.listSessions),

@@ -9,12 +9,17 @@ package struct Preset: Sendable {
     package let service: ProviderSettings.Service
     /// The issuer, where the provider has one for all; nil where the configuration has to name it.
     package var issuer: String?
+    /// What `iss` in callbacks is, where the vendor publishes that without being an OpenID provider; it falls with the
+    /// preset's authorization endpoint.
+    package var callbackIssuer: String?
     package var endpoints = EndpointSettings()
     package var wire = WireSettings()
     /// Whether clients send and demand a nonce.
     package var nonce = false
     /// Whether a client's secret goes into the body instead of HTTP Basic.
     package var secretInBody = false
+    /// What a `private_key` signs with where the file does not say.
+    package var assertionAlgorithm = SignatureAlgorithm.es256
     package var pkce = ClientProfile.PKCE.required
     /// What a client asks for when it names no scope.
     package var scope: [String] = []

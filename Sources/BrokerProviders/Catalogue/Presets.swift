@@ -30,27 +30,37 @@ package enum Presets {
             idToken: IDTokenSettings(algorithms: [.rs256, .es256])),
         nonce: true, scope: ["openid", "name", "email"], callbackParameters: ["user"])
 
-    // `common` lets every tenant in: its issuer is a template. There is no revocation per token.
+    // `common` lets every tenant in: its issuer is a template. There is no revocation per token. A certificate's assertion is
+    // for the tenant's token endpoint, signed with PS256, and names the certificate.
     private static let microsoft = Preset(
         name: "microsoft", displayName: "Microsoft", service: .oidc,
         issuer: "https://login.microsoftonline.com/common/v2.0",
-        wire: WireSettings(
+        wire: microsoftWire, nonce: true, assertionAlgorithm: .ps256,
+        scope: ["openid", "email", "profile", "offline_access"])
+
+    private static var microsoftWire: WireSettings {
+        var wire = WireSettings(
             revocation: RevocationSettings(style: .none),
             idToken: IDTokenSettings(
-                algorithms: [.rs256], issuerTemplate: "https://login.microsoftonline.com/{tenantid}/v2.0")),
-        nonce: true, scope: ["openid", "email", "profile", "offline_access"])
+                algorithms: [.rs256], issuerTemplate: "https://login.microsoftonline.com/{tenantid}/v2.0"))
+        // An optional claim, which the app's registration has to ask for.
+        wire.logoutHintClaim = "login_hint"
+        wire.assertion = AssertionSettings(audience: .tokenEndpoint, type: "JWT", keyHeader: .thumbprint)
+        return wire
+    }
 
     // Errors come with status 200, answers as forms unless asked otherwise, ids as numbers, the e-mail by a second
     // call.
     private static let github = Preset(
-        name: "github", displayName: "GitHub", service: .oauth2,
+        name: "github", displayName: "GitHub", service: .oauth2, callbackIssuer: "https://github.com/login/oauth",
         endpoints: EndpointSettings(
             authorization: "https://github.com/login/oauth/authorize",
             token: "https://github.com/login/oauth/access_token", userinfo: "https://api.github.com/user",
             revocation: "https://api.github.com/applications/{client_id}/token"),
         wire: WireSettings(
             tokenResponse: TokenResponseSettings(
-                refreshExpiresField: "refresh_token_expires_in", invalidGrantCodes: ["bad_refresh_token"]),
+                refreshExpiresField: "refresh_token_expires_in", invalidGrantCodes: ["bad_refresh_token"],
+                scopeSeparator: .comma),
             revocation: RevocationSettings(style: .basicDelete, reaches: .token),
             identity: IdentitySettings(
                 source: .api, url: "https://api.github.com/user", subject: "/id",
@@ -80,12 +90,12 @@ package enum Presets {
     private static let facebook = Preset(
         name: "facebook", displayName: "Facebook", service: .oauth2,
         endpoints: EndpointSettings(
-            authorization: "https://www.facebook.com/v19.0/dialog/oauth",
-            token: "https://graph.facebook.com/v19.0/oauth/access_token"),
+            authorization: "https://www.facebook.com/v24.0/dialog/oauth",
+            token: "https://graph.facebook.com/v24.0/oauth/access_token"),
         wire: WireSettings(
             scopeSeparator: ",", refresh: .none, revocation: RevocationSettings(style: .none),
             identity: IdentitySettings(
-                source: .api, url: "https://graph.facebook.com/v19.0/me?fields=id,name,email", subject: "/id",
+                source: .api, url: "https://graph.facebook.com/v24.0/me?fields=id,name,email", subject: "/id",
                 claims: [("name", "/name"), ("email", "/email")])),
         secretInBody: true, scope: ["public_profile", "email"])
 

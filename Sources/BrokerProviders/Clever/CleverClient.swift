@@ -20,7 +20,11 @@ package struct CleverClient: CodeExchanging {
 
     package func startAuthorization(_ request: AuthorizationRequest) async throws(ProviderFailure) -> AuthorizationStart
     {
-        try await engine.start(request, openID: false)
+        var start = try await engine.start(request, openID: false)
+        if let version = try engine.client(request.client).settings.appStart {
+            start.appURL = Secret(CleverWire.appURL(start.url.reveal(), sdkVersion: version))
+        }
+        return start
     }
 
     package func issuerExpectation() async throws(ProviderFailure) -> IssuerExpectation {
@@ -61,10 +65,11 @@ package struct CleverClient: CodeExchanging {
         let claims = try await engine.verifiedIDToken(
             idToken, client: client,
             IDTokenRules.Expectation(
-                nonce: context.nonce, accessToken: tokens.accessToken, maximumAge: context.maximumAge, isFresh: true))
+                nonce: context.nonce, accessToken: tokens.accessToken, demands: engine.demands(context, client),
+                isFresh: true))
         let subject = try IdentityMapper.subject(claims, at: "/sub", acceptsNumbers: false)
         let userinfo = try await get("/userinfo", tokens, client)
-        guard userinfo["sub"]?.string == subject else {
+        guard userinfo["sub"]?.string?.hasBytes(of: subject) == true else {
             throw .identityRejected(detail: "userinfo: sub is not the id_token's")
         }
         return (subject, CleverIdentity.claims(userinfo: userinfo))

@@ -24,6 +24,12 @@ enum CleverWire {
         return result
     }
 
+    /// Returns the address by which an authorization request opens in the Clever app: its own scheme, the same parameters.
+    static func appURL(_ url: String, sdkVersion: String) -> String {
+        let query = url.firstIndex(of: "?").map { url[url.index(after: $0)...] } ?? ""
+        return "com.clever://oauth/authorize?" + query + "&sdk_version=" + FormPairs.encode(sdkVersion)
+    }
+
     /// Clever's errors are JSON, text or HTML; 400 is a code that is no longer good, 401 a bad client credential.
     static let dialect: @Sendable (ProviderAnswer) -> OAuthError? = { answer in
         guard (400..<500).contains(answer.status), answer.object == nil else { return nil }

@@ -30,6 +30,19 @@ package struct CloverClient: CodeExchanging, TokenRefreshing, TokenImporting {
         engine.expectation(try await engine.metadata())
     }
 
+    /// The merchant comes in the callback alone, and a code without one could only be wasted.
+    package func callbackFault(_ parameters: [(name: String, value: String)], client: ClientName) -> String? {
+        func value(_ name: String) -> String? { parameters.first { $0.name.hasBytes(of: name) }?.value }
+        guard let merchant = value("merchant_id"), Self.isIdentifier(merchant) else {
+            return "Clover: no usable merchant_id"
+        }
+        if let app = value("client_id"), let own = try? engine.client(client).settings.clientID, !app.hasBytes(of: own)
+        {
+            return "Clover: the callback is another app's"
+        }
+        return nil
+    }
+
     package func redeem(_ grant: CodeGrant) async throws(ProviderFailure) -> TokenSet {
         try await ProviderCaller.within(grant.deadline) { () async throws(ProviderFailure) -> TokenSet in
             var grant = grant
@@ -84,7 +97,7 @@ package struct CloverClient: CodeExchanging, TokenRefreshing, TokenImporting {
     }
 
     package func subjectOfRefreshed(
-        _ tokens: TokenSet, client: ClientName, deadline: Duration?
+        _ tokens: TokenSet, before: TokenSet, client: ClientName, deadline: Duration?
     ) async throws(ProviderFailure) -> RefreshedSubject {
         .absent
     }

@@ -8,10 +8,12 @@ struct AssertionSigner: Sendable {
         case es256(ES256PrivateKey)
         case es384(ES384PrivateKey)
         case edDSA(EdDSA.PrivateKey)
+        case hs256(HMACKey)
     }
 
     private let key: Key
-    private let settings: SigningKey
+    private let algorithm: SignatureAlgorithm?
+    private let keyID: String?
 
     /// Reads the key; throws when it is no key of the algorithm.
     init(_ settings: SigningKey) throws {
@@ -24,7 +26,15 @@ struct AssertionSigner: Sendable {
         case .rs384, .rs512, .ps384, .ps512, .es512:
             throw CatalogueFailure("private_key.algorithm is RS256, PS256, ES256, ES384 or EdDSA")
         }
-        self.settings = settings
+        algorithm = settings.algorithm
+        keyID = settings.keyID
+    }
+
+    /// Takes a shared secret, for HS256.
+    init(secret: Secret) {
+        key = .hs256(HMACKey(from: secret.bytes()))
+        algorithm = nil
+        keyID = nil
     }
 
     /// An assertion's claims; times in seconds since 1970.
@@ -40,18 +50,25 @@ struct AssertionSigner: Sendable {
     }
 
     /// Returns the signed text; nil when the library refuses.
-    func sign(_ claims: Claims, type: String?) async -> Secret? {
+    ///
+    /// With a `thumbprint` the header names the certificate instead of the key.
+    func sign(_ claims: Claims, type: String?, thumbprint: String? = nil) async -> Secret? {
         let collection = JWTKeyCollection()
         switch key {
-        case .rsa(let key) where settings.algorithm == .ps256: await collection.add(pss: key, digestAlgorithm: .sha256)
+        case .rsa(let key) where algorithm == .ps256: await collection.add(pss: key, digestAlgorithm: .sha256)
         case .rsa(let key): await collection.add(rsa: key, digestAlgorithm: .sha256)
         case .es256(let key): await collection.add(ecdsa: key)
         case .es384(let key): await collection.add(ecdsa: key)
         case .edDSA(let key): await collection.add(eddsa: key)
+        case .hs256(let key): await collection.add(hmac: key, digestAlgorithm: .sha256)
         }
         var header = JWTHeader()
         if let type { header.fields["typ"] = .string(type) }
-        if let keyID = settings.keyID { header.fields["kid"] = .string(keyID) }
+        if let thumbprint {
+            header.fields["x5t#S256"] = .string(thumbprint)
+        } else if let keyID {
+            header.fields["kid"] = .string(keyID)
+        }
         return (try? await collection.sign(claims, header: header)).map(Secret.init)
     }
 }

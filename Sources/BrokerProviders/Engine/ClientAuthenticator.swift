@@ -12,6 +12,8 @@ struct ClientAuthenticator: Sendable {
     private let method: ClientAuthentication
     private let basicEncoding: WireSettings.BasicEncoding
     private let signer: AssertionSigner?
+    private let secretSigner: AssertionSigner?
+    private let assertion: AssertionSettings
     private let clock: BrokerClock
     private let random: @Sendable (Int) throws -> [UInt8]
 
@@ -25,13 +27,20 @@ struct ClientAuthenticator: Sendable {
         clientID = client.clientID
         method = client.authentication
         basicEncoding = client.wire.basicEncoding
+        assertion = client.wire.assertion
+        secretSigner =
+            switch client.authentication {
+            case .clientSecretBasic(let secret), .clientSecretPost(let secret), .clientSecretJWT(let secret):
+                AssertionSigner(secret: secret)
+            case .none, .blankSecretBasic, .privateKeyJWT, .apple: nil
+            }
         self.clock = clock
         self.random = random
         switch client.authentication {
         case .privateKeyJWT(let key): signer = try AssertionSigner(key)
         case .apple(_, let keyID, let key):
             signer = try AssertionSigner(SigningKey(pem: key, keyID: keyID, algorithm: .es256))
-        case .none, .clientSecretBasic, .clientSecretPost, .blankSecretBasic: signer = nil
+        case .none, .clientSecretBasic, .clientSecretPost, .clientSecretJWT, .blankSecretBasic: signer = nil
         }
     }
 
@@ -39,31 +48,41 @@ struct ClientAuthenticator: Sendable {
     var isConfidential: Bool {
         switch method {
         case .none, .blankSecretBasic: false
-        case .clientSecretBasic, .clientSecretPost, .privateKeyJWT, .apple: true
+        case .clientSecretBasic, .clientSecretPost, .clientSecretJWT, .privateKeyJWT, .apple: true
         }
     }
 
     /// The client by HTTP Basic, whichever way its token calls go; nil without a secret.
     var basicHeader: (name: String, value: String)? {
         switch method {
-        case .clientSecretBasic(let secret), .clientSecretPost(let secret): basic(secret.reveal())
+        case .clientSecretBasic(let secret), .clientSecretPost(let secret), .clientSecretJWT(let secret):
+            basic(secret.reveal())
         case .none, .blankSecretBasic, .privateKeyJWT, .apple: nil
         }
     }
 
-    /// Makes the proof; `issuer` is the single audience of an assertion (SEC-19).
+    /// Makes the proof in a way that `methods` lists, where it lists any; `issuer` and `tokenEndpoint` are what an
+    /// assertion's single audience may be (SEC-19).
     ///
     /// Throws `notSent`.
-    func proof(issuer: String) async throws(ProviderFailure) -> Proof {
-        switch method {
+    func proof(
+        issuer: String, tokenEndpoint: String, methods: [String]? = nil
+    ) async throws(ProviderFailure) -> Proof {
+        let audience =
+            switch assertion.audience {
+            case .issuer: issuer
+            case .tokenEndpoint: tokenEndpoint
+            case .url(let text): text
+            }
+        switch method.among(methods) {
         case .none: return Proof(parameters: [("client_id", clientID)])
         case .clientSecretBasic(let secret): return Proof(headers: [basic(secret.reveal())])
         case .blankSecretBasic: return Proof(headers: [basic("")])
         case .clientSecretPost(let secret):
             return Proof(parameters: [("client_id", clientID), ("client_secret", secret.reveal())])
-        case .privateKeyJWT:
+        case .clientSecretJWT, .privateKeyJWT:
             let assertion = try await signed(
-                issuer: clientID, audience: issuer, seconds: 60, type: "client-authentication+jwt", hasID: true)
+                issuer: clientID, audience: audience, seconds: 60, type: self.assertion.type, hasID: true)
             return Proof(parameters: [
                 ("client_id", clientID), ("client_assertion_type", Self.assertionType), ("client_assertion", assertion),
             ])
@@ -95,7 +114,8 @@ struct ClientAuthenticator: Sendable {
         }
         let claims = AssertionSigner.Claims(
             iss: issuer, sub: clientID, aud: audience, jti: id, iat: now, exp: now + seconds)
-        guard let text = await signer?.sign(claims, type: type) else {
+        let thumbprint = assertion.keyHeader == .thumbprint && hasID ? assertion.thumbprint : nil
+        guard let text = await (signer ?? secretSigner)?.sign(claims, type: type, thumbprint: thumbprint) else {
             throw .notSent(detail: "the client assertion could not be signed")
         }
         return text.reveal()

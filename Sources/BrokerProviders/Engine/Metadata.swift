@@ -16,6 +16,16 @@ struct Metadata: Sendable {
     var promisesIssuer = false
     /// `require_pushed_authorization_requests` (RFC 9126).
     var requiresPushedAuthorization = false
+    /// `code_challenge_methods_supported`; nil when the document has none.
+    var challengeMethods: [String]?
+    /// `token_endpoint_auth_methods_supported`; nil when the document has none.
+    var tokenMethods: [String]?
+    /// `revocation_endpoint_auth_methods_supported`; nil when the document has none.
+    var revocationMethods: [String]?
+    /// `id_token_signing_alg_values_supported`; nil when the document has none.
+    var idTokenAlgorithms: [String]?
+    /// `token_endpoint_auth_signing_alg_values_supported`; nil when the document has none.
+    var assertionAlgorithms: [String]?
 
     /// Takes what the configuration fixes.
     init(issuer: String?, endpoints: EndpointSettings) {
@@ -46,6 +56,12 @@ struct Metadata: Sendable {
         pushedAuthorization = try endpoint("pushed_authorization_request_endpoint")
         promisesIssuer = document["authorization_response_iss_parameter_supported"]?.bool ?? false
         requiresPushedAuthorization = document["require_pushed_authorization_requests"]?.bool ?? false
+        func texts(_ name: String) -> [String]? { document[name]?.array?.compactMap(\.string) }
+        challengeMethods = texts("code_challenge_methods_supported")
+        tokenMethods = texts("token_endpoint_auth_methods_supported")
+        revocationMethods = texts("revocation_endpoint_auth_methods_supported")
+        idTokenAlgorithms = texts("id_token_signing_alg_values_supported")
+        assertionAlgorithms = texts("token_endpoint_auth_signing_alg_values_supported")
     }
 
     /// Fills what this document lacks from a second one of the same issuer (real-servers.md: revocation may stand only
@@ -59,6 +75,7 @@ struct Metadata: Sendable {
         introspection = introspection ?? other.introspection
         endSession = endSession ?? other.endSession
         pushedAuthorization = pushedAuthorization ?? other.pushedAuthorization
+        revocationMethods = revocationMethods ?? other.revocationMethods
         promisesIssuer = promisesIssuer || other.promisesIssuer
         requiresPushedAuthorization = requiresPushedAuthorization || other.requiresPushedAuthorization
     }

@@ -25,7 +25,7 @@ struct MetadataFetcher: Sendable {
             else { return .failure(error) }
             primary = other
         }
-        if isOpenID, primary.0.revocation == nil || primary.0.introspection == nil,
+        if isOpenID, primary.0.revocation == nil,
             let second = try? await document(at: oauth, from: url)
         {
             primary.0.fill(from: second.0)
@@ -45,7 +45,7 @@ struct MetadataFetcher: Sendable {
         guard answer.status == 200, let object = answer.object else {
             throw .unusable(detail: "metadata: \(answer.summary), no JSON object")
         }
-        guard object["issuer"]?.string == expectedIssuer else {
+        guard object["issuer"]?.string?.hasBytes(of: expectedIssuer) == true else {
             throw .unusable(detail: "metadata: another issuer's")
         }
         let metadata = try Metadata(document: object, issuer: settings.issuer ?? issuer.text) { endpoint in

@@ -30,4 +30,26 @@ extension OAuthEngine {
             throw .unusable(detail: "end_session: \(answer.summary)")
         }
     }
+
+    /// Returns the page to open in the user's browser (section 2 of the same document), without an id_token: an address
+    /// stands in histories and logs.
+    ///
+    /// `logout_hint` only where the provider documents one: the value of a claim of the id_token.
+    func logOutPage(
+        _ tokens: TokenSet, client name: ClientName, state: Secret
+    ) async throws(ProviderFailure) -> Secret? {
+        let client = try client(name)
+        guard client.wire.revocation.endSession, let endpoint = try await metadata().endSession else { return nil }
+        var pairs = [(name: "client_id", value: client.settings.clientID)]
+        if let back = client.settings.postLogoutRedirectURI {
+            pairs += [("post_logout_redirect_uri", back), ("state", state.reveal())]
+        }
+        if let claim = client.wire.logoutHintClaim, let idToken = tokens.idToken,
+            let token = try? CompactToken(idToken.reveal(), allowed: client.wire.idToken.algorithms, types: ["jwt"]),
+            let hint = token.claims[claim]?.string, (1...512).contains(hint.utf8.count)
+        {
+            pairs.append(("logout_hint", hint))
+        }
+        return endpoint.adding(pairs).map { Secret($0) }
+    }
 }

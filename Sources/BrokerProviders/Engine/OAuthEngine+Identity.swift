@@ -14,6 +14,12 @@ extension OAuthEngine {
         return token.claims
     }
 
+    /// What the sign-in has to show: what was asked for by the login, and what the configuration asks for always.
+    func demands(_ context: IdentityContext, _ client: EngineClient) -> SignInDemands {
+        guard let asked = context.demands else { return SignInDemands() }
+        return asked.under(SignInDemands(client.wire.authorizationParameters))
+    }
+
     /// Calls an API with the access token and returns its object; a signed answer is verified (SEC-32).
     func resource(
         _ url: EndpointURL, method: String = "GET", token: Secret, client: EngineClient
@@ -53,12 +59,12 @@ extension OAuthEngine {
             text.filter { !$0.isWhitespace }, allowed: client.wire.idToken.algorithms, types: ["jwt"])
         try await keys.verify(token)
         // OpenID Connect Core 5.3.2: signed userinfo names issuer and audience; where it does, they are ours.
-        if let issuer = token.claims["iss"], issuer.string != settings.issuer {
+        if let issuer = token.claims["iss"], issuer.string?.hasBytes(of: settings.issuer ?? "") != true {
             throw .identityRejected(detail: "userinfo: iss is not the issuer")
         }
         if let audience = token.claims["aud"] {
             let all = audience.string.map { [$0] } ?? audience.array?.compactMap(\.string) ?? []
-            guard all.contains(client.settings.clientID) else {
+            guard all.contains(where: { $0.hasBytes(of: client.settings.clientID) }) else {
                 throw .identityRejected(detail: "userinfo: aud is not this client")
             }
         }

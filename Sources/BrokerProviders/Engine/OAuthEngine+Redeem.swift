@@ -20,16 +20,21 @@ extension OAuthEngine {
         if let verifier = grant.verifier { pairs.append(("code_verifier", verifier.reveal())) }
         let answer = try await post(
             pairs, to: endpoint, client: client, headers: idempotency(grant.idempotencyKey, client))
-        let tokens: TokenSet
-        do throws(ProviderFailure) { tokens = try answers(client).parse(answer, now: clock.now()) } catch {
+        var tokens: TokenSet
+        do throws(ProviderFailure) { tokens = try answers(client).read(answer, now: clock.now()) } catch {
             // For a code a refusal without a body is no OAuth error.
             if case .rejected(let refusal) = error, refusal.isEmpty {
                 throw .unusable(detail: "token answer: \(answer.summary), no object")
             }
             throw error
         }
-        if let granted = tokens.scope, !client.wire.requiredScope.allSatisfy(granted.contains) {
-            throw .unusable(detail: "token answer: a required scope was not granted")
+        let required = client.wire.requiredScope
+        // A scope that the answer leaves out may be assumed, and proves nothing.
+        if !required.isEmpty, tokens.refusal == nil, !required.allSatisfy((tokens.scope ?? []).contains) {
+            tokens.refusal = "token answer: a required scope was not granted"
+        }
+        if tokens.refusal != nil, tokens.accessToken.reveal().isEmpty, tokens.refreshToken == nil {
+            throw .unusable(detail: tokens.refusal ?? "")
         }
         return tokens
     }

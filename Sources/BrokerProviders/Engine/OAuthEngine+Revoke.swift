@@ -12,14 +12,29 @@ extension OAuthEngine {
         switch style {
         case .none: return
         case .rfc7009:
-            if let refresh = tokens.refreshToken {
-                try await revoke(refresh, "refresh_token", at: endpoint, client: client, bearer: tokens.accessToken)
+            // A refusal of the one token says nothing about the other.
+            var first: ProviderFailure?
+            let all = [("refresh_token", tokens.refreshToken), ("access_token", tokens.accessToken)]
+            for case (let hint, let token?) in all where !token.reveal().isEmpty {
+                do throws(ProviderFailure) {
+                    try await revoke(token, hint, at: endpoint, client: client, bearer: tokens.accessToken)
+                } catch {
+                    first = Self.moreUrgent(first, error)
+                }
             }
-            try await revoke(
-                tokens.accessToken, "access_token", at: endpoint, client: client, bearer: tokens.accessToken)
+            if let first { throw first }
         case .basicDelete: try await deleteGrant(tokens.accessToken, at: endpoint, client: client)
         case .bearerPost:
             try checkRevoked(try await caller.send(bearerPost([], to: endpoint, token: tokens.accessToken)))
+        }
+    }
+
+    /// Of two failures the one that is worth another try.
+    private static func moreUrgent(_ first: ProviderFailure?, _ second: ProviderFailure) -> ProviderFailure {
+        guard let first else { return second }
+        switch first {
+        case .notSent, .retryable, .lost: return first
+        case .rejected, .unusable, .identityRejected: return second
         }
     }
 
@@ -36,7 +51,9 @@ extension OAuthEngine {
         let settings = client.wire.revocation
         let pairs = [(name: "token", value: token.reveal())] + (settings.hint ? [("token_type_hint", hint)] : [])
         let plain = TokenRequestSettings(headers: client.wire.tokenRequest.headers)
-        var answer = try await post(pairs, to: endpoint, client: client, settings: plain)
+        // A server may take another proof here than at its token endpoint (RFC 8414 section 2).
+        let methods = try await metadata().revocationMethods
+        var answer = try await post(pairs, to: endpoint, client: client, settings: plain, methods: methods)
         if settings.bearerFallback, [401, 403].contains(answer.status) {
             answer = try await caller.send(bearerPost(pairs, to: endpoint, token: bearer))
         }

@@ -8,13 +8,20 @@ extension OAuthEngine {
         guard let endpoint = metadata.authorization else {
             throw .unusable(detail: "no authorization endpoint is known")
         }
+        // RFC 9700 section 2.1.1: a server that lists its methods without S256 would take our challenge for something else.
+        if request.codeChallenge != nil, let methods = metadata.challengeMethods, !methods.contains("S256") {
+            throw .unusable(detail: "the metadata's code_challenge_methods_supported lacks S256")
+        }
         var pairs = AuthorizationURL.parameters(request, client: client, openID: openID)
+        let demands = SignInDemands(pairs)
+        var lifetime: Duration?
         let mode = client.wire.pushedAuthorization
         if mode != .off || metadata.requiresPushedAuthorization {
             let isRequired = mode == .required || metadata.requiresPushedAuthorization
             do throws(ProviderFailure) {
-                let reference = try await push(pairs, client: client, metadata: metadata)
-                pairs = [("client_id", client.settings.clientID), ("request_uri", reference)]
+                let pushed = try await push(pairs, client: client, metadata: metadata)
+                pairs = [("client_id", client.settings.clientID), ("request_uri", pushed.reference)]
+                lifetime = pushed.lifetime
             } catch {
                 // Never a plain request where a pushed one is demanded (SEC-10).
                 if isRequired { throw error }
@@ -23,21 +30,19 @@ extension OAuthEngine {
         guard let url = endpoint.adding(pairs) else {
             throw .unusable(detail: "the authorization endpoint's own query repeats a parameter")
         }
-        return AuthorizationStart(url: Secret(url), issuer: expectation(metadata))
+        return AuthorizationStart(
+            url: Secret(url), issuer: expectation(metadata), demands: demands, lifetime: lifetime)
     }
 
-    /// What the callback's `iss` has to be; a multi-tenant issuer has no one value.
+    /// What the callback's `iss` has to be; of a multi-tenant issuer it is the template.
     func expectation(_ metadata: Metadata) -> IssuerExpectation {
-        guard IssuerTemplate.issuer(of: settings) == settings.issuer ?? "" else {
-            return IssuerExpectation(issuer: nil, demanded: false)
-        }
-        return IssuerExpectation(
-            issuer: settings.issuer, demanded: settings.issuer != nil && metadata.promisesIssuer)
+        IssuerExpectation(
+            issuer: profile.callbackIssuer, demanded: profile.callbackIssuer != nil && metadata.promisesIssuer)
     }
 
     private func push(
         _ pairs: [(name: String, value: String)], client: EngineClient, metadata: Metadata
-    ) async throws(ProviderFailure) -> String {
+    ) async throws(ProviderFailure) -> (reference: String, lifetime: Duration?) {
         guard let endpoint = metadata.pushedAuthorization else { throw .unusable(detail: "no PAR endpoint is known") }
         let plain = TokenRequestSettings(headers: client.wire.tokenRequest.headers)
         let answer = try await post(pairs, to: endpoint, client: client, settings: plain)
@@ -48,6 +53,7 @@ extension OAuthEngine {
             let code = answer.object.flatMap { OAuthErrorParser.code(in: $0, isFailure: !answer.isSuccess) }
             throw .unusable(detail: "PAR: \(answer.summary), \(code ?? "no request_uri")")
         }
-        return reference
+        let seconds = answer.object?["expires_in"]?.integer
+        return (reference, seconds.flatMap { (1...86_400).contains($0) ? .seconds($0) : nil })
     }
 }

@@ -63,8 +63,10 @@ struct OAuthEngine: Sendable {
         return client
     }
 
-    /// All client ids.
-    var clientIDs: Set<String> { Set(clients.values.map(\.settings.clientID)) }
+    /// All clients' names and ids.
+    var clientIDs: [(name: ClientName, id: String)] {
+        clients.values.map { ($0.profile.name, $0.settings.clientID) }
+    }
 
     /// Runs what has to happen before a secret is sent: whatever fails in it, nothing was sent yet.
     func beforeSending<Value>(
@@ -78,10 +80,13 @@ struct OAuthEngine: Sendable {
     /// Makes one call with parameters and the client's proof, on a connection of its own.
     func post(
         _ parameters: [(name: String, value: String)], to url: EndpointURL, client: EngineClient,
-        settings: TokenRequestSettings? = nil, headers: [(name: String, value: String)] = []
+        settings: TokenRequestSettings? = nil, headers: [(name: String, value: String)] = [],
+        methods: [String]? = nil
     ) async throws(ProviderFailure) -> ProviderAnswer {
         let wire = settings ?? client.wire.tokenRequest
-        let proof = try await client.authenticator.proof(issuer: self.settings.issuer ?? url.text)
+        let tokenEndpoint = client.wire.assertion.audience == .tokenEndpoint ? try await metadata().token?.text : nil
+        let proof = try await client.authenticator.proof(
+            issuer: self.settings.issuer ?? url.text, tokenEndpoint: tokenEndpoint ?? url.text, methods: methods)
         let names = Set(proof.parameters.map(\.name))
         let body = ParameterBody.make(parameters.filter { !names.contains($0.name) } + proof.parameters, wire)
         return try await caller.send(

@@ -44,6 +44,7 @@ extension OAuthEngine {
                 ProbeResult(
                     subject: "discovery", isGood: false, text: "names no \(name) endpoint; set `endpoints.\(name)`"))
         }
+        if settings.discovery { results += promises(known, keysToo: keysToo) }
         if keysToo {
             do throws(ProviderFailure) {
                 let count = try await keys.count()
@@ -57,6 +58,51 @@ extension OAuthEngine {
         // Any page of the provider tells its time; the authorization endpoint is the one that takes a GET.
         if let url = known.authorization {
             results += await ProviderProbe.reach(url.text, caller: caller, clock: clock)
+        }
+        return results
+    }
+
+    /// Compares what the clients will do with what the metadata promises.
+    private func promises(_ known: Metadata, keysToo: Bool) -> [ProbeResult] {
+        var results: [ProbeResult] = []
+        func fault(_ subject: String, _ text: String) {
+            results.append(ProbeResult(subject: subject, isGood: false, text: text))
+        }
+        for client in settings.clients {
+            let name = client.profile.name.text
+            let method = client.authentication.method
+            if let listed = known.tokenMethods, !listed.contains(method) {
+                fault(
+                    "method",
+                    "client `\(name)` proves itself by \(method), which the metadata does not list; change `auth`")
+            }
+            if client.profile.pkce == .required, let listed = known.challengeMethods, !listed.contains("S256") {
+                fault("pkce", "the metadata lists PKCE methods without S256: no login of client `\(name)` can start")
+            }
+            if keysToo, let listed = known.idTokenAlgorithms,
+                !client.wire.idToken.algorithms.contains(where: { listed.contains($0.rawValue) })
+            {
+                fault(
+                    "algorithms",
+                    "client `\(name)` accepts no algorithm that the metadata lists; change `id_token.algorithms`")
+            }
+            if case .privateKeyJWT(let key) = client.authentication, let listed = known.assertionAlgorithms,
+                !listed.contains(key.algorithm.rawValue)
+            {
+                fault(
+                    "algorithms",
+                    "client `\(name)` signs with \(key.algorithm.rawValue), which the metadata does not list")
+            }
+        }
+        if known.promisesIssuer, let own = settings.callbackIssuer, let published = known.issuer,
+            !IssuerExpectation.matches(published, own)
+        {
+            fault("issuer", "`callback_issuer` is not the metadata's issuer, which it promises to send in callbacks")
+        }
+        if results.isEmpty {
+            results.append(
+                ProbeResult(
+                    subject: "metadata", isGood: true, text: "fits the clients: method, PKCE, algorithms, issuer"))
         }
         return results
     }

@@ -14,6 +14,9 @@ enum SettingsCheck {
                 throw fail("issuer is not an https URL without query (http is for loopback)")
             }
         }
+        if let issuer = settings.callbackIssuer, !IssuerExpectation.isPattern(issuer) {
+            throw fail("callback_issuer has more than one segment in braces")
+        }
         if settings.discovery, settings.issuer == nil { throw fail("discovery needs an issuer") }
         for client in settings.clients {
             let wire = client.wire
@@ -24,6 +27,9 @@ enum SettingsCheck {
             guard wire.idToken.leeway <= .seconds(120) else { throw fail("id_token.leeway is over 120s") }
             for pair in wire.authorizationParameters where AuthorizationURL.reserved.contains(pair.name) {
                 throw fail("authorization_parameters.\(pair.name) is set by the broker itself")
+            }
+            for name in SignInDemands.faults(in: wire.authorizationParameters) {
+                throw fail("authorization_parameters.\(name) cannot be read")
             }
             for url in [wire.identity.url, wire.identity.emailsURL].compactMap(\.self) where EndpointURL(url) == nil {
                 throw fail("identity: not an https URL (http is for loopback)")

@@ -14,8 +14,8 @@ struct IDTokenRules: Sendable {
     struct Expectation: Sendable {
         var nonce: IdentityContext.NonceExpectation
         var accessToken: Secret?
-        /// `max_age` in seconds, when it was asked for.
-        var maximumAge: Int64?
+        /// What the authorization request asked of the sign-in.
+        var demands: SignInDemands
         /// Whether an old `iat` is refused: at logins.
         var isFresh: Bool
     }
@@ -25,16 +25,60 @@ struct IDTokenRules: Sendable {
         let claims = token.claims
         try checkIssuer(claims)
         try checkAudience(claims)
-        try checkTimes(claims, isFresh: expected.isFresh, maximumAge: expected.maximumAge, now: now)
+        try checkTimes(claims, isFresh: expected.isFresh, maximumAge: expected.demands.maximumAge, now: now)
         try checkNonce(claims["nonce"], expected.nonce)
         if let hash = claims["at_hash"], let accessToken = expected.accessToken {
             guard let text = hash.string, Self.halfHashes(accessToken.bytes(), token.algorithm).contains(text) else {
                 throw .identityRejected(detail: "at_hash is not the access token's")
             }
         }
+        try checkDemands(claims, expected.demands)
         // A logout token is never an id_token, whatever its typ says (SEC-31).
         guard claims["events"] == nil else { throw .identityRejected(detail: "token has events") }
         _ = try IdentityMapper.subject(claims, at: "/sub", acceptsNumbers: false)
+    }
+
+    /// Returns why a refreshed token whose signature verified is not the session's: another issuer, another client's, or
+    /// another sign-in's nonce (OpenID Connect Core 12.2); nil when it may be.
+    ///
+    /// Whose it is, the caller compares.
+    func faultOfRefreshed(_ token: CompactToken, before: Secret?) -> String? {
+        do throws(ProviderFailure) { try checkIssuer(token.claims) } catch { return error.detail }
+        let audiences = token.claims["aud"]?.string.map { [$0] } ?? token.claims["aud"]?.array?.compactMap(\.string)
+        guard audiences?.contains(where: { $0.hasBytes(of: clientID) }) == true else { return "aud is not this client" }
+        let first = before.flatMap { try? CompactToken($0.reveal(), allowed: settings.algorithms, types: ["jwt"]) }
+        if let issuer = first?.claims["iss"]?.string, token.claims["iss"]?.string?.hasBytes(of: issuer) != true {
+            return "iss is not the login's"
+        }
+        // A token may leave it out; one that names it has to name the login's.
+        if let nonce = token.claims["nonce"], let first {
+            guard let text = nonce.string, first.claims["nonce"]?.string?.hasBytes(of: text) == true else {
+                return "nonce is not the login's"
+            }
+        }
+        return nil
+    }
+
+    /// The end of the year 9999.
+    private static let endOfCalendars: Double = 253_402_300_800
+
+    /// OpenID Connect Core 5.5.1.1: what was asked for as essential, and how the user signed in, has to be shown.
+    private func checkDemands(_ claims: JSONObject, _ demands: SignInDemands) throws(ProviderFailure) {
+        if !demands.contextClasses.isEmpty {
+            guard let reached = claims["acr"]?.string,
+                demands.contextClasses.contains(where: { $0.hasBytes(of: reached) })
+            else { throw .identityRejected(detail: "acr is none of those that were asked for") }
+        }
+        for wanted in demands.essentialClaims {
+            guard let value = claims[wanted.name], !value.isNull,
+                wanted.values.isEmpty || wanted.values.contains(where: { Self.isSame($0, value) })
+            else { throw .identityRejected(detail: "an essential claim is missing or has another value") }
+        }
+    }
+
+    private static func isSame(_ left: JSONValue, _ right: JSONValue) -> Bool {
+        if let one = left.string, let other = right.string { return one.hasBytes(of: other) }
+        return left == right
     }
 
     private func checkIssuer(_ claims: JSONObject) throws(ProviderFailure) {
@@ -60,14 +104,16 @@ struct IDTokenRules: Sendable {
             guard audiences.count == items.count else { throw .identityRejected(detail: "aud is not text") }
         default: throw .identityRejected(detail: "aud is missing")
         }
-        guard audiences.contains(clientID) else { throw .identityRejected(detail: "aud is not this client") }
+        func isOurs(_ text: String) -> Bool { text.hasBytes(of: clientID) }
+        guard audiences.contains(where: isOurs) else { throw .identityRejected(detail: "aud is not this client") }
         let trusted = settings.trustedAudiences
-        guard audiences.allSatisfy({ $0 == clientID || trusted.contains($0) }) else {
+        func isTrusted(_ text: String) -> Bool { isOurs(text) || trusted.contains { $0.hasBytes(of: text) } }
+        guard audiences.allSatisfy(isTrusted) else {
             throw .identityRejected(detail: "aud has an audience that is not trusted")
         }
         let party = claims["azp"]
         if party != nil || audiences.count > 1 {
-            guard let text = party?.string, text == clientID || trusted.contains(text) else {
+            guard let text = party?.string, isTrusted(text) else {
                 throw .identityRejected(detail: "azp is not this client")
             }
         }
@@ -79,6 +125,7 @@ struct IDTokenRules: Sendable {
         let present = Double(now.milliseconds) / 1000
         let leeway = Double(min(settings.leeway, .seconds(120)).wholeMilliseconds) / 1000
         guard let expiry = claims["exp"]?.double else { throw .identityRejected(detail: "exp is missing") }
+        guard expiry < Self.endOfCalendars else { throw .identityRejected(detail: "exp is beyond every calendar") }
         guard present < expiry + leeway else { throw .identityRejected(detail: "token is expired") }
         guard let issued = claims["iat"]?.double else { throw .identityRejected(detail: "iat is missing") }
         guard issued <= present + leeway else { throw .identityRejected(detail: "iat is in the future") }
@@ -104,6 +151,9 @@ struct IDTokenRules: Sendable {
         let accepted: [[UInt8]]
         switch expected {
         case .none: return
+        case .absent:
+            guard claim == nil else { throw .identityRejected(detail: "token has a nonce that nobody handed over") }
+            return
         case .exactly(let nonce): accepted = [nonce.bytes()]
         case .rawOrSHA256(let nonce):
             let hash = Array(SHA256.hash(data: nonce.bytes()))

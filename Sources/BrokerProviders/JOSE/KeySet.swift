@@ -24,12 +24,16 @@ final class KeySet: Sendable {
     /// Returns whether exactly one key fits the token's header.
     func hasKey(for token: CompactToken) -> Bool { choose(token) != nil }
 
-    /// With a kid the key of that kid, without one the only key that fits; nil when there is none or more than one.
+    /// With a kid the key of that kid, else (and without one) the only key that fits and bears no other name; nil when
+    /// there is none or more than one.
     private func choose(_ token: CompactToken) -> Int? {
-        let fitting = keys.indices.filter { index in
-            keys[index].fits(token.algorithm) && (token.keyID == nil || keys[index].keyID == token.keyID)
-        }
-        return fitting.count == 1 ? fitting.first : nil
+        let fitting = keys.indices.filter { keys[$0].fits(token.algorithm) }
+        guard let name = token.keyID else { return fitting.count == 1 ? fitting.first : nil }
+        let named = fitting.filter { keys[$0].keyID?.hasBytes(of: name) == true }
+        if !named.isEmpty { return named.count == 1 ? named.first : nil }
+        // A set may leave the names out although its tokens have them.
+        let nameless = fitting.filter { keys[$0].keyID == nil }
+        return nameless.count == 1 ? nameless.first : nil
     }
 
     /// Returns whether the token's signature verifies with the one key that its header names.

@@ -7,7 +7,8 @@ struct LogoutTokenRules: Sendable {
     private static let event = "http://schemas.openid.net/event/backchannel-logout"
 
     let issuer: String
-    let clientIDs: Set<String>
+    /// Each client's name and id.
+    let clients: [(name: ClientName, id: String)]
     let leeway: Duration
 
     /// Returns what the token names; throws `identityRejected` with the first rule that it breaks.
@@ -16,7 +17,8 @@ struct LogoutTokenRules: Sendable {
             throw .identityRejected(detail: "iss is not the issuer")
         }
         let audiences = claims["aud"]?.string.map { [$0] } ?? claims["aud"]?.array?.compactMap(\.string) ?? []
-        guard !clientIDs.isDisjoint(with: audiences) else {
+        let named = clients.filter { client in audiences.contains { $0.hasBytes(of: client.id) } }.map(\.name)
+        guard !named.isEmpty else {
             throw .identityRejected(detail: "aud is no client of ours")
         }
         let present = Double(now.milliseconds) / 1000
@@ -40,7 +42,8 @@ struct LogoutTokenRules: Sendable {
         let sid = try text(claims["sid"])
         guard subject != nil || sid != nil else { throw .identityRejected(detail: "neither sub nor sid") }
         let life = Duration.seconds(Self.maximumAge) + leeway + leeway
-        return LogoutNotice(subject: subject, sid: sid, tokenID: id, rememberUntil: now.advanced(by: life))
+        return LogoutNotice(
+            subject: subject, sid: sid, clients: named, tokenID: id, rememberUntil: now.advanced(by: life))
     }
 
     private func text(_ value: JSONValue?) throws(ProviderFailure) -> String? {

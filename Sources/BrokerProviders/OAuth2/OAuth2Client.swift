@@ -76,7 +76,7 @@ package struct OAuth2Client: CodeExchanging, TokenRefreshing, TokenRevoking, Ses
 
     /// A plain OAuth 2.0 answer has no id_token to believe.
     package func subjectOfRefreshed(
-        _ tokens: TokenSet, client: ClientName, deadline: Duration?
+        _ tokens: TokenSet, before: TokenSet, client: ClientName, deadline: Duration?
     ) async throws(ProviderFailure) -> RefreshedSubject {
         .absent
     }
@@ -87,5 +87,11 @@ package struct OAuth2Client: CodeExchanging, TokenRefreshing, TokenRevoking, Ses
 
     package func endSession(_ tokens: TokenSet, client: ClientName) async throws(ProviderFailure) -> Bool {
         try await engine.endSession(tokens, client: client)
+    }
+
+    package func logOutPage(
+        _ tokens: TokenSet, client: ClientName, state: Secret
+    ) async throws(ProviderFailure) -> Secret? {
+        try await engine.logOutPage(tokens, client: client, state: state)
     }
 }

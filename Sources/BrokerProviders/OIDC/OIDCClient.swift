@@ -34,8 +34,8 @@ package struct OIDCClient: CodeExchanging, TokenRefreshing, TokenRevoking, Sessi
             let claims = try await engine.verifiedIDToken(
                 idToken, client: client,
                 IDTokenRules.Expectation(
-                    nonce: context.nonce, accessToken: tokens.accessToken, maximumAge: context.maximumAge, isFresh: true
-                ))
+                    nonce: context.nonce, accessToken: tokens.accessToken, demands: engine.demands(context, client),
+                    isFresh: true))
             return try await OIDCIdentity.make(claims, tokens: tokens, context: context, client: client, engine: engine)
         }
     }
@@ -47,21 +47,40 @@ package struct OIDCClient: CodeExchanging, TokenRefreshing, TokenRevoking, Sessi
     }
 
     package func subjectOfRefreshed(
-        _ tokens: TokenSet, client: ClientName, deadline: Duration?
+        _ tokens: TokenSet, before: TokenSet, client: ClientName, deadline: Duration?
     ) async throws(ProviderFailure) -> RefreshedSubject {
-        try await ProviderCaller.within(deadline) { () async throws(ProviderFailure) -> RefreshedSubject in
-            guard let idToken = tokens.idToken else { return .absent }
-            let client = try engine.client(client)
-            do throws(ProviderFailure) {
-                let claims = try await engine.verifiedIDToken(
-                    idToken, client: client,
-                    IDTokenRules.Expectation(
-                        nonce: .none, accessToken: tokens.accessToken, maximumAge: nil, isFresh: false))
-                return .subject(try IdentityMapper.subject(claims, at: client.wire.identity.subject ?? "/sub"))
-            } catch {
-                guard case .identityRejected = error else { throw error }
-                return .unverifiable
+        guard let text = tokens.idToken else { return .absent }
+        let client = try engine.client(client)
+        let token: CompactToken
+        do throws(ProviderFailure) {
+            token = try await ProviderCaller.within(deadline) { () async throws(ProviderFailure) -> CompactToken in
+                let token = try CompactToken(text.reveal(), allowed: client.wire.idToken.algorithms, types: ["jwt"])
+                try await engine.keys.verify(token)
+                return token
             }
+        } catch {
+            guard case .identityRejected(let detail) = error else { throw error }
+            return .unverifiable(detail)
+        }
+        return try refreshed(token, tokens, before, client)
+    }
+
+    /// OpenID Connect Core 12.2, for a token that the provider did sign.
+    private func refreshed(
+        _ token: CompactToken, _ tokens: TokenSet, _ before: TokenSet, _ client: EngineClient
+    ) throws(ProviderFailure) -> RefreshedSubject {
+        let rules = IDTokenRules(
+            issuer: engine.settings.issuer ?? "", clientID: client.settings.clientID, settings: client.wire.idToken)
+        if let fault = rules.faultOfRefreshed(token, before: before.idToken) { return .foreign(fault) }
+        do throws(ProviderFailure) {
+            try rules.check(
+                token,
+                IDTokenRules.Expectation(
+                    nonce: .none, accessToken: tokens.accessToken, demands: SignInDemands(), isFresh: false),
+                now: engine.clock.now())
+            return .subject(try IdentityMapper.subject(token.claims, at: client.wire.identity.subject ?? "/sub"))
+        } catch {
+            return .unverifiable(error.detail)
         }
     }
 
@@ -73,6 +92,12 @@ package struct OIDCClient: CodeExchanging, TokenRefreshing, TokenRevoking, Sessi
         try await engine.endSession(tokens, client: client)
     }
 
+    package func logOutPage(
+        _ tokens: TokenSet, client: ClientName, state: Secret
+    ) async throws(ProviderFailure) -> Secret? {
+        try await engine.logOutPage(tokens, client: client, state: state)
+    }
+
     package func verifyLogoutToken(
         _ token: Secret, mayFetchKeys: @escaping @Sendable () -> Bool
     ) async throws(ProviderFailure) -> LogoutNotice {
@@ -82,7 +107,7 @@ package struct OIDCClient: CodeExchanging, TokenRefreshing, TokenRevoking, Sessi
         let parsed = try CompactToken(token.reveal(), allowed: algorithms, types: ["jwt", "logout+jwt"])
         try await engine.keys.verify(parsed, mayFetch: mayFetchKeys)
         let rules = LogoutTokenRules(
-            issuer: engine.settings.issuer ?? "", clientIDs: engine.clientIDs,
+            issuer: engine.settings.issuer ?? "", clients: engine.clientIDs,
             leeway: wires.map(\.leeway).min() ?? .seconds(60))
         return try rules.check(parsed.claims, now: engine.clock.now())
     }

@@ -15,7 +15,8 @@ enum OIDCIdentity {
             source = try await engine.resource(
                 url, method: settings.method, token: tokens.accessToken, client: client)
             // Somebody else's userinfo must not dress this subject (SEC-32).
-            guard settings.source == .api || source["sub"]?.string == claims["sub"]?.string else {
+            let own = claims["sub"]?.string ?? ""
+            guard settings.source == .api || source["sub"]?.string?.hasBytes(of: own) == true else {
                 throw .identityRejected(detail: "userinfo: sub is not the id_token's")
             }
         }

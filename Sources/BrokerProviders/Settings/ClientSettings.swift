@@ -9,16 +9,21 @@ package struct ClientSettings: Sendable {
     package var clientID: String
     /// `auth`, with `client_secret`, `private_key` or `apple`.
     package var authentication: ClientAuthentication
+    /// `app_start: {sdk_version}`: what Clever's own app is told, where a login may be opened in it; nil where it may not.
+    package var appStart: String?
+    /// `post_logout_redirect_uri`: where the provider's log-out page sends the browser; nil where it stays there.
+    package var postLogoutRedirectURI: String?
     /// The keys of DESIGN section 5's table: the provider's, overridden by the client's.
     package var wire: WireSettings
 
     package init(
         profile: ClientProfile, clientID: String, authentication: ClientAuthentication = .none,
-        wire: WireSettings = WireSettings()
+        wire: WireSettings = WireSettings(), appStart: String? = nil
     ) {
         self.profile = profile
         self.clientID = clientID
         self.authentication = authentication
         self.wire = wire
+        self.appStart = appStart
     }
 }

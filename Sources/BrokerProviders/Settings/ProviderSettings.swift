@@ -10,6 +10,9 @@ package struct ProviderSettings: Sendable {
     package var displayName: String?
     /// `issuer`: the whole URL, compared byte for byte, never rebuilt from parts (SEC-23).
     package var issuer: String?
+    /// `callback_issuer`: what `iss` in callbacks has to be where that is not the issuer: a text, or a template with one
+    /// tenant segment in braces.
+    package var callbackIssuer: String?
     /// `discovery`: whether metadata is fetched from the issuer.
     ///
     /// Without it every endpoint comes from `endpoints`.
@@ -20,23 +23,28 @@ package struct ProviderSettings: Sendable {
     package var allowPrivate: Bool
     /// `timeout`, `max_in_flight` and the breaker's numbers.
     package var limits: CallLimits
+    /// `session: {own}`; nil is `device` for Clover, whose subject is a shop, else `subject`.
+    package var own: ProviderProfile.Ownership?
     /// `clients`, in the file's order; at least one.
     package var clients: [ClientSettings]
 
     /// Creates the settings; `discovery` is on by default wherever there is an issuer.
     package init(
         name: ProviderName, service: Service, displayName: String? = nil, issuer: String? = nil,
-        discovery: Bool? = nil, endpoints: EndpointSettings = EndpointSettings(), allowPrivate: Bool = false,
-        limits: CallLimits = CallLimits(), clients: [ClientSettings]
+        callbackIssuer: String? = nil, discovery: Bool? = nil, endpoints: EndpointSettings = EndpointSettings(),
+        allowPrivate: Bool = false,
+        limits: CallLimits = CallLimits(), own: ProviderProfile.Ownership? = nil, clients: [ClientSettings]
     ) {
         self.name = name
         self.service = service
         self.displayName = displayName
         self.issuer = issuer
+        self.callbackIssuer = callbackIssuer
         self.discovery = discovery ?? (issuer != nil)
         self.endpoints = endpoints
         self.allowPrivate = allowPrivate
         self.limits = limits
+        self.own = own
         self.clients = clients
     }
 
@@ -63,6 +71,7 @@ package struct ProviderSettings: Sendable {
     package var profile: ProviderProfile {
         ProviderProfile(
             name: name, kind: service.kind, displayName: displayName ?? name.text, issuer: issuer ?? name.text,
-            clients: clients.map(\.profile))
+            callbackIssuer: callbackIssuer ?? (issuer == nil ? nil : IssuerTemplate.issuer(of: self)),
+            own: own ?? (service.kind == .clover ? .device : .subject), clients: clients.map(\.profile))
     }
 }

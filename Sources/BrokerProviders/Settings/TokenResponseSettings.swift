@@ -1,5 +1,16 @@
 /// `token_response`: how a token answer differs from RFC 6749's.
 package struct TokenResponseSettings: Sendable {
+    /// The setting `scope: {when_absent}`: what an answer without a scope means.
+    package enum ScopeWhenAbsent: String, Sendable {
+        /// The one that was asked for (RFC 6749 section 5.1).
+        case requested
+        /// Nothing is known.
+        case unknown
+    }
+
+    /// The setting `scope: {separator}`.
+    package enum ScopeSeparator: String, Sendable { case space, comma }
+
     /// The setting `expires_unit`.
     package enum Unit: String, Sendable { case seconds, epochSeconds = "epoch_seconds" }
 
@@ -20,10 +31,16 @@ package struct TokenResponseSettings: Sendable {
     /// `invalid_grant_codes`: error codes by which this provider says `invalid_grant` (GitHub's `bad_refresh_token`).
     package var invalidGrantCodes: Set<String>
 
+    /// `scope: {when_absent}`; nil is `requested` for `oidc` and `oauth2`, else `unknown`.
+    package var scopeWhenAbsent: ScopeWhenAbsent?
+    /// `scope: {separator}`; nil takes a space or whatever parts a request's scope.
+    package var scopeSeparator: ScopeSeparator?
+
     package init(
         path: String? = nil, fields: [String: String] = [:], expiresField: String = "expires_in",
         refreshExpiresField: String? = nil, expiresUnit: Unit = .seconds, defaultLifetime: Duration? = nil,
-        tokenTypes: [String] = [], invalidGrantCodes: Set<String> = []
+        tokenTypes: [String] = [], invalidGrantCodes: Set<String> = [], scopeWhenAbsent: ScopeWhenAbsent? = nil,
+        scopeSeparator: ScopeSeparator? = nil
     ) {
         self.path = path
         self.fields = fields
@@ -33,5 +50,7 @@ package struct TokenResponseSettings: Sendable {
         self.defaultLifetime = defaultLifetime
         self.tokenTypes = tokenTypes
         self.invalidGrantCodes = invalidGrantCodes
+        self.scopeWhenAbsent = scopeWhenAbsent
+        self.scopeSeparator = scopeSeparator
     }
 }

@@ -29,6 +29,10 @@ package struct WireSettings: Sendable {
     package var refresh: RefreshMode
     /// The setting `revocation`.
     package var revocation: RevocationSettings
+    /// The claim of the id_token that the log-out page takes as `logout_hint`; only a preset names one.
+    package var logoutHintClaim: String?
+    /// The setting `assertion`.
+    package var assertion = AssertionSettings()
     /// The setting `identity`.
     package var identity: IdentitySettings
     /// The setting `id_token`.

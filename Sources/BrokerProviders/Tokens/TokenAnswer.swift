@@ -11,10 +11,17 @@ struct TokenAnswer: Sendable {
     /// Says what a 4xx without an OAuth error means in this provider's dialect; nil when it means nothing.
     var dialect: (@Sendable (ProviderAnswer) -> OAuthError?)?
 
-    /// Parses an answer.
+    /// Parses an answer whose tokens are of use or of none.
+    func parse(_ answer: ProviderAnswer, now: WallTime) throws(ProviderFailure) -> TokenSet {
+        let tokens = try read(answer, now: now)
+        if let refusal = tokens.refusal { throw .unusable(detail: refusal) }
+        return tokens
+    }
+
+    /// Reads an answer; where it brings tokens that cannot be used, the set says so by its `refusal`.
     ///
     /// An error member beats the status; only a whole object with a usable access token is success.
-    func parse(_ answer: ProviderAnswer, now: WallTime) throws(ProviderFailure) -> TokenSet {
+    func read(_ answer: ProviderAnswer, now: WallTime) throws(ProviderFailure) -> TokenSet {
         try answer.requireUsable(at: now)
         if !answer.isSuccess, let error = dialect?(answer) { throw .rejected(error) }
         // One real server refuses a dead refresh token so; what it proves is the caller's to judge (real-servers.md).
@@ -47,24 +54,36 @@ struct TokenAnswer: Sendable {
             let value = object[settings.fields[name] ?? name]
             return value?.isNull == true ? nil : value
         }
-        guard let access = member("access_token")?.string, Self.isBearerText(access) else {
-            throw .unusable(detail: "token answer: no usable access token")
-        }
+        // What the answer did bring has to be known even where it cannot be used: it is revoked then.
+        var refusal: String?
+        func refuse(_ reason: String) { refusal = refusal ?? "token answer: " + reason }
+        let access = member("access_token")?.string ?? ""
+        if !Self.isBearerText(access) { refuse("no usable access token") }
         if let type = member("token_type") {
-            guard let text = type.string?.lowercased(),
-                text == "bearer" || settings.tokenTypes.contains(where: { $0.lowercased() == text })
-            else { throw .unusable(detail: "token answer: not a Bearer token") }
+            let text = type.string?.lowercased()
+            if text != "bearer", !settings.tokenTypes.contains(where: { $0.lowercased() == text }) {
+                refuse("not a Bearer token")
+            }
         }
+        func token(_ name: String) -> Secret? {
+            do throws(ProviderFailure) { return try self.text(member(name), name) } catch {
+                refuse("no usable \(name)")
+                return nil
+            }
+        }
+        let refresh = token("refresh_token")
+        let idToken = token("id_token")
         let expiry = Lifetime.end(object[settings.expiresField], unit: settings.expiresUnit, now: now)
-        return TokenSet(
-            accessToken: Secret(access),
-            refreshToken: keepsRefreshToken ? try text(member("refresh_token"), "refresh token") : nil,
-            idToken: try text(member("id_token"), "id_token"),
+        var tokens = TokenSet(
+            accessToken: Secret(Self.isBearerText(access) ? access : ""),
+            refreshToken: keepsRefreshToken ? refresh : nil, idToken: idToken,
             scope: scope(member("scope")),
             expiresAt: expiry ?? settings.defaultLifetime.map { now.advanced(by: $0) },
             refreshExpiresAt: settings.refreshExpiresField.flatMap {
                 Lifetime.end(object[$0], unit: settings.expiresUnit, now: now)
             })
+        tokens.refusal = refusal
+        return tokens
     }
 
     private func text(_ value: JSONValue?, _ what: String) throws(ProviderFailure) -> Secret? {
@@ -77,7 +96,13 @@ struct TokenAnswer: Sendable {
 
     /// Text, an array, or nothing known; entries outside RFC 6749's scope alphabet are dropped.
     private func scope(_ value: JSONValue?) -> [String]? {
-        let separators = Set((scopeSeparator + " ").unicodeScalars)
+        let parting =
+            switch settings.scopeSeparator {
+            case .space: " "
+            case .comma: ", "
+            case nil: scopeSeparator + " "
+            }
+        let separators = Set(parting.unicodeScalars)
         let parts =
             value?.string?.unicodeScalars.split(whereSeparator: separators.contains).map(String.init)
             ?? value?.array?.compactMap(\.string)

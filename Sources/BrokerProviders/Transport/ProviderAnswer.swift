@@ -29,10 +29,13 @@ struct ProviderAnswer: Sendable {
         return String(type.filter { $0 != " " && $0 != "\t" }).lowercased()
     }
 
-    /// How long to wait: `Retry-After` in whole seconds, else `X-RateLimit-Reset` as Unix time (Clever, GitHub); an
-    /// hour at most, and a date is not believed.
+    /// How long to wait: `Retry-After` in whole seconds or as a date, else `X-RateLimit-Reset` as Unix time (Clever,
+    /// GitHub); an hour at most.
     func retryAfter(at now: WallTime) -> Duration? {
-        let relative = headers.first(name: "Retry-After").flatMap { Int64($0) }
+        let field = headers.first(name: "Retry-After")
+        let relative = field.flatMap { text in
+            Int64(text) ?? HTTPDate.parse(text).map { $0.since(now).wholeSeconds }
+        }
         let absolute = headers.first(name: "X-RateLimit-Reset").flatMap { Int64($0) }
         let seconds = relative ?? absolute.map { $0.subtractingReportingOverflow(now.seconds).partialValue }
         return seconds.flatMap { (0...3600).contains($0) ? .seconds($0) : nil }

@@ -113,11 +113,22 @@ package struct ZephrClient: PartialRegistering {
     }
 
     package func registrationFields(deadline: Duration?) async throws(ProviderFailure) -> [RegistrationField] {
-        guard own.fields == .schema else { return own.requiredAttributes }
-        return try await ProviderCaller.within(deadline) { () async throws(ProviderFailure) -> [RegistrationField] in
-            try await schema.current().value
+        // Nothing configured: the site knows best.
+        let asksSite = own.fields == .schema || own.requiredAttributes.isEmpty
+        let fields =
+            asksSite
+            ? try await ProviderCaller.within(deadline) { () async throws(ProviderFailure) -> [RegistrationField] in
+                try await schema.current().value
+            } : own.requiredAttributes
+        // What has a default need not be brought.
+        let given = own.attributeDefaults.map(\.name)
+        return fields.map { field in
+            RegistrationField(
+                name: field.name, type: field.type, required: field.required && !given.contains(field.name))
         }
     }
+
+    package var sessionLifetime: Duration { own.sessionLifetime }
 
     package func logOut(_ session: Secret) async throws(ProviderFailure) {
         guard ZephrCookie.isValue(session.reveal()) else { return }

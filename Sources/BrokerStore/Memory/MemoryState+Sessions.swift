@@ -124,9 +124,15 @@ extension SessionSelector {
         case .subject(let subject): row.subject == subject
         case .subjectExcept(let subject, let current): row.subject == subject && row.token != current
         case .sid(let sid): row.sid == sid
+        case .logout(let sid, let subject, let clients): clients.contains(row.client) && isNamed(row, sid, subject)
         case .provider(let provider): row.provider == provider
         case .client(let client): row.client == client
         case .all: true
         }
+    }
+
+    private func isNamed(_ row: SessionRow, _ sid: Digest?, _ subject: Digest?) -> Bool {
+        guard let sid else { return row.subject == subject }
+        return row.sid == sid || (row.sid == nil && row.subject == subject)
     }
 }

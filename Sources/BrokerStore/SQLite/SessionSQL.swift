@@ -120,9 +120,25 @@ enum SessionSQL {
         case .subject: "subject = ? AND "
         case .subjectExcept: "subject = ? AND token <> ? AND "
         case .sid: "sid = ? AND "
+        case .logout(let sid, let subject, let clients):
+            "\(named(sid, subject)) AND +client IN (\(clients.map { _ in "?" }.joined(separator: ", "))) AND "
         case .provider: "provider = ? AND "
         case .client: "client = ? AND "
         case .all: ""
+        }
+    }
+
+    /// The part of a logout token's condition that says whose sessions.
+    private static func named(_ sid: Digest?, _ subject: Digest?) -> String {
+        switch (sid, subject) {
+        // Two searches: an OR of them would walk the table.
+        case (_?, _?):
+            """
+            id IN (SELECT id FROM sessions WHERE sid = ? AND ended_at IS NULL
+                UNION ALL SELECT id FROM sessions WHERE subject = ? AND sid IS NULL AND ended_at IS NULL)
+            """
+        case (_?, nil): "sid = ?"
+        case (nil, _): "subject = ?"
         }
     }
 }
@@ -132,7 +148,7 @@ extension SessionSelector {
     func isScan(_ state: SessionState) -> Bool {
         switch self {
         case .token, .handle, .subject, .subjectExcept: false
-        case .sid: state == .ended
+        case .sid, .logout: state == .ended
         case .provider, .client, .all: true
         }
     }
@@ -144,6 +160,8 @@ extension SessionSelector {
             [digest.sql]
         case .handle(let handle): [handle.text.databaseValue]
         case .subjectExcept(let subject, let current): [subject.sql, current.sql]
+        case .logout(let sid, let subject, let clients):
+            [sid, subject].compactMap { $0?.sql } + clients.map(\.sql)
         case .all: []
         }
     }

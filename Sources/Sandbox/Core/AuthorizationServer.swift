@@ -12,6 +12,8 @@ protocol AuthorizationServer: SandboxProvider {
 
     /// The issuer that a token names.
     func issuer(_ call: Call, grant: Grant) -> String
+    /// The issuer that a callback names; no grant where it tells of an error.
+    func callbackIssuer(_ call: Call, grant: Grant?) -> String
     /// The discovery document's members over the usual ones; null removes.
     func discovery(_ call: Call) -> JSON
     /// Checks who the client is; the result is its id.
@@ -32,6 +34,8 @@ protocol AuthorizationServer: SandboxProvider {
     func claims(_ call: Call, grant: Grant, user: SandboxUser) -> JSON
     /// Parameters that go into the callback beside code, state and iss.
     func callbackExtras(_ call: Call, grant: Grant, user: SandboxUser) -> Pairs
+    /// The parameters by which a callback says what went wrong, beside state and iss.
+    func callbackError(_ call: Call, error: String, description: String) -> Pairs
     /// The endpoints of its own.
     func extra(_ call: Call) async throws -> Response
 }
@@ -52,6 +56,9 @@ extension AuthorizationServer {
     }
 
     func issuer(_ call: Call, grant: Grant) -> String { call.baseURL + issuerPath }
+    func callbackIssuer(_ call: Call, grant: Grant?) -> String {
+        grant.map { issuer(call, grant: $0) } ?? call.baseURL + issuerPath
+    }
     func discovery(_ call: Call) -> JSON { [:] }
     func authenticate(_ call: Call, form: Pairs) async throws -> String {
         try await ClientAuthentication(call: call, issuer: call.baseURL + issuerPath, paths: paths).check(form: form)
@@ -80,6 +87,9 @@ extension AuthorizationServer {
     }
     func claims(_ call: Call, grant: Grant, user: SandboxUser) -> JSON { [:] }
     func callbackExtras(_ call: Call, grant: Grant, user: SandboxUser) -> Pairs { Pairs() }
+    func callbackError(_ call: Call, error: String, description: String) -> Pairs {
+        Pairs([("error", error), ("error_description", description)])
+    }
     func extra(_ call: Call) async throws -> Response { .text("no such path\n", status: 404) }
 
     func handle(_ call: Call) async throws -> Response { try await standard(call) }

@@ -71,28 +71,55 @@ struct Authorize {
                 parameters, to: redirectURI)
         }
         let chosen = parameters["sandbox_user"] ?? (posted?["decision"] == "allow" ? posted?["user"] : nil)
-        guard let user = chosen else {
-            if parameters["prompt"] == "none" {
-                return deliver(
-                    error: "login_required", description: "Nobody is signed in.", parameters, to: redirectURI)
-            }
-            return Consent.page(call, clientID: clientID, scope: parameters["scope"] ?? "")
-        }
+        guard let user = chosen else { return known(parameters, clientID: clientID, redirectURI: redirectURI) }
         if user == "denied" {
             return deliver(
                 error: "access_denied", description: "The user refused.", parameters, to: redirectURI)
         }
-        return issue(parameters, clientID: clientID, redirectURI: redirectURI, user: user)
+        let browser = BrowserSession(server: server, call: call)
+        let signedIn = browser.signedIn(user, client: clientID, sid: parameters["sandbox_sid"])
+        var response = issue(
+            parameters, clientID: clientID, redirectURI: redirectURI, user: user,
+            sid: signedIn?.0.sid ?? parameters["sandbox_sid"] ?? Random.token("sid-", bytes: 12),
+            authenticatedAt: call.now)
+        if let signedIn { response.headers.append("Set-Cookie", signedIn.cookie) }
+        return response
     }
 
-    private func issue(_ parameters: Pairs, clientID: String, redirectURI: String, user: String) -> Response {
+    /// Answers by the browser's own session (OpenID Connect Core 3.1.2.3): silently, with the page, or with the error that
+    /// `prompt=none` asks for.
+    private func known(_ parameters: Pairs, clientID: String, redirectURI: String) -> Response {
+        let prompts = Set((parameters["prompt"] ?? "").split(separator: " ").map(String.init))
+        func asking(_ error: String, _ description: String) -> Response {
+            prompts.contains("none")
+                ? deliver(error: error, description: description, parameters, to: redirectURI)
+                : Consent.page(call, clientID: clientID, scope: parameters["scope"] ?? "")
+        }
+        guard let session = BrowserSession(server: server, call: call).signOn else {
+            return asking("login_required", "Nobody is signed in.")
+        }
+        if let age = parameters["max_age"].flatMap(Double.init), call.now - session.authenticatedAt > age {
+            return asking("login_required", "That sign-in is too old.")
+        }
+        guard session.clients.contains(clientID) else { return asking("consent_required", "Nobody was asked yet.") }
+        guard prompts.isDisjoint(with: ["login", "consent", "select_account"]) else {
+            return asking("interaction_required", "The user has to be asked.")
+        }
+        return issue(
+            parameters, clientID: clientID, redirectURI: redirectURI, user: session.user, sid: session.sid,
+            authenticatedAt: session.authenticatedAt)
+    }
+
+    private func issue(
+        _ parameters: Pairs, clientID: String, redirectURI: String, user: String, sid: String, authenticatedAt: Double
+    ) -> Response {
         let now = call.now
         var extras: [String: String] = [:]
         for pair in parameters.all where !pair.name.hasPrefix("sandbox_") { extras[pair.name] = pair.value }
         let grant = Grant(
             id: Random.token("g-", bytes: 12), provider: server.name, clientID: clientID, user: user,
             scope: parameters["sandbox_scope"] ?? parameters["scope"] ?? "", nonce: parameters["nonce"],
-            authenticatedAt: now, sid: parameters["sandbox_sid"] ?? Random.token("sid-", bytes: 12), extras: extras)
+            authenticatedAt: authenticatedAt, sid: sid, extras: extras)
         let code = Random.token("c-")
         let issued = IssuedCode(
             grant: grant.id, redirectURI: parameters["redirect_uri"], challenge: parameters["code_challenge"],
@@ -106,7 +133,7 @@ struct Authorize {
         if call.faults.has("duplicate-code-callback") { back.add("code", Random.token("c-")) }
         addState(parameters, to: &back)
         if call.settings.flag("iss_parameter"), !call.faults.has("no-iss-callback") {
-            let right = server.issuer(call, grant: grant)
+            let right = server.callbackIssuer(call, grant: grant)
             back.add("iss", call.faults.has("wrong-iss-callback") ? right + "/evil" : right)
         }
         back.all += server.callbackExtras(call, grant: grant, user: call.state.user(user)).all
@@ -123,12 +150,11 @@ struct Authorize {
     }
 
     private func deliver(error: String, description: String, _ parameters: Pairs, to redirectURI: String) -> Response {
-        var back = Pairs()
-        back.add("error", error)
-        back.add("error_description", description)
+        var back = server.callbackError(call, error: error, description: description)
         addState(parameters, to: &back)
         if call.settings.flag("iss_parameter"), !call.faults.has("no-iss-callback") {
-            back.add("iss", call.baseURL + server.issuerPath + (call.faults.has("wrong-iss-callback") ? "/evil" : ""))
+            let right = server.callbackIssuer(call, grant: nil)
+            back.add("iss", call.faults.has("wrong-iss-callback") ? right + "/evil" : right)
         }
         return send(back, parameters, to: redirectURI)
     }

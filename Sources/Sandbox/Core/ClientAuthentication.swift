@@ -64,16 +64,23 @@ struct ClientAuthentication {
         let claimed = assertion.split(separator: ".").dropFirst().first.flatMap { Base64URL.decode($0) }
             .flatMap { try? JSON.parse($0) }
         guard let id = claimed?["sub"]?.text, let client = call.state.client(id, at: call.provider.name),
-            client.methods.contains("private_key_jwt")
+            !client.methods.isDisjoint(with: ["private_key_jwt", "client_secret_jwt"])
         else { throw OAuthFailure.client("unknown client of an assertion") }
         let keys = client.keys + [call.state.clientKey.publicJWK]
-        guard let verified = await Assertion.verify(assertion, keys: keys) else {
+        let secret = client.methods.contains("client_secret_jwt") ? client.secret : nil
+        guard let verified = await Assertion.verify(assertion, keys: keys, secret: secret) else {
             throw OAuthFailure.client("the assertion's signature does not fit")
         }
         if let stated = form["client_id"], stated != id { throw OAuthFailure.client("client_id differs") }
         let claims = verified.claims
         let audiences = claims["aud"]?.elements?.compactMap(\.text) ?? [claims["aud"]?.text ?? ""]
         var accepted = [issuer]
+        if call.settings.json["assertion_audience"]?.text == "token_endpoint" {
+            accepted = paths.filter { $0.value == "token" }.map { issuer + $0.key }
+        }
+        if let type = call.settings.json["assertion_typ"]?.text, verified.header["typ"]?.text != type {
+            throw OAuthFailure.client("the assertion's typ is wrong")
+        }
         if call.settings.json["assertion_audience"]?.text == "any" {
             accepted += paths.filter { ["token", "par", "revoke"].contains($0.value) }.map { issuer + $0.key }
         }

@@ -29,7 +29,7 @@ struct Discovery {
         out["id_token_signing_alg_values_supported"] = .array(KeyRings.algorithms.map { .string($0) })
         out["scopes_supported"] = ["openid", "profile", "email", "offline_access"]
         out["token_endpoint_auth_methods_supported"] = [
-            "none", "client_secret_basic", "client_secret_post", "private_key_jwt",
+            "none", "client_secret_basic", "client_secret_post", "client_secret_jwt", "private_key_jwt",
         ]
         out["token_endpoint_auth_signing_alg_values_supported"] = .array(KeyRings.algorithms.map { .string($0) })
         out["code_challenge_methods_supported"] = ["S256"]

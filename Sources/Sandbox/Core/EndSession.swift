@@ -1,6 +1,6 @@
 import Hummingbird
 
-/// RP-initiated log-out: ends every grant of the session that the id_token hint names.
+/// RP-initiated log-out: ends the session that the id_token hint names, or, asked by a person, the browser's own.
 struct EndSession {
     let server: any AuthorizationServer
     let call: Call
@@ -9,13 +9,42 @@ struct EndSession {
         guard let parameters = call.method == .post ? call.form : call.queryPairs else {
             throw OAuthFailure.request("a form body is wanted")
         }
-        // Without proof of who it is, a person has to confirm.
-        guard let hint = parameters["id_token_hint"], !call.faults.has("end-session-confirm") else {
-            return .page("Sign out?", "<p>Do you want to sign out?</p>")
+        if let hint = parameters["id_token_hint"], !call.faults.has("end-session-confirm") {
+            try await end(hint, client: parameters["client_id"])
+            return try goodbye(parameters)
         }
-        try await end(hint, client: parameters["client_id"])
+        // Without proof of who it is, a person has to confirm; some servers go by the cookie alone.
+        let browser = BrowserSession(server: server, call: call)
+        let isConfirmed = call.method == .post && parameters["confirm"] == "yes"
+        if isConfirmed || call.settings.text("end_session") == "cookie" {
+            _ = browser.end()
+            return try goodbye(parameters)
+        }
+        return page(parameters)
+    }
+
+    private func page(_ parameters: Pairs) -> Response {
+        let action = call.path.htmlEscaped
+        let kept = ["client_id", "post_logout_redirect_uri", "state"].compactMap { name in
+            parameters[name].map { "<input type=\"hidden\" name=\"\(name)\" value=\"\($0.htmlEscaped)\">" }
+        }
+        return .page(
+            "Sign out?",
+            """
+            <p>Do you want to sign out?</p><form method="post" action="\(action)">\(kept.joined())
+            <p><button name="confirm" value="yes">Sign out</button></p></form>
+            """)
+    }
+
+    /// Goes back to the client's registered address, or stays.
+    private func goodbye(_ parameters: Pairs) throws -> Response {
         guard let target = parameters["post_logout_redirect_uri"] else {
             return .page("Signed out", "<p>You are signed out.</p>")
+        }
+        let client = parameters["client_id"].flatMap { call.state.client($0, at: server.name) }
+        let registered = client?.json["post_logout_redirect_uris"]?.elements?.compactMap(\.text) ?? []
+        guard registered.isEmpty || registered.contains(target) else {
+            throw OAuthFailure.request("post_logout_redirect_uri is not registered")
         }
         var back = Pairs()
         back.add("state", parameters["state"])
@@ -30,10 +59,6 @@ struct EndSession {
         }
         let audiences = token.claims["aud"]?.elements?.compactMap(\.text) ?? [token.claims["aud"]?.text ?? ""]
         if let client, !audiences.contains(client) { throw OAuthFailure.request("id_token_hint is another client's") }
-        call.state.with { storage in
-            for grant in storage.grants.values where grant.sid == sid && grant.provider == server.name {
-                storage.revoke(grant: grant.id)
-            }
-        }
+        call.state.with { $0.endSignOn(sid: sid, at: server.name) }
     }
 }

@@ -16,6 +16,7 @@ enum TokenFaults {
             case "token-type-mac": out["token_type"] = "mac"
             case "token-type-lower": out["token_type"] = "bearer"
             case "no-refresh-token": out["refresh_token"] = nil
+            case "no-scope": out["scope"] = nil
             case "scope-array":
                 let scopes = (out["scope"]?.text ?? "").split(separator: " ").map { JSON.string(String($0)) }
                 out["scope"] = .array(scopes)

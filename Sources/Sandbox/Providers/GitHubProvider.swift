@@ -10,13 +10,16 @@ struct GitHubProvider: AuthorizationServer {
         "/user/emails": "emails",
     ]
     let defaults = Settings.base.merging([
-        "iss_parameter": false, "refresh_token": "never", "basic_encoding": "raw", "response_type_optional": true,
+        "refresh_token": "never", "basic_encoding": "raw", "response_type_optional": true,
     ])
 
     func endpoint(method: String, path: String) -> String? {
         if method == "DELETE", path.hasPrefix("/github/applications/"), path.hasSuffix("/token") { return "revoke" }
         return path.hasPrefix(issuerPath + "/") ? paths[String(path.dropFirst(issuerPath.count))] : nil
     }
+
+    /// It publishes no metadata, and names this all the same.
+    func callbackIssuer(_ call: Call, grant: Grant?) -> String { call.baseURL + "/github/login/oauth" }
 
     func accepts(redirectURI: String?, for code: IssuedCode, grant: Grant) -> Bool {
         redirectURI == nil || code.redirectURI == nil || code.redirectURI == redirectURI

@@ -3,7 +3,7 @@ enum Catalogue {
     static let providers: [any SandboxProvider] = [
         OIDCProvider(), OAuth2Provider(), GitHubProvider(), GoogleProvider(), SlackProvider(), MicrosoftProvider(),
         AppleProvider(), CloudentityProvider.hosted, CloudentityProvider.vanity, CleverProvider(), CloverProvider(),
-        ZephrProvider(), ZephrOAuthProvider(), UpstreamAPI(),
+        FacebookProvider(), LinkedInProvider(), ZephrProvider(), ZephrOAuthProvider(), UpstreamAPI(),
     ]
 
     private static let byPrefix: [String: any SandboxProvider] = {

@@ -8,9 +8,15 @@ package struct SandboxConfiguration: Sendable {
     package var baseURL: String?
     /// Whether requests are recorded (the last 10,000).
     package var recording: Bool
+    /// What it begins with, and goes back to at a reset.
+    package var seed: SeedFile?
 
     /// A configuration; the defaults are those of tests.
-    package init(host: String = "127.0.0.1", port: Int = 0, baseURL: String? = nil, recording: Bool = true) {
+    package init(
+        host: String = "127.0.0.1", port: Int = 0, baseURL: String? = nil, recording: Bool = true,
+        seed: SeedFile? = nil
+    ) {
+        self.seed = seed
         self.host = host
         self.port = port
         self.baseURL = baseURL

@@ -106,12 +106,13 @@ package struct SandboxControl: Sendable {
         try await BackchannelLogout(state: state).send(json)
     }
 
-    /// Back to the beginning, the keys and the base URL excepted.
+    /// Back to the beginning, the seed file included, the keys and the base URL excepted.
     package func reset() {
         state.with { storage in
             let baseURL = storage.baseURL
             storage = Storage()
             storage.baseURL = baseURL
         }
+        state.seed?.apply(to: self)
     }
 }

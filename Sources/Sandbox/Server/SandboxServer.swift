@@ -9,7 +9,8 @@ package struct SandboxServer: Sendable {
     /// A server that is not running yet.
     package init(configuration: SandboxConfiguration = SandboxConfiguration()) {
         self.configuration = configuration
-        state = SandboxState(recording: configuration.recording)
+        state = SandboxState(recording: configuration.recording, seed: configuration.seed)
+        configuration.seed?.apply(to: SandboxControl(state: state))
     }
 
     /// Serves until the task is cancelled; `ready` gets the base URL.

@@ -8,13 +8,21 @@ struct Assertion {
     let claims: JSON
 
     /// nil when it is not a JWT, its algorithm is none of ours, or no key fits.
-    static func verify(_ token: String, keys: [JSON]) async -> Assertion? {
+    static func verify(_ token: String, keys: [JSON], secret: String? = nil) async -> Assertion? {
         let parts = token.split(separator: ".", omittingEmptySubsequences: false)
         guard parts.count == 3, let headerBytes = Base64URL.decode(parts[0]),
             let claimBytes = Base64URL.decode(parts[1]), let signature = Base64URL.decode(parts[2]),
             let header = try? JSON.parse(headerBytes), let claims = try? JSON.parse(claimBytes)
         else { return nil }
         let input = Array("\(parts[0]).\(parts[1])".utf8)
+        if header["alg"]?.text == "HS256" {
+            guard let secret, !secret.isEmpty else { return nil }
+            let key = SymmetricKey(data: Array(secret.utf8))
+            guard HMAC<SHA256>.isValidAuthenticationCode(signature, authenticating: input, using: key) else {
+                return nil
+            }
+            return Assertion(header: header, claims: claims)
+        }
         let kid = header["kid"]?.text
         for key in keys where kid == nil || key["kid"] == nil || key["kid"]?.text == kid {
             if await fits(key, algorithm: header["alg"]?.text ?? "", signature: signature, input: input) {

@@ -13,6 +13,7 @@ enum FaultName {
     static let tokenAnswer: Set<String> = [
         "crlf-token", "array-token", "empty-token", "no-access-token", "long-token", "no-expires-in", "expires-in",
         "no-token-type", "token-type-mac", "token-type-lower", "no-refresh-token", "no-id-token", "scope-array",
+        "no-scope",
         "error-200", "error-object", "duplicate-member", "rotate-strict",
     ]
     static let idTokenClaims: Set<String> = [
@@ -44,9 +45,10 @@ enum FaultName {
         "empty-error", "html-error", "text-error",
     ]
 
-    static func isKnown(_ name: String) -> Bool {
-        name.hasPrefix("expires-in-")
-            || [transport, callback, tokenAnswer, idTokenClaims, idTokenSignature, metadata, logOut, identity, zephr]
-                .contains { $0.contains(name) }
-    }
+    /// All but those of the family `expires-in-V`.
+    static let all = [
+        transport, callback, tokenAnswer, idTokenClaims, idTokenSignature, metadata, logOut, identity, zephr,
+    ].reduce(into: Set<String>()) { $0.formUnion($1) }
+
+    static func isKnown(_ name: String) -> Bool { name.hasPrefix("expires-in-") || all.contains(name) }
 }

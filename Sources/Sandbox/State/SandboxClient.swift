@@ -3,7 +3,7 @@ struct SandboxClient: Sendable {
     var id: String
     /// nil: no secret; the empty text is a blank secret, which is another thing.
     var secret: String?
-    /// `none`, `client_secret_basic`, `client_secret_post`, `private_key_jwt`.
+    /// `none`, `client_secret_basic`, `client_secret_post`, `client_secret_jwt`, `private_key_jwt`.
     var methods: Set<String>
     /// Empty: any redirect URI is taken.
     var redirectURIs: [String]

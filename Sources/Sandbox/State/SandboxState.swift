@@ -5,11 +5,13 @@ import Synchronization
 final class SandboxState: Sendable {
     let keys = KeyRings()
     let recording: Bool
+    let seed: SeedFile?
     /// Private half of the client key that the sandbox accepts for `web-jwt` and for Apple's client secret.
     let clientKey = ClientKey()
     private let storage = Mutex(Storage())
 
-    init(recording: Bool) {
+    init(recording: Bool, seed: SeedFile? = nil) {
+        self.seed = seed
         self.recording = recording
     }
 

@@ -9,7 +9,7 @@ struct Settings: Sendable {
         "access_token_lifetime": 3600, "refresh_token_lifetime": 2_592_000, "id_token_lifetime": 3600,
         "code_lifetime": 600, "alg": "ES256", "refresh_mode": "rotate", "refresh_token": "always",
         "access_token_format": "opaque", "id_token_on_refresh": true, "iss_parameter": true, "require_pkce": false,
-        "require_par": false, "basic_encoding": "form", "unknown_clients": "public",
+        "require_par": false, "basic_encoding": "form", "unknown_clients": "public", "sso": true, "end_session": "asks",
     ]
 
     func text(_ name: String) -> String { json[name]?.text ?? "" }

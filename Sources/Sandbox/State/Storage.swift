@@ -12,6 +12,8 @@ struct Storage: Sendable {
     var codes: [String: IssuedCode] = [:]
     var accessTokens: [String: AccessToken] = [:]
     var refreshTokens: [String: RefreshToken] = [:]
+    /// Browsers' sign-on sessions, by their cookie.
+    var signOns: [String: SignOn] = [:]
     var pushed: [String: PushedRequest] = [:]
     var idempotent: [String: (at: Double, body: String)] = [:]
     var zephrSessions: [String: ZephrSession] = [:]
@@ -31,6 +33,12 @@ struct Storage: Sendable {
             !known.spent || known.successor.map(live.contains) == true
         }
         pruneAbove = max(100_000, accessTokens.count * 2)
+    }
+
+    /// Ends a sign-on session: it goes, and with it every grant that came from it.
+    mutating func endSignOn(sid: String, at provider: String) {
+        signOns = signOns.filter { $0.value.sid != sid || $0.value.provider != provider }
+        for grant in grants.values where grant.sid == sid && grant.provider == provider { revoke(grant: grant.id) }
     }
 
     /// Ends a grant: all its tokens stop working.

@@ -12,6 +12,11 @@ struct Check: AsyncParsableCommand {
 
     func run() async throws {
         let configuration = try file.load()
+        // What `serve` would refuse at its start is refused here.
+        do throws(StartFailure) { _ = try KeyRingFile.load(configuration.keys.file) } catch {
+            StandardError.write("\(file.config) cannot be used:\nkeys.file: \(error)\n1 error")
+            throw ExitCode(1)
+        }
         for warning in configuration.warnings { print(warning) }
         let clients = configuration.providers.reduce(0) { $0 + $1.clients.count }
         print("\(file.config) is in order: \(configuration.providers.count) providers, \(clients) clients")

@@ -14,10 +14,12 @@ enum ConfigurationRules {
             checkListeners(server, draft, context)
             if !server.publicURL.isLoopback { context.warnOfInlineSecrets() }
             HostedCallbackRules.check(draft.providers, publicURL: server.publicURL, context)
+            AppLinkRules.check(draft, publicURL: server.publicURL, context)
         }
         RedirectRules.check(draft.providers, context)
         for provider in draft.providers { ProviderRules.check(provider, context) }
         checkRegistrations(draft.providers, context)
+        checkSigningKeys(draft.providers, context)
         checkReferences(draft, context)
     }
 
@@ -73,6 +75,26 @@ enum ConfigurationRules {
         }
     }
 
+    /// One key at two providers: an assertion made for the one could be shown to the other, unless each names its own
+    /// issuer as the only audience (audience injection).
+    private static func checkSigningKeys(_ providers: [ProviderSection], _ context: ConfigContext) {
+        var uses: [String: [(provider: ProviderSection, client: ClientSection)]] = [:]
+        for provider in providers {
+            for client in provider.clients {
+                guard case .privateKeyJWT(let key) = client.settings.authentication else { continue }
+                uses[key.pem.reveal(), default: []].append((provider, client))
+            }
+        }
+        for users in uses.values where Set(users.map(\.provider.name)).count > 1 {
+            for user in users where user.client.settings.wire.assertion.audience != .issuer {
+                context.report(
+                    "signs with a key that another provider's client has too: give each provider its own, or all of them "
+                        + "`assertion: {audience: issuer}`", path: "\(user.client.location.path).private_key",
+                    line: user.client.location.line)
+            }
+        }
+    }
+
     private static func checkReferences(_ draft: ConfigurationDraft, _ context: ConfigContext) {
         let providers = Dictionary(draft.providers.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
         func isKnown(_ provider: ProviderName, _ clients: Set<ClientName>?) -> Bool {
@@ -85,6 +107,9 @@ enum ConfigurationRules {
                 context.report(
                     "names a provider or client that is not configured", path: "\(upstream.path).provider",
                     line: upstream.line)
+            } else if upstream.employees, providers[settings.provider]?.kind != .clover {
+                context.report(
+                    "is for upstreams of kind `clover`", path: "\(upstream.path).employees", line: upstream.line)
             } else if (settings.credential == .zephrCookie) != (providers[settings.provider]?.kind == .zephr) {
                 context.report(
                     "sessions of kind `zephr`, and only they, need `credential: zephr_cookie`",

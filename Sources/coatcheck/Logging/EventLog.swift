@@ -8,6 +8,13 @@ struct EventLog: Sendable {
     let metrics: MetricsRegistry
     /// Makes a keyed pseudonym of a session, so that its lines can be joined by whoever has the key (SEC-116).
     let tag: @Sendable (SessionHandle) -> String
+    private let unchecked = FirstTimes()
+
+    init(log: ProcessLog, metrics: MetricsRegistry, tag: @escaping @Sendable (SessionHandle) -> String) {
+        self.log = log
+        self.metrics = metrics
+        self.tag = tag
+    }
 
     /// The port that the domain emits through.
     var sink: EventSink { EventSink { [self] event in take(event) } }
@@ -22,6 +29,13 @@ struct EventLog: Sendable {
                 "logins",
                 [("provider", provider?.text ?? "-"), ("client", client?.text ?? "-"), ("result", code.rawValue)])
             write(.notice, "login refused", provider, client, [("code", code.rawValue), ("detail", detail)])
+        case .issuerUnchecked(let provider):
+            count("issuers_unchecked", [("provider", provider.text)])
+            // Once is enough to be read; how often it happens is the metric's to say.
+            if unchecked.isFirst(provider) {
+                write(
+                    .warning, "callbacks name an issuer that cannot be checked: set `callback_issuer`", provider, nil)
+            }
         case .loginBurned(let provider, let client):
             count("logins", provider, client, [("result", "burned")])
             write(.warning, "login finished by somebody else and burned", provider, client)
@@ -42,9 +56,11 @@ struct EventLog: Sendable {
         case .registrationFinished(let provider, let client, let result):
             count("registrations", provider, client, [("result", result)])
             write(.info, "registration finished", provider, client, [("result", result)])
-        case .refreshed, .refreshFailed, .refreshEndedSession, .refreshWaited, .refreshShared:
+        case .refreshed, .refreshFailed, .refreshEndedSession, .refreshedTokenUnverified, .refreshWaited,
+            .refreshShared:
             takeRefresh(event)
-        case .sessionEnded, .revocation, .providerSessionEnd, .logoutToken, .adminAction, .rowDidNotOpen,
+        case .sessionEnded, .accessTokenHandedOut, .revocation, .providerSessionEnd, .logoutToken, .adminAction,
+            .rowDidNotOpen,
             .storeFailed:
             takeOther(event)
         }
@@ -63,6 +79,11 @@ struct EventLog: Sendable {
             write(
                 .notice, "refresh ended the session", provider, client,
                 [("session", tag(session)), ("reason", reason.rawValue)])
+        case .refreshedTokenUnverified(let provider, let client, let session, let detail):
+            count("refreshed_id_tokens_unverified", provider, client)
+            write(
+                .warning, "a refreshed id_token does not verify", provider, client,
+                [("session", tag(session)), ("detail", detail)])
         case .refreshWaited(let provider, let client): count("refresh_waits", provider, client)
         case .refreshShared(let provider, let client): count("refreshes_shared", provider, client)
         default: break
@@ -74,6 +95,9 @@ struct EventLog: Sendable {
         case .sessionEnded(let reason, let count):
             metrics.counter("coatcheck_sessions_ended_total", [("reason", reason.rawValue)]).increment(by: Int64(count))
             log.write(.info, "sessions ended", [("reason", reason.rawValue), ("count", String(count))])
+        case .accessTokenHandedOut(let provider, let client, let session):
+            count("access_tokens_handed_out", provider, client)
+            write(.info, "access token handed out", provider, client, [("session", tag(session))])
         case .revocation(let provider, let result):
             count("revocations", [("provider", provider.text), ("result", result)])
             write(result == "done" ? .debug : .warning, "revocation", provider, nil, [("result", result)])

@@ -6,5 +6,6 @@ extension BrokerSettings {
         self.init()
         loginLimits = LoginLimits(pending: limits.pendingLogins, pendingPerToken: limits.pendingLoginsPerToken)
         sessionsPerSubjectAndClient = limits.sessionsPerSubjectAndClient
+        sessionsPerShopAndClient = limits.sessionsPerShopAndClient
     }
 }

@@ -56,7 +56,7 @@ struct Composition: Sendable {
             useCases: BrokerUseCases(context, publicURL: configuration.server.publicURL.text),
             http: HTTPConfiguration(configuration, contract: Array(Contract.text.utf8)),
             relay: Relay(
-                upstreams: configuration.upstreams.compactMap(\.settings),
+                upstreams: configuration.upstreams.compactMap { $0.relayed(configuration.providers) },
                 outbound: RelayOutbound(outbound), maximumBody: configuration.limits.relayBody,
                 observe: RelayMetrics(metrics).observer),
             descriptors: DescriptorLimit.raise())

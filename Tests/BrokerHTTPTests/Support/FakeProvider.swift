@@ -63,7 +63,7 @@ final class FakeProvider: CodeExchanging, TokenRefreshing, LogoutTokenVerifying,
     }
 
     func subjectOfRefreshed(
-        _ tokens: TokenSet, client: ClientName, deadline: Duration?
+        _ tokens: TokenSet, before: TokenSet, client: ClientName, deadline: Duration?
     ) async throws(ProviderFailure) -> RefreshedSubject {
         .absent
     }
@@ -73,7 +73,7 @@ final class FakeProvider: CodeExchanging, TokenRefreshing, LogoutTokenVerifying,
     ) async throws(ProviderFailure) -> LogoutNotice {
         guard token.reveal().hasPrefix("good") else { throw .identityRejected(detail: "bad") }
         return LogoutNotice(
-            subject: "user-1", sid: nil, tokenID: token.reveal(),
+            subject: "user-1", sid: nil, clients: profile.clients.map(\.name), tokenID: token.reveal(),
             rememberUntil: TestMoment.now.advanced(by: .seconds(600)))
     }
 }

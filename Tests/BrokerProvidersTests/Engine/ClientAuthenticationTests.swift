@@ -159,9 +159,94 @@ struct ClientAuthenticationTests {
         let server = try RawServer { _ in .json(#"{"access_token":"at-1","scope":"email"}"#) }
         try await Support.with(settings(server.base, .none) { $0.requiredScope = ["repo"] }) { client in
             let exchanger = try #require(client as? any CodeExchanging)
-            guard case .unusable = await Support.failure({ try await exchanger.redeem(Support.grant()) }) else {
-                return #expect(Bool(false))
+            let tokens = try await exchanger.redeem(Support.grant())
+            #expect(tokens.refusal?.contains("required scope") == true && tokens.accessToken.reveal() == "at-1")
+        }
+    }
+
+    @Test("A scope that the answer leaves out never satisfies a required one (SEC-20)")
+    func assumedScope() async throws {
+        let server = try RawServer { _ in .json(#"{"access_token":"at-1"}"#) }
+        try await Support.with(settings(server.base, .none) { $0.requiredScope = ["openid"] }) { client in
+            let tokens = try await #require(client as? any CodeExchanging).redeem(Support.grant())
+            #expect(tokens.refusal != nil)
+        }
+    }
+
+    @Test(
+        "What an unusable answer brought is kept to be revoked",
+        arguments: [
+            #"{"access_token":"at-1","token_type":"DPoP","refresh_token":"rt-1"}"#,
+            #"{"access_token":"a\nb","refresh_token":"rt-1"}"#, #"{"access_token":"at-1","id_token":"\u0000"}"#,
+        ])
+    func unusable(_ answer: String) async throws {
+        let server = try RawServer { _ in .json(answer) }
+        try await Support.with(settings(server.base, .none)) { client in
+            let tokens = try await #require(client as? any CodeExchanging).redeem(Support.grant())
+            #expect(tokens.refusal != nil)
+            #expect(["at-1", ""].contains(tokens.accessToken.reveal()))
+        }
+    }
+
+    private func assertion(_ request: RawServer.Received) throws -> (header: JSONObject, claims: JSONObject) {
+        let parts = try #require(FormPairs(parsing: request.body)["client_assertion"]).split(separator: ".")
+        return (
+            try JSONParser.parseObject(try #require(Base64URL.decode(parts[0])), maximumBytes: 4096),
+            try JSONParser.parseObject(try #require(Base64URL.decode(parts[1])), maximumBytes: 4096)
+        )
+    }
+
+    @Test("client_secret_jwt: HS256 over the secret, which itself is not sent")
+    func secretJWT() async throws {
+        let secret = String(repeating: "s3cret-", count: 6)
+        let request = try await sent(.clientSecretJWT(Secret(secret)))
+        let (header, claims) = try assertion(request)
+        #expect(header["alg"]?.string == "HS256" && header["kid"] == nil)
+        #expect(claims["iss"]?.string == "cid-1" && claims["sub"]?.string == "cid-1" && claims["jti"] != nil)
+        #expect(!request.body.contains("s3cret") && request.header("Authorization") == nil)
+        try await withSandbox { sandbox in
+            sandbox.control.set(
+                client: "jwt", of: "oidc", ["secret": .string(secret), "auth": "client_secret_jwt"])
+            for (given, good) in [(secret, true), (secret + "x", false)] {
+                let settings = ProviderSettings(
+                    name: ProviderName(unchecked: "oidc"), service: .oidc, issuer: sandbox.baseURL + "/oidc",
+                    clients: [
+                        ClientSettings(
+                            profile: Support.profile(), clientID: "jwt", authentication: .clientSecretJWT(Secret(given))
+                        )
+                    ])
+                try await Support.with(settings) { client in
+                    let flow = Flow(provider: try #require(client as? any CodeExchanging))
+                    #expect((await Support.failure { try await flow.run() } == nil) == good)
+                }
             }
         }
+    }
+
+    @Test("An assertion's audience, type and key header are the client's settings (Microsoft's are its own)")
+    func dialects() async throws {
+        let key = SigningKey(pem: Secret(TestKeys.rsaPEM), keyID: "kid-1", algorithm: .ps256)
+        let server = try RawServer { _ in .json(#"{"access_token":"at-1"}"#) }
+        for (settings, audience, thumbprint) in [
+            (AssertionSettings(audience: .tokenEndpoint, type: "JWT"), server.base + "/token", nil),
+            (AssertionSettings(audience: .url("https://as.example/x")), "https://as.example/x", nil),
+            (
+                AssertionSettings(
+                    audience: .tokenEndpoint, type: "JWT", keyHeader: .thumbprint, thumbprint: "thumb"),
+                server.base + "/token", "thumb"
+            ),
+        ] as [(AssertionSettings, String, String?)] {
+            try await Support.with(self.settings(server.base, .privateKeyJWT(key)) { $0.assertion = settings }) {
+                _ = try await #require($0 as? any CodeExchanging).redeem(Support.grant())
+            }
+            let (header, claims) = try assertion(try #require(server.received.last))
+            #expect(claims["aud"]?.string == audience && header["typ"]?.string == settings.type)
+            #expect(header["x5t#S256"]?.string == thumbprint)
+            #expect(header["kid"]?.string == (thumbprint == nil ? "kid-1" : nil))
+        }
+        let preset = try #require(Presets.named("microsoft"))
+        #expect(
+            preset.wire.assertion == AssertionSettings(audience: .tokenEndpoint, type: "JWT", keyHeader: .thumbprint)
+                && preset.assertionAlgorithm == .ps256)
     }
 }

@@ -111,6 +111,54 @@ struct EndSessionTests {
         }
     }
 
+    private func page(_ settings: ProviderSettings, _ tokens: TokenSet) async throws -> String? {
+        try await Support.with(settings) { client in
+            try await #require(client as? any SessionEnding).logOutPage(
+                tokens, client: Support.ios, state: Secret("st 1"))?.reveal()
+        }
+    }
+
+    @Test("The page for the browser: the client, where to go back to with a state, and never the id_token (SEC-70)")
+    func page() async throws {
+        let base = "https://as.example"
+        var settings = settings(base)
+        #expect(try await page(settings, tokens) == base + "/oidc/logout?client_id=c%20id")
+        settings.clients[0].postLogoutRedirectURI = "com.example.app:/out"
+        #expect(
+            try await page(settings, tokens)
+                == base + "/oidc/logout?client_id=c%20id&post_logout_redirect_uri=com.example.app%3A%2Fout&state=st%201"
+        )
+        settings.endpoints.endSession = base + "/logout?tenant=a"
+        settings.clients[0].postLogoutRedirectURI = nil
+        #expect(try await page(settings, tokens) == base + "/logout?tenant=a&client_id=c%20id")
+    }
+
+    @Test("No page without an endpoint, against the settings, or where the endpoint's own query says who")
+    func noPage() async throws {
+        #expect(try await page(settings("https://as.example", RevocationSettings(endSession: false)), tokens) == nil)
+        var settings = settings("https://as.example")
+        settings.endpoints.endSession = "https://as.example/logout?client_id=other"
+        #expect(try await page(settings, tokens) == nil)
+        settings.endpoints.endSession = nil
+        #expect(try await page(settings, tokens) == nil)
+    }
+
+    @Test("logout_hint: only where a preset names the claim, and only when the id_token has it")
+    func hint() async throws {
+        func token(_ claims: String) -> TokenSet {
+            let parts = [#"{"alg":"RS256"}"#, claims, "x"].map { Base64URL.encode(Array($0.utf8)) }
+            return TokenSet(accessToken: Secret("at-1"), idToken: Secret(parts.joined(separator: ".")))
+        }
+        var settings = settings("https://as.example")
+        let hinted = token(#"{"sub":"u","login_hint":"O.abc"}"#)
+        #expect(try await page(settings, hinted)?.contains("hint") == false)
+        settings.clients[0].wire.logoutHintClaim = Presets.named("microsoft")?.wire.logoutHintClaim
+        #expect(try await page(settings, hinted)?.hasSuffix("?client_id=c%20id&logout_hint=O.abc") == true)
+        for claims in [#"{"sub":"u"}"#, #"{"login_hint":7}"#, #"{"login_hint":""}"#] {
+            #expect(try await page(settings, token(claims))?.hasSuffix("?client_id=c%20id") == true, "\(claims)")
+        }
+    }
+
     @Test("The sandbox takes no hint of another client, nor one that it did not sign")
     func hints() async throws {
         try await withSandbox { sandbox in

@@ -32,6 +32,7 @@ struct LogoutTokenTests {
         try await verify(Self.order) { result in
             let notice = try result.get()
             #expect(notice.subject == "user-ana" && notice.sid == "sid-1" && !notice.tokenID.isEmpty)
+            #expect(notice.clients == [Support.ios])
             #expect(notice.rememberUntil > Support.clock.now().advanced(by: .seconds(600)))
         }
     }

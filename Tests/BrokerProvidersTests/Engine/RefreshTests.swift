@@ -64,24 +64,34 @@ struct RefreshTests {
 
     @Test(
         "A refreshed id_token is verified: another subject, an unverifiable one, none (SEC-59)",
-        arguments: ["", "refresh-invalid-sub", "refresh-invalid-issuer", "off"])
+        arguments: [
+            "", "refresh-invalid-sub", "refresh-invalid-issuer", "off", "foreign-key", "idtoken-sig-none",
+            "invalid-aud",
+            "nonce-invalid", "expired",
+        ])
     func subject(_ fault: String) async throws {
         try await withSandbox { sandbox in
             sandbox.control.set(
                 settings: ["id_token_on_refresh": .bool(fault != "off"), "refresh_token": "always"], of: "oidc")
-            if fault.hasPrefix("refresh") { try sandbox.control.place(Fault(provider: "oidc", fault)) }
             let settings = ProviderSettings(
                 name: ProviderName(unchecked: "oidc"), service: .oidc, issuer: sandbox.baseURL + "/oidc",
                 clients: [ClientSettings(profile: Support.profile(), clientID: "mobile-app")])
             try await Support.with(settings) { client in
                 let tokens = try await Flow(provider: try #require(client as? any CodeExchanging)).run().tokens
+                if !fault.isEmpty, fault != "off" {
+                    try sandbox.control.place(Fault(provider: "oidc", endpoint: "refresh", fault))
+                }
                 let refresher = try #require(client as? any TokenRefreshing)
                 let fresh = try await refresher.refresh(Support.refresh(try #require(tokens.refreshToken).reveal()))
-                let subject = try await refresher.subjectOfRefreshed(fresh, client: Support.ios, deadline: nil)
+                let subject = try await refresher.subjectOfRefreshed(
+                    fresh, before: tokens, client: Support.ios, deadline: nil)
                 switch fault {
                 case "": #expect(subject == .subject("user-ana"))
                 case "off": #expect(subject == .absent)
-                case "refresh-invalid-issuer": #expect(subject == .unverifiable)
+                case "refresh-invalid-issuer", "invalid-aud", "nonce-invalid":
+                    guard case .foreign = subject else { return #expect(Bool(false), "\(fault): \(subject)") }
+                case "foreign-key", "idtoken-sig-none", "expired":
+                    guard case .unverifiable = subject else { return #expect(Bool(false), "\(fault): \(subject)") }
                 default: #expect(subject != .subject("user-ana") && subject != .absent)
                 }
             }

@@ -1,4 +1,5 @@
 import Broker
+import Synchronization
 import Testing
 
 @testable import BrokerProviders
@@ -37,6 +38,49 @@ struct RevocationTests {
                 "token=rt-1&token_type_hint=refresh_token&client_id=cid-1",
                 "token=at-1&token_type_hint=access_token&client_id=cid-1",
             ])
+    }
+
+    @Test("A refusal of one token does not stop the next, and what may be tried again is said")
+    func both() async throws {
+        let server = try RawServer { request in
+            request.body.contains("rt-1") ? .json(#"{"error":"invalid_request"}"#, status: 400) : .http(200, [], [])
+        }
+        guard case .rejected = try await revoke(server) else { return #expect(Bool(false)) }
+        #expect(server.received.map { $0.body.contains("at-1") } == [false, true])
+        let later = try RawServer { request in
+            request.body.contains("rt-1") ? .json(#"{"error":"invalid_request"}"#, status: 400) : .http(503, [], [])
+        }
+        guard case .retryable = try await revoke(later) else { return #expect(Bool(false)) }
+    }
+
+    @Test(
+        "The revocation endpoint is shown the proof that the metadata lists for it (Canaille takes Basic there alone)",
+        arguments: [
+            (#"["client_secret_basic"]"#, true), (#"["client_secret_post"]"#, false), (#"["private_key_jwt"]"#, false),
+            ("[]", false),
+        ])
+    func listedMethod(_ methods: String, _ isBasic: Bool) async throws {
+        let base = Mutex("")
+        let server = try RawServer { request in
+            guard request.method == "GET" else { return .http(200, [], []) }
+            let base = base.withLock { $0 }
+            return .json(
+                #"{"issuer":"\#(base)","authorization_endpoint":"\#(base)/a","token_endpoint":"\#(base)/token","jwks_uri":"\#(base)/j","revocation_endpoint":"\#(base)/revoke","revocation_endpoint_auth_methods_supported":\#(methods)}"#
+            )
+        }
+        base.withLock { $0 = server.base }
+        let settings = ProviderSettings(
+            name: ProviderName(unchecked: "p"), service: .oidc, issuer: server.base,
+            clients: [
+                ClientSettings(
+                    profile: Support.profile(), clientID: "cid-1", authentication: .clientSecretPost(Secret("s-1")))
+            ])
+        try await Support.with(settings) { client in
+            try await #require(client as? any TokenRevoking).revoke(tokens, client: Support.ios)
+        }
+        let sent = try #require(server.received.last)
+        #expect((sent.header("Authorization") != nil) == isBasic)
+        #expect(sent.body.contains("client_secret=s-1") != isBasic)
     }
 
     @Test("503 and a lost answer are for later, a refusal is said aloud (SEC-63)")

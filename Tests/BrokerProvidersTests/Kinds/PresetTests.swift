@@ -94,6 +94,88 @@ struct PresetTests {
         }
     }
 
+    private func facebook(_ base: String) throws -> ProviderSettings {
+        let graph = base + "/facebook/v24.0"
+        return try settings(
+            "facebook",
+            endpoints: EndpointSettings(authorization: graph + "/dialog/oauth", token: graph + "/oauth/access_token")
+        ) { _ in
+        } wire: {
+            $0.identity.url = graph + "/me?fields=id,name,email"
+        }
+    }
+
+    @Test("Facebook: a wrong secret, a dead code and a dead token are refusals in the Graph API's own form")
+    func facebookRefusals() async throws {
+        try await withSandbox { sandbox in
+            var settings = try facebook(sandbox.baseURL)
+            try await Support.with(settings) { client in
+                let flow = try flow(client, nonce: false)
+                let exchanger = try #require(client as? any CodeExchanging)
+                for failure in [
+                    await Support.failure { try await flow.redeem(try FormPairs(parsing: "code=nobody-issued-this")) },
+                    await Support.failure {
+                        try await exchanger.identify(TokenSet(accessToken: Secret("dead")), Support.context())
+                    },
+                ] {
+                    switch failure {
+                    case .rejected, .identityRejected: break
+                    default: Issue.record("\(String(describing: failure))")
+                    }
+                }
+            }
+            settings.clients[0].authentication = .clientSecretPost(Secret("wrong"))
+            try await Support.with(settings) { client in
+                let flow = try flow(client, nonce: false)
+                guard case .rejected = await Support.failure({ try await flow.run() }) else {
+                    return #expect(Bool(false))
+                }
+            }
+        }
+    }
+
+    @Test("Facebook: commas, the secret in the body, no scope in the answer, no refresh, an e-mail that may be missing")
+    func facebook() async throws {
+        try await withSandbox { sandbox in
+            try await Support.with(try facebook(sandbox.baseURL)) { client in
+                let flow = try flow(client, nonce: false)
+                #expect(try await flow.start().url.reveal().contains("scope=public_profile%2Cemail"))
+                let (tokens, identity) = try await flow.run()
+                #expect(Int(identity.subject) != nil && tokens.refreshToken == nil && tokens.scope == nil)
+                #expect(identity.claims.contains { $0.name == "email" && $0.value == .string("ana@example.org") })
+                let request = try #require(sandbox.control.requests(provider: "facebook", endpoint: "token").first)
+                #expect(request.header("Authorization") == nil && request.form["client_secret"] == "web-secret")
+                let without = try await self.flow(client, nonce: false, user: "cleo").run().identity
+                #expect(!without.claims.contains { $0.name == "email" })
+            }
+        }
+    }
+
+    @Test("LinkedIn: no PKCE, the secret in the body, no nonce, nothing to revoke", arguments: ["", "invalid-aud"])
+    func linkedin(_ fault: String) async throws {
+        try await withSandbox { sandbox in
+            if !fault.isEmpty { try sandbox.control.place(Fault(provider: "linkedin", fault)) }
+            let settings = try settings("linkedin", issuer: sandbox.baseURL + "/linkedin/oauth")
+            try await Support.with(settings) { client in
+                let flow = try flow(client, nonce: false, verifier: false)
+                #expect(try await !flow.start().url.reveal().contains("challenge"))
+                guard fault.isEmpty else {
+                    guard case .identityRejected = await Support.failure({ try await flow.run() }) else {
+                        return #expect(Bool(false))
+                    }
+                    return
+                }
+                let (tokens, identity) = try await flow.run()
+                #expect(identity.subject == "user-ana" && tokens.refreshToken == nil)
+                let request = try #require(sandbox.control.requests(provider: "linkedin", endpoint: "token").first)
+                #expect(request.header("Authorization") == nil && request.form["client_secret"] == "web-secret")
+                #expect(request.form["code_verifier"] == nil)
+                try await #require(client as? any TokenRevoking).revoke(tokens, client: Support.ios)
+                #expect(sandbox.control.count("linkedin", "revoke") == 0)
+            }
+        }
+    }
+
     @Test(
         "Microsoft: each tenant's tokens carry its own issuer, and a foreign tid is refused",
         arguments: ["", "wrong-tid", "missing-tid", "invalid-iss", "claims"])
@@ -109,7 +191,7 @@ struct PresetTests {
             try await Support.with(settings) { client in
                 let flow = try flow(client)
                 let expectation = try await flow.start().issuer
-                #expect(expectation == IssuerExpectation(issuer: nil, demanded: false))
+                #expect(expectation.issuer == sandbox.baseURL + "/microsoft/{tenantid}/v2.0")
                 let failure = await Support.failure { try await flow.run() }
                 if fault.isEmpty {
                     #expect(failure == nil, "\(String(describing: failure))")

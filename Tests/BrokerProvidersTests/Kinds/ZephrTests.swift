@@ -115,6 +115,22 @@ struct ZephrTests {
         #expect(server.received.first?.header("Cookie") == "blaize_session=0b9d")
     }
 
+    @Test("The sandbox's account without an address is nobody's", arguments: ["", "account-no-email"])
+    func noAddress(_ fault: String) async throws {
+        try await withSandbox { sandbox in
+            if !fault.isEmpty { try sandbox.control.place(Fault(provider: "zephr", fault)) }
+            try await with(settings(sandbox.baseURL + "/zephr")) { client in
+                let url = Secret(try await start(client, "google"))
+                let callback = try FormPairs(
+                    parsing: try await Browser.land(url).split(separator: "?").last.map(String.init) ?? "")
+                let session = Secret(try #require(callback["session_id"]))
+                let failure = await Support.failure { try await client.account(of: session, deadline: nil) }
+                guard !fault.isEmpty else { return #expect(failure == nil) }
+                guard case .rejected = failure else { return #expect(Bool(false), "\(String(describing: failure))") }
+            }
+        }
+    }
+
     @Test(
         "A session id that could not stand in a Cookie field is never sent (SEC-78)",
         arguments: ["", "a;b=1", "a b", "a\r\nX: y", "ü", String(repeating: "a", count: 4097)])

@@ -17,6 +17,13 @@ enum Browser {
         return try FormPairs(parsing: query)
     }
 
+    /// Returns where the browser ends that follows the provider's own redirects.
+    static func land(_ url: Secret, user: String = "ana") async throws -> String {
+        var place = url.reveal()
+        for _ in 0..<5 where place.hasPrefix("http") { place = try await open(Secret(place), user: user) }
+        return place
+    }
+
     /// Returns where the browser is sent.
     static func open(_ url: Secret, user: String = "ana") async throws -> String {
         let text = url.reveal() + (url.reveal().contains("?") ? "&" : "?") + "sandbox_user=" + user

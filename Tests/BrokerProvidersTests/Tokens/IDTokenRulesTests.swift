@@ -12,13 +12,16 @@ struct IDTokenRulesTests {
 
     private func check(
         _ claims: String, nonce: IdentityContext.NonceExpectation = .none, maximumAge: Int64? = nil,
+        demands parameters: [(name: String, value: String)] = [],
         settings: IDTokenSettings = IDTokenSettings()
     ) throws {
         let token = try CompactToken(
             try TestKeys.es256("{\(claims)}"), allowed: [.es256], types: ["jwt"])
+        var demands = SignInDemands(parameters)
+        if let maximumAge { demands.maximumAge = maximumAge }
         try IDTokenRules(issuer: "https://id.example", clientID: "cid", settings: settings).check(
             token,
-            IDTokenRules.Expectation(nonce: nonce, accessToken: nil, maximumAge: maximumAge, isFresh: true),
+            IDTokenRules.Expectation(nonce: nonce, accessToken: nil, demands: demands, isFresh: true),
             now: Self.now)
     }
 
@@ -26,13 +29,16 @@ struct IDTokenRulesTests {
 
     @Test("Skew is two minutes at most, and numbers out of every range are refused, not trapped on (SEC-29)")
     func times() throws {
-        for exp in ["1799999940", "-1", "1e400", "\"1800003600\"", "null", "true", "[1800003600]", "-1e308"] {
+        for exp in [
+            "1799999940", "-1", "1e400", "1e300", "9223372036854775808", "\"1800003600\"", "null", "true",
+            "[1800003600]", "-1e308",
+        ] {
             #expect(throws: ProviderFailure.self, "\(exp)") { try check(replacing("1800003600", exp)) }
         }
         for iat in ["1800000061", "1799996339", "9223372036854775808", "1e308", "null", "\"1\""] {
             #expect(throws: ProviderFailure.self, "\(iat)") { try check(replacing("1799999990", iat)) }
         }
-        for exp in ["1799999941", "1800003600.5", "9223372036854775808", "1e300"] {
+        for exp in ["1799999941", "1800003600.5", "253402300799"] {
             #expect(throws: Never.self, "\(exp)") { try check(replacing("1800003600", exp)) }
         }
         let loose = IDTokenSettings(leeway: .seconds(99_999))
@@ -63,8 +69,78 @@ struct IDTokenRulesTests {
         #expect(throws: ProviderFailure.self) {
             try rules.check(
                 token,
-                IDTokenRules.Expectation(nonce: .none, accessToken: nil, maximumAge: nil, isFresh: true), now: Self.now)
+                IDTokenRules.Expectation(nonce: .none, accessToken: nil, demands: SignInDemands(), isFresh: true),
+                now: Self.now)
         }
+    }
+
+    @Test("Client ids are compared as bytes: a canonically equal audience or party is another's (SEC-28)")
+    func audienceBytes() throws {
+        func check(_ claims: String) throws {
+            let token = try CompactToken(try TestKeys.es256("{\(claims)}"), allowed: [.es256], types: ["jwt"])
+            try IDTokenRules(issuer: "https://id.example", clientID: "cli-\u{E9}", settings: IDTokenSettings()).check(
+                token,
+                IDTokenRules.Expectation(nonce: .none, accessToken: nil, demands: SignInDemands(), isFresh: true),
+                now: Self.now)
+        }
+        #expect(throws: ProviderFailure.self) { try check(replacing("\"cid\"", "\"cli-e\u{301}\"")) }
+        #expect(throws: ProviderFailure.self) {
+            try check(replacing("\"cid\"", "\"cli-\u{E9}\"") + ",\"azp\":\"cli-e\u{301}\"")
+        }
+        #expect(throws: Never.self) { try check(replacing("\"cid\"", "\"cli-\u{E9}\"")) }
+    }
+
+    @Test("An exp beyond every calendar is refused")
+    func endOfCalendars() {
+        for expiry in ["253402300800", "1e15", "9223372036854775807", "1e300"] {
+            #expect(throws: ProviderFailure.self, "\(expiry)") { try check(replacing("1800003600", expiry)) }
+        }
+        #expect(throws: Never.self) { try check(replacing("1800003600", "253402300799")) }
+    }
+
+    @Test("acr_values and essential claims that were asked for have to be shown")
+    func demands() {
+        let classes = [("acr_values", "urn:mfa urn:hwk")]
+        #expect(throws: ProviderFailure.self) { try check(Self.good, demands: classes) }
+        #expect(throws: ProviderFailure.self) { try check(Self.good + #","acr":"urn:pwd""#, demands: classes) }
+        #expect(throws: ProviderFailure.self) { try check(Self.good + #","acr":["urn:mfa"]"#, demands: classes) }
+        #expect(throws: Never.self) { try check(Self.good + #","acr":"urn:hwk""#, demands: classes) }
+        let claims = [
+            (
+                "claims",
+                #"{"id_token":{"acr":{"essential":true,"values":["a","b"]},"email":{"essential":true},"x":null}}"#
+            )
+        ]
+        for missing in [#","acr":"a""#, #","email":"e""#, #","acr":"c","email":"e""#, #","acr":"a","email":null"#] {
+            #expect(throws: ProviderFailure.self, "\(missing)") { try check(Self.good + missing, demands: claims) }
+        }
+        #expect(throws: Never.self) { try check(Self.good + #","acr":"b","email":"e""#, demands: claims) }
+    }
+
+    @Test("A nonce that nobody handed over is refused, and its absence is not")
+    func strayNonce() {
+        #expect(throws: ProviderFailure.self) { try check(Self.good + #","nonce":"n""#, nonce: .absent) }
+        #expect(throws: ProviderFailure.self) { try check(Self.good + #","nonce":null"#, nonce: .absent) }
+        #expect(throws: Never.self) { try check(Self.good, nonce: .absent) }
+    }
+
+    @Test("A signed refreshed token of another issuer, client or nonce is not the session's; one without a nonce is")
+    func refreshed() throws {
+        let rules = IDTokenRules(
+            issuer: "https://id.example", clientID: "cid",
+            settings: IDTokenSettings(trustedAudiences: ["other"]))
+        let before = Secret(try TestKeys.es256("{\(Self.good),\"nonce\":\"n1\"}"))
+        func fault(_ claims: String) throws -> String? {
+            rules.faultOfRefreshed(
+                try CompactToken(try TestKeys.es256("{\(claims)}"), allowed: [.es256], types: ["jwt"]), before: before)
+        }
+        for foreign in [
+            replacing("https://id.example", "https://evil.example"), replacing("\"cid\"", "\"other\""),
+            replacing("\"cid\"", "[]"), Self.good + #","nonce":"n2""#, Self.good + #","nonce":7"#,
+        ] { #expect(try fault(foreign) != nil, "\(foreign)") }
+        for own in [
+            Self.good, Self.good + #","nonce":"n1""#, replacing("\"cid\"", #"["cid","other"]"#) + #","azp":"cid""#,
+        ] { #expect(try fault(own) == nil, "\(own)") }
     }
 
     @Test("Audiences and authorized party (SEC-28)")

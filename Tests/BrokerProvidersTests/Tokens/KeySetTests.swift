@@ -57,6 +57,11 @@ struct KeySetTests {
         let unknown = await one.verifies(try token(#"{"alg":"ES256","kid":"nobody"}"#))
         let twice = await (try set(TestKeys.p256JWK, TestKeys.p256JWK)).verifies(try token())
         #expect(alone && !ambiguous && !unknown && !twice)
+        // A set without names, though its tokens have one.
+        let nameless = TestKeys.p256JWK.replacing(#""kid":"k1","#, with: "").replacing(#","kid":"k1""#, with: "")
+        let fits = await (try set(nameless, TestKeys.ed25519JWK)).verifies(try token())
+        let either = await (try set(nameless, nameless)).verifies(try token())
+        #expect(fits && !either)
     }
 
     @Test("A token whose header names another algorithm first does not poison the key (note 14)")

@@ -170,6 +170,7 @@ struct TokenAnswerTests {
         arguments: [
             ("Retry-After", "7", 7), ("X-RateLimit-Reset", "1800000030", 30), ("Retry-After", "999999", nil),
             ("X-RateLimit-Reset", "-9223372036854775808", nil), ("Retry-After", "Tue, 02 Nov 2027 10:00:00 GMT", nil),
+            ("Retry-After", "Fri, 15 Jan 2027 08:00:20 GMT", 20), ("Retry-After", "Fri, 15 Jan 2027 07:59:59 GMT", nil),
         ] as [(String, String, Int64?)])
     func retryAfter(_ name: String, _ value: String, _ seconds: Int64?) {
         let answer = ProviderAnswer(status: 429, headers: HTTPHeaders([(name, value)]), body: [], fault: nil)

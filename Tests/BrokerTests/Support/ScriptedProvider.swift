@@ -13,6 +13,10 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Se
         var revoke: [ProviderFailure] = []
         var endSession: [ProviderFailure] = []
         var start: ProviderFailure?
+        var urlLifetime: Duration?
+        var callbackFault: String?
+        var refusal: String?
+        var scope: [String]?
         var issuer = IssuerExpectation(issuer: "https://as.example", demanded: true)
         var subject = "user-1"
         var sid: String?
@@ -28,6 +32,10 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Se
         /// Access tokens whose revocation hangs for as long as `hanging` is closed.
         var hangs: [String] = []
         var sessionsEnded = 0
+        var logOutPage: String?
+        var logOutPageHangs = false
+        /// What logout tokens name; nil clients are all.
+        var logout: (subject: String?, sid: String?, clients: [ClientName]?) = ("user-1", nil, nil)
         var keyFetches = 0
         /// How long calls are refused because the provider does not answer.
         var refusesCallsFor: Duration?
@@ -54,7 +62,8 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Se
         }
         if let failure = script.start { throw failure }
         return AuthorizationStart(
-            url: Secret("https://as.example/authorize?state=\(request.state.reveal())"), issuer: script.issuer)
+            url: Secret("https://as.example/authorize?state=\(request.state.reveal())"), issuer: script.issuer,
+            demands: SignInDemands(request.parameters), lifetime: script.urlLifetime)
     }
 
     var refusesCallsFor: Duration? { script.withLock { $0.refusesCallsFor } }
@@ -68,7 +77,10 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Se
         }
         await gate.pass()
         if let failure { throw failure }
-        return tokens("\(grants)")
+        var tokens = tokens("\(grants)")
+        tokens.refusal = script.withLock { $0.refusal }
+        tokens.scope = script.withLock { $0.scope }
+        return tokens
     }
 
     func identify(_ tokens: TokenSet, _ context: IdentityContext) async throws(ProviderFailure) -> ProviderIdentity {
@@ -90,8 +102,12 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Se
         return tokens("r\(refreshes)")
     }
 
+    func callbackFault(_ parameters: [(name: String, value: String)], client: ClientName) -> String? {
+        script.withLock { $0.callbackFault }
+    }
+
     func subjectOfRefreshed(
-        _ tokens: TokenSet, client: ClientName, deadline: Duration?
+        _ tokens: TokenSet, before: TokenSet, client: ClientName, deadline: Duration?
     ) async throws(ProviderFailure) -> RefreshedSubject {
         script.withLock { $0.refreshedSubject }
     }
@@ -114,6 +130,14 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Se
         return true
     }
 
+    func logOutPage(
+        _ tokens: TokenSet, client: ClientName, state: Secret
+    ) async throws(ProviderFailure) -> Secret? {
+        let (page, hangs) = script.withLock { ($0.logOutPage, $0.logOutPageHangs) }
+        if hangs { await hanging.pass() }
+        return page.map { Secret($0 + "?state=" + state.reveal()) }
+    }
+
     func verifyLogoutToken(
         _ token: Secret, mayFetchKeys: @escaping @Sendable () -> Bool
     ) async throws(ProviderFailure) -> LogoutNotice {
@@ -123,8 +147,10 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Se
             script.withLock { $0.keyFetches += 1 }
             guard token.reveal() != "new-key-forged" else { throw .identityRejected(detail: "no key fits the token") }
         }
+        let named = script.withLock { $0.logout }
         return LogoutNotice(
-            subject: "user-1", sid: token.reveal().hasPrefix("sid-") ? token.reveal() : nil, tokenID: token.reveal(),
+            subject: named.subject, sid: token.reveal().hasPrefix("sid-") ? token.reveal() : named.sid,
+            clients: named.clients ?? profile.clients.map(\.name), tokenID: token.reveal(),
             rememberUntil: clock.now.advanced(by: .seconds(600)))
     }
 

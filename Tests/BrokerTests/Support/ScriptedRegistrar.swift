@@ -21,6 +21,7 @@ final class ScriptedRegistrar: PartialRegistering, Sendable {
         ])
     let script = Mutex(Script())
 
+    let sessionLifetime = Duration.seconds(30 * 86_400)
     var registers: Int { script.withLock { $0.registers } }
 
     func startAuthorization(_ request: AuthorizationRequest) async throws(ProviderFailure) -> AuthorizationStart {

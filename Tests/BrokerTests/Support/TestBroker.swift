@@ -40,6 +40,7 @@ struct TestBroker: Sendable {
         ]
         let profile = ProviderProfile(
             name: ProviderName(unchecked: "as"), kind: .oidc, displayName: "AS", issuer: "https://as.example",
+            callbackIssuer: "https://as.example",
             clients: clients ?? standard)
         provider = shared ?? ScriptedProvider(profile: profile, clock: clock, script: script)
         vault = try sharedVault ?? OpenSSLVault(ring: KeyRing.generate(now: clock.now, random: SystemRandom.bytes))
@@ -52,6 +53,11 @@ struct TestBroker: Sendable {
             providers: ProviderDirectory([provider] + others), cache: SessionCache(), notices: SessionNotices(),
             settings: settings)
         useCases = BrokerUseCases(context, publicURL: "https://auth.example.com")
+    }
+
+    /// How often operators were told that somebody else finished a login.
+    var burned: Int {
+        events.all.filter { if case .loginBurned = $0 { true } else { false } }.count
     }
 
     /// Starts a login of the `ios` client.

@@ -76,6 +76,14 @@ struct CommandTests {
         let file = folder + "/coatcheck.yaml"
         try ConfigurationFixture.minimal.write(toFile: file, atomically: true, encoding: .utf8)
         try await run(["check", "--config", file])
+        // A key file that `serve` refuses is refused.
+        let keys = try Data(contentsOf: URL(filePath: folder + "/keys.json"))
+        for content in ["", "{}", "not json", "{\"version\":2}"] {
+            try content.write(toFile: folder + "/keys.json", atomically: false, encoding: .utf8)
+            await #expect(throws: ExitCode(1)) { try await run(["check", "--config", file]) }
+        }
+        try keys.write(to: URL(filePath: folder + "/keys.json"))
+        try await run(["check", "--config", file])
         let faulty = ConfigurationFixture.minimal.replacingFirst("auth: none", with: "auth: some")
         try faulty.write(toFile: file, atomically: true, encoding: .utf8)
         await #expect(throws: ExitCode(1)) { try await run(["check", "--config", file]) }

@@ -9,7 +9,7 @@ enum ConfigurationFixture {
             switch name {
             case "EXAMPLE_CLIENT_SECRET", "CLEVER_CLIENT_SECRET", "PROXY_CREDENTIALS": "zQ8vN2kLr5TwX7yB3mHd"
             case "SHORT_SECRET": "abc"
-            case "SPACED_SECRET": "zQ8vN2kLr5 wX7yB3mHd"
+            case "SPACED_SECRET": "zQ8vN2kLr5 wX7yB3mHd "
             case "PLACEHOLDER_SECRET": "your-client-secret-here"
             default: nil
             }
@@ -20,6 +20,7 @@ enum ConfigurationFixture {
             case "google-client-secret": Array("zQ8vN2kLr5TwX7yB3mHd\n".utf8)
             case "apple-key.p8", "service-key.pem":
                 Array("-----BEGIN PRIVATE KEY-----\n-----END PRIVATE KEY-----\n".utf8)
+            case "service-cert.pem": Array("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n".utf8)
             case "company-ca.pem": Array("-----BEGIN CERTIFICATE-----\n".utf8)
             case "not-a-key.pem", "not-a-certificate.pem": Array("hello\n".utf8)
             default: nil

@@ -279,8 +279,8 @@ struct RefusalTests {
             at: "providers.example.clients.ios.redirect_uris",
             says: "redirect URIs"),
         Refusal(
-            "a redirect with a query", redirect, "https://a.example.com/cb?x=1",
-            at: "providers.example.clients.ios.redirect_uris", says: "redirect URIs"),
+            "a redirect with a query", redirect, "https://a.example.com/cb?code=1",
+            at: "providers.example.clients.ios.redirect_uris", says: "a name of the answer"),
         Refusal(
             "a redirect with a fragment", redirect, "https://a.example.com/cb#x",
             at: "providers.example.clients.ios.redirect_uris", says: "redirect URIs"),
@@ -344,7 +344,7 @@ struct RefusalTests {
             at: "providers.example.clients.ios.client_secret", says: "too simple"),
         Refusal(
             "a secret with a space", auth, "client_secret: {env: SPACED_SECRET}",
-            at: "providers.example.clients.ios.client_secret", says: "without spaces"),
+            at: "providers.example.clients.ios.client_secret", says: "without a space at an end"),
         Refusal(
             "a variable that is not set", auth, "client_secret: {env: NOT_SET}",
             at: "providers.example.clients.ios.client_secret", says: "not set"),
@@ -480,7 +480,7 @@ struct RefusalTests {
     func bland() {
         let canary = "CANARYcanary0123456789"
         let texts = [
-            ConfigurationFixture.minimal.replacingFirst(Self.auth, with: "client_secret: \"\(canary) \(canary)\""),
+            ConfigurationFixture.minimal.replacingFirst(Self.auth, with: "client_secret: \"\(canary)\\t\(canary)\""),
             ConfigurationFixture.minimal.replacingFirst(Self.auth, with: "client_secret: [\(canary)]"),
             ConfigurationFixture.minimal.replacingFirst(Self.auth, with: "client_secret: {env: \(canary)}"),
             ConfigurationFixture.minimal.replacingFirst(Self.auth, with: "auth: \(canary)"),

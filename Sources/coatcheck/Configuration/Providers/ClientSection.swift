@@ -28,15 +28,30 @@ struct ClientSection: Sendable {
         } else {
             WireReader.read(section, into: &wire)
             profile.revocationReach = wire.revocation.reaches
+            let whenAbsent = wire.tokenResponse.scopeWhenAbsent
+            profile.assumesScope = whenAbsent.map { $0 == .requested } ?? (kind == .oidc || kind == .oauth2)
             profile.allowedParameters = WireReader.allowedParameters(section) ?? provider.allowedParameters
             profile.callbackParameters = section.words("callback_parameters") ?? provider.callbackParameters
             Self.read(section, kind: kind, defaults: provider, into: &profile)
             let clientID = section.requiredText("client_id", limit: 512) ?? ""
-            let shared = CredentialReader.shared(section, over: provider.credentials)
+            let shared = CredentialReader.shared(
+                section, over: provider.credentials, algorithm: provider.assertionAlgorithm)
             let authentication = CredentialReader.read(
                 section, kind: kind, shared: shared, secretInBody: provider.secretInBody)
             Self.checkPKCE(section, profile, authentication, kind)
-            settings = ClientSettings(profile: profile, clientID: clientID, authentication: authentication, wire: wire)
+            Self.checkAssertion(section, authentication, wire)
+            Self.warnOfReserved(section, authentication, wire)
+            var client = ClientSettings(
+                profile: profile, clientID: clientID, authentication: authentication, wire: wire)
+            if kind == .oidc || kind == .oauth2 {
+                client.postLogoutRedirectURI = section.redirectURI("post_logout_redirect_uri")?.text
+            }
+            if kind == .clever {
+                let start = section.section("app_start")
+                if section.has("app_start") { start.require("sdk_version") }
+                client.appStart = start.text("sdk_version", limit: 32)
+            }
+            settings = client
         }
         guard ClientName(name) != nil else {
             section.report(nil, "has a name that is not 1 to 63 letters, digits, `-`, `_` or `.`")
@@ -62,6 +77,7 @@ struct ClientSection: Sendable {
             let redirect = section.choice("native_redirect", as: NativeRedirect.self)
             profile.nativeRedirect = redirect.map { $0 == .empty ? .empty : .omitted } ?? defaults.nativeRedirect
         }
+        profile.handsOutAccessToken = section.flag("hand_out_access_token", default: false)
         if kind == .clover { profile.importTokens = section.flag("import_tokens", default: false) }
     }
 
@@ -76,6 +92,29 @@ struct ClientSection: Sendable {
         else { return }
         section.report(
             "pkce", "cannot be `unsupported` for a client without a secret: anyone with the code could redeem it")
+    }
+
+    private static func checkAssertion(
+        _ section: ConfigSection, _ authentication: ClientAuthentication, _ wire: WireSettings
+    ) {
+        guard case .privateKeyJWT = authentication, wire.assertion.keyHeader == .thumbprint,
+            wire.assertion.thumbprint == nil
+        else { return }
+        section.report(
+            "assertion", "needs `certificate: {file: …}` for `key_header: x5t#S256`, which the preset may set")
+    }
+
+    /// RFC 6749 has id and secret form-encoded before base64, and many servers do not decode them.
+    private static func warnOfReserved(
+        _ section: ConfigSection, _ authentication: ClientAuthentication, _ wire: WireSettings
+    ) {
+        guard case .clientSecretBasic(let secret) = authentication, wire.basicEncoding == .form,
+            FormPairs.encode(secret.reveal()) != secret.reveal()
+        else { return }
+        section.warn(
+            "client_secret",
+            "has characters that HTTP Basic form-encodes: a server that does not decode them refuses it; then "
+                + "`basic_encoding: raw`")
     }
 
     private static func hosted(_ section: ConfigSection) -> String? {

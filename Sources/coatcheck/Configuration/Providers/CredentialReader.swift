@@ -7,6 +7,7 @@ enum CredentialReader {
         case none
         case clientSecretBasic = "client_secret_basic"
         case clientSecretPost = "client_secret_post"
+        case clientSecretJWT = "client_secret_jwt"
         case privateKeyJWT = "private_key_jwt"
         case blankSecretBasic = "blank_secret_basic"
     }
@@ -18,9 +19,13 @@ enum CredentialReader {
     }
 
     /// Reads the keys that may stand on the provider or a client.
-    static func shared(_ section: ConfigSection, over base: Shared = Shared()) -> Shared {
+    ///
+    /// `algorithm` is what a key signs with where the file does not say.
+    static func shared(
+        _ section: ConfigSection, over base: Shared = Shared(), algorithm: SignatureAlgorithm
+    ) -> Shared {
         Shared(
-            privateKey: section.optionalSection("private_key").flatMap(signingKey) ?? base.privateKey,
+            privateKey: section.optionalSection("private_key").flatMap { signingKey($0, algorithm) } ?? base.privateKey,
             apple: section.optionalSection("apple").flatMap(apple) ?? base.apple)
     }
 
@@ -34,13 +39,19 @@ enum CredentialReader {
         if hasSecret, method == AuthenticationMethod.none || method == .blankSecretBasic || method == .privateKeyJWT {
             section.report("client_secret", "is given although `auth` says that there is none")
         }
-        if method == .clientSecretBasic || method == .clientSecretPost, !hasSecret {
+        if method == .clientSecretBasic || method == .clientSecretPost || method == .clientSecretJWT, !hasSecret {
             section.report("auth", "needs `client_secret`")
         }
         switch method {
         case AuthenticationMethod.none?: return .none
         case .clientSecretBasic?: return secret.map { .clientSecretBasic($0) } ?? .none
         case .clientSecretPost?: return secret.map { .clientSecretPost($0) } ?? .none
+        case .clientSecretJWT?:
+            // RFC 7518 section 3.2: a key of at least the hash's length.
+            if let secret, secret.bytes().count < 32 {
+                section.report("client_secret", "has to be at least 32 bytes long for `client_secret_jwt`")
+            }
+            return secret.map { .clientSecretJWT($0) } ?? .none
         case .blankSecretBasic?:
             if kind != .clever, kind != .oauth2 {
                 section.report("auth", "cannot be `blank_secret_basic` for kind `\(kind.rawValue)`")
@@ -60,10 +71,9 @@ enum CredentialReader {
         }
     }
 
-    private static func signingKey(_ section: ConfigSection) -> SigningKey? {
+    private static func signingKey(_ section: ConfigSection, _ algorithm: SignatureAlgorithm) -> SigningKey? {
         let keyID = section.text("key_id", limit: 256)
-        let algorithm =
-            section.choice("algorithm", among: [.es256, .es384, .rs256, .ps256, .edDSA]) ?? SignatureAlgorithm.es256
+        let algorithm = section.choice("algorithm", among: [.es256, .es384, .rs256, .ps256, .edDSA]) ?? algorithm
         section.require("file")
         return section.privateKeyFile("file").map { SigningKey(pem: $0, keyID: keyID, algorithm: algorithm) }
     }

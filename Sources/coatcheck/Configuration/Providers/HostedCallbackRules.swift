@@ -18,7 +18,7 @@ enum HostedCallbackRules {
             context.report(message, path: "\(client.location.path).\(key)", line: client.location.redirectLine)
         }
         let own = profile.redirectURIs.filter {
-            WebURL($0.text)?.origin == publicURL.origin && $0.path.hasPrefix("/callback/")
+            WebURL($0.base)?.origin == publicURL.origin && $0.path.hasPrefix("/callback/")
         }
         let isHosted = own.contains { $0.text == publicURL.text + route }
         if own.contains(where: { $0.text != publicURL.text + route }) {

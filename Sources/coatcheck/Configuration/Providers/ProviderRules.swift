@@ -18,8 +18,15 @@ enum ProviderRules {
                     "login",
                     "lets the app start logins: what ties its verifier to its challenge is the provider's check")
             }
+            if client.settings.wire.responseMode == .formPost, !profile.nativeCode {
+                for uri in profile.redirectURIs where uri.scheme != "https" && uri.scheme != "http" {
+                    context.report(
+                        "holds a scheme of the app's own, which a browser cannot post a form to (`response_mode: form_post`)",
+                        path: "\(client.location.path).redirect_uris", line: client.location.redirectLine)
+                }
+            }
             guard let site = provider.cloverSite else { continue }
-            for uri in profile.redirectURIs where WebURL(uri.text).map(site.covers) != true {
+            for uri in profile.redirectURIs where WebURL(uri.base).map(site.covers) != true {
                 context.report(
                     "holds a redirect URI outside `site_url`, which Clover refuses",
                     path: "\(client.location.path).redirect_uris", line: client.location.redirectLine)

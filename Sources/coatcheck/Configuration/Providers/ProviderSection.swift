@@ -58,13 +58,16 @@ struct ProviderSection: Sendable {
             draft.pkce = preset.pkce
             draft.nativeRedirect = preset.nativeRedirect
             draft.secretInBody = preset.secretInBody
+            draft.assertionAlgorithm = preset.assertionAlgorithm
         }
+        // Clever knows no PKCE, and its clients say so by being Clever's.
+        if kind == .clever { draft.pkce = .unsupported }
         let service = Self.service(kind, section)
         if kind != .zephr {
             WireReader.read(section, into: &draft.wire)
             draft.allowedParameters = WireReader.allowedParameters(section) ?? []
             draft.callbackParameters = section.words("callback_parameters") ?? draft.callbackParameters
-            draft.credentials = CredentialReader.shared(section)
+            draft.credentials = CredentialReader.shared(section, algorithm: draft.assertionAlgorithm)
         }
         if case .zephr(let zephr)? = service { draft.socialProviders = zephr.socialProviders }
         if case .clever(let clever)? = service { draft.isCleverOpenID = clever.openID }
@@ -76,6 +79,7 @@ struct ProviderSection: Sendable {
         }
         clients = section.named("clients").compactMap { ClientSection(name: $0.name, provider: draft, $0.section) }
         if !section.has("clients") { section.report(nil, "needs `clients`: at least one") }
+        if preset?.name == "apple" { Self.checkApple(clients, section.context) }
         let settings = Self.settings(name, service, preset, section, clients: clients.map(\.settings))
         guard ProviderName(name) != nil else {
             section.report(nil, "has a name that is not 1 to 63 letters, digits, `-`, `_` or `.`")
@@ -92,6 +96,7 @@ struct ProviderSection: Sendable {
         let kind = service?.kind
         let issuer = kind == .zephr || kind == .clover ? nil : section.endpoint("issuer") ?? preset?.issuer
         var endpoints = preset?.endpoints ?? EndpointSettings()
+        let authorization = endpoints.authorization
         EndpointReader.read(section.section("endpoints"), into: &endpoints)
         let discovery = kind == .oidc || kind == .oauth2 ? section.choice("discovery", as: Switch.self) : nil
         var limits = CallLimits()
@@ -99,11 +104,16 @@ struct ProviderSection: Sendable {
         limits.concurrent = section.integer("max_in_flight", default: limits.concurrent, in: 1...10_000)
         limits.failuresToOpen = section.integer("breaker_failures", default: limits.failuresToOpen, in: 1...1000)
         limits.pause = section.duration("breaker_pause", default: limits.pause, in: .milliseconds(100) ... .seconds(60))
+        // Another authorization endpoint is another server: the preset's issuer is not its.
+        let callbackIssuer =
+            (kind == .zephr ? nil : Self.callbackIssuer(section))
+            ?? (endpoints.authorization == authorization ? preset?.callbackIssuer : nil)
         let settings = ProviderSettings(
             name: ProviderName(unchecked: name), service: service ?? .oauth2,
             displayName: section.text("display_name", limit: 64) ?? preset?.displayName, issuer: issuer,
-            discovery: discovery.map { $0 == .on }, endpoints: endpoints,
-            allowPrivate: section.flag("allow_private", default: false), limits: limits, clients: clients)
+            callbackIssuer: callbackIssuer, discovery: discovery.map { $0 == .on }, endpoints: endpoints,
+            allowPrivate: section.flag("allow_private", default: false), limits: limits,
+            own: section.section("session").choice("own", among: [.subject, .device]), clients: clients)
         if kind == .oidc, issuer == nil { section.require("issuer") }
         if kind == .oauth2, issuer == nil, endpoints.authorization == nil || endpoints.token == nil {
             section.report(
@@ -111,6 +121,25 @@ struct ProviderSection: Sendable {
         }
         if settings.discovery, issuer == nil, discovery == .on { section.report("discovery", "needs `issuer`") }
         return service == nil ? nil : settings
+    }
+
+    /// Apple knows no public client: without its key every login would fail at the token call.
+    private static func checkApple(_ clients: [ClientSection], _ context: ConfigContext) {
+        for client in clients {
+            if case .apple = client.settings.authentication { continue }
+            context.report(
+                "needs `apple: {team_id, key_id, key}`, here or on the provider: Apple takes no other proof",
+                path: client.location.path, line: client.location.line)
+        }
+    }
+
+    private static func callbackIssuer(_ section: ConfigSection) -> String? {
+        guard let text = section.text("callback_issuer", limit: 2048) else { return nil }
+        guard IssuerExpectation.isPattern(text), WebURL(text.filter { $0 != "{" && $0 != "}" }) != nil else {
+            section.report("callback_issuer", "has to be a URL, with at most one segment such as `{tenant}`")
+            return nil
+        }
+        return text
     }
 
     private enum Switch: String, CaseIterable { case on, off }

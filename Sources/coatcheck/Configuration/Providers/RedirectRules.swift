@@ -4,6 +4,15 @@ import BrokerProviders
 /// Checks that a redirect URI belongs to one provider (SEC-09): where two share one, an answer of the one can be taken for
 /// the other's.
 enum RedirectRules {
+    /// What OAuth, OpenID, Zephr, Clover and Apple answer with: a registered query part may not look like it.
+    private static let answerNames: Set<String> = [
+        "code", "state", "iss", "error", "error_description", "error_uri", "error_code", "error_message",
+        "error_reason", "denied", "scope", "session_state", "id_token", "access_token", "refresh_token", "token_type",
+        "expires_in", "response", "status", "session_id", "state_key", "identifier", "message", "action",
+        "tracking_id", "merchant_id", "employee_id", "client_id", "user", "handoff", "login_id", "authuser", "hd",
+        "prompt",
+    ]
+
     static func check(_ providers: [ProviderSection], _ context: ConfigContext) {
         var owners: [String: (provider: ProviderName, client: ClientName)] = [:]
         for provider in providers {
@@ -15,12 +24,18 @@ enum RedirectRules {
                         severity: severity)
                 }
                 for uri in profile.redirectURIs {
-                    if let owner = owners[uri.text], owner.provider != provider.name {
+                    if let owner = owners[uri.registration], owner.provider != provider.name {
                         report("holds a redirect URI that `\(owner.provider)` has too: each provider needs its own")
-                    } else if let owner = owners[uri.text], owner.client != profile.name {
+                    } else if let owner = owners[uri.registration], owner.client != profile.name {
                         report("holds a redirect URI that client `\(owner.client)` has too: each client needs its own")
                     }
-                    owners[uri.text] = owners[uri.text] ?? (provider.name, profile.name)
+                    owners[uri.registration] = owners[uri.registration] ?? (provider.name, profile.name)
+                    let taken = Self.answerNames.union(profile.callbackParameters)
+                    if let query = uri.query, let pairs = try? FormPairs(parsing: query),
+                        let name = pairs.pairs.map(\.name).first(where: taken.contains)
+                    {
+                        report("holds a redirect URI whose query names `\(name)`, which is a name of the answer's")
+                    }
                     if uri.scheme != "https", uri.scheme != "http", !uri.scheme.contains("."), provider.kind != .clever
                     {
                         report(

@@ -29,6 +29,9 @@ enum WireReader {
         if section.has("authorization_parameters") || section.context.isCataloguing {
             wire.authorizationParameters = section.pairs("authorization_parameters").map { ($0.name, $0.value.text) }
         }
+        for name in SignInDemands.faults(in: wire.authorizationParameters) {
+            section.report("authorization_parameters", "holds a `\(name)` that cannot be read")
+        }
         for name in wire.authorizationParameters.map(\.name) where reserved.contains(name) {
             section.report("authorization_parameters", "cannot hold `\(name)`: the broker sets it")
         }
@@ -38,6 +41,7 @@ enum WireReader {
         wire.refresh = refresh.choice("mode", among: [.rotate, .keep, .singleUse, .none]) ?? wire.refresh
         readRevocation(section.section("revocation"), into: &wire.revocation)
         IdentityReader.read(section.section("identity"), into: &wire.identity)
+        AssertionReader.read(section.section("assertion"), into: &wire.assertion)
         IDTokenReader.read(section.section("id_token"), into: &wire.idToken)
     }
 
@@ -76,6 +80,10 @@ enum WireReader {
             section.optionalDuration("default_lifetime", in: .seconds(1) ... .seconds(400 * 86_400))
             ?? response.defaultLifetime
         response.tokenTypes = section.words("token_types") ?? response.tokenTypes
+        let scope = section.section("scope")
+        response.scopeWhenAbsent =
+            scope.choice("when_absent", among: [.requested, .unknown]) ?? response.scopeWhenAbsent
+        response.scopeSeparator = scope.choice("separator", among: [.space, .comma]) ?? response.scopeSeparator
         if let codes = section.words("invalid_grant_codes") { response.invalidGrantCodes = Set(codes) }
     }
 

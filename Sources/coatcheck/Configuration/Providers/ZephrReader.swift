@@ -26,8 +26,8 @@ enum ZephrReader {
             section.report("required_attributes", "contradicts `fields: schema`, which asks the site")
         }
         settings.identifiers = section.choice("identifiers", among: [.empty, .omit, .send]) ?? settings.identifiers
-        settings.attributeDefaults = (WireReader.texts(section, "attribute_defaults") ?? []).map {
-            ($0.name, value($0.value))
+        if section.has("attribute_defaults") || section.context.isCataloguing {
+            settings.attributeDefaults = section.pairs("attribute_defaults").map { ($0.name, value($0.value)) }
         }
         settings.sessionLifetime = section.duration(
             "session_lifetime", default: settings.sessionLifetime, in: .seconds(60) ... .seconds(365 * 86_400))
@@ -88,11 +88,16 @@ enum ZephrReader {
         }
     }
 
-    private static func value(_ text: String) -> JSONValue {
-        switch text {
-        case "true": .bool(true)
-        case "false": .bool(false)
-        default: .string(text)
+    /// Quoted it is text; plain it is what YAML means by it.
+    private static func value(_ scalar: ConfigScalar) -> JSONValue {
+        guard scalar.isPlain else { return .string(scalar.text) }
+        switch scalar.text {
+        case "true": return .bool(true)
+        case "false": return .bool(false)
+        default:
+            let parsed = try? JSONParser.parse(Array(scalar.text.utf8), maximumBytes: 64, maximumDepth: 1)
+            if case .number? = parsed?.value { return .number(scalar.text) }
+            return .string(scalar.text)
         }
     }
 

@@ -4,4 +4,6 @@
 struct ConfigScalar: Sendable {
     let text: String
     let line: Int?
+    /// Whether it stands there without quotes, so that `true` and `1` are no texts.
+    var isPlain = true
 }

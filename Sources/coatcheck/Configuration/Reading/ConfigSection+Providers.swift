@@ -25,24 +25,29 @@ extension ConfigSection {
 
     /// Reads redirect URIs; at least one has to be there.
     func redirectURIs(_ key: String) -> [RedirectURI] {
-        let found = scalars(key).compactMap { scalar -> RedirectURI? in
-            guard let uri = RedirectURI(scalar.text), !RedirectScheme.forbidden.contains(uri.scheme) else {
-                context.report(
-                    "has to hold redirect URIs: https, http on loopback, or the app's own scheme; no query, fragment or "
-                        + "user name", path: child(key), line: scalar.line)
-                return nil
-            }
-            if uri.scheme == "http", !uri.isLoopback {
-                context.report(
-                    "holds plain http, which is for loopback addresses only", path: child(key), line: scalar.line)
-                return nil
-            }
-            return uri
-        }
+        let found = scalars(key).compactMap { redirectURI($0, of: key) }
         require(key)
         if has(key), node(key) != nil, scalars(key).isEmpty { report(key, "has to hold at least one redirect URI") }
-        if Set(found).count != found.count { report(key, "holds a redirect URI twice") }
+        if Set(found.map(\.registration)).count != found.count { report(key, "holds a redirect URI twice") }
         return found
+    }
+
+    /// Reads one redirect URI that may be missing.
+    func redirectURI(_ key: String) -> RedirectURI? { scalar(key).flatMap { redirectURI($0, of: key) } }
+
+    private func redirectURI(_ scalar: ConfigScalar, of key: String) -> RedirectURI? {
+        guard let uri = RedirectURI(registered: scalar.text), !RedirectScheme.forbidden.contains(uri.scheme) else {
+            context.report(
+                "has to hold redirect URIs: https, http on loopback, or the app's own scheme; no fragment or "
+                    + "user name", path: child(key), line: scalar.line)
+            return nil
+        }
+        if uri.scheme == "http", !uri.isLoopback {
+            context.report(
+                "holds plain http, which is for loopback addresses only", path: child(key), line: scalar.line)
+            return nil
+        }
+        return uri
     }
 }
 

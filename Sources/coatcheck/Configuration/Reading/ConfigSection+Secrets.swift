@@ -15,8 +15,11 @@ extension ConfigSection {
             text = referred(section(key), key)
         }
         guard let text else { return nil }
-        guard text.unicodeScalars.allSatisfy({ (0x21...0x7E).contains($0.value) }) else {
-            report(key, "has to be printable ASCII without spaces")
+        // RFC 6749 appendix A.2: a space may be in it; at an end it is more likely a slip than a secret.
+        guard text.unicodeScalars.allSatisfy({ (0x20...0x7E).contains($0.value) }), !text.hasPrefix(" "),
+            !text.hasSuffix(" ")
+        else {
+            report(key, "has to be printable ASCII, without a space at an end")
             return nil
         }
         if let fault = WeakSecret.fault(of: text) {

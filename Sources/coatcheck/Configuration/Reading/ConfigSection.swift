@@ -176,7 +176,12 @@ final class ConfigSection {
                 context.report("has to hold single values", path: child(key), line: value.mark?.line ?? entry.line)
                 return nil
             }
-            return (name, ConfigScalar(text: text, line: value.mark?.line ?? entry.line))
+            let style = value.scalar?.style ?? .plain
+            return (
+                name,
+                ConfigScalar(
+                    text: text, line: value.mark?.line ?? entry.line, isPlain: style == .plain || style == .any)
+            )
         }
     }
 

@@ -5,6 +5,7 @@ struct LimitSettings: Sendable {
     let pendingLogins: Int
     let pendingLoginsPerToken: Int
     let sessionsPerSubjectAndClient: Int
+    let sessionsPerShopAndClient: Int
     /// The largest request body of our own endpoints, in bytes.
     let body: Int
     /// The largest request body that the relay passes on, in bytes.
@@ -22,6 +23,8 @@ struct LimitSettings: Sendable {
         pendingLogins = section.integer("pending_logins", default: 100_000, in: 1...10_000_000)
         pendingLoginsPerToken = section.integer("pending_logins_per_token", default: 8, in: 1...32)
         sessionsPerSubjectAndClient = section.integer("sessions_per_subject_and_client", default: 50, in: 1...10_000)
+        sessionsPerShopAndClient = section.integer(
+            "sessions_per_shop_and_client", default: 1000, in: 1...100_000)
         body = section.size("body", default: 64 << 10, in: 4096...(1 << 20))
         relayBody = section.size("relay_body", default: 1 << 30, in: 4096...(1 << 40))
         relayMinimumRate = section.size("relay_minimum_rate", default: 1 << 10, in: 1...(1 << 20))

@@ -5,6 +5,8 @@ import BrokerRelay
 struct UpstreamSection: Sendable {
     /// Nil when its faults were reported.
     let settings: UpstreamSettings?
+    /// `employees`: whether a Clover upstream may relay what holds employees' PINs.
+    let employees: Bool
     let path: String
     let line: Int?
 
@@ -21,6 +23,7 @@ struct UpstreamSection: Sendable {
         let timeout = section.duration(
             "timeout", default: UpstreamSettings.defaultTimeout, in: .seconds(1) ... .seconds(600))
         let isInternal = section.flag("internal", default: false)
+        employees = section.flag("employees", default: false)
         let concurrent = section.integer("max_concurrent", default: 1024, in: 1...65_536)
         guard let name = UpstreamName(name) else {
             section.report(nil, "has a name that is not 1 to 63 letters, digits, `-`, `_` or `.`")
@@ -42,5 +45,13 @@ struct UpstreamSection: Sendable {
             for fault in error.faults { section.report(fault.key, fault.message) }
             settings = nil
         }
+    }
+
+    /// Returns the settings as the relay needs them: what it hides depends on the provider's kind.
+    func relayed(_ providers: [ProviderSection]) -> UpstreamSettings? {
+        var relayed = settings
+        let kind = providers.first { $0.name == settings?.provider }?.kind
+        relayed?.hidesEmployees = kind == .clover && !employees
+        return relayed
     }
 }

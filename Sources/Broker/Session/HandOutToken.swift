@@ -1,0 +1,30 @@
+/// Gives an app the provider's access token, where its client opted in: an SDK on the device needs it (the pattern of a
+/// token-mediating backend).
+///
+/// The refresh token never leaves.
+package struct HandOutToken: Sendable {
+    private let context: BrokerContext
+    private let refreshTokens: RefreshTokens
+
+    package init(_ context: BrokerContext, refreshTokens: RefreshTokens) {
+        self.context = context
+        self.refreshTokens = refreshTokens
+    }
+
+    /// Returns the access token of the session that a token opens, refreshed if needed; it counts as use.
+    ///
+    /// Throws `client_not_allowed` for a client that did not opt in, and for a session that has no access token (Zephr).
+    package func handOut(_ token: Secret) async throws(BrokerProblem) -> AccessToken {
+        let resume = ResumeSession(context)
+        let session = try await resume.resume(token)
+        let profile = context.providers[session.view.provider]?.profile
+        guard let client = profile?.client(session.view.client), client.handsOutAccessToken, profile?.kind != .zephr
+        else { throw BrokerProblem(.clientNotAllowed, privateDetail: "hand_out_access_token is not on") }
+        let access = try await refreshTokens.accessToken(for: try await resume.use(token))
+        guard access.credential == .bearer else { throw BrokerProblem(.clientNotAllowed) }
+        context.events.emit(
+            .accessTokenHandedOut(
+                provider: session.view.provider, client: session.view.client, session: session.view.handle))
+        return access
+    }
+}

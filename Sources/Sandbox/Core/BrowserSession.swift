@@ -1,0 +1,46 @@
+import Hummingbird
+
+/// The cookie that a provider knows a browser by, and the sign-on session behind it.
+struct BrowserSession {
+    let server: any AuthorizationServer
+    let call: Call
+
+    private var cookieName: String { "sandbox-" + server.name }
+    private var isOn: Bool { call.settings.flag("sso") }
+
+    /// The browser's session, when it is signed in here.
+    var signOn: SignOn? {
+        guard isOn, let cookie = call.cookie(cookieName) else { return nil }
+        let known = call.state.with { $0.signOns[cookie] }
+        return known.flatMap { $0.provider == server.name ? $0 : nil }
+    }
+
+    /// Notes that somebody signed in just now; the same user keeps the session, another one begins a new one.
+    ///
+    /// Nil where the provider keeps none. The cookie's value is new each time.
+    func signedIn(_ user: String, client: String, sid: String?) -> (SignOn, cookie: String)? {
+        guard isOn else { return nil }
+        var session =
+            signOn.flatMap { $0.user == user ? $0 : nil }
+            ?? SignOn(
+                provider: server.name, user: user, authenticatedAt: call.now,
+                sid: sid ?? Random.token("sid-", bytes: 12))
+        session.authenticatedAt = call.now
+        session.sid = sid ?? session.sid
+        session.clients.insert(client)
+        let cookie = Random.token()
+        let (kept, old) = (session, call.cookie(cookieName))
+        call.state.with { storage in
+            if let old { storage.signOns[old] = nil }
+            storage.signOns[cookie] = kept
+        }
+        return (session, "\(cookieName)=\(cookie); Path=/; HttpOnly; SameSite=Lax")
+    }
+
+    /// Ends the browser's session; false when there is none.
+    func end() -> Bool {
+        guard let session = signOn else { return false }
+        call.state.with { $0.endSignOn(sid: session.sid, at: server.name) }
+        return true
+    }
+}

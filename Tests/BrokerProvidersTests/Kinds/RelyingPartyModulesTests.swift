@@ -1,0 +1,115 @@
+import Broker
+import Sandbox
+import Testing
+
+@testable import BrokerProviders
+
+/// The relying-party modules of the OpenID conformance suite that can be played here, by their names.
+///
+/// Those of sessions (back-channel and RP-initiated log-out) end in a session or a page, and are walked by
+/// `backchannel-logout.sh` and `log-out.sh`, whose steps name them.
+@Suite("OpenID relying-party modules", .countingCases("OpenID relying-party cases"))
+struct RelyingPartyModulesTests {
+    /// One module: what the provider does, and whether the login goes through.
+    struct Module: Sendable, CustomTestStringConvertible {
+        let name: String
+        var faults: [String] = []
+        var settings: JSON = [:]
+        var usesUserinfo = false
+        var authentication = ClientAuthentication.none
+        var passes = false
+        var testDescription: String { name }
+    }
+
+    static let modules: [Module] = [
+        Module(name: "oidcc-client-test", passes: true),
+        Module(name: "oidcc-client-test-invalid-iss", faults: ["invalid-iss"]),
+        Module(name: "oidcc-client-test-missing-sub", faults: ["missing-sub"]),
+        Module(name: "oidcc-client-test-invalid-aud", faults: ["invalid-aud"]),
+        Module(name: "oidcc-client-test-missing-aud", faults: ["missing-aud"]),
+        Module(name: "oidcc-client-test-missing-iat", faults: ["missing-iat"]),
+        Module(name: "oidcc-client-test-kid-absent-single-jwks", faults: ["kid-absent-single-jwks"], passes: true),
+        Module(name: "oidcc-client-test-kid-absent-multiple-jwks", faults: ["kid-absent-multiple-jwks"]),
+        Module(name: "oidcc-client-test-idtoken-sig-rs256", settings: ["alg": "RS256"], passes: true),
+        Module(name: "oidcc-client-test-idtoken-sig-none", faults: ["idtoken-sig-none"]),
+        Module(
+            name: "oidcc-client-test-invalid-sig-rs256", faults: ["invalid-sig-rs256"], settings: ["alg": "RS256"]),
+        Module(
+            name: "oidcc-client-test-invalid-sig-es256", faults: ["invalid-sig-es256"], settings: ["alg": "ES256"]),
+        Module(name: "oidcc-client-test-nonce-invalid", faults: ["nonce-invalid"]),
+        Module(name: "oidcc-client-test-invalid-athash", faults: ["invalid-athash"]),
+        Module(
+            name: "oidcc-client-test-client-secret-basic",
+            authentication: .clientSecretBasic(Secret("wq8ZrT5nLk2YvB7x:c/d+e&f")), passes: true),
+        Module(name: "oidcc-client-test-userinfo-invalid-sub", faults: ["userinfo-invalid-sub"], usesUserinfo: true),
+        Module(name: "oidcc-client-test-scope-userinfo-claims", usesUserinfo: true, passes: true),
+        Module(name: "oidcc-client-test-discovery-openid-config", passes: true),
+        Module(name: "oidcc-client-test-discovery-jwks-uri-keys", faults: ["jwks-strange-keys"], passes: true),
+        Module(name: "oidcc-client-test-discovery-issuer-mismatch", faults: ["discovery-issuer-mismatch"]),
+        Module(
+            name: "oidcc-client-test-signing-key-rotation-just-before-signing",
+            faults: ["signing-key-rotation-just-before-signing"], passes: true),
+        Module(name: "oidcc-client-test-signing-key-rotation", faults: ["signing-key-rotation"], passes: true),
+    ]
+
+    @Test("Each ends as the suite asks", arguments: modules)
+    func module(_ module: Module) async throws {
+        try await withSandbox { sandbox in
+            sandbox.control.set(
+                client: "mobile-app", of: "oidc",
+                module.authentication.isNone
+                    ? [:] : ["secret": "wq8ZrT5nLk2YvB7x:c/d+e&f", "auth": "client_secret_basic"])
+            sandbox.control.set(settings: module.settings, of: "oidc")
+            var wire = WireSettings()
+            if module.usesUserinfo { wire.identity = IdentitySettings(source: .userinfo) }
+            let settings = ProviderSettings(
+                name: ProviderName(unchecked: "oidc"), service: .oidc, issuer: sandbox.baseURL + "/oidc",
+                clients: [
+                    ClientSettings(
+                        profile: Support.profile(), clientID: "mobile-app", authentication: module.authentication,
+                        wire: wire)
+                ])
+            try await Support.with(settings) { client in
+                let flow = Flow(provider: try #require(client as? any CodeExchanging))
+                // A rotation needs keys that were there before.
+                if module.name.contains("rotation") { _ = try await flow.run() }
+                for fault in module.faults { try sandbox.control.place(Fault(provider: "oidc", fault)) }
+                let failure = await Support.failure { try await flow.run() }
+                #expect((failure == nil) == module.passes, "\(module.name): \(String(describing: failure))")
+                guard !module.passes else { return }
+                switch failure {
+                case .identityRejected, .unusable: break
+                default: Issue.record("\(module.name): \(String(describing: failure))")
+                }
+            }
+        }
+    }
+
+    @Test(
+        "The refresh modules: a good answer goes on, another subject or issuer does not",
+        arguments: [
+            ("oidcc-client-test-refresh-token", ""),
+            ("oidcc-client-test-refresh-token-invalid-sub", "refresh-invalid-sub"),
+            ("oidcc-client-test-refresh-token-invalid-issuer", "refresh-invalid-issuer"),
+        ])
+    func refresh(_ name: String, _ fault: String) async throws {
+        try await withSandbox { sandbox in
+            let settings = ProviderSettings(
+                name: ProviderName(unchecked: "oidc"), service: .oidc, issuer: sandbox.baseURL + "/oidc",
+                clients: [ClientSettings(profile: Support.profile(), clientID: "mobile-app")])
+            try await Support.with(settings) { client in
+                let (tokens, identity) = try await Flow(provider: #require(client as? any CodeExchanging)).run()
+                if !fault.isEmpty { try sandbox.control.place(Fault(provider: "oidc", fault)) }
+                let refresher = try #require(client as? any TokenRefreshing)
+                let fresh = try await refresher.refresh(Support.refresh(try #require(tokens.refreshToken).reveal()))
+                let found = try await refresher.subjectOfRefreshed(
+                    fresh, before: tokens, client: Support.ios, deadline: nil)
+                #expect((found == .subject(identity.subject)) == fault.isEmpty, "\(name): \(found)")
+            }
+        }
+    }
+}
+
+extension ClientAuthentication {
+    fileprivate var isNone: Bool { if case .none = self { true } else { false } }
+}

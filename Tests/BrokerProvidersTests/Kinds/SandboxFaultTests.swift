@@ -1,0 +1,75 @@
+import Broker
+import Sandbox
+import Testing
+
+@testable import BrokerProviders
+
+/// Faults of the sandbox that no other list plays: what the product makes of each.
+@Suite("Further faults of the sandbox")
+struct SandboxFaultTests {
+    private func login(
+        _ faults: [Fault], scope: [String] = ["openid", "email"], settings change: JSON = [:]
+    ) async throws -> Result<TokenSet, ProviderFailure> {
+        try await withSandbox { sandbox in
+            for fault in faults { try sandbox.control.place(fault) }
+            sandbox.control.set(settings: change, of: "oidc")
+            let settings = ProviderSettings(
+                name: ProviderName(unchecked: "oidc"), service: .oidc, issuer: sandbox.baseURL + "/oidc",
+                clients: [ClientSettings(profile: Support.profile(), clientID: "mobile-app")])
+            return try await Support.with(settings) { client in
+                var flow = Flow(provider: try #require(client as? any CodeExchanging))
+                flow.scope = scope
+                do { return .success(try await flow.run().tokens) } catch let failure as ProviderFailure {
+                    return .failure(failure)
+                }
+            }
+        }
+    }
+
+    @Test("An exp beyond every calendar is refused", arguments: ["1e300", "253402300800", "9223372036854775808"])
+    func hugeExpiry(_ text: String) async throws {
+        let result = try await login([Fault(provider: "oidc", "exp-huge", value: .string(text))])
+        guard case .failure(.identityRejected) = result else { return #expect(Bool(false), "\(result)") }
+    }
+
+    @Test("A token without kid is taken where one key alone fits it")
+    func kidAbsent() async throws {
+        let result = try await login([Fault(provider: "oidc", "kid-absent")])
+        #expect(throws: Never.self) { try result.get() }
+    }
+
+    @Test("No refresh token is none; a scope that is an array is a scope")
+    func tokenAnswer() async throws {
+        #expect(try await login([Fault(provider: "oidc", "no-refresh-token")]).get().refreshToken == nil)
+        #expect(try await login([Fault(provider: "oidc", "scope-array")]).get().scope == ["openid", "email"])
+    }
+
+    @Test("An answer that comes after the work was done is an answer")
+    func slowAfter() async throws {
+        let fault = Fault(provider: "oidc", endpoint: "token", "slow-after", delayMilliseconds: 300)
+        let result = try await login([fault])
+        #expect(throws: Never.self) { try result.get() }
+    }
+
+    @Test("Keys that rotate and stay published verify old and new tokens")
+    func rotationKeeps() async throws {
+        let result = try await login([Fault(provider: "oidc", "signing-key-rotation-keep")])
+        #expect(throws: Never.self) { try result.get() }
+    }
+
+    @Test(
+        "Whether iss is demanded is what the metadata says",
+        arguments: [("", true), ("discovery-no-iss-parameter", false)])
+    func promise(_ fault: String, _ demanded: Bool) async throws {
+        try await withSandbox { sandbox in
+            if !fault.isEmpty { try sandbox.control.place(Fault(provider: "oidc", fault)) }
+            let settings = ProviderSettings(
+                name: ProviderName(unchecked: "oidc"), service: .oidc, issuer: sandbox.baseURL + "/oidc",
+                clients: [ClientSettings(profile: Support.profile(), clientID: "mobile-app")])
+            try await Support.with(settings) { client in
+                let expected = try await #require(client as? any CodeExchanging).issuerExpectation()
+                #expect(expected.issuer == sandbox.baseURL + "/oidc" && expected.demanded == demanded)
+            }
+        }
+    }
+}

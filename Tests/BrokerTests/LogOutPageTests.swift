@@ -1,0 +1,116 @@
+import Synchronization
+import Testing
+
+@testable import Broker
+
+/// A log-out that the user sees, and the logout tokens that follow one.
+@Suite struct LogOutPageTests {
+    private let page = "https://as.example/logout"
+
+    private func told(_ broker: TestBroker) -> [Int] {
+        broker.provider.script.withLock { [$0.revoked, $0.sessionsEnded] }
+    }
+
+    private func lives(_ broker: TestBroker, _ session: SignedIn) async -> Bool {
+        await problem { try await broker.useCases.resumeSession.resume(session.token) } == nil
+    }
+
+    @Test("No page: without a session, for one that has ended, and where the provider has none")
+    func none() async throws {
+        let broker = try TestBroker()
+        let end = broker.useCases.endSession
+        #expect(try await end.logOutInBrowser(broker.vault.randomToken()) == nil)
+        #expect(try await end.logOutInBrowser(Secret("junk")) == nil)
+        let session = try await broker.signIn()
+        #expect(try await end.logOutInBrowser(session.token) == nil)
+        #expect(await !lives(broker, session))
+        // There is nobody else to end the provider's session.
+        _ = try await Revocations(broker.context).work()
+        #expect(told(broker) == [1, 1])
+        broker.provider.script.withLock { $0.logOutPage = page }
+        #expect(try await end.logOutInBrowser(session.token) == nil)
+    }
+
+    @Test("With a page the session is gone at once, and the background call is the browser's; revocation is ours")
+    func pages() async throws {
+        let broker = try TestBroker(script: .init(logOutPage: page))
+        let session = try await broker.signIn()
+        let first = try await broker.useCases.endSession.logOutInBrowser(session.token)
+        #expect(first?.reveal().hasPrefix(page + "?state=") == true)
+        let ended = await problem { try await broker.useCases.resumeSession.resume(session.token) }
+        #expect(ended?.code == .sessionEnded && ended?.reason == .loggedOut)
+        _ = try await Revocations(broker.context).work()
+        #expect(told(broker) == [1, 0])
+        // The state is another each time.
+        let again = try await broker.useCases.endSession.logOutInBrowser(broker.signIn(code: "c2").token)
+        #expect(again != nil && again?.reveal() != first?.reveal())
+    }
+
+    @Test("Of two that log out the same session at once, one gets the page")
+    func race() async throws {
+        let broker = try TestBroker(script: .init(logOutPage: page))
+        let session = try await broker.signIn()
+        let pages = await withTaskGroup(of: Bool.self) { group in
+            for _ in 0..<8 {
+                group.addTask {
+                    (try? await broker.useCases.endSession.logOutInBrowser(session.token)).flatMap { $0 } != nil
+                }
+            }
+            return await group.reduce(into: 0) { $0 += $1 ? 1 : 0 }
+        }
+        #expect(pages == 1)
+    }
+
+    @Test("A provider that hangs holds the log-out up for two seconds and no longer", .timeLimit(.minutes(1)))
+    func hangs() async throws {
+        let broker = try TestBroker(script: .init(logOutPage: page, logOutPageHangs: true))
+        let session = try await broker.signIn()
+        broker.provider.hanging.close()
+        defer { broker.provider.hanging.open() }
+        let ending = Task { try await broker.useCases.endSession.logOutInBrowser(session.token) }
+        while broker.provider.hanging.waiting == 0 { await Task.yield() }
+        await broker.settled()
+        broker.clock.advance(.seconds(2))
+        #expect(try await ending.value == nil)
+        #expect(await !lives(broker, session))
+    }
+
+    @Test("Two devices, one logs out: the provider's logout token for its sign-in lets the other live (SEC-68)")
+    func twoDevices() async throws {
+        let broker = try TestBroker(script: .init(sid: "sid-1", logOutPage: page))
+        let gone = try await broker.signIn(code: "c1")
+        broker.provider.script.withLock { $0.sid = "sid-2" }
+        let other = try await broker.signIn(code: "c2")
+        broker.provider.script.withLock { $0.sid = nil }
+        let plain = try await broker.signIn(code: "c3")
+        #expect(try await broker.useCases.endSession.logOutInBrowser(gone.token) != nil)
+        broker.provider.script.withLock { $0.logout = (nil, "sid-1", nil) }
+        let name = ProviderName(unchecked: "as")
+        try await broker.useCases.backchannelLogout.receive(provider: name, token: Secret("jti-1"))
+        #expect(await lives(broker, other))
+        #expect(await lives(broker, plain))
+        // With a sub beside it: those of the user whose own id_token had no sid, and no other sid.
+        broker.provider.script.withLock { $0.logout = ("user-1", "sid-1", nil) }
+        try await broker.useCases.backchannelLogout.receive(provider: name, token: Secret("jti-2"))
+        #expect(await lives(broker, other))
+        #expect(await !lives(broker, plain))
+    }
+
+    @Test("A logout token ends the sessions of the clients in its aud, and no others")
+    func clients() async throws {
+        let broker = try TestBroker()
+        let session = try await broker.signIn()
+        let name = ProviderName(unchecked: "as")
+        broker.provider.script.withLock { $0.logout = ("user-1", nil, [ClientName(unchecked: "strict")]) }
+        try await broker.useCases.backchannelLogout.receive(provider: name, token: Secret("jti-1"))
+        #expect(await lives(broker, session))
+        broker.provider.script.withLock { $0.logout = ("user-1", nil, []) }
+        let refused = await problem {
+            try await broker.useCases.backchannelLogout.receive(provider: name, token: Secret("jti-2"))
+        }
+        #expect(refused?.code == .invalidRequest)
+        broker.provider.script.withLock { $0.logout = ("user-1", nil, [ClientName(unchecked: "ios")]) }
+        try await broker.useCases.backchannelLogout.receive(provider: name, token: Secret("jti-3"))
+        #expect(await !lives(broker, session))
+    }
+}

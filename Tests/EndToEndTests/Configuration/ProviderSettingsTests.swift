@@ -1,0 +1,210 @@
+import Broker
+import BrokerProviders
+import Foundation
+import Testing
+
+@testable import coatcheck
+
+@Suite("Providers as they are configured")
+struct ProviderSettingsTests {
+    private func load(_ provider: String, client: String = "client_id: app, auth: none") throws -> ProviderSection {
+        let text = """
+            server: {public_url: "https://auth.example.com"}
+            keys: {file: keys.json}
+            providers:
+              p:
+            \(provider.split(separator: "\n").map { "    \($0)" }.joined(separator: "\n"))
+                clients:
+                  web: {redirect_uris: ["https://app.example.com/p"], \(client)}
+            """
+        return try #require(try ConfigurationFixture.load(text).providers.first)
+    }
+
+    // MARK: The issuer in callbacks
+
+    /// What a vendor sends, or would send, in `iss`; nil where it publishes nothing.
+    private static let issuers: [(settings: String, iss: String?)] = [
+        ("preset: google", "https://accounts.google.com"),
+        (
+            "preset: apple\napple: {team_id: TEAM000001, key_id: KEY0000001, key: {file: apple-key.p8}}",
+            "https://appleid.apple.com"
+        ),
+        ("preset: github", "https://github.com/login/oauth"),
+        ("preset: microsoft", "https://login.microsoftonline.com/11111111-2222-4333-8444-555555555555/v2.0"),
+        (
+            "preset: microsoft\nissuer: https://login.microsoftonline.com/11111111-2222-4333-8444-555555555555/v2.0",
+            "https://login.microsoftonline.com/11111111-2222-4333-8444-555555555555/v2.0"
+        ),
+        ("preset: linkedin", "https://www.linkedin.com/oauth"), ("preset: slack", nil), ("preset: facebook", nil),
+        ("preset: cloudentity\nissuer: https://t.eu.authz.cloudentity.io/t/w", "https://t.eu.authz.cloudentity.io/t/w"),
+        ("kind: oidc\nissuer: https://id.example.com", "https://id.example.com"),
+        (
+            "kind: oauth2\nendpoints: {authorization: \"https://a.example/a\", token: \"https://a.example/t\", userinfo: \"https://a.example/u\"}",
+            nil
+        ),
+        (
+            "kind: oauth2\ncallback_issuer: https://a.example\nendpoints: {authorization: \"https://a.example/a\", token: \"https://a.example/t\", userinfo: \"https://a.example/u\"}",
+            "https://a.example"
+        ),
+        (
+            "kind: oidc\nissuer: https://id.example.com\ncallback_issuer: \"https://id.example.com/{tenant}/x\"",
+            "https://id.example.com/acme/x"
+        ),
+        ("preset: github\nendpoints: {authorization: \"https://ghe.example/login/oauth/authorize\"}", nil),
+        ("preset: github\nendpoints: {token: \"https://github.com/other\"}", "https://github.com/login/oauth"),
+        ("kind: clover\nenvironment: us\nsite_url: https://app.example.com", nil),
+    ]
+
+    @Test("Every preset and kind knows the issuer its vendor publishes, and no other passes for it")
+    func issuers() throws {
+        for (settings, iss) in Self.issuers {
+            let section = try load(
+                settings,
+                client: settings.contains("preset: apple")
+                    ? "client_id: app" : "client_id: app, client_secret: wq8ZrT5nLk2YvB7xHs0d")
+            let known = section.settings.profile.callbackIssuer
+            guard let iss else {
+                #expect(known == nil, "\(settings)")
+                continue
+            }
+            let pattern = try #require(known, "\(settings)")
+            #expect(IssuerExpectation.matches(iss, pattern), "\(settings)")
+            for other in [iss + "/", iss + "x", "https://evil.example", ""] {
+                #expect(!IssuerExpectation.matches(other, pattern), "\(settings): \(other)")
+            }
+        }
+        // It never enters the subject's namespace.
+        #expect(try load("preset: github").settings.profile.issuer == "p")
+    }
+
+    @Test(
+        "A callback issuer is one URL with one template segment at most",
+        arguments: ["nonsense", "https://a.example/{a}/{b}", "https://a.example/{}", "https://a.example/?x"])
+    func badIssuers(_ issuer: String) {
+        #expect(throws: ConfigurationFailure.self) {
+            try load("preset: github\ncallback_issuer: \"\(issuer)\"")
+        }
+    }
+
+    // MARK: Clients
+
+    private static let secret32 = "wq8ZrT5nLk2YvB7xHs0dPq4mJc6t9RfA"
+    private static let oidc = "kind: oidc\nissuer: https://id.example.com"
+
+    @Test(
+        "client_secret_jwt needs a secret of 32 bytes; a secret may hold a space inside; reserved characters are warned of"
+    )
+    func secrets() throws {
+        let signing = try load(
+            Self.oidc, client: "client_id: app, auth: client_secret_jwt, client_secret: \(Self.secret32)")
+        guard case .clientSecretJWT? = signing.settings.clients.first?.authentication else {
+            return #expect(Bool(false))
+        }
+        #expect(throws: ConfigurationFailure.self) {
+            try load(Self.oidc, client: "client_id: app, auth: client_secret_jwt, client_secret: wq8ZrT5nLk2YvB7xHs0d")
+        }
+        _ = try load(Self.oidc, client: "client_id: app, client_secret: \"wq8ZrT5nLk2 YvB7xHs0d\"")
+        let warned = ConfigurationFixture.minimal.replacingFirst(
+            "auth: none", with: "client_secret: \"wq8ZrT5nLk2+YvB7xHs0d\"")
+        #expect(ConfigurationFixture.problems(warned).contains { $0.message.contains("basic_encoding: raw") })
+        let raw = warned.replacingFirst("redirect_uris", with: "basic_encoding: raw\n        redirect_uris")
+        #expect(!ConfigurationFixture.problems(raw).contains { $0.message.contains("basic_encoding: raw") })
+    }
+
+    @Test("An assertion's dialect is read; a thumbprint needs its certificate, also where the preset asks for one")
+    func assertions() throws {
+        let key = "client_id: app, auth: private_key_jwt, private_key: {file: service-key.pem}"
+        let section = try load(
+            Self.oidc,
+            client: key
+                + ", assertion: {audience: token_endpoint, typ: JWT, key_header: \"x5t#S256\", certificate: {file: service-cert.pem}}"
+        )
+        let assertion = try #require(section.settings.clients.first).wire.assertion
+        #expect(
+            assertion.audience == .tokenEndpoint && assertion.type == "JWT" && assertion.thumbprint?.utf8.count == 43)
+        #expect(throws: ConfigurationFailure.self) { try load("preset: microsoft", client: key) }
+        #expect(throws: ConfigurationFailure.self) {
+            try load(Self.oidc, client: key + ", assertion: {audience: \"http://a.example\"}")
+        }
+        let microsoft = try load(
+            "preset: microsoft", client: key + ", assertion: {certificate: {file: service-cert.pem}}")
+        guard case .privateKeyJWT(let signing)? = microsoft.settings.clients.first?.authentication else {
+            return #expect(Bool(false))
+        }
+        #expect(signing.algorithm == .ps256)
+    }
+
+    @Test("One signing key at two providers is refused, unless each use names its issuer alone")
+    func sharedKeys() throws {
+        func text(_ audience: String) -> String {
+            let client =
+                "{client_id: NAME, auth: private_key_jwt, private_key: {file: service-key.pem}, assertion: {audience: \(audience)}"
+            return """
+                server: {public_url: "https://auth.example.com"}
+                keys: {file: keys.json}
+                providers:
+                  a: {kind: oidc, issuer: "https://a.example", clients: {x: \(client), redirect_uris: ["com.example.a:/cb"]}}}
+                  b: {kind: oidc, issuer: "https://b.example", clients: {x: \(client), redirect_uris: ["com.example.b:/cb"]}}}
+                """
+        }
+        #expect(ConfigurationFixture.errors(text("issuer")).isEmpty)
+        #expect(ConfigurationFixture.errors(text("token_endpoint")).count == 2)
+    }
+
+    @Test("Clever's clients know no PKCE by default, Clover's sessions own themselves alone")
+    func defaults() throws {
+        let clever = try load(
+            "kind: clever", client: "client_id: app, auth: blank_secret_basic, app_start: {sdk_version: \"2\"}")
+        #expect(clever.settings.clients.first?.profile.pkce == .unsupported)
+        #expect(clever.settings.clients.first?.appStart == "2")
+        let clover = "kind: clover\nenvironment: us\nsite_url: https://app.example.com"
+        #expect(try load(clover).settings.profile.own == .device)
+        #expect(try load(clover + "\nsession: {own: subject}").settings.profile.own == .subject)
+        #expect(try load(Self.oidc).settings.profile.own == .subject)
+        #expect(try load(Self.oidc).settings.clients.first?.profile.assumesScope == true)
+        #expect(try load(clover).settings.clients.first?.profile.assumesScope == false)
+        #expect(
+            try load("kind: clever", client: "client_id: app, auth: blank_secret_basic").settings.clients.first?.profile
+                .assumesScope == false)
+    }
+
+    @Test("Apple without its key, and a form post to an app's own scheme, are refused")
+    func apple() {
+        #expect(throws: ConfigurationFailure.self) { try load("preset: apple", client: "client_id: app") }
+        #expect(throws: ConfigurationFailure.self) {
+            try ConfigurationFixture.load(
+                ConfigurationFixture.minimal.replacingFirst(
+                    "auth: none", with: "auth: none\n        response_mode: form_post"))
+        }
+    }
+
+    // MARK: The documents
+
+    @Test("Every YAML block of the provider pages passes `check`")
+    func documents() throws {
+        let root = #filePath.replacingOccurrence(
+            "Tests/EndToEndTests/Configuration/ProviderSettingsTests.swift", "docs/providers")
+        let sources = ConfigSources(
+            environment: { _ in "zQ8vN2kLr5TwX7yB3mHd" },
+            readFile: { path in
+                path.hasSuffix(".json")
+                    ? Array("{}".utf8)
+                    : Array(
+                        "-----BEGIN PRIVATE KEY-----\n-----END PRIVATE KEY-----\n-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+                            .utf8)
+            }, isOpenToOthers: { _ in false }, directory: "")
+        var blocks = 0
+        for name in try FileManager.default.contentsOfDirectory(atPath: root).sorted() where name.hasSuffix(".md") {
+            let page = try String(contentsOfFile: root + "/" + name, encoding: .utf8)
+            for part in page.components(separatedBy: "```yaml\n").dropFirst() {
+                let block = part.components(separatedBy: "```").first ?? ""
+                blocks += 1
+                let text = "server: {public_url: \"https://auth.example.com\"}\nkeys: {file: keys.json}\n" + block
+                do throws(ConfigurationFailure) { _ = try Configuration.load(text: text, sources: sources) } catch {
+                    Issue.record("\(name): \(error.problems.filter { $0.severity == .error })")
+                }
+            }
+        }
+        #expect(blocks >= 10)
+    }
+}

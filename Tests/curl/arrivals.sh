@@ -1,0 +1,129 @@
+#!/usr/bin/env bash
+# What a provider's return may say: its issuer, its errors in every dialect, and returns that belong to no login.
+source "$(dirname "$0")/lib.bash"
+start_stack
+
+# back CLIENT QUERY [MORE]: a login at `oidc` whose return has this query instead of the provider's
+back() {
+    device "phone-$RANDOM$RANDOM"
+    start_login oidc "$1" ${3:+"$3"}
+    forward "$(redirect_of "$1")?$2&state=$STATE&iss=$(issuer)"
+}
+redirect_of() { case $1 in ios) echo com.example.app:/cb ;; *) echo "com.example.$1:/cb" ;; esac; }
+issuer() { jq -rn --arg text "$SANDBOX/oidc" '$text | @uri'; }
+counted() { curl -s "$MANAGEMENT/metrics" | sed -n "s/^$1 //p"; }
+
+step "1. GitHub names its issuer in every return, and publishes no metadata"
+device a-developer
+sign_in github web
+expect_status 201 "its own issuer is taken"
+expect_json .scope '["read:user","user:email"]' "a scope with commas is two"
+start_login github web
+browser "$AUTHORIZATION_URL" ana
+forward "$(with_value iss https://evil.example "$CALLBACK")"
+expect_problem 400 issuer_mismatch "another issuer"
+start_login github web
+browser "$AUTHORIZATION_URL" ana
+forward "$(with_value iss - "$CALLBACK")"
+expect_status 201 "none, as before April 2026"
+
+step "2. A provider without any issuer: what cannot be compared is passed, counted and said once"
+device a-user
+for round in 1 2; do
+    start_login oauth2 ios
+    browser "$AUTHORIZATION_URL" ana
+    forward "$(with_value iss https://as.example "$CALLBACK")"
+    expect_status 201 "passed ($round)"
+done
+same 2 "$(counted 'coatcheck_issuers_unchecked_total{provider="oauth2"}')" "counted twice"
+same 1 "$(grep -c 'callbacks name an issuer' "$work/broker.log")" "said once"
+start_login oauth2 ios
+browser "$AUTHORIZATION_URL" ana
+forward "$(with_value iss "$SANDBOX/oidc" "$CALLBACK")"
+expect_problem 400 issuer_mismatch "another configured provider's"
+
+step "3. Regular answers to prompt=none are the user's matter, not the provider's fault"
+for error in login_required interaction_required account_selection_required; do
+    back silent "error=$error"
+    expect_problem 409 interaction_required "$error"
+    expect_json .provider_error "$error"
+done
+back silent "error=consent_required" '"parameters":{"prompt":"none"}'
+expect_problem 409 interaction_required "consent_required after prompt=none"
+back ios "error=consent_required"
+expect_problem 403 access_denied "consent_required after the user was asked"
+back ios "error=invalid_scope"
+expect_problem 502 provider_error "a registration that does not fit"
+expect_json .provider_error invalid_scope "its word is told"
+matches invalid_scope "$(grep 'callback error' "$work/broker.log" | tail -1)" "and logged"
+back ios "error=%3Cscript%3E"
+same "502 " "$STATUS $(json .provider_error)" "a word that no standard knows is not"
+same 0 "$(grep -c 'finished by somebody else' "$work/broker.log")" "nobody else finished anything"
+device a-stranger
+start_login oidc ios
+browser "$AUTHORIZATION_URL" ana
+device another
+forward "$CALLBACK"
+expect_problem 403 login_not_yours "somebody else"
+same 1 "$(grep -c 'finished by somebody else' "$work/broker.log")" "that is said"
+
+step "4. Dialects: Facebook's error_code, Twitter's denied, in flows A, B and C"
+back ios "error_code=200&error_message=no"
+expect_problem 502 provider_error "error_code (A)"
+back ios "denied=t0ken"
+expect_problem 403 access_denied "denied (A)"
+forward "com.example.app:/cb?denied=t0ken&state=own&iss=$(issuer)" '"provider":"oidc","client":"ios","state":"own","code_verifier":"'"$(random_token)"'"'
+expect_problem 403 access_denied "denied (B)"
+forward "com.example.app:/cb?error_code=200&state=own&iss=$(issuer)" '"provider":"oidc","client":"ios","state":"own","code_verifier":"'"$(random_token)"'"'
+expect_problem 502 provider_error "error_code (B)"
+for query in "denied=t0ken access_denied" "error_code=200 provider_error" "error=login_required interaction_required"; do
+    start_login oidc hosted
+    matches "error=${query#* }&" "$(location "$BROKER/callback/oidc?${query% *}&state=$STATE&iss=$(issuer)")" "${query% *} (C)"
+done
+
+step "5. Returns without a state or a code belong to no login (flow D)"
+device a-guest
+forward "com.example.app:/cb?error=access_denied"
+expect_problem 403 access_denied "an error without a state is answered as what it is"
+forward "com.example.app:/cb?code=portal" '"provider":"oidc","client":"ios"'
+expect_problem 409 login_required "a code without a state, whatever else the body names"
+forward "com.example.app:/cb?code=portal" '"provider":"oidc","client":"ios"'
+expect_problem 400 invalid_callback "two in a row do not loop"
+device a-second-guest
+start_login oidc ios
+forward "com.example.app:/cb?state=$STATE"
+expect_problem 409 login_required "a state, and neither code nor error"
+device a-third-guest
+forward "com.example.self:/cb"
+expect_problem 409 login_required "a client that starts its own logins"
+browser "$(json .login.authorization_url)" ana
+forward "$CALLBACK" '"provider":"oidc","client":"self","code_verifier":"'"$(random_token)"'"'
+expect_status 201 "can finish the login it was handed, with its usual body"
+forward "com.example.app:/cb?code=portal" '"provider":"oidc","client":"strict"'
+expect_problem 400 invalid_callback "another client's redirect URI"
+
+step "6. A form post brings its answer in the body alone"
+start_login apple web
+request POST "/callback/apple?state=$STATE" -d "code=c&state=$STATE"
+expect_problem 400 invalid_callback "a state in both"
+
+step "7. A provider that misbehaves in its callback"
+# misplaced FAULT STATUS CODE SENTENCE: one login of this device with that fault
+misplaced() {
+    device "misplaced-$RANDOM$RANDOM"
+    fault oidc "{\"fault\":\"$1\",\"times\":1${5:+,$5}}"
+    start_login oidc ios
+    browser "$AUTHORIZATION_URL" ana
+    forward "$CALLBACK"
+    if [ "$2" = 201 ]; then expect_status 201 "$4"; else expect_problem "$2" "$3" "$4"; fi
+}
+before=$(calls oidc/token)
+misplaced wrong-iss-callback 400 issuer_mismatch "another iss"
+misplaced no-iss-callback 400 issuer_mismatch "none, where the metadata promises one"
+misplaced wrong-state-callback 400 state_mismatch "another state"
+misplaced no-state-callback 409 login_required "no state: belongs to no login"
+misplaced duplicate-code-callback 400 invalid_callback "two codes"
+same "$before" "$(calls oidc/token)" "no code was sent for any of them"
+misplaced extra-callback 201 "" "parameters that nobody asked for are left alone" '"value":{"utm_source":"x","hint":"y"}'
+
+finish

@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# A shop's devices are nobody's but their own; the access token for an SDK on the device; employees' PINs.
+source "$(dirname "$0")/lib.bash"
+start_stack
+
+step "1. Two tills of one merchant"
+device till-1
+sign_in clover ios ana
+expect_status 201
+first=$(json .handle)
+device till-2
+sign_in clover ios ana
+expect_status 201
+get /v1/sessions
+same 1 "$(jq '.items | length' "$work/body")" "a till lists itself alone"
+request DELETE "/v1/sessions/$first"
+expect_problem 404 not_found "another till's handle"
+request DELETE '/v1/sessions?except=current'
+expect_status 204 "ending all others"
+device till-1
+get /v1/session
+expect_status 200 "ended nobody"
+
+step "2. Employees' PINs are not relayed, whatever allow says"
+merchant=$(json .subject)
+get "/v1/relay/clover-api/v3/merchants/$merchant"
+expect_status 200 "the merchant"
+before=$(calls clover/employee)
+for path in "/employees" "/employees/E1" "?expand=employees" "?expand=orders,employee.pin" "?%65xpand=employees"; do
+    get "/v1/relay/clover-api/v3/merchants/$merchant$path"
+    expect_problem 403 upstream_not_allowed "$path"
+done
+
+step "3. The access token, for clients that opted in"
+device sdk-phone
+sign_in oidc ios
+post /v1/session/token ''
+expect_problem 403 client_not_allowed "a client that did not"
+sign_in oidc sdk
+post /v1/session/token ''
+expect_status 200 "one that did"
+expect_json .token_type Bearer
+expect_header Cache-Control no-store
+same "" "$(json .refresh_token)" "never the refresh token"
+same 200 "$(curl -s -o /dev/null -w '%{http_code}' "$SANDBOX/oidc/userinfo" -H "Authorization: Bearer $(json .access_token)")" "it works at the provider"
+same 1 "$(curl -s "$MANAGEMENT/metrics" | sed -n 's/^coatcheck_access_tokens_handed_out_total{provider="oidc",client="sdk"} //p')" "counted"
+token=$(json .access_token)
+request POST /v1/session/token -H 'Sec-Fetch-Site: cross-site'
+expect_problem 403 cross_origin "another site"
+request DELETE /v1/session
+wait_for 10 eval '[ "$(curl -s -o /dev/null -w "%{http_code}" "$SANDBOX/oidc/userinfo" -H "Authorization: Bearer '"$token"'")" = 401 ]'
+same 0 $? "log-out revokes what it gave"
+post /v1/session/token ''
+same 401 "$STATUS" "no session, no token"
+
+finish

@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Redirect URIs as RFC 8252 and RFC 6749 have them: loopback addresses with any port, and a registered query part.
+source "$(dirname "$0")/lib.bash"
+start_stack
+
+step "1. Any port of a literal loopback address, and of nothing else"
+for uri in http://127.0.0.1:51234/cb 'http://[::1]:50000/cb' http://127.0.0.1/cb; do
+    device "desktop-$RANDOM"
+    start_login oidc desktop "\"redirect_uri\":\"$uri\""
+    expect_status 201 "$uri"
+    same "$uri" "$(url_value redirect_uri "$AUTHORIZATION_URL")" "is what the provider is asked to return to"
+    browser "$AUTHORIZATION_URL" ana
+    before=$(calls oidc/token)
+    other=${CALLBACK/51234/51235}
+    if [ "$other" != "$CALLBACK" ]; then
+        forward "$other"
+        expect_problem 400 invalid_callback "a return on another port than the login's"
+        same "$before" "$(calls oidc/token)" "no call"
+    fi
+    forward "$CALLBACK"
+    expect_status 201 "a session"
+done
+sandbox GET '/requests?provider=oidc&endpoint=token'
+same http://127.0.0.1:51234/cb "$(jq -r '.[0].body' "$work/control" | tr '&' '\n' | sed -n 's/^redirect_uri=//p' | python3 -c 'import sys, urllib.parse as u; print(u.unquote(sys.stdin.read().strip()))')" "the token call has exactly that"
+for uri in http://localhost:7778/cb http://127.0.0.1:51234/other http://127.0.0.2:51234/cb https://127.0.0.1:51234/cb 'http://127.0.0.1:51234/cb?x=1'; do
+    start_login oidc desktop "\"redirect_uri\":\"$uri\""
+    expect_problem 400 invalid_request "$uri"
+done
+
+step "2. The same for logins that the app starts"
+verifier=$(random_token)
+CALLBACK=$(location "$SANDBOX/oidc/authorize?response_type=code&client_id=desktop-app&redirect_uri=http://127.0.0.1:40404/cb&scope=openid%20email&code_challenge=$(s256 "$verifier")&code_challenge_method=S256&sandbox_user=ana")
+usual="\"provider\":\"oidc\",\"client\":\"desktop\",\"code_verifier\":\"$verifier\""
+forward "$CALLBACK" "$usual,\"redirect_uri\":\"http://127.0.0.1:40405/cb\""
+expect_problem 400 invalid_request "the body names another port"
+post /v1/sessions "{$usual,\"redirect_uri\":\"http://127.0.0.1:40404/cb\",\"code\":\"$(url_value code "$CALLBACK")\"}"
+expect_status 201 "a bare code with the URI it came on"
+
+step "3. A registered query part comes back byte for byte"
+device a-tenant
+start_login oidc tenant
+same 'https://app.example.org/cb?tenant=7' "$(url_value redirect_uri "$AUTHORIZATION_URL")" "it goes out whole"
+browser "$AUTHORIZATION_URL" ana
+matches '^https://app\.example\.org/cb\?tenant=7&' "$CALLBACK" "and comes back whole"
+forward "${CALLBACK/tenant=7/tenant=8}"
+expect_problem 400 invalid_callback "another tenant"
+forward "${CALLBACK/tenant=7&/}"
+expect_problem 400 invalid_callback "none"
+forward "$CALLBACK"
+expect_status 201 "a session"
+
+finish

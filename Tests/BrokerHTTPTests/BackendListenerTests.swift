@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerHTTP
 
-@Suite("The backends' own listener")
+@Suite("The backends' own listener", .timeLimit(.minutes(2)))
 struct BackendListenerTests {
     private func harness(
         _ publicURL: String = "https://auth.example.com", own: Bool = true, wrongTokens: Int = 60

@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerHTTP
 
-@Suite("Backends over HTTP")
+@Suite("Backends over HTTP", .timeLimit(.minutes(2)))
 struct BackendRouteTests {
     private static let grant = "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Atoken-exchange"
     private static let type = "subject_token_type=urn%3Aietf%3Aparams%3Aoauth%3Atoken-type%3Aaccess_token"

@@ -5,7 +5,7 @@ import Testing
 @testable import BrokerHTTP
 
 /// The routes hand every cost to the address that the request came from.
-@Suite("Charges by route")
+@Suite("Charges by route", .timeLimit(.minutes(2)))
 struct ChargeRouteTests {
     /// A harness behind a trusted proxy on loopback: `X-Forwarded-For` says who asks.
     private func harness(_ configure: (inout HTTPLimits) -> Void) throws -> HTTPHarness {

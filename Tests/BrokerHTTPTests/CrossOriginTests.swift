@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerHTTP
 
-@Suite("Cross-origin requests")
+@Suite("Cross-origin requests", .timeLimit(.minutes(2)))
 struct CrossOriginTests {
     private static let origin = HTTPField.Name.origin
     private static let site = FieldName.named("Sec-Fetch-Site")

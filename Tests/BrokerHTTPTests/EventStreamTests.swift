@@ -6,7 +6,7 @@ import Testing
 
 @testable import BrokerHTTP
 
-@Suite("Event streams and the end of their sessions")
+@Suite("Event streams and the end of their sessions", .timeLimit(.minutes(2)))
 struct EventStreamTests {
     /// What a stream has said so far, and how much more of it is wanted.
     private final class Watch: Sendable {

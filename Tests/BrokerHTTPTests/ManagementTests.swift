@@ -7,7 +7,7 @@ import Testing
 
 @testable import BrokerHTTP
 
-@Suite("Management listener")
+@Suite("Management listener", .timeLimit(.minutes(2)))
 struct ManagementTests {
     private static let reader = "canary-admin-reader"
     private static let ender = "canary-admin-ender"

@@ -5,7 +5,7 @@ import Testing
 
 @testable import BrokerHTTP
 
-@Suite("Cookies, credentials and media types")
+@Suite("Cookies, credentials and media types", .timeLimit(.minutes(2)))
 struct ParserTests {
     @Test(
         "A cookie header that tries to plant a session gives the broker's own cookie or none (SEC-38)",
@@ -104,7 +104,7 @@ struct ParserTests {
     }
 }
 
-@Suite("Addresses and limits")
+@Suite("Addresses and limits", .timeLimit(.minutes(2)))
 struct AddressTests {
     @Test(
         "The client is the right-most hop that is not a trusted proxy (SEC-104)",

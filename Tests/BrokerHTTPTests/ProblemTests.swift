@@ -5,7 +5,7 @@ import Testing
 
 @testable import BrokerHTTP
 
-@Suite("Problems")
+@Suite("Problems", .timeLimit(.minutes(2)))
 struct ProblemTests {
     private static let canary = "canary-private-detail"
 

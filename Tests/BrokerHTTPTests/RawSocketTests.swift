@@ -6,7 +6,7 @@ import Testing
 
 @testable import BrokerHTTP
 
-@Suite("Raw sockets")
+@Suite("Raw sockets", .timeLimit(.minutes(2)))
 struct RawSocketTests {
     /// The request that is smuggled behind each ambiguous one: if it were ever handled, it would be answered 404 and
     /// stand in the log as a second record.

@@ -11,7 +11,7 @@ import Testing
 
 @testable import BrokerHTTP
 
-@Suite("The relay over HTTP")
+@Suite("The relay over HTTP", .timeLimit(.minutes(2)))
 struct RelayRouteTests {
     /// What an upstream saw.
     final class Seen: Sendable {

@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerHTTP
 
-@Suite("Request bodies")
+@Suite("Request bodies", .timeLimit(.minutes(2)))
 struct RequestBodyTests {
     private static let long = String(repeating: "x", count: 9000)
 

@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerHTTP
 
-@Suite("Routing")
+@Suite("Routing", .timeLimit(.minutes(2)))
 struct RoutingTests {
     @Test(
         "A path that is not exactly a route is 404 (SEC-96)",

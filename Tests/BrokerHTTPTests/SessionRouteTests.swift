@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerHTTP
 
-@Suite("Sessions over HTTP")
+@Suite("Sessions over HTTP", .timeLimit(.minutes(2)))
 struct SessionRouteTests {
     private func cookiePair(_ reply: Reply) -> String? {
         reply.headers[.setCookie]?.split(separator: ";").first.map(String.init)

@@ -2,7 +2,7 @@ import Testing
 
 @testable import BrokerRelay
 
-@Suite("Allow-lists (SEC-71, SEC-73)")
+@Suite("Allow-lists (SEC-71, SEC-73)", .timeLimit(.minutes(2)))
 struct AllowListTests {
     @Test(
         "Calls about employees are told by path segment and by `expand`",

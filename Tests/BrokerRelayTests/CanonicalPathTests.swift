@@ -1,7 +1,7 @@
 import BrokerRelay
 import Testing
 
-@Suite("Canonical paths (SEC-73)")
+@Suite("Canonical paths (SEC-73)", .timeLimit(.minutes(2)))
 struct CanonicalPathTests {
     /// What two servers could read differently, and why it is refused.
     static let tricks: [(String, CanonicalPath.Fault)] = [

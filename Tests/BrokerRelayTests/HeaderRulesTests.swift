@@ -3,7 +3,7 @@ import HTTPTypes
 import NIOHTTP1
 import Testing
 
-@Suite("Header rules (SEC-75 to SEC-79)")
+@Suite("Header rules (SEC-75 to SEC-79)", .timeLimit(.minutes(2)))
 struct HeaderRulesTests {
     private static func fields(_ list: [(String, String)]) throws -> HTTPFields {
         var fields = HTTPFields()

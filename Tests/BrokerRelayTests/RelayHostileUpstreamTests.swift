@@ -4,7 +4,7 @@ import HTTPTypes
 import NIOCore
 import Testing
 
-@Suite("Hostile and broken upstreams (SEC-78, SEC-79, SEC-81)")
+@Suite("Hostile and broken upstreams (SEC-78, SEC-79, SEC-81)", .timeLimit(.minutes(2)))
 struct RelayHostileUpstreamTests {
     @Test(
         "An answer that two readers could see differently is 502, and its connection is not used again",

@@ -4,7 +4,7 @@ import HTTPTypes
 import NIOCore
 import Testing
 
-@Suite("An upstream's 401 (SEC-60, SEC-61, SEC-82)")
+@Suite("An upstream's 401 (SEC-60, SEC-61, SEC-82)", .timeLimit(.minutes(2)))
 struct RelayRefreshTests {
     /// Refuses every token but `token-1`.
     @Sendable private static func refusingFirst(_ connection: ScriptedConnection) async throws {

@@ -6,7 +6,7 @@ import Testing
 
 @testable import BrokerRelay
 
-@Suite("What the relay refuses")
+@Suite("What the relay refuses", .timeLimit(.minutes(2)))
 struct RelayRefusalTests {
     @Test("An unknown upstream is 404, whatever its name", arguments: ["other", "", "API", "api%2f", "..", "api;x"])
     func unknown(name: String) async throws {

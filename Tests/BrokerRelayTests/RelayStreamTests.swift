@@ -6,7 +6,7 @@ import NIOCore
 import Synchronization
 import Testing
 
-@Suite("Streaming (SEC-81)", .serialized)
+@Suite("Streaming (SEC-81)", .serialized, .timeLimit(.minutes(2)))
 struct RelayStreamTests {
     private static let chunk = ByteBuffer(repeating: 0x61, count: 65_536)
     private static let count = 1600

@@ -4,7 +4,7 @@ import HTTPTypes
 import NIOCore
 import Testing
 
-@Suite("The relay on the wire")
+@Suite("The relay on the wire", .timeLimit(.minutes(2)))
 struct RelayWireTests {
     @Test("A GET arrives as it should, byte for byte")
     func get() async throws {

@@ -2,7 +2,7 @@ import Broker
 import BrokerRelay
 import Testing
 
-@Suite("Upstream settings (SEC-71, SEC-72, SEC-74)")
+@Suite("Upstream settings (SEC-71, SEC-72, SEC-74)", .timeLimit(.minutes(2)))
 struct UpstreamSettingsTests {
     static func settings(
         _ url: String = "https://api.example.com", allow: [String] = ["GET /**"], clients: [ClientName]? = nil,

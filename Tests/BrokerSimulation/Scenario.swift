@@ -18,6 +18,10 @@ package enum Scenario: String, CaseIterable, Sendable {
     case lostRotationMisnamed
     /// The wall clock steps during a refresh.
     case wallClockSteps
+    /// The wall clock is three months ahead, or behind, for some seconds, and every session has run out.
+    case wallClockLeaps
+    /// A logout token's work is broken off between its steps, and its repeat is taken for a replay.
+    case interruptedLogoutToken
 
     func weather(_ random: inout SeededRandom) -> Weather {
         var weather = Weather()
@@ -71,6 +75,18 @@ package enum Scenario: String, CaseIterable, Sendable {
             weather.slow = 0.7
             weather.slowRange = 2_000...9_000
             weather.wallJumps = 8
+        case .wallClockLeaps:
+            weather.processes = random.number(1...2)
+            weather.wallLeaps = 6
+            weather.crashes = random.number(0...1)
+            weather.idleRange = 500...6_000
+        case .interruptedLogoutToken:
+            weather.processes = random.number(1...2)
+            weather.logOutsThere = 0.4
+            weather.storeFails = 0.2
+            weather.storeInDoubt = 0.2
+            weather.crashes = 4
+            weather.idleRange = 500...6_000
         }
         return weather
     }

@@ -33,6 +33,14 @@ final class SimulatedProcess: @unchecked Sendable {
                 _ = try? await revocations.work()
             }
         }
+        let sweeper = Sweeper(context, owner: "\(ObjectIdentifier(self))")
+        lane.start {
+            _ = try? await Sweeper.checkClock(context)
+            while !self.isDead {
+                try? await self.sleep(.seconds(5))
+                _ = try? await sweeper.sweep()
+            }
+        }
     }
 
     var wallTime: WallTime {

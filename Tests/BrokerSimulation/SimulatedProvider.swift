@@ -1,7 +1,9 @@
 import Broker
 
 /// One process's way to the provider, with the weather between them.
-final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, @unchecked Sendable {
+final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, LogoutTokenVerifying,
+    @unchecked Sendable
+{
     private let process: SimulatedProcess
     private let world: Simulation
     let profile: ProviderProfile
@@ -103,6 +105,16 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, @
             answer.resolve(.success(0))
         }
         _ = try await answer.wait().get()
+    }
+
+    func verifyLogoutToken(
+        _ token: Secret, mayFetchKeys: @escaping @Sendable () -> Bool
+    ) async throws(ProviderFailure) -> LogoutNotice {
+        let parts = token.reveal().split(separator: "/")
+        guard parts.count == 3 else { throw .identityRejected(detail: "no logout token") }
+        return LogoutNotice(
+            subject: "user-\(parts[1])", sid: nil, clients: profile.clients.map(\.name), tokenID: token.reveal(),
+            rememberUntil: process.wallTime.advanced(by: .seconds(600)))
     }
 
     private func tokens(_ family: Family, _ token: Int) -> TokenSet {

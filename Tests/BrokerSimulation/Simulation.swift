@@ -103,6 +103,13 @@ package final class Simulation: @unchecked Sendable {
             process.wallOffset += scheduler.random.number(weather.wallJumpRange)
             say("wall clock of process \(process.number) is off by \(process.wallOffset)")
         }
+        moments(weather.wallLeaps) { [self] in
+            let process = scheduler.random.pick(processes)
+            let leap = scheduler.random.chance(0.7) ? 91 * 86_400_000 : -91 * 86_400_000
+            process.wallOffset += leap
+            say("wall clock of process \(process.number) leaps by \(leap)")
+            scheduler.after(scheduler.random.number(weather.wallLeapRange)) { process.wallOffset -= leap }
+        }
     }
 
     /// Returns a process that takes requests.
@@ -137,6 +144,11 @@ package final class Simulation: @unchecked Sendable {
             let stored = try? StoredTokens(record: bytes)
         else { return nil }
         return stored.tokens.refreshToken?.reveal()
+    }
+
+    /// Returns a new logout token for a session's user, or nil where nobody knows whose it is.
+    func logoutToken(_ ticket: Ticket) -> Secret? {
+        families[ticket.digest].map { Secret("logout/\($0.number)/\(scheduler.now)") }
     }
 
     /// The user withdraws the grant at the provider.
@@ -219,6 +231,7 @@ package final class Simulation: @unchecked Sendable {
             switch reason {
             case nil: true
             case .loggedOut: ticket.logOutAsked
+            case .providerLogout: ticket.logOutSent
             case .grantRevoked: family.death == .byItsUser
             case .refreshLost:
                 family.death == .byItsUser || family.mayBeLost(weather.rotation, longestOutage: longestOutage)

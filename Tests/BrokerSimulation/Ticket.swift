@@ -8,6 +8,8 @@ final class Ticket: @unchecked Sendable {
     var loggedOut: (at: Int, by: SimulatedProcess)?
     /// Whether a log-out was asked for, answered or not.
     var logOutAsked = false
+    /// Whether the provider sent a logout token for it.
+    var logOutSent = false
 
     init(token: Secret, digest: Digest) {
         self.token = token

@@ -92,6 +92,7 @@ struct User: Sendable {
         while world.isFoul {
             await pause(between(world.weather.idleRange))
             if world.scheduler.random.chance(world.weather.logOuts) { return await logOut(ticket) }
+            if world.scheduler.random.chance(world.weather.logOutsThere) { return await logOutThere(ticket) }
             if world.scheduler.random.chance(world.weather.revokedThere) { world.revoke(ticket) }
             let callers = world.scheduler.random.chance(0.2) ? between(2...4) : 1
             let forced = world.scheduler.random.chance(0.15)
@@ -128,6 +129,28 @@ struct User: Sendable {
         case .failure(let problem)?:
             return problem.code == .sessionEnded || problem.code == .sessionRequired ? .ended : .unknown
         case nil: return .unknown
+        }
+    }
+
+    /// Logs out at the provider, which sends its logout token again until the answer says that it was taken.
+    private func logOutThere(_ ticket: Ticket) async {
+        guard let token = world.logoutToken(ticket) else { return }
+        for _ in 0..<30 {
+            ticket.logOutSent = true
+            let process = world.process()
+            let answer = await process.serve(hangUpAfter: patience()) {
+                try await $0.backchannelLogout.receive(provider: ProviderName(unchecked: "as"), token: token)
+            }
+            switch answer {
+            case .success?:
+                ticket.loggedOut = (world.scheduler.now, process)
+                return
+            // A repeat of what was taken before its answer was lost.
+            case .failure(let problem)? where problem.code == .invalidRequest:
+                ticket.loggedOut = (world.scheduler.now, process)
+                return
+            default: await pause(between(300...3_000))
+            }
         }
     }
 

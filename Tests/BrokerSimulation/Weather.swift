@@ -45,9 +45,14 @@ struct Weather {
     var pauseRange = 1_000...45_000
     var wallJumps = 0
     var wallJumpRange = -45_000...45_000
+    /// How often a wall clock is wrong by three months, and for how long.
+    var wallLeaps = 0
+    var wallLeapRange = 1_000...60_000
     // The callers.
     var hangUps = 0.0
     var logOuts = 0.05
+    /// The user logs out at the provider, which sends a logout token until it is taken.
+    var logOutsThere = 0.0
     /// How long a user waits between two uses.
     var idleRange = 500...25_000
 
@@ -76,6 +81,8 @@ struct Weather {
         if random.chance(0.25) { weather.pauses = random.number(1...3) }
         if random.chance(0.2) { weather.wallJumps = random.number(1...3) }
         if random.chance(0.3) { weather.hangUps = 0.2 }
+        if random.chance(0.1) { weather.wallLeaps = random.number(1...3) }
+        if random.chance(0.2) { weather.logOutsThere = 0.05 }
         return weather
     }
 }

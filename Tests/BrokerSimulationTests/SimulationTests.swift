@@ -4,7 +4,7 @@ import Testing
 /// The deterministic simulation: what no seed may bring about (guarantees 1 to 4 and 6).
 ///
 /// A seed computes without a pause, so others get their turn between two; many seeds are run by `scripts/simulate`.
-@Suite(.serialized) struct SimulationTests {
+@Suite(.serialized, .timeLimit(.minutes(2))) struct SimulationTests {
     @Test(
         "A fault that was found once does not come back, whatever the order of things",
         .timeLimit(.minutes(2)), arguments: Scenario.allCases)

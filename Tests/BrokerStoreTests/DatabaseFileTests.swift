@@ -3,7 +3,7 @@ import BrokerStore
 import Foundation
 import Testing
 
-@Suite("SQLite: files", .serialized)
+@Suite("SQLite: files", .serialized, .timeLimit(.minutes(2)))
 struct DatabaseFileTests {
     @Test("Directory and files are closed to others whatever the umask (SEC-51)")
     func modes() async throws {

@@ -2,7 +2,7 @@ import Broker
 import BrokerStore
 import Testing
 
-@Suite("Store contract: exchanges")
+@Suite("Store contract: exchanges", .timeLimit(.minutes(2)))
 struct ExchangeContract {
     @Test("Of a hundred claims of one code at once exactly one is granted (SEC-124)", arguments: StoreEngine.allCases)
     func oneClaim(_ engine: StoreEngine) async throws {

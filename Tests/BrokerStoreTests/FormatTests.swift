@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerStore
 
-@Suite("SQLite: formats and versions")
+@Suite("SQLite: formats and versions", .timeLimit(.minutes(2)))
 struct FormatTests {
     @Test("A newer version's rows are left alone: a clean failure, no rewrite, no loss (SEC-130)")
     func newerRows() async throws {

@@ -5,7 +5,7 @@ import Testing
 
 @testable import BrokerStore
 
-@Suite("SQLite: a full disk")
+@Suite("SQLite: a full disk", .timeLimit(.minutes(2)))
 struct FullDiskTests {
     @Test(
         "A full disk refuses new logins, still answers, and ended sessions stay ended (SEC-123)",

@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerStore
 
-@Suite("SQLite: group commit")
+@Suite("SQLite: group commit", .timeLimit(.minutes(2)))
 struct GroupCommitTests {
     private struct Refusal: Error {}
 

@@ -2,7 +2,7 @@ import Broker
 import BrokerStore
 import Testing
 
-@Suite("Store contract: handoffs")
+@Suite("Store contract: handoffs", .timeLimit(.minutes(2)))
 struct HandoffContract {
     @Test("A login has one live handoff, whoever comes at the same time (SEC-124)", arguments: StoreEngine.allCases)
     func one(_ engine: StoreEngine) async throws {

@@ -2,7 +2,7 @@ import Broker
 import BrokerStore
 import Testing
 
-@Suite("Store contract: logins")
+@Suite("Store contract: logins", .timeLimit(.minutes(2)))
 struct LoginContract {
     @Test(
         "A token's ninth pending login is refused, and nothing live is evicted (SEC-119)",

@@ -2,7 +2,7 @@ import Broker
 import BrokerStore
 import Testing
 
-@Suite("Store contract: maintenance")
+@Suite("Store contract: maintenance", .timeLimit(.minutes(2)))
 struct MaintenanceContract {
     private static let day: Int64 = 86_400
 

@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerStore
 
-@Suite("SQLite: a row that cannot be read holds up no other")
+@Suite("SQLite: a row that cannot be read holds up no other", .timeLimit(.minutes(2)))
 struct NeighbourTests {
     /// What is done to one row of several.
     enum Harm: String, CaseIterable, Sendable {

@@ -2,7 +2,7 @@ import Broker
 import BrokerStore
 import Testing
 
-@Suite("Store contract: refreshes")
+@Suite("Store contract: refreshes", .timeLimit(.minutes(2)))
 struct RefreshContract {
     @Test("Of a hundred refresh claims at once one is granted, the rest wait (SEC-54)", arguments: StoreEngine.allCases)
     func oneClaim(_ engine: StoreEngine) async throws {

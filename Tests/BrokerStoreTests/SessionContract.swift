@@ -2,7 +2,7 @@ import Broker
 import BrokerStore
 import Testing
 
-@Suite("Store contract: sessions")
+@Suite("Store contract: sessions", .timeLimit(.minutes(2)))
 struct SessionContract {
     @Test("A session is found by its digest and handle, whole; nothing else finds it", arguments: StoreEngine.allCases)
     func lookUp(_ engine: StoreEngine) async throws {

@@ -7,7 +7,7 @@ import Testing
 @testable import BrokerStore
 
 /// What a slow disk, a long read and a second process may do to the embedded store (DESIGN section 6).
-@Suite("SQLite under strain", .serialized)
+@Suite("SQLite under strain", .serialized, .timeLimit(.minutes(2)))
 struct StrainTests {
     /// Returns how long `body` took, on the monotonic clock.
     private func elapsed(_ body: () async throws -> Void) async rethrows -> Duration {

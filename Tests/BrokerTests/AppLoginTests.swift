@@ -5,7 +5,7 @@ import Testing
 @testable import Broker
 
 /// Flow B, native codes and flow D.
-@Suite struct AppLoginTests {
+@Suite(.timeLimit(.minutes(2))) struct AppLoginTests {
     private let verifier = Secret(String(repeating: "v", count: 43))
     private let loginToken = Secret(String(repeating: "l", count: 43))
 

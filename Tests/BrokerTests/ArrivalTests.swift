@@ -5,7 +5,7 @@ import Testing
 @testable import Broker
 
 /// What a provider's return may say, in flows A, B, C and D.
-@Suite struct ArrivalTests {
+@Suite(.timeLimit(.minutes(2))) struct ArrivalTests {
     private static let hosted = "https://auth.example.com/callback/as"
     private let verifier = Secret(String(repeating: "v", count: 43))
 

@@ -5,7 +5,7 @@ import Testing
 @testable import Broker
 
 /// Flow A: what a login started by the broker lets through, and what not.
-@Suite struct BrokerLoginTests {
+@Suite(.timeLimit(.minutes(2))) struct BrokerLoginTests {
     // MARK: Refusals
 
     @Test("A stranger's finish burns the login, and its starter cannot finish it any more (SEC-05)")

@@ -5,7 +5,7 @@ import Testing
 @testable import Broker
 
 /// What a stranger costs is charged to their address before it happens (DESIGN guarantee 8).
-@Suite struct ChargeTests {
+@Suite(.timeLimit(.minutes(2))) struct ChargeTests {
     private static let one = IPAddress(high: 0, low: 0xFFFF_0A00_0001)
     private static let two = IPAddress(high: 0, low: 0xFFFF_0A00_0002)
     private let verifier = Secret(String(repeating: "v", count: 43))

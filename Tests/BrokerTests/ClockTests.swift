@@ -5,7 +5,7 @@ import Testing
 @testable import Broker
 
 /// A wall clock that is wrong for a while ends nothing for good (guarantee 3, SEC-128).
-@Suite struct ClockTests {
+@Suite(.timeLimit(.minutes(2))) struct ClockTests {
     private static let quarter = Duration.seconds(91 * 86_400)
 
     private func signedIn() async throws -> (broker: TestBroker, session: SignedIn, sweeper: Sweeper) {

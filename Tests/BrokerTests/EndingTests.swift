@@ -5,7 +5,7 @@ import Testing
 @testable import Broker
 
 /// An ending is carried out whole, and everybody concerned hears of it.
-@Suite struct EndingTests {
+@Suite(.timeLimit(.minutes(2))) struct EndingTests {
     @Test(
         "A logout token whose work was broken off takes effect when it comes again (SEC-66, SEC-67)",
         .timeLimit(.minutes(1)), arguments: 0..<6)

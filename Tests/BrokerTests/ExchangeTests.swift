@@ -6,7 +6,7 @@ import Testing
 @testable import Broker
 
 /// Guarantee 1: one code, one token call, with its failure table.
-@Suite struct ExchangeTests {
+@Suite(.timeLimit(.minutes(2))) struct ExchangeTests {
     @Test("Fifty identical forwards at once make one call and one session, and all get its token (SEC-14, SEC-124)")
     func fifty() async throws {
         let broker = try TestBroker()

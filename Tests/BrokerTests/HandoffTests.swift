@@ -5,7 +5,7 @@ import Testing
 @testable import Broker
 
 /// The hosted callback's one-time handoff (flow C).
-@Suite struct HandoffTests {
+@Suite(.timeLimit(.minutes(2))) struct HandoffTests {
     private static let callback = "https://auth.example.com/callback/as"
 
     /// A broker with a hosted client, and the handoff that its login's return gave.

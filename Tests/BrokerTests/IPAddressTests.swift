@@ -2,7 +2,7 @@ import Testing
 
 @testable import Broker
 
-@Suite("IP addresses (SEC-74, SEC-104)")
+@Suite("IP addresses (SEC-74, SEC-104)", .timeLimit(.minutes(2)))
 struct IPAddressTests {
     @Test(
         "What is no address is none",

@@ -4,7 +4,7 @@ import Testing
 @testable import Broker
 
 /// A log-out that the user sees, and the logout tokens that follow one.
-@Suite struct LogOutPageTests {
+@Suite(.timeLimit(.minutes(2))) struct LogOutPageTests {
     private let page = "https://as.example/logout"
 
     private func told(_ broker: TestBroker) -> [Int] {

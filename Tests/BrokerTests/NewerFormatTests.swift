@@ -5,7 +5,7 @@ import Testing
 @testable import Broker
 
 /// What a newer version sealed is left alone: 503 for a while, and nobody is logged out (SEC-130, guarantee 3).
-@Suite("Sealed records of a newer format") struct NewerFormatTests {
+@Suite("Sealed records of a newer format", .timeLimit(.minutes(2))) struct NewerFormatTests {
     /// The value sealed anew with the format byte of the next version.
     private func raised(
         _ sealed: Sealed, _ kind: SealedKind, _ row: Digest, _ broker: TestBroker

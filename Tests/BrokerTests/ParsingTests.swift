@@ -2,7 +2,7 @@ import Testing
 
 @testable import Broker
 
-@Suite struct ParsingTests {
+@Suite(.timeLimit(.minutes(2))) struct ParsingTests {
     @Test("A loopback address may have any port, a name may not, and the rest is byte for byte (RFC 8252)")
     func loopback() throws {
         let client = ClientProfile(

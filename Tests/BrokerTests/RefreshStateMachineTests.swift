@@ -3,7 +3,7 @@ import Testing
 @testable import Broker
 
 /// The refresh machine as tables of *input == action*: no clock, no store, no provider.
-@Suite struct RefreshStateMachineTests {
+@Suite(.timeLimit(.minutes(2))) struct RefreshStateMachineTests {
     typealias Input = RefreshStateMachine.Input
     typealias Action = RefreshStateMachine.Action
 

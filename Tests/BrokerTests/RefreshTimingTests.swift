@@ -2,7 +2,7 @@ import Testing
 
 @testable import Broker
 
-@Suite("When a token is due")
+@Suite("When a token is due", .timeLimit(.minutes(2)))
 struct RefreshTimingTests {
     private static let issued = WallTime(seconds: 1_795_000_000)
 

@@ -4,7 +4,7 @@ import Testing
 @testable import Broker
 
 /// A partial registration between its attempts (flow E).
-@Suite struct RegistrationTests {
+@Suite(.timeLimit(.minutes(2))) struct RegistrationTests {
     @Test("A registration whose exchange died is 409 for corrected attributes too, and is not sent again")
     func ownerDied() async throws {
         let registrar = ScriptedRegistrar()

@@ -5,7 +5,7 @@ import Testing
 @testable import Broker
 
 /// What the outbox tells providers about sessions that ended.
-@Suite struct RevocationsTests {
+@Suite(.timeLimit(.minutes(2))) struct RevocationsTests {
     /// How often tokens were revoked and the provider's session was ended.
     private func told(_ broker: TestBroker) -> [Int] {
         broker.provider.script.withLock { [$0.revoked, $0.sessionsEnded] }

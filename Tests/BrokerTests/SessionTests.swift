@@ -7,7 +7,7 @@ import Testing
 @testable import Broker
 
 /// Lifetimes, endings, refreshes: the session's life.
-@Suite struct SessionTests {
+@Suite(.timeLimit(.minutes(2))) struct SessionTests {
     @Test(
         "A token that the broker never issued is session_required (SEC-35)",
         arguments: ["", "short", String(repeating: "a", count: 43), "ses_x"])

@@ -2,7 +2,7 @@ import Broker
 import BrokerVault
 import Testing
 
-@Suite("Key ring")
+@Suite("Key ring", .timeLimit(.minutes(2)))
 struct KeyRingTests {
     @Test("A key file that is not exactly as it must be is refused, saying where (SEC-110)")
     func refusals() {

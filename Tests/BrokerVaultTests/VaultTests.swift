@@ -2,7 +2,7 @@ import Broker
 import BrokerVault
 import Testing
 
-@Suite("Vault")
+@Suite("Vault", .timeLimit(.minutes(2)))
 struct VaultTests {
     @Test("A ciphertext moved to another row, kind or key id does not open (SEC-48)")
     func moved() throws {

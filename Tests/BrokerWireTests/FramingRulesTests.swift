@@ -3,7 +3,7 @@ import Testing
 
 @testable import BrokerWire
 
-@Suite("Framing rules")
+@Suite("Framing rules", .timeLimit(.minutes(2)))
 struct FramingRulesTests {
     private func verdict(
         _ uri: String = "/", _ headers: [(String, String)] = [("Host", "a.example")], version: HTTPVersion = .http1_1

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Sandbox
 
-@Suite("The sandbox's faults")
+@Suite("The sandbox's faults", .timeLimit(.minutes(2)))
 struct FaultUseTests {
     @Test("Each fault that it offers stands in a test of the product, and in its documents")
     func used() throws {

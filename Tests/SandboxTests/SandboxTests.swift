@@ -3,7 +3,7 @@ import NIOHTTP1
 import Sandbox
 import Testing
 
-@Suite struct SandboxTests {
+@Suite(.timeLimit(.minutes(2))) struct SandboxTests {
     @Test("A code is refused with another verifier, another redirect URI, and a second time")
     func codeRefusals() async throws {
         try await withSandbox { sandbox in

@@ -3,7 +3,7 @@ import Sandbox
 import Testing
 
 /// Browsers that stay signed in, log-outs by their cookie, and the seed file.
-@Suite("Single sign-on")
+@Suite("Single sign-on", .timeLimit(.minutes(2)))
 struct SignOnTests {
     private func cookie(_ answer: Browser.Answer) -> [(String, String)] {
         answer.headers[canonicalForm: "Set-Cookie"].first.map {

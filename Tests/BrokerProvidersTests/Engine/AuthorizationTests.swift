@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerProviders
 
-@Suite("Starting a login")
+@Suite("Starting a login", .timeLimit(.minutes(2)))
 struct AuthorizationTests {
     private func settings(
         _ base: String, kind: ProviderSettings.Service = .oauth2, _ change: (inout ClientSettings) -> Void = { _ in }

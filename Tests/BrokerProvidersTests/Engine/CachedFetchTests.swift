@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerProviders
 
-@Suite("Documents kept and fetched once")
+@Suite("Documents kept and fetched once", .timeLimit(.minutes(2)))
 struct CachedFetchTests {
     private final class Source: Sendable {
         let calls = Mutex(0)

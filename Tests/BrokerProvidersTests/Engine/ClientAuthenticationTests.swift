@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerProviders
 
-@Suite("How a client proves itself")
+@Suite("How a client proves itself", .timeLimit(.minutes(2)))
 struct ClientAuthenticationTests {
     private func settings(
         _ base: String, _ authentication: ClientAuthentication, clientID: String = "cid-1",

@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerProviders
 
-@Suite("End of the provider's session")
+@Suite("End of the provider's session", .timeLimit(.minutes(2)))
 struct EndSessionTests {
     private func settings(_ base: String, _ revocation: RevocationSettings = RevocationSettings()) -> ProviderSettings {
         ProviderSettings(

@@ -5,7 +5,7 @@ import Testing
 @testable import BrokerProviders
 
 /// Reads with a new token, and what a start takes from the metadata.
-@Suite("Reads with a new token")
+@Suite("Reads with a new token", .timeLimit(.minutes(2)))
 struct IdentityReadTests {
     @Test(
         "Metadata that promises only `plain` starts no login with a challenge",

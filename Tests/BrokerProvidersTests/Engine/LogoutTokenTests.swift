@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerProviders
 
-@Suite("Back-channel logout tokens")
+@Suite("Back-channel logout tokens", .timeLimit(.minutes(2)))
 struct LogoutTokenTests {
     private func verify(_ order: JSON, then body: (Result<LogoutNotice, ProviderFailure>) throws -> Void) async throws {
         try await withSandbox { sandbox in

@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerProviders
 
-@Suite("Metadata")
+@Suite("Metadata", .timeLimit(.minutes(2)))
 struct MetadataTests {
     @Test(
         "The well-known places follow both specifications (RFC 8414 section 3.1)",

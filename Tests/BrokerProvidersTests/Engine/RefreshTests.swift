@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerProviders
 
-@Suite("Refreshing tokens")
+@Suite("Refreshing tokens", .timeLimit(.minutes(2)))
 struct RefreshTests {
     private func settings(_ base: String, _ change: (inout WireSettings) -> Void = { _ in }) -> ProviderSettings {
         var wire = WireSettings(identity: IdentitySettings(url: base + "/me"))

@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerProviders
 
-@Suite("Clever")
+@Suite("Clever", .timeLimit(.minutes(2)))
 struct CleverTests {
     private func settings(
         _ base: String, own: CleverSettings = CleverSettings(), clientID: String = "ios-0001",

@@ -5,7 +5,7 @@ import Testing
 
 @testable import BrokerProviders
 
-@Suite("Clover")
+@Suite("Clover", .timeLimit(.minutes(2)))
 struct CloverTests {
     private func settings(
         web: String, api: String, clientID: String = "AFAKE0001", authentication: ClientAuthentication = .none,

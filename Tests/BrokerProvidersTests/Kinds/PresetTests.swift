@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerProviders
 
-@Suite("Presets against the sandbox")
+@Suite("Presets against the sandbox", .timeLimit(.minutes(2)))
 struct PresetTests {
     /// The preset's settings with its addresses moved to the sandbox.
     func settings(

@@ -8,7 +8,7 @@ import Testing
 ///
 /// Those of sessions (back-channel and RP-initiated log-out) end in a session or a page, and are walked by
 /// `backchannel-logout.sh` and `log-out.sh`, whose steps name them.
-@Suite("OpenID relying-party modules", .countingCases("OpenID relying-party cases"))
+@Suite("OpenID relying-party modules", .countingCases("OpenID relying-party cases"), .timeLimit(.minutes(2)))
 struct RelyingPartyModulesTests {
     /// One module: what the provider does, and whether the login goes through.
     struct Module: Sendable, CustomTestStringConvertible {

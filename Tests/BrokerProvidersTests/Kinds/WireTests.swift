@@ -5,7 +5,7 @@ import Testing
 @testable import BrokerProviders
 
 /// What each provider is sent with a secret in it, whole: method, path, header fields in their order, body.
-@Suite("Exact requests")
+@Suite("Exact requests", .timeLimit(.minutes(2)))
 struct WireTests {
     private static let verifier = String(repeating: "v", count: 43)
     private static let key = String(repeating: "k", count: 43)

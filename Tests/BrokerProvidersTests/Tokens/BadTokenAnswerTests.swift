@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerProviders
 
-@Suite("Bad token answers from a whole provider")
+@Suite("Bad token answers from a whole provider", .timeLimit(.minutes(2)))
 struct BadTokenAnswerTests {
     private func settings(_ base: String, total: Duration = .seconds(10)) -> ProviderSettings {
         ProviderSettings(

@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerProviders
 
-@Suite("Claims of an id_token")
+@Suite("Claims of an id_token", .timeLimit(.minutes(2)))
 struct IDTokenRulesTests {
     private static let now = WallTime(seconds: 1_800_000_000)
     private static let good =

@@ -3,7 +3,7 @@ import Testing
 
 @testable import BrokerProviders
 
-@Suite("Key sets")
+@Suite("Key sets", .timeLimit(.minutes(2)))
 struct KeySetTests {
     private static let claims = #"{"iss":"https://id.example"}"#
 

@@ -3,7 +3,7 @@ import Testing
 
 @testable import BrokerProviders
 
-@Suite("Lifetimes as providers write them")
+@Suite("Lifetimes as providers write them", .timeLimit(.minutes(2)))
 struct LifetimeTests {
     private let now = WallTime(seconds: 1_800_000_000)
 

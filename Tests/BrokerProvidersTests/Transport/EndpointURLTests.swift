@@ -2,7 +2,7 @@ import Testing
 
 @testable import BrokerProviders
 
-@Suite("URLs that may be called")
+@Suite("URLs that may be called", .timeLimit(.minutes(2)))
 struct EndpointURLTests {
     @Test(
         "Plain http out of loopback, credentials, fragments and other schemes are refused (SEC-17, SEC-24)",

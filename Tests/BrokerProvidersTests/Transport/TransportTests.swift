@@ -7,7 +7,7 @@ import Testing
 
 @testable import BrokerProviders
 
-@Suite("What became of a call")
+@Suite("What became of a call", .timeLimit(.minutes(2)))
 struct TransportTests {
     struct Fixture: Sendable {
         let http = ProviderHTTP()

@@ -5,7 +5,7 @@ import Testing
 
 @testable import coatcheck
 
-@Suite("The command line")
+@Suite("The command line", .timeLimit(.minutes(2)))
 struct CommandTests {
     /// Makes a folder of its own that only its owner may enter.
     private func folder() throws -> String {

@@ -7,7 +7,7 @@ import Yams
 
 @testable import coatcheck
 
-@Suite("Configurations that are accepted")
+@Suite("Configurations that are accepted", .timeLimit(.minutes(2)))
 struct AcceptanceTests {
     @Test("The smallest file is in order, and has the documented defaults")
     func minimal() throws {

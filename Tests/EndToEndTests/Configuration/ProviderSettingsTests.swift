@@ -5,7 +5,7 @@ import Testing
 
 @testable import coatcheck
 
-@Suite("Providers as they are configured")
+@Suite("Providers as they are configured", .timeLimit(.minutes(2)))
 struct ProviderSettingsTests {
     private func load(_ provider: String, client: String = "client_id: app, auth: none") throws -> ProviderSection {
         let text = """

@@ -31,7 +31,7 @@ extension String {
     }
 }
 
-@Suite("Configurations that are refused")
+@Suite("Configurations that are refused", .timeLimit(.minutes(2)))
 struct RefusalTests {
     static let url = "public_url: https://auth.example.com"
     static let client = "client_id: mobile-app"

@@ -2,7 +2,7 @@ import Testing
 
 @testable import coatcheck
 
-@Suite("Durations, sizes, addresses and secrets of the file")
+@Suite("Durations, sizes, addresses and secrets of the file", .timeLimit(.minutes(2)))
 struct ScalarTests {
     @Test(
         "What is no duration is refused",

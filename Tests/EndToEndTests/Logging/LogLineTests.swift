@@ -6,7 +6,7 @@ import Testing
 
 @testable import coatcheck
 
-@Suite("Log lines")
+@Suite("Log lines", .timeLimit(.minutes(2)))
 struct LogLineTests {
     static let hostile = [
         "a\r\nb", "\u{1B}[31mred\u{1B}[0m", "\u{2028}\u{2029}", "\u{202E}gpj.exe", "\"},{\"level\":\"x", "\\", "\u{0}",

@@ -3,7 +3,7 @@ import Testing
 
 @testable import coatcheck
 
-@Suite("Metrics as Prometheus text")
+@Suite("Metrics as Prometheus text", .timeLimit(.minutes(2)))
 struct PrometheusTests {
     @Test("A family stops growing, and says what it left out (SEC-118)")
     func bounded() {

@@ -7,7 +7,7 @@ import Testing
 
 @testable import coatcheck
 
-@Suite("The order of a shutdown")
+@Suite("The order of a shutdown", .timeLimit(.minutes(2)))
 struct ReadinessTests {
     /// What happened, in order.
     private final class Journal: Sendable {

@@ -61,9 +61,12 @@ let package = Package(
     ],
     targets: [
         .systemLibrary(name: "COpenSSL", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
+        .systemLibrary(name: "CLibPQ", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
         .target(name: "Broker", swiftSettings: product),
         .target(name: "BrokerVault", dependencies: ["Broker", "COpenSSL"], swiftSettings: product),
-        .target(name: "BrokerStore", dependencies: ["Broker", grdb, nioConcurrencyHelpers], swiftSettings: product),
+        .target(
+            name: "BrokerStore", dependencies: ["Broker", "CLibPQ", grdb, nioConcurrencyHelpers], swiftSettings: product
+        ),
         .target(
             name: "BrokerProviders",
             dependencies: [

@@ -6,6 +6,8 @@ import Testing
 enum StoreEngine: String, CaseIterable, CustomTestStringConvertible {
     case inMemory = "in memory"
     case sqlite = "SQLite"
+    case postgresql = "PostgreSQL"
+    case pooled = "PostgreSQL through pgbouncer"
 
     var testDescription: String { rawValue }
 
@@ -24,6 +26,20 @@ enum StoreEngine: String, CaseIterable, CustomTestStringConvertible {
             await store.close()
         case .sqlite:
             try await TemporaryStore.with(monotonic: clock.now) { store, _ in try await body(store, clock) }
+        case .postgresql, .pooled:
+            try await PostgreSQLServer.withDatabase { direct, pooled in
+                let isPooled = self == .pooled
+                let settings = try ConnectionSettings(url: isPooled ? pooled : direct, isPooled: isPooled)
+                let store = try await PostgreSQLStore.open(
+                    settings, listening: nil, connections: 5, migrating: false, testClock: clock.now)
+                do {
+                    try await body(store, clock)
+                } catch {
+                    await store.close()
+                    throw error
+                }
+                await store.close()
+            }
         }
     }
 }

@@ -195,6 +195,19 @@ start_broker() {
     wait_for 20 curl -sf "$MANAGEMENT/readyz" || give_up "broker"
 }
 
+# start_postgresql [OPTIONS]: a PostgreSQL of this run's own (Tests/blackbox/postgresql); POSTGRESQL is its URL
+start_postgresql() {
+    mkfifo "$work/postgresql.in"
+    "$root/Tests/blackbox/postgresql" "$@" <"$work/postgresql.in" >"$work/postgresql.out" 2>"$work/postgresql.log" &
+    pids+=($!)
+    exec {postgresql_input}>"$work/postgresql.in"
+    wait_for 60 grep -q '^ready ' "$work/postgresql.out" || give_up "PostgreSQL"
+    local word port
+    read -r word port POSTGRESQL_PID POSTGRESQL_FOLDER POOLER_PORT <"$work/postgresql.out"
+    POSTGRESQL="postgresql://coatcheck@127.0.0.1:$port/postgres"
+    POOLER="postgresql://coatcheck@127.0.0.1:${POOLER_PORT:-0}/postgres"
+}
+
 # kill_broker SIGNAL
 kill_broker() {
     kill "-$1" "$broker_pid" 2>/dev/null

@@ -9,12 +9,13 @@ struct Migrate: AsyncParsableCommand {
     @OptionGroup var file: ConfigOption
 
     func run() async throws {
-        let path = try file.load().store.path
+        let store = try file.load().store
         do throws(StoreOpenFailure) {
-            let (from, to) = try await SQLiteStore.migrate(path: path)
-            print(from == to ? "\(path) is up to date (version \(to))" : "\(path): version \(from) to \(to)")
+            let (from, to) = try await store.migrate()
+            let place = store.place
+            print(from == to ? "\(place) is up to date (version \(to))" : "\(place): version \(from) to \(to)")
         } catch {
-            StandardError.write("\(path): \(error)")
+            StandardError.write("\(store.place): \(error)")
             throw ExitCode(1)
         }
     }

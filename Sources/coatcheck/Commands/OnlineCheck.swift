@@ -16,7 +16,7 @@ enum OnlineCheck {
     }
 
     static func run(_ configuration: Configuration) async -> [Finding] {
-        var findings = [keys(configuration), await store(configuration.store.path)]
+        var findings = [keys(configuration), await store(configuration.store)]
         let outbound = configuration.outbound
         let transport = ProviderHTTP(
             settings: TransportSettings(
@@ -68,7 +68,33 @@ enum OnlineCheck {
     /// Opens the store without migrating it.
     ///
     /// One that a running broker holds is in use, which is as good an answer.
-    private static func store(_ path: String) async -> Finding {
+    private static func store(_ settings: StoreSettings) async -> Finding {
+        switch settings {
+        case .sqlite(let path): await sqlite(path)
+        case .postgresql(let place): await postgresql(place)
+        }
+    }
+
+    private static func postgresql(_ place: PostgreSQLPlace) async -> Finding {
+        do throws(StoreOpenFailure) {
+            let version = try await PostgreSQLStore.check(place.connection)
+            if let listening = place.listening { _ = try await PostgreSQLStore.check(listening) }
+            let waits = try await PostgreSQLStore.waitsForStandby(place.connection)
+            let failover =
+                waits
+                ? "commits wait for a standby"
+                : "no commit waits for a standby: failing over to one loses what was answered last"
+            return Finding(
+                place: "store", isGood: true, text: "answers and is up to date (version \(version)); \(failover)")
+        } catch {
+            if case .needsMigration = error {
+                return Finding(place: "store", isGood: true, text: "will be migrated at the next start")
+            }
+            return Finding(place: "store", isGood: false, text: "\(error)")
+        }
+    }
+
+    private static func sqlite(_ path: String) async -> Finding {
         guard FileManager.default.fileExists(atPath: path) else {
             return Finding(place: "store", isGood: true, text: "will be made at the first start")
         }

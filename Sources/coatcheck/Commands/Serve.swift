@@ -34,7 +34,7 @@ struct Serve: AsyncParsableCommand {
         for warning in configuration.warnings {
             log.write(.warning, "configuration", [("detail", warning.description)])
         }
-        let store = try await SQLiteStore.open(path: configuration.store.path)
+        let store = try await configuration.store.open()
         let composition: Composition
         do {
             composition = try Composition.make(configuration, log: log, store: store)

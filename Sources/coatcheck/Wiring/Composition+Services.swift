@@ -88,6 +88,12 @@ extension Composition {
             metrics.gauge("coatcheck_store_pending_endings").set(Int64(sqlite.pendingEndings))
             metrics.gauge("coatcheck_store_reserve_missing").set(sqlite.hasReserve ? 0.0 : 1.0)
         }
+        if let postgresql = store as? PostgreSQLStore {
+            let connections = postgresql.connections
+            metrics.gauge("coatcheck_store_connections").set(Int64(connections.standing))
+            metrics.gauge("coatcheck_store_connections_lost").set(Int64(connections.lost))
+            metrics.gauge("coatcheck_store_waiting").set(Int64(postgresql.waiting))
+        }
         // What cannot be read now keeps its last value; that the store fails is counted elsewhere.
         if let pending = try? await context.store.outboxCount() {
             metrics.gauge("coatcheck_revocations_pending").set(Int64(pending))

@@ -45,6 +45,7 @@ struct Composition: Sendable {
             providers: ProviderDirectory(try makeProviders(configuration, transport, clock, vault)),
             cache: SessionCache(lifetime: configuration.session.cache), notices: SessionNotices(),
             settings: BrokerSettings(configuration.limits))
+        if let replicas = store as? any EndingNotices { ReplicaNotices(context).listen(to: replicas) }
         let load = ServerLoad()
         let readiness = Readiness(
             delay: configuration.server.drainDelay, timeout: configuration.server.shutdownTimeout, load: load, log: log,

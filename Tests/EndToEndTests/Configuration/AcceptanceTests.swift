@@ -18,7 +18,7 @@ struct AcceptanceTests {
         #expect(configuration.server.backendListen == nil)
         #expect(configuration.server.drainDelay == .seconds(2))
         #expect(configuration.management.hosts.isEmpty)
-        #expect(configuration.store.path == "coatcheck.db")
+        guard case .sqlite("coatcheck.db") = configuration.store else { return #expect(Bool(false), "the store") }
         #expect(configuration.session.cookieName == "__Host-coatcheck")
         #expect(configuration.session.sameSite == .strict)
         #expect(configuration.session.cache == .seconds(5))

@@ -114,8 +114,18 @@ struct RefusalTests {
             "a store of another engine", providers, added("store: {url: \"mysql://db\"}"), at: "store.url",
             says: "sqlite:"),
         Refusal(
-            "PostgreSQL", providers, added("store: {url: \"postgresql://u:hunter2hunter2@db/coatcheck\"}"),
-            at: "store.url", says: "does not have"),
+            "a PostgreSQL URL that libpq does not understand", providers,
+            added("store: {url: \"postgresql://u@db/coatcheck?nonsense=1\"}"), at: "store.url", says: "libpq"),
+        Refusal(
+            "a pooler before SQLite", providers, added("store: {url: \"sqlite:x.db\", pooler: transaction}"),
+            at: "store.pooler", says: "PostgreSQL"),
+        Refusal(
+            "a listening URL for SQLite", providers,
+            added("store: {url: \"sqlite:x.db\", listen_url: \"postgresql://db/x\"}"), at: "store.listen_url",
+            says: "PostgreSQL"),
+        Refusal(
+            "too few connections", providers, added("store: {url: \"postgresql://db/x\", connections: 2}"),
+            at: "store.connections", says: "3"),
         Refusal(
             "a CA file without a certificate", providers, added("outbound: {ca_file: not-a-certificate.pem}"),
             at: "outbound.ca_file", says: "PEM certificate"),
@@ -489,7 +499,10 @@ struct RefusalTests {
             ConfigurationFixture.minimal.replacingFirst(
                 Self.url, with: "public_url: https://u:\(canary)@a.example.com"),
             ConfigurationFixture.minimal.replacingFirst(
-                Self.providers, with: "store: {url: \"postgresql://u:\(canary)@db/x\"}\n\(Self.providers)"),
+                Self.providers,
+                with: "store: {url: \"postgresql://u:\(canary)@db/x?nonsense=\(canary)\"}\n\(Self.providers)"),
+            ConfigurationFixture.minimal.replacingFirst(
+                Self.providers, with: "store: {url: {env: \(canary)}}\n\(Self.providers)"),
             ConfigurationFixture.minimal.replacingFirst(
                 Self.providers, with: "outbound: {proxy: \"http://u:\(canary)@p:1\"}\n\(Self.providers)"),
         ]

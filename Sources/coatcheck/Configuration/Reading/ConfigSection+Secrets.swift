@@ -29,6 +29,18 @@ extension ConfigSection {
         return Secret(text)
     }
 
+    /// Reads a text that may hold a secret: `{env: NAME}`, `{file: path}` or inline.
+    func referredText(_ key: String, limit: Int) -> String? {
+        guard let entry = node(key) else { return nil }
+        if entry.node.scalar != nil { return text(key, limit: limit) }
+        guard let text = referred(section(key), key) else { return nil }
+        guard !text.isEmpty, text.utf8.count <= limit, text.unicodeScalars.allSatisfy({ $0.value >= 0x20 }) else {
+            report(key, "is empty, too long or has control characters")
+            return nil
+        }
+        return text
+    }
+
     private func referred(_ reference: ConfigSection, _ key: String) -> String? {
         let variable = reference.text("env")
         let file = reference.text("file", limit: 4096)

@@ -147,6 +147,9 @@ final class ConfigSection {
         return ConfigScalar(text: text, line: entry.node.mark?.line ?? entry.line)
     }
 
+    /// Returns whether a key's value stands in the file itself.
+    func isScalar(_ key: String) -> Bool { entries[key]?.node.scalar != nil }
+
     /// Returns the scalars of a list; a single one counts as a list of one.
     func scalars(_ key: String) -> [ConfigScalar] {
         guard let entry = node(key) else { return [] }

@@ -1,27 +1,87 @@
+import BrokerStore
+import Foundation
+
 /// Where rows are kept (`store`).
-struct StoreSettings: Sendable {
-    /// The SQLite file, resolved.
-    let path: String
+enum StoreSettings: Sendable {
+    /// A file, resolved.
+    case sqlite(path: String)
+    case postgresql(PostgreSQLPlace)
+
+    /// What stands between the broker and PostgreSQL.
+    private enum Pooler: String, CaseIterable {
+        case none, transaction
+    }
 
     init?(_ section: ConfigSection) {
-        guard section.has("url") || section.context.isCataloguing else {
-            _ = section.text("url")
-            path = section.context.sources.resolve("coatcheck.db")
+        let url = section.referredText("url", limit: 4096)
+        let hasURL = section.has("url")
+        if let url, url.hasPrefix("postgresql:") || url.hasPrefix("postgres:") {
+            self.init(postgresql: url, section)
             return
         }
-        guard let url = section.text("url", limit: 4096) else { return nil }
-        if url.hasPrefix("postgresql:") || url.hasPrefix("postgres:") {
-            section.report(
-                "url", "names PostgreSQL, which this version does not have: use `sqlite:` and a path, and one process")
+        if section.context.isCataloguing { Self.know(section) }
+        if hasURL, url == nil {
+            // What else stands here cannot be judged.
+            section.abandon()
             return nil
         }
-        guard url.hasPrefix("sqlite:"), url.utf8.count > 7, !url.contains("?"), !url.contains("#") else {
-            section.report("url", "has to be `sqlite:` and the path of a file")
+        for key in ["pooler", "listen_url", "connections"] where section.has(key) {
+            _ = section.node(key)
+            section.report(key, "is for PostgreSQL alone")
+        }
+        let text = url ?? "sqlite:coatcheck.db"
+        guard text.hasPrefix("sqlite:"), text.utf8.count > 7, !text.contains("?"), !text.contains("#") else {
+            section.report("url", "has to be `sqlite:` and the path of a file, or `postgresql://…`")
             return nil
         }
-        var path = String(url.dropFirst(7))
+        var path = String(text.dropFirst(7))
         while path.hasPrefix("//") { path.removeFirst() }
-        path = section.context.sources.resolve(path)
-        self.path = path
+        self = .sqlite(path: section.context.sources.resolve(path))
     }
+
+    private init?(postgresql url: String, _ section: ConfigSection) {
+        let isPooled = section.choice("pooler", as: Pooler.self) == .transaction
+        let connections = section.integer(
+            "connections", default: PostgreSQLStore.standardConnections, in: PostgreSQLStore.allowedConnections)
+        let main = Self.connection(url, "url", isPooled: isPooled, section)
+        var listening = isPooled ? nil : main
+        if let other = section.referredText("listen_url", limit: 4096) {
+            listening = Self.connection(other, "listen_url", isPooled: false, section)
+            guard listening != nil else { return nil }
+        } else if isPooled {
+            section.warn("pooler", "without `listen_url` other replicas are not heard: no session is cached")
+        }
+        guard let main else { return nil }
+        self = .postgresql(PostgreSQLPlace(connection: main, listening: listening, connections: connections))
+    }
+
+    /// Registers the keys that only some engines have.
+    private static func know(_ section: ConfigSection) {
+        for key in ["pooler", "listen_url", "connections"] { _ = section.node(key) }
+    }
+
+    private static func connection(
+        _ url: String, _ key: String, isPooled: Bool, _ section: ConfigSection
+    ) -> ConnectionSettings? {
+        do throws(StoreOpenFailure) {
+            let settings = try ConnectionSettings(
+                url: url, isPooled: isPooled, variable: section.context.sources.environment,
+                exists: { FileManager.default.fileExists(atPath: $0) })
+            if settings.hasPassword, section.isScalar(key) {
+                section.context.noteInlineSecret(path: section.child(key), line: section.line(of: key))
+            }
+            return settings
+        } catch {
+            section.report(key, "\(error)")
+            return nil
+        }
+    }
+}
+
+/// A PostgreSQL and how it is reached.
+struct PostgreSQLPlace: Sendable {
+    let connection: ConnectionSettings
+    /// How endings of other replicas are heard; nil where they are not.
+    let listening: ConnectionSettings?
+    let connections: Int
 }

@@ -16,6 +16,12 @@ package enum StoreOpenFailure: Error, Sendable, Equatable, CustomStringConvertib
     case tooNew(found: Int, known: Int)
     /// The schema is older, and migrating was not asked for.
     case needsMigration(found: Int, known: Int)
+    /// The address of a PostgreSQL cannot be read.
+    case address(String)
+    /// PostgreSQL is not reached, or does not let us in.
+    case unreachable(String)
+    /// PostgreSQL answers and is not set up as it has to be.
+    case server(String)
     /// SQLite would not set what durability stands on.
     case setting(String)
     /// SQLite reported an error.
@@ -35,6 +41,9 @@ package enum StoreOpenFailure: Error, Sendable, Equatable, CustomStringConvertib
             "the database's schema is version \(found), this program knows \(known): use a newer Coatcheck"
         case .needsMigration(let found, let known):
             "the database's schema is version \(found), this program needs \(known): run `coatcheck migrate`"
+        case .address(let reason): "the store's URL cannot be used: \(reason)"
+        case .unreachable(let reason): "PostgreSQL is not reached: \(reason)"
+        case .server(let reason): "PostgreSQL: \(reason)"
         case .setting(let name): "SQLite did not accept \(name)"
         case .database(let message): "SQLite: \(message)"
         }

@@ -1,0 +1,27 @@
+/// Acts on what is heard of other replicas: the cache forgets, event streams end (guarantee 6).
+package struct ReplicaNotices: Sendable {
+    private let cache: SessionCache
+    private let notices: SessionNotices
+
+    package init(_ context: BrokerContext) {
+        cache = context.cache
+        notices = context.notices
+    }
+
+    /// Listens to a store that has something to tell; until it does, nothing is cached.
+    package func listen(to endings: any EndingNotices) {
+        cache.reset(open: false)
+        endings.listen { hear($0) }
+    }
+
+    func hear(_ notice: EndingNotice) {
+        switch notice {
+        // What was cached before may have ended meanwhile.
+        case .hearing: cache.reset(open: true)
+        case .deaf: cache.reset(open: false)
+        case .ended(let sessions):
+            cache.remove(sessions.map(\.token))
+            for session in sessions { notices.post(.ended(session.reason), to: session.token) }
+        }
+    }
+}

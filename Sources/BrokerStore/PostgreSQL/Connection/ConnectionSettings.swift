@@ -1,0 +1,74 @@
+import Broker
+import CLibPQ
+
+/// How a PostgreSQL is reached: the operator's URL, and what is added where it says nothing (engineering note 21).
+package struct ConnectionSettings: Sendable {
+    /// Whether a pooler that hands connections out by the transaction stands between.
+    package let isPooled: Bool
+    /// Keywords and values, in the order in which libpq reads them: later ones win.
+    let parameters: [(keyword: String, value: String)]
+    /// Whether each host is this machine.
+    package let isLocal: Bool
+    /// Whether the URL holds a password.
+    package let hasPassword: Bool
+    /// Where it is, for people: hosts and database, no user and no password.
+    package let place: String
+
+    private static let defaults: [(String, String)] = [
+        ("application_name", "coatcheck"), ("client_encoding", "UTF8"), ("connect_timeout", "3"),
+        ("tcp_user_timeout", "5000"), ("keepalives_idle", "10"), ("keepalives_interval", "5"),
+        ("keepalives_count", "2"), ("gssencmode", "disable"), ("target_session_attrs", "read-write"),
+    ]
+    private static let authorities = "/etc/ssl/certs/ca-certificates.crt"
+
+    /// Reads a `postgresql://` URL; what it throws names no part of it, which may hold a password.
+    ///
+    /// `variable` reads the process's environment, in which libpq looks for what the URL does not say.
+    package init(
+        url: String, isPooled: Bool = false, variable: (String) -> String? = { _ in nil },
+        exists: (String) -> Bool = { _ in false }
+    ) throws(StoreOpenFailure) {
+        guard url.hasPrefix("postgresql://") || url.hasPrefix("postgres://") else {
+            throw .address("it has to begin with postgresql://")
+        }
+        guard !url.utf8.contains(0) else { throw .address("it has a zero byte") }
+        var message: UnsafeMutablePointer<CChar>?
+        guard let parsed = PQconninfoParse(url, &message) else {
+            PQfreemem(message)
+            throw .address("libpq does not understand it: look at its percent signs and its query")
+        }
+        defer { PQconninfoFree(parsed) }
+        var given: [String: String] = [:]
+        var option = parsed
+        while let keyword = option.pointee.keyword {
+            if let value = option.pointee.val { given[String(cString: keyword)] = String(cString: value) }
+            option += 1
+        }
+        let hosts = (given["hostaddr"] ?? given["host"] ?? variable("PGHOST") ?? "").split(
+            separator: ",", omittingEmptySubsequences: false)
+        isLocal = hosts.allSatisfy { Self.isLocal(String($0)) }
+        var parameters = Self.defaults.filter { given[$0.0] == nil }
+        if !isLocal, given["sslmode"] == nil, variable("PGSSLMODE") == nil {
+            parameters.append(("sslmode", "verify-full"))
+            let own = (variable("HOME") ?? "") + "/.postgresql/root.crt"
+            if given["sslrootcert"] == nil, variable("PGSSLROOTCERT") == nil, !exists(own), exists(Self.authorities) {
+                parameters.append(("sslrootcert", Self.authorities))
+            }
+        }
+        self.isPooled = isPooled
+        hasPassword = given["password"] != nil
+        place = "postgresql://\(given["host"] ?? given["hostaddr"] ?? "")/\(given["dbname"] ?? "")"
+        self.parameters = parameters + given.map { ($0.key, $0.value) }.sorted { $0.0 < $1.0 }
+    }
+
+    /// Returns whether a host is this machine: a socket's directory, or a loopback name or address.
+    private static func isLocal(_ host: String) -> Bool {
+        host.isEmpty || host.hasPrefix("/") || host.hasPrefix("@") || host == "localhost"
+            || host.hasSuffix(".localhost") || host == "::1" || isLoopback(host)
+    }
+
+    private static func isLoopback(_ host: String) -> Bool {
+        let parts = host.split(separator: ".", omittingEmptySubsequences: false)
+        return parts.count == 4 && parts.allSatisfy { UInt8($0) != nil } && parts[0] == "127"
+    }
+}

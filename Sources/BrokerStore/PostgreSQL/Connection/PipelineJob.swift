@@ -1,0 +1,71 @@
+import Broker
+import Synchronization
+
+/// A piece of work for a connection that pipelines: one transaction.
+protocol PipelineJob: AnyObject, Sendable {
+    /// All but the last only prepare for it; the last one's rows are the result.
+    var statements: [BoundStatement] { get }
+    var isWrite: Bool { get }
+    /// Until when it may wait for a connection, on the process's monotonic clock.
+    var patience: Duration { get }
+    /// Decodes the result; called on the connection's thread.
+    func keep(_ rows: ResultRows)
+    /// Gives the kept result to the waiter, or the failure.
+    func finish(_ failure: JobFailure?)
+}
+
+/// Why a job came to nothing.
+enum JobFailure: Error, Sendable, Equatable {
+    case server(ServerFault)
+    case inDoubt
+    /// It was not begun, or can be begun again.
+    case store(StoreFailure)
+
+    /// What a caller of the store is told.
+    var failure: StoreFailure {
+        switch self {
+        case .server(let fault): fault.failure
+        case .inDoubt: .inDoubt("the connection to PostgreSQL was lost")
+        case .store(let failure): failure
+        }
+    }
+}
+
+/// A job whose result somebody waits for.
+final class WaitedPipelineJob<Value: Sendable>: PipelineJob {
+    typealias Answer = Result<Value, JobFailure>
+
+    let statements: [BoundStatement]
+    let isWrite: Bool
+    let patience: Duration
+    private let decode: @Sendable (ResultRows) throws -> Value
+    private let waiter: UnsafeContinuation<Answer, Never>
+    /// What `keep` decoded; touched by one connection's thread at a time.
+    private nonisolated(unsafe) var kept: Answer = .failure(.store(.unavailable("no answer")))
+    /// Guards against a second answer.
+    private let isFinished = Atomic<Bool>(false)
+
+    init(
+        _ statements: [BoundStatement], isWrite: Bool, patience: Duration, waiter: UnsafeContinuation<Answer, Never>,
+        decode: @escaping @Sendable (ResultRows) throws -> Value
+    ) {
+        self.statements = statements
+        self.isWrite = isWrite
+        self.patience = patience
+        self.waiter = waiter
+        self.decode = decode
+    }
+
+    func keep(_ rows: ResultRows) {
+        do {
+            kept = .success(try decode(rows))
+        } catch {
+            kept = .failure(.store(error as? StoreFailure ?? .unavailable("a row is damaged")))
+        }
+    }
+
+    func finish(_ failure: JobFailure?) {
+        guard !isFinished.exchange(true, ordering: .acquiringAndReleasing) else { return }
+        waiter.resume(returning: failure.map { .failure($0) } ?? kept)
+    }
+}

@@ -1,0 +1,169 @@
+import Broker
+import Synchronization
+
+/// The jobs that wait for one kind of connection: whichever of them is awake takes what waits.
+///
+/// Work is spread over the connections that have none; while all are busy it gathers, and shares a round trip.
+final class PipelineLane: Sendable {
+    /// More waiting jobs than this are refused.
+    static let maximumWaiting = 10_000
+    /// How long a job may wait for a connection.
+    static let patience = Duration.seconds(5)
+
+    private struct State {
+        /// The waiting jobs, oldest first, from `head` on.
+        var jobs: [any PipelineJob] = []
+        var head = 0
+        /// The connections that have nothing to do.
+        var idle: [Int] = []
+        var isClosed = false
+        /// How many connections have ended.
+        var ended = 0
+        var closers: [UnsafeContinuation<Void, Never>] = []
+
+        var count: Int { jobs.count - head }
+
+        mutating func take(_ limit: Int) -> [any PipelineJob] {
+            let end = min(head + limit, jobs.count)
+            let taken = Array(jobs[head..<end])
+            head = end
+            if head == jobs.count {
+                jobs.removeAll(keepingCapacity: true)
+                head = 0
+            } else if head > 1024 {
+                jobs.removeFirst(head)
+                head = 0
+            }
+            return taken
+        }
+    }
+
+    /// Guards the queue and who is idle.
+    private let state = Mutex(State())
+    private let wakeups: [Wakeup]
+    /// Wakes who looks after jobs while no connection stands.
+    private let alarm: @Sendable () -> Void
+    let monotonic: @Sendable () -> Duration
+
+    init(wakeups: [Wakeup], monotonic: @escaping @Sendable () -> Duration, alarm: @escaping @Sendable () -> Void) {
+        self.wakeups = wakeups
+        self.monotonic = monotonic
+        self.alarm = alarm
+    }
+
+    /// How many jobs wait; for metrics.
+    var waitingCount: Int { state.withLock { $0.count } }
+
+    /// Runs statements as one transaction and returns what `decode` makes of the last one's rows.
+    func run<Value: Sendable>(
+        _ statements: [BoundStatement], isWrite: Bool, _ decode: @escaping @Sendable (ResultRows) throws -> Value
+    ) async -> Result<Value, JobFailure> {
+        let patience = monotonic() + Self.patience
+        return await withUnsafeContinuation { waiter in
+            submit(
+                WaitedPipelineJob(
+                    statements, isWrite: isWrite, patience: patience, waiter: waiter, decode: decode))
+        }
+    }
+
+    /// The numbers of its connections.
+    var connections: Range<Int> { wakeups.indices }
+
+    /// Works as one of its connections until the lane is closed: on a thread of its own.
+    func serve(
+        _ index: Int, _ settings: ConnectionSettings, id: Int, limits: ConnectionMachine.Limits,
+        observer: ConnectionObserver
+    ) {
+        PipelineConnection(
+            settings, lane: self, number: index, id: id, wakeup: wakeups[index], limits: limits, observer: observer
+        ).run()
+    }
+
+    /// Puts a job in the queue; it is finished in any case.
+    func submit(_ job: any PipelineJob) {
+        let (refusal, woken): (String?, Int?) = state.withLock { state in
+            if state.isClosed { return ("closed", nil) }
+            if state.count >= Self.maximumWaiting { return ("too much waits", nil) }
+            state.jobs.append(job)
+            return (nil, state.idle.popLast())
+        }
+        if let refusal { return job.finish(.store(.unavailable(refusal))) }
+        if let woken { wakeups[woken].signal() } else { alarm() }
+    }
+
+    /// Returns the connection's share of what waits, at most `limit`; where there is nothing it counts as idle.
+    func take(_ limit: Int, for connection: Int) -> [any PipelineJob] {
+        let (jobs, isLast): ([any PipelineJob], Bool) = state.withLock { state in
+            state.idle.removeAll { $0 == connection }
+            guard state.count > 0 else {
+                state.idle.append(connection)
+                return ([], false)
+            }
+            let share = (state.count + state.idle.count) / (state.idle.count + 1)
+            let jobs = state.take(max(1, min(limit, share)))
+            return (jobs, state.isClosed && state.count == 0)
+        }
+        // Those that wait for nothing more have to hear of it.
+        if isLast { for wakeup in wakeups { wakeup.signal() } }
+        return jobs
+    }
+
+    /// Takes back jobs that were not done, to the front; one that has waited too long fails.
+    func giveBack(_ job: any PipelineJob) {
+        let now = monotonic()
+        let woken: Int?? = state.withLock { state in
+            guard now < job.patience, !state.isClosed else { return .none }
+            if state.head > 0 {
+                state.head -= 1
+                state.jobs[state.head] = job
+            } else {
+                state.jobs.insert(job, at: 0)
+            }
+            return .some(state.idle.popLast())
+        }
+        guard let woken else { return job.finish(.store(.unavailable("PostgreSQL is not reached"))) }
+        if let woken { wakeups[woken].signal() } else { alarm() }
+    }
+
+    /// Notes that a connection can take nothing for now.
+    func rests(_ connection: Int) { state.withLock { state in state.idle.removeAll { $0 == connection } } }
+
+    /// Fails what has waited too long; returns whether anything waits on.
+    func expire(at now: Duration) -> Bool {
+        let (late, isWaiting): ([any PipelineJob], Bool) = state.withLock { state in
+            var late: [any PipelineJob] = []
+            while let job = state.jobs[state.head...].first, now >= job.patience { late += state.take(1) }
+            return (late, state.count > 0)
+        }
+        for job in late { job.finish(.store(.unavailable("PostgreSQL is not reached"))) }
+        return isWaiting
+    }
+
+    /// Whether nothing more will come: what waits is still done.
+    var isDrained: Bool { state.withLock { $0.isClosed && $0.count == 0 } }
+
+    /// Refuses new work, and waits until the connections have done what waits and ended, at most for `patience`.
+    func close() async {
+        state.withLock { $0.isClosed = true }
+        for wakeup in wakeups { wakeup.signal() }
+        await withUnsafeContinuation { (waiter: UnsafeContinuation<Void, Never>) in
+            let isOver = state.withLock { state in
+                guard state.ended < wakeups.count else { return true }
+                state.closers.append(waiter)
+                return false
+            }
+            if isOver { waiter.resume() } else { alarm() }
+        }
+    }
+
+    /// Notes that a connection has ended.
+    func ended() {
+        let closers = state.withLock { state -> [UnsafeContinuation<Void, Never>] in
+            state.ended += 1
+            guard state.ended >= wakeups.count else { return [] }
+            defer { state.closers = [] }
+            return state.closers
+        }
+        for closer in closers { closer.resume() }
+    }
+}

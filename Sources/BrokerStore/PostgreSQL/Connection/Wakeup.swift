@@ -1,0 +1,52 @@
+import Broker
+
+#if canImport(Darwin)
+    import Darwin
+#else
+    import Glibc
+#endif
+
+/// A pipe that ends a thread's `poll`.
+final class Wakeup: Sendable {
+    private let reading: CInt
+    private let writing: CInt
+
+    /// Creates one; nil when the process has no descriptors left.
+    init?() {
+        var ends: [CInt] = [-1, -1]
+        guard pipe(&ends) == 0 else { return nil }
+        (reading, writing) = (ends[0], ends[1])
+        for end in ends {
+            _ = fcntl(end, F_SETFL, O_NONBLOCK)
+            _ = fcntl(end, F_SETFD, FD_CLOEXEC)
+        }
+    }
+
+    deinit {
+        close(reading)
+        close(writing)
+    }
+
+    /// Ends the `poll` that goes on, or the next.
+    func signal() {
+        var byte: UInt8 = 1
+        // A pipe that is full wakes all the same.
+        _ = write(writing, &byte, 1)
+    }
+
+    /// Waits for a signal, or for the descriptor (-1 is none), at most so long; returns what the descriptor is ready for.
+    func wait(for descriptor: CInt, events: Int16, atMost: Duration?) -> Int16 {
+        var polled = [
+            pollfd(fd: reading, events: Int16(POLLIN), revents: 0), pollfd(fd: descriptor, events: events, revents: 0),
+        ]
+        let timeout = atMost.map { CInt(clamping: max($0.wholeMilliseconds, 0) + 1) } ?? -1
+        guard poll(&polled, nfds_t(polled.count), timeout) > 0 else { return 0 }
+        if polled[0].revents != 0 { drain() }
+        return polled[1].revents
+    }
+
+    private func drain() {
+        var bytes: [UInt8] = Array(repeating: 0, count: 256)
+        while read(reading, &bytes, bytes.count) == bytes.count {}
+    }
+}

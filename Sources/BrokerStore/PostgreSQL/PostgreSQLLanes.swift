@@ -1,0 +1,62 @@
+import Broker
+
+/// The connections of a store: some for single reads, some for writes, one for what walks many rows.
+final class PostgreSQLLanes: Sendable {
+    /// The fewest connections that do.
+    static let fewest = 3
+
+    let points: PipelineLane
+    let writes: PipelineLane
+    let scans: PipelineLane
+    let observer: ConnectionObserver
+    private let ticker: StoreTicker
+
+    var all: [PipelineLane] { [points, writes, scans] }
+
+    /// Starts the connections; nil when the system has no descriptors or threads left.
+    init?(_ settings: ConnectionSettings, connections: Int, ticker: StoreTicker) {
+        let total = max(connections, Self.fewest)
+        let observer = ConnectionObserver()
+        let reading = max(total / 4, 1)
+        func lane(_ count: Int) -> PipelineLane? {
+            let wakeups = (0..<count).compactMap { _ in Wakeup() }
+            guard wakeups.count == count else { return nil }
+            return PipelineLane(wakeups: wakeups, monotonic: MonotonicTime.now) {
+                // A connection that stands looks after the queue itself.
+                if observer.standing < total { ticker.signal() }
+            }
+        }
+        guard let points = lane(reading), let writes = lane(total - reading - 1), let scans = lane(1) else {
+            return nil
+        }
+        (self.points, self.writes, self.scans) = (points, writes, scans)
+        (self.observer, self.ticker) = (observer, ticker)
+        var number = 0
+        for lane in all {
+            var limits = ConnectionMachine.Limits()
+            if settings.isPooled {
+                // One transaction at a time: the pooler hands the server's connection back at each sync.
+                limits.depth = 1
+            } else if lane === points {
+                limits.depth = 64
+                limits.refill = 32
+            } else {
+                limits.depth = 8
+            }
+            for index in lane.connections {
+                let id = number
+                number += 1
+                let began = OSThread.start { [limits] in
+                    lane.serve(index, settings, id: id, limits: limits, observer: observer)
+                }
+                guard began else { return nil }
+            }
+        }
+        ticker.watch(all)
+    }
+
+    func close() async {
+        for lane in all { await lane.close() }
+        ticker.close()
+    }
+}

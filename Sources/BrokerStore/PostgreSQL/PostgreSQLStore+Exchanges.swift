@@ -1,0 +1,124 @@
+package import Broker
+
+extension PostgreSQLStore {
+    /// What one asking for a claim came to.
+    private struct ClaimVerdict: Sendable {
+        /// 4: there was no row.
+        let kind: Int
+        let isGateOpen: Bool
+        let row: ExchangeRow?
+    }
+
+    package func claimExchange(
+        _ row: ExchangeRow, maximumAttempts: Int
+    ) async throws(StoreFailure) -> ExchangeClaimResult {
+        for _ in 0..<Self.looks {
+            let verdict = try await claim(row, maximumAttempts: maximumAttempts)
+            if let standing = verdict.row {
+                let isMine = verdict.kind == 1 || verdict.kind == 3
+                if verdict.kind == 3 { gateTaken(row.gate) }
+                return isMine ? .claimed(standing) : .existing(standing)
+            }
+            if verdict.kind == 4, verdict.isGateOpen {
+                gateTaken(row.gate)
+                return .claimed(row)
+            }
+            // The gate may have been closed by whoever claimed this very exchange since the statement began.
+            if verdict.kind != 4 { return .gateClosed }
+            if try await exchange(row.key) == nil { return .gateClosed }
+        }
+        throw .unavailable("an exchange changed")
+    }
+
+    /// How often a claim looks again at what others changed meanwhile.
+    private static let looks = 4
+
+    private func claim(_ row: ExchangeRow, maximumAttempts: Int) async throws(StoreFailure) -> ClaimVerdict {
+        let values: [Parameter] =
+            [
+                .digest(row.key), .digest(row.proof), .bytes(row.salt), .text(row.keyID), .integer(row.fence),
+                .bytes(row.claim.bytes), .duration(row.claimFor), .integer(row.attempts), .time(row.createdAt),
+            ] + row.gate.parameters
+            + [
+                .integer(maximumAttempts), .time(row.createdAt.advanced(by: RetentionPeriods.spent)), moment,
+            ]
+        return try await write(PostgreSQLExchangeSQL.claim, values, repeatingDuplicates: true) { rows in
+            try rows.first { columns in
+                let kind = try columns.small()
+                let isGateOpen = try columns.truth()
+                // Verdicts 0 to 3 found a row; one of a closed gate comes without it.
+                let hasRow = kind < 3 || (kind == 3 && isGateOpen)
+                return ClaimVerdict(
+                    kind: kind, isGateOpen: isGateOpen, row: hasRow ? try ExchangeRow(&columns) : nil)
+            } ?? ClaimVerdict(kind: 0, isGateOpen: false, row: nil)
+        }
+    }
+
+    /// A login that is taken is pending no more.
+    private func gateTaken(_ gate: ExchangeGate) {
+        if case .login = gate { pendingLogins.removed(expiresAt: WallTime(milliseconds: .max)) }
+    }
+
+    package func exchange(_ key: Digest) async throws(StoreFailure) -> ExchangeRow? {
+        try await read(PostgreSQLExchangeSQL.byKey, [.digest(key), moment]) { rows in
+            try rows.first { try ExchangeRow(&$0) }
+        }
+    }
+
+    package func renewExchange(
+        _ key: Digest, fence: Int64, for lifetime: Duration
+    ) async throws(StoreFailure) -> Bool {
+        try await write(
+            PostgreSQLExchangeSQL.renew, [.digest(key), .integer(fence), .duration(lifetime), moment]
+        ) { $0.count == 1 }
+    }
+
+    package func releaseExchange(
+        _ key: Digest, fence: Int64, countingAttempt: Bool
+    ) async throws(StoreFailure) -> Bool {
+        let (isReleased, expiresAt) = try await write(
+            PostgreSQLExchangeSQL.release, [.digest(key), .integer(fence), .integer(countingAttempt ? 0 : 1)]
+        ) { rows -> (Bool, WallTime?) in
+            try rows.first { (try $0.truth(), $0.optionalTime()) } ?? (false, nil)
+        }
+        if let expiresAt { pendingLogins.added(expiresAt: expiresAt) }
+        return isReleased
+    }
+
+    package func settleExchange(
+        _ key: Digest, fence: Int64, outcome: ExchangeRow.Outcome, outbox: [OutboxRow], registration: RegistrationRow?
+    ) async throws(StoreFailure) -> Bool {
+        let partial = registration?.parameters ?? Array(repeating: .null, count: 8)
+        let values: [Parameter] =
+            [.digest(key), .integer(fence)] + outcome.parameters
+            + [.truth(outcome == .spent(.registrationRejected))] + outbox.parameters + [.truth(registration != nil)]
+            + partial
+        return try await write(PostgreSQLExchangeSQL.settle, values) { rows in
+            try rows.first { try $0.truth() } ?? false
+        }
+    }
+
+    package func completeExchange(
+        _ key: Digest, fence: Int64, session: SessionRow, replacing: Digest?, sessionLimit: Int
+    ) async throws(StoreFailure) -> EndedSessions? {
+        let values: [Parameter] =
+            [.digest(key), .integer(fence), .digest(replacing), .integer(max(sessionLimit - 1, 0))] + session.parameters
+        let ended = try await write(PostgreSQLExchangeSQL.complete, values) { rows -> EndedSessions? in
+            guard rows.count > 0 else { return nil }
+            return try rows.map { (try $0.optionalDigest(), try $0.optionalText()) }
+                .reduce(into: EndedSessions()) { ended, row in
+                    guard let token = row.0 else { return }
+                    if row.1 == EndReason.replaced.rawValue {
+                        ended.replaced.append(token)
+                    } else {
+                        ended.beyondLimit.append(token)
+                    }
+                }
+        }
+        if let ended {
+            endings?.tell(ended.replaced, .replaced)
+            endings?.tell(ended.beyondLimit, .sessionLimit)
+        }
+        return ended
+    }
+}

@@ -1,0 +1,100 @@
+package import Broker
+
+extension PostgreSQLStore {
+    package func addOutbox(_ rows: [OutboxRow]) async throws(StoreFailure) {
+        guard !rows.isEmpty else { return }
+        try await write(PostgreSQLMaintenanceSQL.addOutbox, rows.parameters)
+    }
+
+    package func takeOutbox(now: WallTime, until: WallTime, limit: Int) async throws(StoreFailure) -> [OutboxRow] {
+        let rows = try await write(
+            PostgreSQLMaintenanceSQL.takeOutbox, [.time(now), .time(until), .integer(max(limit, 0))]
+        ) { rows in rows.map { try? OutboxRow(&$0) } }
+        return rows.compactMap { $0 }.sorted { $0.createdAt < $1.createdAt }
+    }
+
+    package func postponeOutbox(_ id: Digest, until: WallTime, counting: Bool) async throws(StoreFailure) {
+        try await write(
+            PostgreSQLMaintenanceSQL.postponeOutbox, [.digest(id), .time(until), .integer(counting ? 0 : 1)])
+    }
+
+    package func removeOutbox(_ id: Digest) async throws(StoreFailure) {
+        try await write(PostgreSQLMaintenanceSQL.removeOutbox, [.digest(id)])
+    }
+
+    package func outboxCount() async throws(StoreFailure) -> Int {
+        try await scan(PostgreSQLMaintenanceSQL.countOutbox, []) { rows in try rows.first { try $0.small() } ?? 0 }
+    }
+
+    package func consumeLogoutToken(
+        _ id: Digest, until: WallTime, ending selector: SessionSelector, now: WallTime, limit: Int
+    ) async throws(StoreFailure) -> LogoutTokenResult {
+        let values =
+            selector.parameters
+            + [
+                .text(EndReason.providerLogout.rawValue), .time(now), .integer(max(limit, 1)), .digest(id),
+                .time(until),
+            ]
+        let result = try await write(PostgreSQLSessionSQL.consume(selector), values) { rows -> LogoutTokenResult in
+            let counts = try rows.first { (try $0.small(), try $0.small(), try $0.small()) }
+            guard let (known, named, remembered) = counts, known == 0 else { return .replayed }
+            let ended = try rows.map { row -> Digest? in
+                for _ in 0..<3 { _ = try row.integer() }
+                return try row.optionalDigest()
+            }.compactMap { $0 }
+            let hasMore = named >= max(limit, 1)
+            // Another was first with the same token, at the same time.
+            if !hasMore, remembered == 0, ended.isEmpty { return .replayed }
+            return .ended(EndedBatch(ended: ended, more: hasMore))
+        }
+        if case .ended(let batch) = result { endings?.tell(batch.ended, .providerLogout) }
+        return result
+    }
+
+    package func acquireLease(
+        _ name: String, owner: String, now: WallTime, until: WallTime
+    ) async throws(StoreFailure) -> Bool {
+        try await write(
+            PostgreSQLMaintenanceSQL.acquireLease, [.text(name), .text(owner), .time(until), .time(now)]
+        ) { $0.count == 1 }
+    }
+
+    package func lease(_ name: String) async throws(StoreFailure) -> WallTime? {
+        try await read(PostgreSQLMaintenanceSQL.lease, [.text(name)]) { rows in try rows.first { try $0.time() } }
+    }
+
+    package func appendAudit(_ row: AuditRow) async throws(StoreFailure) {
+        try await write(
+            PostgreSQLMaintenanceSQL.appendAudit,
+            [.time(row.at), .text(row.actor), .text(row.action), .text(row.target), .text(row.outcome)])
+    }
+
+    package func sweep(
+        now: WallTime, limit: Int, lapsedSince: WallTime?
+    ) async throws(StoreFailure) -> SweepResult {
+        let limit = max(limit, 0)
+        let count: @Sendable (ResultRows) throws -> Int = { rows in try rows.first { try $0.small() } ?? 0 }
+        let spent = now.advanced(by: .zero - RetentionPeriods.spent)
+        var result = SweepResult()
+        result.touched += try await scan(
+            PostgreSQLMaintenanceSQL.sweepSpent, [.time(spent), .time(now), .integer(limit)], isWrite: true, count)
+        guard let lapsedSince else { return result }
+        let buried = now.advanced(by: .zero - RetentionPeriods.tombstone)
+        result.touched += try await scan(
+            PostgreSQLMaintenanceSQL.sweepTombstones, [.time(buried), .integer(limit)], isWrite: true, count)
+        result.ended = try await scan(
+            PostgreSQLMaintenanceSQL.lapsedSince,
+            [.time(now), .time(lapsedSince), .integer(RetentionPeriods.announcedLapses)]
+        ) { rows in
+            try rows.map { row in
+                let token = try row.digest()
+                let idle = try row.time()
+                return EndedSession(token: token, reason: try row.time() <= idle ? .expired : .idleExpired)
+            }
+        }
+        let certain = now.advanced(by: .zero - RetentionPeriods.lapsed)
+        result.touched += try await scan(
+            PostgreSQLMaintenanceSQL.sweepLapsed, [.time(certain), .time(now), .integer(limit)], isWrite: true, count)
+        return result
+    }
+}

@@ -1,0 +1,164 @@
+package import Broker
+
+extension PostgreSQLStore {
+    package func session(token: Digest) async throws(StoreFailure) -> SessionRow? {
+        try await read(PostgreSQLSessionSQL.byToken, [.digest(token)]) { rows in
+            try rows.first { try SessionRow(&$0) }
+        }
+    }
+
+    package func session(handle: SessionHandle) async throws(StoreFailure) -> SessionRow? {
+        try await read(PostgreSQLSessionSQL.byHandle, [.text(handle.text)]) { rows in
+            try rows.first { try SessionRow(&$0) }
+        }
+    }
+
+    package func sessions(
+        _ selector: SessionSelector, _ state: SessionState, after: SessionCursor?, limit: Int, now: WallTime
+    ) async throws(StoreFailure) -> [SessionRow] {
+        let limit = max(limit, 0)
+        var place = after.map { (moment: $0.moment, handle: $0.handle.text) }
+        var found: [SessionRow] = []
+        // A row that cannot be read is left out, and the list goes on after it.
+        while found.count < limit {
+            let wanted = limit - found.count
+            let cursor = place.map { [Parameter.time($0.moment), .text($0.handle)] } ?? []
+            let values =
+                selector.parameters + cursor + (state == .live ? [.time(now)] : []) + [.integer(wanted)]
+            let statement = PostgreSQLSessionSQL.page(selector, state, after: place != nil)
+            let listed = try await scan(statement, values) { rows in
+                try rows.map { row in
+                    let place = (moment: try row.time(), handle: try row.text())
+                    return (place: place, row: try? SessionRow(&row))
+                }
+            }
+            found += listed.compactMap { $0.row }
+            guard listed.count == wanted, let last = listed.last else { break }
+            place = last.place
+        }
+        return found
+    }
+
+    package func endSessions(
+        _ selector: SessionSelector, reason: EndReason, now: WallTime, limit: Int
+    ) async throws(StoreFailure) -> EndedBatch {
+        let values = selector.parameters + [.text(reason.rawValue), .time(now), .integer(max(limit, 0))]
+        let batch = try await write(PostgreSQLSessionSQL.end(selector), values) { rows -> EndedBatch in
+            let named = try rows.first { try $0.small() } ?? 0
+            let ended = try rows.map { row -> Digest? in
+                _ = try row.integer()
+                return try row.optionalDigest()
+            }
+            return EndedBatch(ended: ended.compactMap { $0 }, more: named == limit && limit > 0)
+        }
+        endings?.tell(batch.ended, reason)
+        return batch
+    }
+
+    package func slideSession(
+        token: Digest, lastUsedAt: WallTime, idleExpiresAt: WallTime
+    ) async throws(StoreFailure) {
+        try await write(
+            PostgreSQLSessionSQL.slide, [.digest(token), .time(lastUsedAt), .time(idleExpiresAt)]
+        ) { rows in _ = try rows.first { try $0.requireFormat() } }
+    }
+
+    package func claimRefresh(_ claim: RefreshClaim) async throws(StoreFailure) -> RefreshClaimResult {
+        let values: [Parameter] = [
+            .digest(claim.token), .integer(claim.tokenVersion), .bytes(claim.name.bytes), .duration(claim.lifetime),
+            .truth(claim.takesOver), .time(claim.now), moment,
+        ]
+        return try await write(PostgreSQLSessionSQL.claim, values) { rows in
+            try rows.first { try RefreshClaimResult(&$0) } ?? .gone
+        }
+    }
+
+    package func renewRefresh(
+        token: Digest, fence: Int64, for lifetime: Duration
+    ) async throws(StoreFailure) -> Bool {
+        try await write(
+            PostgreSQLSessionSQL.renew, [.digest(token), .integer(fence), .duration(lifetime), moment]
+        ) { $0.count == 1 }
+    }
+
+    package func refreshState(_ token: Digest) async throws(StoreFailure) -> RefreshState? {
+        try await read(PostgreSQLSessionSQL.state, [.digest(token), moment]) { rows in
+            try rows.first { row in
+                try row.requireFormat()
+                let version = try row.integer()
+                let rest = row.optionalDuration()
+                return RefreshState(
+                    tokenVersion: version, claimFor: rest.flatMap { $0 > .zero ? $0 : nil }, isEnded: try row.truth())
+            }
+        }
+    }
+
+    package func commitRefresh(_ commit: RefreshCommit) async throws(StoreFailure) -> RefreshCommitResult {
+        let values: [Parameter] = [
+            .digest(commit.token), .integer(commit.tokenVersion), .text(commit.tokens.keyID),
+            .bytes(commit.tokens.envelope), .text(commit.facts?.keyID), .bytes(commit.facts?.envelope),
+            .time(commit.tokenExpiresAt), .truth(commit.refreshable), .time(commit.expiresAt),
+            .truth(commit.subjectUnchecked),
+        ]
+        return try await write(PostgreSQLSessionSQL.commit, values) { rows in
+            try rows.first { row -> RefreshCommitResult in
+                try row.requireFormat()
+                let isEnded = try row.truth()
+                return try row.truth() ? .committed : isEnded ? .ended : .superseded
+            } ?? .ended
+        }
+    }
+
+    package func releaseRefresh(_ release: RefreshRelease) async throws(StoreFailure) {
+        try await write(
+            PostgreSQLSessionSQL.release,
+            [
+                .digest(release.token), .integer(release.tokenVersion), .integer(release.fence),
+                .duration(release.holdBack), .truth(release.answerLost), .integer(release.emptyRefusal ? 1 : 0), moment,
+            ])
+    }
+
+    package func markSubjectChecked(token: Digest, tokenVersion: Int64) async throws(StoreFailure) {
+        try await write(PostgreSQLSessionSQL.subjectChecked, [.digest(token), .integer(tokenVersion)])
+    }
+
+    package func condemnRefresh(
+        token: Digest, tokenVersion: Int64, fence: Int64, reason: EndReason, now: WallTime
+    ) async throws(StoreFailure) -> Bool {
+        let values: [Parameter] = [
+            .digest(token), .integer(tokenVersion), .integer(fence), .text(reason.rawValue), .time(now),
+        ]
+        let isEnded = try await write(PostgreSQLSessionSQL.condemn, values) { $0.count == 1 }
+        if isEnded { endings?.tell([token], reason) }
+        return isEnded
+    }
+}
+
+extension RefreshClaimResult {
+    /// Reads what `PostgreSQLSessionSQL.claim` answers.
+    fileprivate init(_ columns: inout RowReader) throws {
+        let verdict = try columns.small()
+        let claimFor = columns.optionalDuration()
+        let heldFor = columns.optionalDuration()
+        let fence = columns.optionalInteger()
+        let takenOverFor = columns.optionalDuration()
+        let takenOverBefore = try columns.truth()
+        let answerLost = try columns.truth()
+        let emptyRefusals = try columns.small()
+        let emptyFor = columns.optionalDuration()
+        switch verdict {
+        case 0: throw StoreFailure.newerFormat
+        case 1: self = .gone
+        case 2: self = .moved
+        case 3: self = .busy(for: claimFor ?? .seconds(1))
+        case 4: self = .busy(for: .seconds(1))
+        case 5: self = .heldBack(for: heldFor ?? .seconds(1))
+        default:
+            guard let fence else { throw StoreFailure.unavailable("a claim was not written") }
+            self = .claimed(
+                RefreshGrant(
+                    fence: fence, takenOverFor: takenOverFor, takenOverBefore: takenOverBefore, answerLost: answerLost,
+                    emptyRefusals: emptyRefusals, emptyFor: emptyFor ?? .zero))
+        }
+    }
+}

@@ -1,0 +1,28 @@
+/// The steps of ending sessions, shared by all statements that do.
+enum EndingSQL {
+    /// Ends the sessions of a step `doomed (token, reason)` at the time of parameter `now`; `buried (token, reason)` are
+    /// those that it ended.
+    ///
+    /// Their rows are locked first, in the order of their keys, and read as they are then: a refresh that committed
+    /// meanwhile has its pair revoked, not the one before. Only columns that every format keeps are touched.
+    static func steps(now: Int) -> String {
+        """
+        locked AS MATERIALIZED (
+            SELECT st.token, d.reason, s.tokens_key, s.tokens
+            FROM session_states st JOIN sessions s ON s.token = st.token JOIN doomed d ON d.token = st.token
+            WHERE NOT st.ended AND s.ended_at IS NULL
+            ORDER BY st.token FOR UPDATE OF st, s),
+        revoked AS (
+            INSERT INTO outbox (key, bound_to, tokens_key, tokens, created_at, next_attempt_at, attempts)
+            SELECT token, token, tokens_key, tokens, $\(now), $\(now), 0 FROM locked WHERE tokens IS NOT NULL
+            ON CONFLICT (key) DO NOTHING),
+        stopped AS (
+            UPDATE session_states st SET ended = true, claim = NULL, claim_until = NULL
+            FROM locked l WHERE st.token = l.token),
+        buried AS (
+            UPDATE sessions s SET ended_at = $\(now), end_reason = l.reason, tokens_key = NULL, tokens = NULL
+            FROM locked l WHERE s.token = l.token
+            RETURNING s.token, s.end_reason AS reason)
+        """
+    }
+}

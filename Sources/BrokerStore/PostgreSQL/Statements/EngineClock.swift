@@ -1,0 +1,14 @@
+/// The SQL of the engine's own clock, by which claims stand and lapse.
+enum EngineClock {
+    /// The moment of the transaction in milliseconds, unless parameter `number` gives one, as tests do.
+    static func moment(_ number: Int) -> String {
+        "coalesce($\(number), (extract(epoch FROM now()) * 1000)::bigint)"
+    }
+
+    /// Whether the claim of `row` stands at `moment`.
+    ///
+    /// One that ends further away than any claim lasts was made by a clock that has been set back since.
+    static func stands(_ row: String, _ moment: String) -> String {
+        "(\(row).claim_until > \(moment) AND \(row).claim_until <= \(moment) + 600000)"
+    }
+}

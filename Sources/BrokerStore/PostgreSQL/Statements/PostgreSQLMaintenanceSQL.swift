@@ -1,0 +1,120 @@
+import Broker
+
+/// The statements of the outbox, leases, the audit and sweeping in PostgreSQL.
+///
+/// Rows that another worker holds are skipped, so that replicas work side by side.
+enum PostgreSQLMaintenanceSQL {
+    static let outboxColumns =
+        "o.format, o.key, o.bound_to, o.tokens_key, o.tokens, o.created_at, o.next_attempt_at, o.attempts"
+    static let addOutbox = Statement(
+        "add_outbox", "BBTBIII",
+        """
+        INSERT INTO outbox (key, bound_to, tokens_key, tokens, created_at, next_attempt_at, attempts)
+        SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (key) DO NOTHING
+        """)
+    static let takeOutbox = Statement(
+        "take_outbox", "iii",
+        """
+        WITH due AS MATERIALIZED (
+            SELECT key FROM outbox WHERE next_attempt_at <= $1 AND format = 1
+            ORDER BY next_attempt_at LIMIT $3 FOR UPDATE SKIP LOCKED)
+        UPDATE outbox o SET next_attempt_at = $2, attempts = o.attempts + 1 FROM due WHERE o.key = due.key
+        RETURNING \(outboxColumns)
+        """)
+    static let postponeOutbox = Statement(
+        "postpone_outbox", "bii",
+        """
+        UPDATE outbox SET next_attempt_at = $2, attempts = greatest(attempts - $3, 0) WHERE key = $1 AND format = 1
+        """)
+    static let removeOutbox = Statement("remove_outbox", "b", "DELETE FROM outbox WHERE key = $1 AND format = 1")
+    static let countOutbox = Statement("count_outbox", "", "SELECT count(*) FROM outbox")
+
+    static let acquireLease = Statement(
+        "acquire_lease", "ttii",
+        """
+        INSERT INTO leases (name, owner, until) VALUES ($1, $2, $3)
+        ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, until = excluded.until
+            WHERE (leases.owner = excluded.owner OR leases.until <= $4 OR leases.until > $3) AND leases.format = 1
+        RETURNING name
+        """)
+    static let lease = Statement("lease", "t", "SELECT until FROM leases WHERE name = $1 AND format = 1")
+    static let appendAudit = Statement(
+        "append_audit", "itttt", "INSERT INTO audit (at, actor, action, target, outcome) VALUES ($1, $2, $3, $4, $5)")
+    static let version = Statement("version", "", "SELECT max(version) FROM schema_version")
+
+    /// What is past its keeping time and no session: values are when it was spent, the time, the limit of each kind.
+    static let sweepSpent = Statement(
+        "sweep_spent", "iii",
+        """
+        WITH \(removal("logins", "state", "expires_at <= $1")),
+        \(removal("registrations", "key", "expires_at <= $1")),
+        \(removal("handoffs", "login", "kept_until <= $2")),
+        \(removal("exchanges", "key", "created_at <= $1")),
+        \(removal("logout_tokens", "id", "until <= $2"))
+        SELECT (SELECT count(*) FROM gone_logins) + (SELECT count(*) FROM gone_registrations)
+            + (SELECT count(*) FROM gone_handoffs) + (SELECT count(*) FROM gone_exchanges)
+            + (SELECT count(*) FROM gone_logout_tokens)
+        """)
+    static let sweepTombstones = Statement(
+        "sweep_tombstones", "ii",
+        """
+        WITH due AS MATERIALIZED (
+            SELECT token FROM sessions WHERE ended_at <= $1 AND ended_at IS NOT NULL AND format = 1
+            LIMIT $2 FOR UPDATE SKIP LOCKED),
+        states AS (DELETE FROM session_states st USING due WHERE st.token = due.token),
+        gone AS (DELETE FROM sessions s USING due WHERE s.token = due.token RETURNING s.token)
+        SELECT count(*) FROM gone
+        """)
+    /// Buries sessions that lapsed before the first value, at the second, at most the third; their lapse is judged again
+    /// where their rows are locked: a slide may have come between.
+    static let sweepLapsed = Statement(
+        "sweep_lapsed", "iii",
+        """
+        WITH doomed AS MATERIALIZED (
+            SELECT token, CASE WHEN expires_at <= idle_expires_at THEN 'expired' ELSE 'idle_expired' END AS reason
+            FROM session_states
+            WHERE lapse_hour <= $1 / 3600000 AND least(idle_expires_at, expires_at) <= $1 AND NOT ended AND format = 1
+            LIMIT $3 FOR UPDATE SKIP LOCKED),
+        \(EndingSQL.steps(now: 2))
+        SELECT count(*) FROM buried
+        """)
+    static let lapsedSince = Statement(
+        "lapsed_since", "iii",
+        """
+        SELECT token, idle_expires_at, expires_at FROM session_states
+        WHERE lapse_hour BETWEEN $2 / 3600000 AND $1 / 3600000 AND least(idle_expires_at, expires_at) <= $1
+            AND least(idle_expires_at, expires_at) > $2 AND NOT ended AND format = 1
+        LIMIT $3
+        """)
+
+    private static func removal(_ table: String, _ key: String, _ condition: String) -> String {
+        """
+        due_\(table) AS MATERIALIZED (
+            SELECT \(key) FROM \(table) WHERE \(condition) AND format = 1 LIMIT $3 FOR UPDATE SKIP LOCKED),
+        gone_\(table) AS (
+            DELETE FROM \(table) t USING due_\(table) d WHERE t.\(key) = d.\(key) RETURNING t.\(key))
+        """
+    }
+}
+
+extension OutboxRow {
+    /// Reads the columns of `PostgreSQLMaintenanceSQL.outboxColumns`.
+    init(_ columns: inout RowReader) throws {
+        try columns.requireFormat()
+        self.init(
+            id: try columns.digest(), boundTo: try columns.digest(), tokens: try columns.sealed(),
+            createdAt: try columns.time(), nextAttemptAt: try columns.time(), attempts: try columns.small())
+    }
+}
+
+extension [OutboxRow] {
+    /// The values of `PostgreSQLMaintenanceSQL.addOutbox`: a list for each column.
+    var parameters: [Parameter] {
+        [
+            .list(of: .bytes, map { .digest($0.id) }), .list(of: .bytes, map { .digest($0.boundTo) }),
+            .list(of: .text, map { .text($0.tokens.keyID) }), .list(of: .bytes, map { .bytes($0.tokens.envelope) }),
+            .list(of: .integer, map { .time($0.createdAt) }), .list(of: .integer, map { .time($0.nextAttemptAt) }),
+            .list(of: .integer, map { .integer($0.attempts) }),
+        ]
+    }
+}

@@ -1,0 +1,269 @@
+import Broker
+
+/// The statements of sessions in PostgreSQL.
+///
+/// The column list and the decoder below go together.
+enum PostgreSQLSessionSQL {
+    static let columns = """
+        greatest(s.format, st.format), s.token, s.handle, s.subject, s.subject_and_client, s.sid, s.provider, s.client, \
+        s.created_at, st.last_used_at, st.idle_expires_at, st.expires_at, st.token_expires_at, st.refreshable, \
+        st.token_version, st.fence, st.subject_unchecked, s.ended_at, s.end_reason, s.facts_key, s.facts, \
+        s.tokens_key, s.tokens
+        """
+    private static let joined = "sessions s JOIN session_states st ON st.token = s.token"
+
+    static let byToken = Statement("session_by_token", "b", "SELECT \(columns) FROM \(joined) WHERE s.token = $1")
+    static let byHandle = Statement("session_by_handle", "t", "SELECT \(columns) FROM \(joined) WHERE s.handle = $1")
+
+    static let slide = Statement(
+        "slide", "bii",
+        """
+        WITH slid AS (
+            UPDATE session_states SET last_used_at = $2, idle_expires_at = $3
+            WHERE token = $1 AND NOT ended AND last_used_at < $2 AND idle_expires_at > $2 AND expires_at > $2
+                AND format = 1
+            RETURNING format)
+        SELECT coalesce((SELECT format FROM slid), (SELECT format FROM session_states WHERE token = $1), 1)
+        """)
+
+    // MARK: Refreshes
+
+    /// The row is locked and judged as it is then; the claim is written where it is granted.
+    static let claim = Statement(
+        "claim_refresh", "bibioii",
+        """
+        WITH held AS MATERIALIZED (
+            SELECT *, \(EngineClock.moment(7)) AS moment FROM session_states WHERE token = $1 FOR UPDATE),
+        judged AS MATERIALIZED (
+            SELECT h.*, CASE
+                WHEN h.format > 1 THEN 0
+                WHEN h.ended OR h.idle_expires_at <= $6 OR h.expires_at <= $6 THEN 1
+                WHEN h.token_version <> $2 THEN 2
+                WHEN h.claim_until IS NOT NULL AND h.claim = $3 THEN 6
+                WHEN \(EngineClock.stands("h", "h.moment")) THEN 3
+                WHEN h.claim_until IS NOT NULL AND NOT $5 THEN 4
+                WHEN h.claim_until IS NOT NULL THEN 7
+                WHEN h.hold_until > h.moment THEN 5
+                ELSE 8 END AS verdict
+            FROM held h),
+        granted AS (
+            UPDATE session_states st SET
+                fence = j.fence + CASE j.verdict WHEN 6 THEN 0 ELSE 1 END,
+                claim = $3, claim_until = j.moment + $4,
+                taken_over_at = CASE j.verdict WHEN 7 THEN j.moment ELSE j.taken_over_at END,
+                hold_until = CASE j.verdict WHEN 6 THEN j.hold_until END
+            FROM judged j WHERE st.token = j.token AND j.verdict >= 6
+            RETURNING st.fence, st.taken_over_at)
+        SELECT j.verdict, j.claim_until - j.moment, j.hold_until - j.moment, g.fence, j.moment - g.taken_over_at,
+            j.taken_over_before, j.answer_lost, j.empty_refusals, j.moment - j.first_empty_at
+        FROM judged j LEFT JOIN granted g ON true
+        """)
+    static let renew = Statement(
+        "renew_refresh", "biii",
+        """
+        UPDATE session_states SET claim_until = \(EngineClock.moment(4)) + $3
+        WHERE token = $1 AND fence = $2 AND claim_until IS NOT NULL AND NOT ended AND format = 1 RETURNING fence
+        """)
+    static let state = Statement(
+        "refresh_state", "bi",
+        """
+        SELECT format, token_version, claim_until - \(EngineClock.moment(2)), ended FROM session_states WHERE token = $1
+        """)
+    static let release = Statement(
+        "release_refresh", "biiioii",
+        """
+        UPDATE session_states SET claim = NULL, claim_until = NULL,
+            hold_until = CASE WHEN $4 > 0 THEN \(EngineClock.moment(7)) + $4 END, answer_lost = answer_lost OR $5,
+            empty_refusals = empty_refusals + $6,
+            first_empty_at = CASE WHEN $6 > 0 THEN coalesce(first_empty_at, \(EngineClock.moment(7))) ELSE first_empty_at END
+        WHERE token = $1 AND token_version = $2 AND fence = $3 AND NOT ended AND format = 1
+        """)
+    static let subjectChecked = Statement(
+        "subject_checked", "bi",
+        """
+        UPDATE session_states SET subject_unchecked = false
+        WHERE token = $1 AND token_version = $2 AND NOT ended AND format = 1
+        """)
+    static let commit = Statement(
+        "commit_refresh", "bitbtbioio",
+        """
+        WITH held AS MATERIALIZED (
+            SELECT token, token_version, ended, format FROM session_states WHERE token = $1 FOR UPDATE),
+        won AS MATERIALIZED (SELECT * FROM held WHERE token_version = $2 AND NOT ended AND format = 1),
+        moved AS (
+            UPDATE session_states st SET token_version = st.token_version + 1, claim = NULL, claim_until = NULL,
+                taken_over_before = (st.taken_over_at IS NOT NULL), taken_over_at = NULL, answer_lost = false,
+                hold_until = NULL, empty_refusals = 0, first_empty_at = NULL, token_expires_at = $7, refreshable = $8,
+                expires_at = coalesce($9, st.expires_at), subject_unchecked = $10
+            FROM won w WHERE st.token = w.token),
+        kept AS (
+            UPDATE sessions s SET tokens_key = $3, tokens = $4, facts_key = coalesce($5, s.facts_key),
+                facts = coalesce($6, s.facts)
+            FROM won w WHERE s.token = w.token)
+        SELECT h.format, h.ended, w.token IS NOT NULL FROM held h LEFT JOIN won w ON true
+        """)
+    static let condemn = Statement(
+        "condemn_refresh", "biiti",
+        """
+        WITH held AS MATERIALIZED (
+            SELECT token, token_version, fence, ended FROM session_states WHERE token = $1 FOR UPDATE),
+        doomed AS MATERIALIZED (
+            SELECT token, $4 AS reason FROM held WHERE token_version = $2 AND fence = $3 AND NOT ended),
+        \(EndingSQL.steps(now: 5))
+        SELECT token FROM buried
+        """)
+
+    // MARK: Ending and listing
+
+    static let insert = """
+        INSERT INTO sessions (token, handle, subject, subject_and_client, sid, provider, client, created_at, ended_at,
+            end_reason, facts_key, facts, tokens_key, tokens)
+        """
+    static let insertState = """
+        INSERT INTO session_states (token, last_used_at, idle_expires_at, expires_at, token_expires_at, refreshable,
+            token_version, fence, subject_unchecked, ended)
+        """
+
+    /// Ends what a selector names: its values, then reason, time and limit.
+    static func end(_ selector: SessionSelector) -> Statement {
+        let (name, types, condition) = part(selector)
+        let next = types.count + 1
+        return Statement(
+            "end_\(name)", types + "tii",
+            """
+            WITH named AS MATERIALIZED (
+                SELECT s.token FROM sessions s WHERE \(condition)s.ended_at IS NULL LIMIT $\(next + 2)),
+            doomed AS MATERIALIZED (SELECT token, $\(next) AS reason FROM named),
+            \(EndingSQL.steps(now: next + 1))
+            SELECT (SELECT count(*) FROM named), b.token FROM (SELECT 1) one LEFT JOIN buried b ON true
+            """)
+    }
+
+    /// Uses a logout token: the selector's values, then reason, time, limit, id and its end.
+    ///
+    /// Of two at once the one whose id stood first wins, whatever both saw.
+    static func consume(_ selector: SessionSelector) -> Statement {
+        let (name, types, condition) = part(selector)
+        let next = types.count + 1
+        return Statement(
+            "consume_\(name)", types + "tiibi",
+            """
+            WITH known AS MATERIALIZED (
+                SELECT count(*) AS count FROM logout_tokens WHERE id = $\(next + 3) AND (until > $\(next + 1) OR format > 1)),
+            named AS MATERIALIZED (
+                SELECT s.token FROM sessions s, known
+                WHERE known.count = 0 AND \(condition)s.ended_at IS NULL LIMIT $\(next + 2)),
+            doomed AS MATERIALIZED (SELECT token, $\(next) AS reason FROM named),
+            \(EndingSQL.steps(now: next + 1)),
+            remembered AS (
+                INSERT INTO logout_tokens (id, until)
+                SELECT $\(next + 3), $\(next + 4) FROM known
+                WHERE known.count = 0 AND (SELECT count(*) FROM named) < $\(next + 2)
+                ON CONFLICT (id) DO UPDATE SET until = excluded.until
+                    WHERE logout_tokens.until <= $\(next + 1) AND logout_tokens.format = 1
+                RETURNING id)
+            SELECT known.count, (SELECT count(*) FROM named), (SELECT count(*) FROM remembered), b.token
+            FROM known LEFT JOIN buried b ON true
+            """)
+    }
+
+    /// A page of a selector's live or ended sessions: each row's place in the order, then the row; its values are the
+    /// selector's, the cursor's, the time for live ones, the limit.
+    static func page(_ selector: SessionSelector, _ state: SessionState, after: Bool) -> Statement {
+        let (name, selected, condition) = part(selector)
+        var types = selected
+        let moment = state == .live ? "s.created_at" : "s.ended_at"
+        var conditions = condition
+        if after {
+            conditions += "(\(moment), s.handle) < ($\(types.count + 1), $\(types.count + 2)) AND "
+            types += "it"
+        }
+        switch state {
+        case .live:
+            types += "i"
+            let now = "$\(types.count)"
+            conditions += "s.ended_at IS NULL AND st.idle_expires_at > \(now) AND st.expires_at > \(now)"
+        case .ended: conditions += "s.ended_at IS NOT NULL"
+        }
+        types += "i"
+        return Statement(
+            "page_\(name)_\(state)_\(after)", types,
+            """
+            SELECT \(moment), s.handle, \(columns) FROM \(joined) WHERE \(conditions) AND s.format = 1 AND st.format = 1
+            ORDER BY \(moment) DESC, s.handle DESC LIMIT $\(types.count)
+            """)
+    }
+
+    /// A selector's name, the types of its values, and its condition.
+    private static func part(_ selector: SessionSelector) -> (name: String, types: String, condition: String) {
+        switch selector {
+        case .token: ("token", "b", "s.token = $1 AND ")
+        case .handle: ("handle", "t", "s.handle = $1 AND ")
+        case .subject: ("subject", "b", "s.subject = $1 AND ")
+        case .subjectExcept: ("subject_except", "bb", "s.subject = $1 AND s.token <> $2 AND ")
+        case .sid: ("sid", "b", "s.sid = $1 AND ")
+        case .provider: ("provider", "b", "s.provider = $1 AND ")
+        case .client: ("client", "b", "s.client = $1 AND ")
+        case .all: ("all", "", "")
+        }
+    }
+}
+
+extension SessionSelector {
+    /// The values of the selector's condition in PostgreSQL.
+    var parameters: [Parameter] {
+        switch self {
+        case .token(let digest), .subject(let digest), .sid(let digest), .provider(let digest), .client(let digest):
+            [.digest(digest)]
+        case .handle(let handle): [.text(handle.text)]
+        case .subjectExcept(let subject, let current): [.digest(subject), .digest(current)]
+        case .all: []
+        }
+    }
+}
+
+extension SessionRow {
+    /// Reads the columns of `PostgreSQLSessionSQL.columns`.
+    init(_ columns: inout RowReader) throws {
+        try columns.requireFormat()
+        let token = try columns.digest()
+        guard let handle = SessionHandle(try columns.text()) else { throw StoreFailure.unavailable("a row is damaged") }
+        let subject = try columns.digest()
+        let subjectAndClient = try columns.digest()
+        let sid = try columns.optionalDigest()
+        let provider = try columns.digest()
+        let client = try columns.digest()
+        let createdAt = try columns.time()
+        let lastUsedAt = try columns.time()
+        let idleExpiresAt = try columns.time()
+        let expiresAt = try columns.time()
+        let tokenExpiresAt = columns.optionalTime()
+        let refreshable = try columns.truth()
+        let tokenVersion = try columns.integer()
+        let fence = try columns.integer()
+        let subjectUnchecked = try columns.truth()
+        let endedAt = columns.optionalTime()
+        let reason = try columns.optionalText()
+        // A reason that this version does not know was written by a newer one.
+        if let reason, EndReason(rawValue: reason) == nil { throw StoreFailure.newerFormat }
+        let facts = try columns.sealed()
+        self.init(
+            token: token, handle: handle, subject: subject, subjectAndClient: subjectAndClient, sid: sid,
+            provider: provider, client: client, createdAt: createdAt, lastUsedAt: lastUsedAt,
+            idleExpiresAt: idleExpiresAt, expiresAt: expiresAt, tokenExpiresAt: tokenExpiresAt,
+            refreshable: refreshable, tokenVersion: tokenVersion, fence: fence, subjectUnchecked: subjectUnchecked,
+            endedAt: endedAt, endReason: reason.flatMap { EndReason(rawValue: $0) }, facts: facts,
+            tokens: try columns.optionalSealed())
+    }
+
+    /// The values of `PostgreSQLSessionSQL.insert`, then those of `insertState` but for the token.
+    var parameters: [Parameter] {
+        [
+            .digest(token), .text(handle.text), .digest(subject), .digest(subjectAndClient), .digest(sid),
+            .digest(provider), .digest(client), .time(createdAt), .time(endedAt), .text(endReason?.rawValue),
+            .text(facts.keyID), .bytes(facts.envelope), .text(tokens?.keyID), .bytes(tokens?.envelope),
+            .time(lastUsedAt), .time(idleExpiresAt), .time(expiresAt), .time(tokenExpiresAt), .truth(refreshable),
+            .integer(tokenVersion), .integer(fence), .truth(subjectUnchecked), .truth(endedAt != nil),
+        ]
+    }
+}

@@ -1,0 +1,143 @@
+import Testing
+
+@testable import BrokerStore
+
+@Suite("PostgreSQL: the life of a connection")
+struct ConnectionMachineTests {
+    typealias Event = ConnectionMachine.Event
+    typealias Action = ConnectionMachine.Action
+
+    /// What happens at a moment (in milliseconds), and what is to be done.
+    struct Step: Sendable {
+        let at: Int
+        let event: Event
+        let actions: [Action]
+
+        init(_ at: Int, _ event: Event, _ actions: [Action] = []) {
+            self.at = at
+            self.event = event
+            self.actions = actions
+        }
+    }
+
+    struct Scenario: Sendable, CustomTestStringConvertible {
+        let testDescription: String
+        var limits = ConnectionMachine.Limits(depth: 4, refill: 1)
+        let steps: [Step]
+    }
+
+    private static let up = [Step(0, .begin, [.connect]), Step(1, .connected, [.take(4)])]
+    private static let conflict = ServerFault(state: "40001")
+    private static let shutDown = ServerFault(state: "57P01")
+    private static let readOnly = ServerFault(state: "25006")
+
+    static let scenarios: [Scenario] = [
+        Scenario(
+            testDescription: "operations are answered in order, at their sync and not before",
+            steps: up + [
+                Step(2, .sent(1, isWrite: true)), Step(2, .sent(2, isWrite: false)), Step(2, .sent(3, isWrite: true)),
+                Step(3, .completed), Step(3, .synced, [.answer(1, .done)]),
+                Step(4, .failed(conflict)), Step(4, .synced, [.answer(2, .refused(conflict)), .take(3)]),
+                Step(5, .completed), Step(5, .synced, [.answer(3, .done), .take(4)]),
+            ]),
+        Scenario(
+            testDescription: "lost: reads were not done, writes may have been, what failed was not",
+            steps: up + [
+                Step(2, .sent(1, isWrite: true)), Step(2, .sent(2, isWrite: false)), Step(2, .sent(3, isWrite: true)),
+                Step(3, .failed(conflict)),
+                Step(
+                    3, .lost,
+                    [.answer(1, .notDone), .answer(2, .notDone), .answer(3, .inDoubt), .disconnect]),
+                Step(52, .ticked), Step(53, .ticked, [.connect]),
+            ]),
+        Scenario(
+            testDescription: "completed and not synced is in doubt, whatever the server says then",
+            steps: up + [
+                Step(2, .sent(1, isWrite: true)), Step(3, .completed), Step(4, .failed(shutDown)),
+                Step(4, .lost, [.answer(1, .inDoubt), .disconnect]),
+            ]),
+        Scenario(
+            testDescription: "broken off with a reason: nothing behind it was begun",
+            steps: up + [
+                Step(2, .sent(1, isWrite: true)), Step(2, .sent(2, isWrite: true)), Step(3, .failed(shutDown)),
+                Step(3, .lost, [.answer(1, .notDone), .answer(2, .notDone), .disconnect]),
+            ]),
+        Scenario(
+            testDescription: "a server that is silent is given up after six seconds, counted from its last word",
+            steps: up + [
+                Step(1000, .sent(1, isWrite: true)), Step(1000, .sent(2, isWrite: true)), Step(5000, .completed),
+                // With two under way, more than `refill`, nothing is taken.
+                Step(7100, .ticked), Step(10_999, .ticked),
+                Step(11_000, .ticked, [.answer(1, .inDoubt), .answer(2, .inDoubt), .disconnect]),
+            ]),
+        Scenario(
+            testDescription: "a server that became read only is left, and what it refused goes elsewhere",
+            steps: up + [
+                Step(2, .sent(1, isWrite: true)), Step(2, .sent(2, isWrite: false)), Step(3, .failed(readOnly)),
+                Step(3, .synced, [.answer(1, .notDone)]), Step(4, .ticked),
+                Step(5, .completed), Step(5, .synced, [.answer(2, .done), .disconnect, .connect]),
+                Step(6, .connected, [.take(4)]),
+            ]),
+        Scenario(
+            testDescription: "a warning amid a write's commit makes it doubtful, amid a read nothing",
+            steps: up + [
+                Step(2, .sent(1, isWrite: true)), Step(2, .sent(2, isWrite: false)),
+                Step(3, .completed), Step(3, .warned), Step(3, .synced, [.answer(1, .inDoubt), .take(3)]),
+                Step(4, .completed), Step(4, .warned), Step(4, .synced, [.answer(2, .done), .take(4)]),
+            ]),
+        Scenario(
+            testDescription: "pauses grow to two seconds while it cannot connect, and begin anew after an answer",
+            steps: [
+                Step(0, .begin, [.connect]), Step(0, .connectFailed), Step(49, .ticked), Step(50, .ticked, [.connect]),
+                Step(50, .connectFailed), Step(149, .ticked), Step(150, .ticked, [.connect]),
+                Step(150, .connectFailed), Step(350, .ticked, [.connect]), Step(350, .connectFailed),
+                Step(750, .ticked, [.connect]), Step(750, .connectFailed), Step(1550, .ticked, [.connect]),
+                Step(1550, .connectFailed), Step(3149, .ticked), Step(3150, .ticked, [.connect]),
+                Step(3150, .connectFailed), Step(5149, .ticked), Step(5150, .ticked, [.connect]),
+                Step(5150, .connected, [.take(4)]), Step(5151, .sent(1, isWrite: false)),
+                Step(5152, .synced, [.answer(1, .done), .take(4)]), Step(5153, .lost, [.disconnect]),
+                Step(5202, .ticked), Step(5203, .ticked, [.connect]),
+            ]),
+        Scenario(
+            testDescription: "closing waits for what is under way, and takes nothing more",
+            steps: up + [
+                Step(2, .sent(1, isWrite: true)), Step(3, .close), Step(3, .ticked), Step(4, .completed),
+                Step(4, .synced, [.answer(1, .done), .disconnect, .finish]), Step(5, .ticked),
+            ]),
+        Scenario(
+            testDescription: "closing while connecting, resting or idle ends at once",
+            steps: [Step(0, .begin, [.connect]), Step(1, .close), Step(2, .connected, [.disconnect, .finish])]),
+        Scenario(
+            testDescription: "closing while resting ends at once",
+            steps: [Step(0, .begin, [.connect]), Step(1, .connectFailed), Step(2, .close, [.finish])]),
+        Scenario(
+            testDescription: "closing while connecting ends when that fails",
+            steps: [Step(0, .begin, [.connect]), Step(1, .close), Step(2, .connectFailed, [.finish])]),
+        Scenario(
+            testDescription: "what makes no sense loses the connection or does nothing",
+            steps: up + [
+                Step(2, .synced, [.disconnect]), Step(2, .synced), Step(2, .completed), Step(2, .lost), Step(2, .begin),
+                Step(2, .connected), Step(2, .connectFailed), Step(2, .sent(7, isWrite: true), [.answer(7, .notDone)]),
+            ]),
+    ]
+
+    @Test("Events in, actions out", arguments: scenarios)
+    func scenario(_ scenario: Scenario) {
+        var machine = ConnectionMachine(scenario.limits)
+        for (index, step) in scenario.steps.enumerated() {
+            let actions = machine.handle(step.event, at: .milliseconds(step.at))
+            #expect(actions == step.actions, "step \(index): \(step.event) at \(step.at) ms")
+        }
+    }
+
+    @Test("Faults are told apart in one place")
+    func faults() {
+        for (state, kind) in [
+            ("40001", ServerFault.Kind.repeat), ("40P01", .repeat), ("08006", .reconnect), ("08P01", .reconnect),
+            ("57P01", .reconnect), ("57P02", .reconnect), ("57P03", .reconnect), ("25006", .reconnect),
+            ("23505", .duplicate), ("53100", .refused), ("57014", .refused), ("55P03", .refused), ("", .refused),
+        ] {
+            #expect(ServerFault(state: state).kind == kind, "\(state)")
+        }
+    }
+}

@@ -1,0 +1,61 @@
+import Testing
+
+@testable import BrokerStore
+
+@Suite("PostgreSQL: the store's URL")
+struct ConnectionSettingsTests {
+    private func value(_ keyword: String, of settings: ConnectionSettings) -> String? {
+        settings.parameters.last { $0.keyword == keyword }?.value
+    }
+
+    @Test("What the URL does not say is added; what it says stays")
+    func defaults() throws {
+        let bare = try ConnectionSettings(url: "postgresql://u@localhost/db")
+        for (keyword, expected) in [
+            ("connect_timeout", "3"), ("tcp_user_timeout", "5000"), ("keepalives_idle", "10"),
+            ("keepalives_interval", "5"), ("keepalives_count", "2"), ("gssencmode", "disable"),
+            ("target_session_attrs", "read-write"), ("host", "localhost"), ("dbname", "db"), ("user", "u"),
+        ] {
+            #expect(value(keyword, of: bare) == expected, "\(keyword)")
+        }
+        #expect(value("sslmode", of: bare) == nil)
+        let given = try ConnectionSettings(
+            url: "postgresql://u@db1,db2:5433/db?connect_timeout=9&target_session_attrs=any&sslmode=require")
+        #expect(value("connect_timeout", of: given) == "9")
+        #expect(value("target_session_attrs", of: given) == "any")
+        #expect(value("sslmode", of: given) == "require")
+        #expect(value("host", of: given) == "db1,db2")
+        #expect(!given.isLocal)
+    }
+
+    @Test(
+        "A host that is not this machine is verified in full, unless the URL or the environment says otherwise",
+        arguments: [
+            ("postgresql://db.example/x", false), ("postgresql://localhost,db.example/x", false),
+            ("postgresql://10.0.0.1/x", false), ("postgresql://127.0.0.1.example.com/x", false),
+            ("postgresql://127.example/x", false), ("postgresql:///x?host=/run/postgresql", true),
+            ("postgresql:///x", true), ("postgresql://127.0.0.2/x", true), ("postgresql://[::1]/x", true),
+            ("postgresql://localhost/x?hostaddr=10.1.2.3", false),
+        ])
+    func verification(_ url: String, _ isLocal: Bool) throws {
+        let settings = try ConnectionSettings(url: url)
+        #expect(settings.isLocal == isLocal)
+        #expect(value("sslmode", of: settings) == (isLocal ? nil : "verify-full"))
+        let told = try ConnectionSettings(url: url, variable: { $0 == "PGSSLMODE" ? "require" : nil })
+        #expect(value("sslmode", of: told) == nil)
+        let system = try ConnectionSettings(url: url, exists: { $0.hasPrefix("/etc/ssl/") })
+        #expect((value("sslrootcert", of: system) != nil) == !isLocal)
+    }
+
+    @Test("A URL that cannot be read is refused without being quoted")
+    func refused() {
+        for url in ["", "sqlite:x", "postgresql://u:hunter2@h/%zz", "postgresql://h/x?nonsense=hunter2", "host=h"] {
+            do throws(StoreOpenFailure) {
+                _ = try ConnectionSettings(url: url)
+                Issue.record("\(url)")
+            } catch {
+                #expect(!error.description.contains("hunter2"))
+            }
+        }
+    }
+}

@@ -1,0 +1,36 @@
+import Broker
+import Testing
+
+@testable import BrokerStore
+
+@Suite("PostgreSQL: what replicas tell one another")
+struct EndingPayloadTests {
+    @Test("What one writes another reads, in as many texts as it takes; one's own is left out")
+    func roundTrip() {
+        for count in [0, 1, 119, 120, 500] {
+            let ended = (0..<count).map { index in
+                EndedSession(token: Rows.digest(), reason: EndReason.allCases[index % EndReason.allCases.count])
+            }
+            let texts = EndingPayload.encode(ended, origin: "me")
+            #expect(texts.allSatisfy { $0.utf8.count < 8000 })
+            #expect(texts.flatMap { EndingPayload.decode($0, origin: "you") ?? [] } == ended)
+            #expect(texts.allSatisfy { EndingPayload.decode($0, origin: "me") == nil })
+        }
+    }
+
+    @Test("Whatever stands in a notice, it is read or left out")
+    func hostile() {
+        let token = Rows.digest()
+        let good = "admin:\(Base64URL.encode(token.bytes))"
+        for text in ["", " ", "1", "2 x \(good)", "x", "1x \(good)"] {
+            #expect(EndingPayload.decode(text, origin: "o") == nil, "\(text)")
+        }
+        for text in ["1 x", "1 x :", "1 x admin:", "1 x admin:AAAA", "1 x \u{0}", "1 x admin:é", "1 x admin"] {
+            #expect(EndingPayload.decode(text, origin: "o") == [], "\(text)")
+        }
+        let mixed = EndingPayload.decode("1 x junk \(good) admin:AA \(good)", origin: "o")
+        #expect(mixed == Array(repeating: EndedSession(token: token, reason: .admin), count: 2))
+        let newer = EndingPayload.decode("1 x beamed_up:\(Base64URL.encode(token.bytes))", origin: "o")
+        #expect(newer == [EndedSession(token: token, reason: .admin)])
+    }
+}

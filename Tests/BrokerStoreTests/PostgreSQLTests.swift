@@ -1,0 +1,393 @@
+import Broker
+import Foundation
+import Synchronization
+import Testing
+
+@testable import BrokerStore
+
+@Suite("PostgreSQL: one store, many processes")
+struct PostgreSQLTests {
+    /// Runs `body` with several stores on one database, as replicas have them.
+    private func withReplicas(
+        _ count: Int, listening: Bool = false, isSpoilt: Bool = false,
+        _ body: ([PostgreSQLStore], String) async throws -> Void
+    ) async throws {
+        try await PostgreSQLServer.withDatabase(isSpoilt: isSpoilt) { url, _ in
+            let settings = try ConnectionSettings(url: url)
+            var stores: [PostgreSQLStore] = []
+            for _ in 0..<count {
+                stores.append(
+                    try await PostgreSQLStore.open(
+                        settings, listening: listening ? settings : nil, connections: 4, migrating: false))
+            }
+            let result: Result<Void, any Error>
+            do { result = .success(try await body(stores, url)) } catch { result = .failure(error) }
+            for store in stores { await store.close() }
+            try result.get()
+        }
+    }
+
+    /// Waits until something is so, at most ten seconds.
+    private func eventually(_ what: String, _ isSo: () async throws -> Bool) async throws {
+        let end = ContinuousClock.now + .seconds(10)
+        while try await !isSo() {
+            guard ContinuousClock.now < end else {
+                Issue.record("not within ten seconds: \(what)")
+                return
+            }
+            try await Task.sleep(for: .milliseconds(10))
+        }
+    }
+
+    private func endConnections(_ url: String) throws {
+        try PostgreSQLServer.execute(
+            """
+            SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+            WHERE datname = current_database() AND pid <> pg_backend_pid()
+            """, in: url)
+    }
+
+    @Test("Of many migrators at once one does the work", .timeLimit(.minutes(1)))
+    func migrators() async throws {
+        try await PostgreSQLServer.withDatabase(migrated: false) { url, _ in
+            let settings = try ConnectionSettings(url: url)
+            await #expect(throws: StoreOpenFailure.needsMigration(found: 0, known: PostgreSQLSchema.newest)) {
+                try await PostgreSQLStore.check(settings)
+            }
+            let winners = try await withThrowingTaskGroup(of: Int.self) { group in
+                for _ in 0..<8 {
+                    group.addTask {
+                        let (from, to) = try await PostgreSQLStore.migrate(settings)
+                        #expect(to == PostgreSQLSchema.newest)
+                        return from == 0 ? 1 : 0
+                    }
+                }
+                return try await group.reduce(0, +)
+            }
+            #expect(winners == 1)
+            #expect(try await PostgreSQLStore.check(settings) == PostgreSQLSchema.newest)
+        }
+    }
+
+    @Test("A schema that a newer version extended is worked with; one it broke is refused (SEC-130)")
+    func newerSchema() async throws {
+        try await PostgreSQLServer.withDatabase(isSpoilt: true) { url, _ in
+            let newest = PostgreSQLSchema.newest
+            let settings = try ConnectionSettings(url: url)
+            try PostgreSQLServer.execute(
+                """
+                ALTER TABLE sessions ADD COLUMN something_new text;
+                INSERT INTO schema_version VALUES (\(newest + 1), \(newest))
+                """, in: url)
+            let store = try await PostgreSQLStore.open(settings, listening: nil)
+            let session = Rows.session()
+            try await store.signIn(session)
+            #expect(try await store.session(token: session.token) == session)
+            await store.close()
+            try PostgreSQLServer.execute("INSERT INTO schema_version VALUES (\(newest + 2), \(newest + 2))", in: url)
+            await #expect(throws: StoreOpenFailure.tooNew(found: newest + 2, known: newest)) {
+                try await PostgreSQLStore.open(settings, listening: nil)
+            }
+        }
+    }
+
+    @Test("A newer version's rows are left alone: a clean failure, no rewrite, no loss (SEC-130)")
+    func newerRows() async throws {
+        try await withReplicas(1) { stores, url in
+            let store = stores[0]
+            let session = Rows.session()
+            try await store.signIn(session)
+            let login = Rows.login()
+            _ = try await store.insertLogin(login, limits: LoginLimits())
+            let exchange = try await store.mustClaim(Rows.exchange())
+            func setFormat(_ format: Int) throws {
+                for table in ["sessions", "session_states", "logins", "exchanges"] {
+                    try PostgreSQLServer.execute("UPDATE \(table) SET format = \(format)", in: url)
+                }
+            }
+            try setFormat(2)
+            await #expect(throws: StoreFailure.newerFormat) { try await store.session(token: session.token) }
+            await #expect(throws: StoreFailure.newerFormat) { try await store.session(handle: session.handle) }
+            await #expect(throws: StoreFailure.newerFormat) { try await store.claimRefresh(session.token) }
+            await #expect(throws: StoreFailure.newerFormat) { try await store.refreshState(session.token) }
+            await #expect(throws: StoreFailure.newerFormat) { try await store.commit(session.token, version: 1, "x") }
+            await #expect(throws: StoreFailure.newerFormat) {
+                try await store.slideSession(
+                    token: session.token, lastUsedAt: Rows.seconds(1), idleExpiresAt: Rows.seconds(9999))
+            }
+            await #expect(throws: StoreFailure.newerFormat) { try await store.login(state: login.state) }
+            await #expect(throws: StoreFailure.newerFormat) { try await store.burnLogin(state: login.state) }
+            await #expect(throws: StoreFailure.newerFormat) { try await store.exchange(exchange.key) }
+            await #expect(throws: StoreFailure.newerFormat) { try await store.claimAnew(exchange) }
+            let late = Rows.seconds(400 * 86_400)
+            #expect(try await store.sweep(now: late, limit: 100, lapsedSince: Rows.now).touched == 0)
+            #expect(try await store.sessions(.all, .live, after: nil, limit: 9, now: Rows.now).isEmpty)
+            // A newer version's sessions can be ended all the same.
+            let other = Rows.session()
+            try await store.signIn(other)
+            try PostgreSQLServer.execute(
+                "UPDATE session_states SET format = 2; UPDATE sessions SET format = 2", in: url)
+            #expect(try await store.endSessions(.token(other.token), reason: .admin, now: Rows.now) == [other.token])
+            try setFormat(1)
+            #expect(try await store.session(token: session.token) == session)
+            #expect(try await store.login(state: login.state) == login)
+            #expect(try await store.session(token: other.token)?.endReason == .admin)
+        }
+    }
+
+    @Test("Over three replicas: one claim, one refresh, one use of a logout token, each row of the outbox to one")
+    func acrossReplicas() async throws {
+        try await withReplicas(3) { stores, _ in
+            let login = Rows.login()
+            _ = try await stores[0].insertLogin(login, limits: LoginLimits())
+            let row = Rows.exchange(gate: .login(login.state))
+            let claims = try await withThrowingTaskGroup(of: ExchangeClaimResult.self) { group in
+                for index in 0..<60 { group.addTask { try await stores[index % 3].claimAnew(row) } }
+                return try await group.reduce(into: []) { $0.append($1) }
+            }
+            #expect(claims.count(where: { if case .claimed = $0 { true } else { false } }) == 1)
+            #expect(claims.count(where: { if case .existing = $0 { true } else { false } }) == 59)
+
+            let session = Rows.session()
+            try await stores[0].signIn(session)
+            let refreshes = try await withThrowingTaskGroup(of: RefreshClaimResult.self) { group in
+                for index in 0..<60 { group.addTask { try await stores[index % 3].claimRefresh(session.token) } }
+                return try await group.reduce(into: []) { $0.append($1) }
+            }
+            #expect(refreshes.count(where: { $0 == .claimed(RefreshGrant(fence: 1)) }) == 1)
+            #expect(refreshes.count(where: { if case .busy = $0 { true } else { false } }) == 59)
+
+            let id = Rows.digest()
+            let ended = try await withThrowingTaskGroup(of: [Digest].self) { group in
+                for index in 0..<30 {
+                    group.addTask {
+                        let result = try await stores[index % 3].consumeLogoutToken(
+                            id, until: Rows.seconds(600), ending: .subject(session.subject), now: Rows.now, limit: 9)
+                        guard case .ended(let batch) = result else { return [] }
+                        return batch.ended + [id]
+                    }
+                }
+                return try await group.reduce(into: []) { $0 += $1 }
+            }
+            #expect(Set(ended) == [session.token, id] && ended.count == 2)
+
+            try await stores[0].addOutbox((0..<200).map { _ in Rows.outbox() })
+            let taken = try await withThrowingTaskGroup(of: [OutboxRow].self) { group in
+                for index in 0..<30 {
+                    group.addTask {
+                        try await stores[index % 3].takeOutbox(now: Rows.now, until: Rows.seconds(60), limit: 8)
+                    }
+                }
+                return try await group.reduce(into: []) { $0 += $1 }
+            }
+            // The ended session's tokens are among them.
+            #expect(taken.count == 201 && Set(taken.map(\.id)).count == 201)
+        }
+    }
+
+    @Test(
+        "Connections that are killed under load lose nothing: in doubt is said so, and a claim is found again by its name"
+    )
+    func killedConnections() async throws {
+        try await withReplicas(2) { stores, url in
+            let sessions = (0..<20).map { _ in Rows.session() }
+            for session in sessions { try await stores[0].signIn(session) }
+            let isOver = Mutex(false)
+            async let killer: Void = {
+                for _ in 0..<15 {
+                    try endConnections(url)
+                    try await Task.sleep(for: .milliseconds(40))
+                }
+                isOver.withLock { $0 = true }
+            }()
+            // Each session is claimed by two replicas at once, again under the same name while nobody knows.
+            let grants = try await withThrowingTaskGroup(of: (Digest, Bool).self) { group in
+                for session in sessions {
+                    for store in stores {
+                        group.addTask {
+                            let name = Rows.claim()
+                            while true {
+                                do throws(StoreFailure) {
+                                    let result = try await store.claimRefresh(
+                                        RefreshClaim(
+                                            token: session.token, tokenVersion: 1, name: name, lifetime: .seconds(600),
+                                            now: Rows.now))
+                                    if case .claimed(let grant) = result { return (session.token, grant.fence == 1) }
+                                    return (session.token, false)
+                                } catch { await Task.yield() }
+                            }
+                        }
+                    }
+                }
+                return try await group.reduce(into: [Digest: Int]()) { $0[$1.0, default: 0] += $1.1 ? 1 : 0 }
+            }
+            #expect(grants.values.allSatisfy { $0 == 1 } && grants.count == 20)
+            // What is answered is there.
+            var answered: [SessionRow] = []
+            while !isOver.withLock({ $0 }) {
+                let session = Rows.session()
+                let row = Rows.exchange()
+                do throws(StoreFailure) {
+                    guard case .claimed(let claimed) = try await stores[1].claimExchange(row, maximumAttempts: 3) else {
+                        continue
+                    }
+                    let ended = try await stores[1].completeExchange(
+                        claimed.key, fence: claimed.fence, session: session, replacing: nil, sessionLimit: 9)
+                    if ended != nil { answered.append(session) }
+                } catch {
+                    if case .newerFormat = error { Issue.record("\(error)") }
+                }
+            }
+            try await killer
+            for session in answered {
+                #expect(try await stores[0].session(token: session.token) == session)
+            }
+            #expect(stores[0].connections.lost > 0)
+        }
+    }
+
+    @Test("A row that somebody holds makes its own write fail, and holds up no other", .timeLimit(.minutes(1)))
+    func heldRow() async throws {
+        try await withReplicas(1) { stores, url in
+            let store = stores[0]
+            let (held, free) = (Rows.session(), Rows.session())
+            for session in [held, free] { try await store.signIn(session) }
+            let holder = try PostgreSQLServer.connect(url)
+            try holder.execute(
+                "BEGIN; SELECT 1 FROM session_states WHERE token = '\\x\(held.token.hexadecimal)' FOR UPDATE",
+                within: .seconds(5))
+            async let refused = Result<RefreshClaimResult, any Error>.catching {
+                try await store.claimRefresh(held.token)
+            }
+            let begin = ContinuousClock.now
+            _ = try await store.mustClaimRefresh(free.token)
+            #expect(try await store.session(token: held.token) == held)
+            #expect(ContinuousClock.now - begin < .seconds(3))
+            switch await refused {
+            case .success(let result): Issue.record("\(result)")
+            case .failure(let error): #expect(error as? StoreFailure == .unavailable("PostgreSQL 55P03"))
+            }
+            try holder.execute("ROLLBACK", within: .seconds(5))
+            _ = try await store.mustClaimRefresh(held.token)
+        }
+    }
+
+    @Test("A server that became read only writes nothing and is found again when it writes", .timeLimit(.minutes(1)))
+    func readOnly() async throws {
+        try await withReplicas(1, isSpoilt: true) { stores, url in
+            let store = stores[0]
+            let session = Rows.session()
+            try await store.signIn(session)
+            let name = try #require(try PostgreSQLServer.execute("SELECT current_database()", in: url).first ?? nil)
+            try PostgreSQLServer.execute("ALTER DATABASE \(name) SET default_transaction_read_only = on", in: url)
+            let any = url + "?target_session_attrs=any&options=-cdefault_transaction_read_only%3Doff"
+            try endConnections(any)
+            await #expect(throws: StoreFailure.self) { try await store.claimRefresh(session.token) }
+            try PostgreSQLServer.execute("ALTER DATABASE \(name) RESET default_transaction_read_only", in: any)
+            try await eventually("it writes") { (try? await store.claimRefresh(session.token)) != nil }
+        }
+    }
+
+    @Test("Replicas hear of each other's endings within a second, and say so while they hear nothing")
+    func notices() async throws {
+        try await withReplicas(2, listening: true) { stores, url in
+            let heard = stores.map { _ in HeardNotices([EndingNotice]()) }
+            for (store, notices) in zip(stores, heard) {
+                store.listen { notice in notices.append(notice) }
+            }
+            for notices in heard {
+                try await eventually("hearing") { notices.all.last == .hearing }
+                #expect(notices.all == [.deaf, .hearing])
+            }
+            let sessions = (0..<300).map { _ in Rows.session(client: Rows.digest(1)) }
+            for session in sessions { try await stores[0].signIn(session) }
+            let begin = ContinuousClock.now
+            let ended = try await stores[0].endSessions(.client(Rows.digest(1)), reason: .admin, now: Rows.now)
+            #expect(ended.count == 300)
+            try await eventually("all endings") { heard[1].ended.count == 300 }
+            #expect(ContinuousClock.now - begin < .seconds(1))
+            #expect(Set(heard[1].ended.map(\.token)) == Set(sessions.map(\.token)))
+            #expect(heard[1].ended.allSatisfy { $0.reason == .admin })
+            #expect(heard[0].ended.isEmpty, "one's own are not told to oneself")
+            // A listener that is cut off says so, and comes back.
+            try endConnections(url)
+            try await eventually("hearing again") {
+                let states = heard[1].all.filter { $0 == .deaf || $0 == .hearing }
+                return states == [.deaf, .hearing, .deaf, .hearing]
+            }
+        }
+    }
+
+    @Test("What a commit waits for is switched on where a role has it off (guarantee 4)")
+    func durability() async throws {
+        try await withReplicas(1) { stores, url in
+            let found = try await stores[0].read(
+                Statement("show", "", "SELECT current_setting('synchronous_commit')"), []
+            ) {
+                try $0.first { try $0.text() }
+            }
+            #expect(found == "on")
+            let off = url + "?options=-csynchronous_commit%3Doff"
+            let store = try await PostgreSQLStore.open(try ConnectionSettings(url: off), listening: nil)
+            let forced = try await store.read(Statement("show", "", "SELECT current_setting('synchronous_commit')"), [])
+            {
+                try $0.first { try $0.text() }
+            }
+            #expect(forced == "on")
+            await store.close()
+            let pooled = try ConnectionSettings(url: off, isPooled: true)
+            await #expect(throws: StoreOpenFailure.self) { try await PostgreSQLStore.open(pooled, listening: nil) }
+        }
+    }
+
+    @Test("Audit records cannot be changed or removed (SEC-99)")
+    func audit() async throws {
+        try await withReplicas(1) { stores, url in
+            try await stores[0].appendAudit(
+                AuditRow(at: Rows.now, actor: "ops", action: "end_session", target: "tag", outcome: "ended"))
+            for sql in ["DELETE FROM audit", "UPDATE audit SET actor = 'nobody'", "TRUNCATE audit"] {
+                #expect(throws: StoreOpenFailure.self, "\(sql)") { try PostgreSQLServer.execute(sql, in: url) }
+            }
+            #expect(try PostgreSQLServer.execute("SELECT count(*) FROM audit WHERE actor = 'ops'", in: url) == ["1"])
+        }
+    }
+
+    @Test("Where nothing answers, opening says so and names no password", .timeLimit(.minutes(1)))
+    func unreachable() async throws {
+        let settings = try ConnectionSettings(url: "postgresql://u:hunter2hunter2@127.0.0.1:1/x")
+        do throws(StoreOpenFailure) {
+            _ = try await PostgreSQLStore.open(settings, listening: nil)
+            Issue.record("opened")
+        } catch {
+            #expect(error.description.hasPrefix("PostgreSQL is not reached"))
+            #expect(!error.description.contains("hunter2"))
+        }
+    }
+}
+
+/// Notices as they came.
+private final class HeardNotices: Sendable {
+    private let notices: Mutex<[EndingNotice]>
+
+    init(_ notices: [EndingNotice]) { self.notices = Mutex(notices) }
+
+    func append(_ notice: EndingNotice) { notices.withLock { $0.append(notice) } }
+    var all: [EndingNotice] { notices.withLock { $0 } }
+    var ended: [EndedSession] {
+        all.reduce(into: []) { ended, notice in
+            if case .ended(let sessions) = notice { ended += sessions }
+        }
+    }
+}
+
+extension Digest {
+    fileprivate var hexadecimal: String {
+        bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+    }
+}
+
+extension Result where Failure == any Error {
+    fileprivate static func catching(_ body: () async throws -> Success) async -> Self {
+        do { return .success(try await body()) } catch { return .failure(error) }
+    }
+}

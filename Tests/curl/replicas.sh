@@ -1,0 +1,169 @@
+#!/usr/bin/env bash
+# Guarantees 1, 2 and 6 over three replicas on one PostgreSQL: one code, one call; one refresh; ended means ended.
+source "$(dirname "$0")/lib.bash"
+start_sandbox
+start_postgresql
+CLOSED_PORT=$(free_port)
+"$COATCHECK" keys generate --file "$work/keys.json" >"$work/keys.log" 2>&1 || give_up "keys generate"
+sed -e "s|url: sqlite:.*|url: $POSTGRESQL|" "$here/coatcheck.yaml" >"$work/template.yaml"
+public_port=$(free_port)
+BROKER="http://127.0.0.1:$public_port"
+replicas=()
+ends=()
+managements=()
+
+# start_replica N: the N-th process; apps reach all of them by one name
+start_replica() {
+    "$COATCHECK" serve --config "$work/replica-$1.yaml" >>"$work/broker-$1.log" 2>&1 &
+    replicas[$1]=$!
+    pids+=($!)
+    disown $!
+}
+for n in 1 2 3; do
+    BROKER_PORT=$([ "$n" = 1 ] && echo "$public_port" || free_port)
+    MANAGEMENT_PORT=$(free_port)
+    configure "$work/template.yaml"
+    mv "$work/coatcheck.yaml" "$work/replica-$n.yaml"
+    ends[n]="http://127.0.0.1:$BROKER_PORT"
+    managements[n]="http://127.0.0.1:$MANAGEMENT_PORT"
+    start_replica "$n"
+done
+# All three migrate at once; one does.
+for n in 1 2 3; do wait_for 30 curl -sf "${managements[n]}/readyz" || give_up "replica $n"; done
+on() { BROKER=${ends[$1]}; }
+here_session() { JAR= request GET /v1/session -b "coatcheck=$session"; }
+milliseconds() { date +%s%3N; }
+device a-phone
+
+step "1. Log in on one, use on all"
+on 1
+sign_in oidc ios ana
+expect_status 201 "signed in on the first"
+session=$(cookie coatcheck)
+for n in 1 2 3; do
+    on "$n"
+    here_session
+    expect_status 200 "replica $n knows the session"
+done
+
+step "2. A login begun on one and finished on another"
+device b-phone
+on 1
+start_login oidc ios
+browser "$AUTHORIZATION_URL" ben
+on 2
+forward "$CALLBACK"
+expect_status 201 "finished on the second"
+
+step "3. Log out on one, refused on all within a second; event streams end"
+device a-phone
+on 3
+curl -sN -m 20 -b "coatcheck=$session" "$BROKER/v1/session/events" >"$work/events" 2>/dev/null &
+stream=$!
+wait_for 5 grep -q 'event: session' "$work/events"
+for n in 1 2 3; do on "$n"; here_session; done
+on 2
+begin=$(milliseconds)
+JAR= request DELETE /v1/session -b "coatcheck=$session"
+expect_status 204 "logged out on the second"
+for n in 2 1 3; do
+    on "$n"
+    while here_session; [ "$STATUS" = 200 ] && [ $(($(milliseconds) - begin)) -lt 6000 ]; do :; done
+    took=$(($(milliseconds) - begin))
+    same "401 logged_out" "$STATUS $(json .reason)" "replica $n refuses it"
+    [ "$took" -lt 1000 ]; same 0 $? "after $took ms: within a second"
+done
+wait_for 2 grep -q 'event: session_ended' "$work/events"
+same 0 $? "the event stream on the third says so"
+matches 'logged_out' "$(cat "$work/events")" "with its reason"
+kill "$stream" 2>/dev/null
+
+step "4. Fifty identical forwards over three replicas: one token call, one session"
+device c-phone
+on 1
+start_login oidc ios
+browser "$AUTHORIZATION_URL" ana
+login_cookie=$(cookie coatcheck-login)
+sandbox DELETE /requests
+fault oidc '{"fault":"slow","endpoint":"token","delay_ms":300}'
+for n in $(seq 50); do
+    curl -s -m 40 -o "$work/answer.$n" -w '%{http_code}\n' "${ends[n % 3 + 1]}/v1/sessions" \
+        -b "coatcheck-login=$login_cookie" -H 'Content-Type: application/json' \
+        --data-binary "{\"callback_url\":$(json_text "$CALLBACK")}" >"$work/status.$n" &
+    waiting[n]=$!
+done
+wait "${waiting[@]}"
+sandbox DELETE /faults
+same 50 "$(cat "$work"/status.* | grep -c '^201$')" "fifty answers 201"
+same 1 "$(calls oidc/token)" "one call at the provider's token endpoint"
+same 1 "$(for n in $(seq 50); do json .handle "$work/answer.$n"; done | sort -u | wc -l)" "one session"
+
+step "5. Three hundred calls over three replicas at expiry: one refresh"
+device d-phone
+on 2
+sandbox PUT /settings/oidc '{"access_token_lifetime":1}'
+sign_in oidc ios ana
+sandbox PUT /settings/oidc '{"access_token_lifetime":3600}'
+session=$(cookie coatcheck)
+sandbox DELETE /requests
+sleep 2
+fault oidc '{"fault":"slow","endpoint":"refresh","delay_ms":500}'
+fault oidc '{"fault":"rotate-strict","endpoint":"refresh"}'
+waiting=()
+for n in 1 2 3; do
+    curl -s -m 60 -Z --parallel-immediate --parallel-max 100 -o "$work/many-$n-#1" -w '%{http_code}\n' \
+        -b "coatcheck=$session" "${ends[n]}/v1/relay/api/private/echo?n=[1-100]" 2>/dev/null >"$work/statuses-$n" &
+    waiting[n]=$!
+done
+wait "${waiting[@]}"
+sandbox DELETE /faults
+same 300 "$(cat "$work"/statuses-* | grep -c '^200$')" "three hundred times 200"
+same 1 "$(calls oidc/refresh)" "one refresh"
+same 1 "$(jq -r '.headers[] | select(.[0] == "Authorization")[1]' "$work"/many-* | sort -u | wc -l)" "one new token for all"
+
+step "6. The winner of a refresh is killed in the middle: the session survives"
+device e-phone
+on 1
+sign_in oidc ios ana
+session=$(cookie coatcheck)
+sandbox DELETE /requests
+fault oidc '{"fault":"slow","endpoint":"refresh","delay_ms":3000,"times":1}'
+JAR= request POST /v1/session/refresh -b "coatcheck=$session" -m 1
+wait_for 5 eval '[ "$(calls oidc/refresh)" -ge 1 ]'
+same 0 $? "the first replica is calling"
+kill -9 "${replicas[1]}"
+on 2
+here_session
+expect_status 200 "the second replica knows the session"
+begin=$(milliseconds)
+wait_for 60 eval 'JAR= request POST /v1/session/refresh -b "coatcheck=$session"; [ "$STATUS" = 200 ]'
+same 200 "$STATUS" "and refreshes it, $(($(milliseconds) - begin)) ms later, when the claim of the dead has lapsed"
+on 3
+here_session
+expect_status 200 "the third knows it too"
+start_replica 1
+wait_for 30 curl -sf "${managements[1]}/readyz"
+on 1
+here_session
+expect_status 200 "and so does the first, started again"
+
+step "7. A key ring, a URL, a schema: what operators see"
+"$COATCHECK" migrate --config "$work/replica-1.yaml" >"$work/migrate.log" 2>&1
+same 0 $? "migrate: $(cat "$work/migrate.log")"
+"$COATCHECK" check --online --config "$work/replica-1.yaml" >"$work/check.log" 2>&1
+matches 'ok +store: answers and is up to date' "$(cat "$work/check.log")" "check --online says how the store is"
+matches 'no commit waits for a standby' "$(cat "$work/check.log")" "and what a failover would lose"
+on 2
+JAR= request GET "${managements[2]}/metrics"
+matches 'coatcheck_store_connections 8' "$(body)" "the connections are counted"
+
+step "8. PostgreSQL goes and comes back: 503 with Retry-After meanwhile, nobody is logged out"
+kill -STOP "$POSTGRESQL_PID"
+kill -CONT "$POSTGRESQL_PID"
+"$(ls -d /usr/lib/postgresql/*/bin | tail -1)/psql" -q "$POSTGRESQL" -c "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname IS NOT NULL" >/dev/null 2>&1
+for n in 1 2 3; do
+    on "$n"
+    wait_for 5 eval 'here_session; [ "$STATUS" = 200 ]'
+    same 200 "$STATUS" "replica $n is back by itself"
+done
+finish

@@ -2,7 +2,7 @@ import Broker
 import Synchronization
 
 /// The count of pending logins behind the cap on their total (SEC-119): read from time to time, and carried on with what
-/// this process does itself (decision 20).
+/// this process does itself (decision 22).
 ///
 /// Replicas may go beyond the cap by what they begin within two seconds.
 final class PendingLoginEstimate: Sendable {

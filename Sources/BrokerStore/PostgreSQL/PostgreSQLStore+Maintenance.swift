@@ -63,6 +63,18 @@ extension PostgreSQLStore {
         try await read(PostgreSQLMaintenanceSQL.lease, [.text(name)]) { rows in try rows.first { try $0.time() } }
     }
 
+    package func countSeals(_ counts: [String: Int]) async throws(StoreFailure) -> [String: Int] {
+        guard !counts.isEmpty else { return [:] }
+        // In one order everywhere: two that wait for each other's rows would be a deadlock.
+        let sorted = counts.sorted { $0.key < $1.key }
+        let values: [Parameter] = [
+            .list(of: .text, sorted.map { .text($0.key) }), .list(of: .integer, sorted.map { .integer($0.value) }),
+        ]
+        return try await write(PostgreSQLMaintenanceSQL.countSeals, values) { rows in
+            try rows.map { (try $0.text(), try $0.small()) }.reduce(into: [:]) { $0[$1.0] = $1.1 }
+        }
+    }
+
     package func appendAudit(_ row: AuditRow) async throws(StoreFailure) {
         try await write(
             PostgreSQLMaintenanceSQL.appendAudit,

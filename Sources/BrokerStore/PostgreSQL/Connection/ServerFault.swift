@@ -30,7 +30,7 @@ struct ServerFault: Error, Sendable, Equatable {
     /// What a caller of the store is told; no value is in it.
     var failure: StoreFailure {
         switch state {
-        case "53100": .unavailable("PostgreSQL 53100: its disk is full")
+        case "53100": .full
         case "25006": .unavailable("PostgreSQL 25006: it is read only")
         case "26000", "42P05":
             .unavailable("PostgreSQL \(state): a pooler stands between; set store.pooler to transaction")

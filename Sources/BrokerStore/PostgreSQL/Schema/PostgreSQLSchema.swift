@@ -85,6 +85,7 @@ enum PostgreSQLSchema {
             created_at bigint NOT NULL,
             expires_at bigint NOT NULL,
             status smallint NOT NULL CHECK (status BETWEEN 0 AND 2),
+            exchange bytea CHECK (octet_length(exchange) = 32),
             attempts bigint NOT NULL CHECK (attempts >= 0),
             sealed_key text NOT NULL,
             sealed bytea NOT NULL,
@@ -170,6 +171,11 @@ enum PostgreSQLSchema {
             owner text NOT NULL,
             until bigint NOT NULL,
             format integer NOT NULL DEFAULT 1 CHECK (format > 0)
+        );
+
+        CREATE TABLE key_seals (
+            key text NOT NULL PRIMARY KEY,
+            seals bigint NOT NULL CHECK (seals >= 0)
         );
 
         CREATE TABLE audit (

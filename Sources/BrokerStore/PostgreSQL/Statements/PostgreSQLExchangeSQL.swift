@@ -45,7 +45,7 @@ enum PostgreSQLExchangeSQL {
             UPDATE handoffs h SET kept_until = greatest(h.kept_until, $13) FROM login
             WHERE h.login = login.state AND h.format = 1),
         registration AS (
-            UPDATE registrations r SET status = 1 FROM plan
+            UPDATE registrations r SET status = 1, exchange = $1 FROM plan
             WHERE $10 = 2 AND r.key = $11 AND r.status = 0 AND r.expires_at > $9 AND r.format = 1
                 AND plan.verdict >= 3
             RETURNING r.key),

@@ -55,7 +55,7 @@ enum PostgreSQLLoginSQL {
         "handoff_by_login", "b", "SELECT \(handoffColumns) FROM handoffs WHERE login = $1")
 
     static let registrationColumns =
-        "format, key, login_token, created_at, expires_at, status, attempts, sealed_key, sealed"
+        "format, key, login_token, created_at, expires_at, status, exchange, attempts, sealed_key, sealed"
     static let insertRegistration = Statement(
         "insert_registration", "bbiiiitb",
         """
@@ -118,13 +118,14 @@ extension RegistrationRow {
         let createdAt = try columns.time()
         let expiresAt = try columns.time()
         guard let status = Status(rawValue: try columns.small()) else { throw StoreFailure.newerFormat }
+        let exchange = try columns.optionalDigest()
         let attempts = try columns.small()
         self.init(
             key: key, loginToken: loginToken, createdAt: createdAt, expiresAt: expiresAt, status: status,
-            attempts: attempts, sealed: try columns.sealed())
+            exchange: exchange, attempts: attempts, sealed: try columns.sealed())
     }
 
-    /// The values of `PostgreSQLLoginSQL.insertRegistration`.
+    /// The values of `PostgreSQLLoginSQL.insertRegistration`; nothing has taken a new one yet.
     var parameters: [Parameter] {
         [
             .digest(key), .digest(loginToken), .time(createdAt), .time(expiresAt), .integer(status.rawValue),

@@ -38,6 +38,12 @@ enum PostgreSQLMaintenanceSQL {
         RETURNING name
         """)
     static let lease = Statement("lease", "t", "SELECT until FROM leases WHERE name = $1 AND format = 1")
+    static let countSeals = Statement(
+        "count_seals", "TI",
+        """
+        INSERT INTO key_seals AS k (key, seals) SELECT * FROM unnest($1, $2)
+        ON CONFLICT (key) DO UPDATE SET seals = k.seals + excluded.seals RETURNING k.key, k.seals
+        """)
     static let appendAudit = Statement(
         "append_audit", "itttt", "INSERT INTO audit (at, actor, action, target, outcome) VALUES ($1, $2, $3, $4, $5)")
     static let version = Statement("version", "", "SELECT max(version) FROM schema_version")

@@ -202,6 +202,13 @@ enum PostgreSQLSessionSQL {
         case .subject: ("subject", "b", "s.subject = $1 AND ")
         case .subjectExcept: ("subject_except", "bb", "s.subject = $1 AND s.token <> $2 AND ")
         case .sid: ("sid", "b", "s.sid = $1 AND ")
+        case .logout(_?, _?, _):
+            (
+                "logout", "bbB",
+                "(s.sid = $1 OR (s.subject = $2 AND s.sid IS NULL)) AND s.client = ANY ($3) AND "
+            )
+        case .logout(_?, nil, _): ("logout_sid", "bB", "s.sid = $1 AND s.client = ANY ($2) AND ")
+        case .logout(nil, _, _): ("logout_subject", "bB", "s.subject = $1 AND s.client = ANY ($2) AND ")
         case .provider: ("provider", "b", "s.provider = $1 AND ")
         case .client: ("client", "b", "s.client = $1 AND ")
         case .all: ("all", "", "")
@@ -217,6 +224,12 @@ extension SessionSelector {
             [.digest(digest)]
         case .handle(let handle): [.text(handle.text)]
         case .subjectExcept(let subject, let current): [.digest(subject), .digest(current)]
+        case .logout(let sid, nil, let clients) where sid != nil:
+            [.digest(sid), .list(of: .bytes, clients.map { .digest($0) })]
+        case .logout(nil, let subject, let clients):
+            [.digest(subject), .list(of: .bytes, clients.map { .digest($0) })]
+        case .logout(let sid, let subject, let clients):
+            [.digest(sid), .digest(subject), .list(of: .bytes, clients.map { .digest($0) })]
         case .all: []
         }
     }

@@ -10,8 +10,8 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
 builds="$root/.build/dist"
 [ -x "$builds/coatcheck" ] || builds="$root/.build/debug"
-COATCHECK=${COATCHECK:-$builds/coatcheck}
-COATCHECK_SANDBOX=${COATCHECK_SANDBOX:-$builds/coatcheck-sandbox}
+export COATCHECK=${COATCHECK:-$builds/coatcheck}
+export COATCHECK_SANDBOX=${COATCHECK_SANDBOX:-$builds/coatcheck-sandbox}
 work=$(mktemp -d "${TMPDIR:-/tmp}/coatcheck-curl.XXXXXX")
 chmod 700 "$work"
 pids=()
@@ -49,6 +49,17 @@ expect_problem() { same "$1 $2" "$STATUS $(json .code)" "$3: $1 $2"; }
 
 # expect_header Cache-Control no-store ["sentence"]
 expect_header() { same "$2" "$(header "$1")" "${3:-$1 is $2}"; }
+
+# take_over: counts a program's lines, `ok N - …` and `not ok N - …`, as this script's own
+take_over() {
+    while IFS= read -r line; do
+        case $line in
+            "ok "*) ok "${line#*- }" ;;
+            "not ok "*) failed=$((failed + 1)); printf 'not ok %d - %s\n' "$((passed + failed))" "${line#*- }" ;;
+            *) printf '%s\n' "$line" ;;
+        esac
+    done
+}
 
 finish() {
     printf '\n%d passed, %d failed\n' "$passed" "$failed"

@@ -6,17 +6,6 @@
 source "$(dirname "$0")/lib.bash"
 ulimit -n "$(ulimit -Hn)"
 
-# take_over: counts a program's lines as this script's own
-take_over() {
-    while IFS= read -r line; do
-        case $line in
-            "ok "*) ok "${line#*- }" ;;
-            "not ok "*) failed=$((failed + 1)); printf 'not ok %d - %s\n' "$((passed + failed))" "${line#*- }" ;;
-            *) printf '%s\n' "$line" ;;
-        esac
-    done
-}
-
 if [ "${RESOURCES:-}" != only ]; then
     start_stack
     sign_in oidc android

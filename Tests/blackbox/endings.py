@@ -1,0 +1,247 @@
+"""Endings that are interrupted: by `kill -9` between the steps of a back-channel logout, and by a full disk. What was answered
+is on disk, what was not can be sent again (guarantees 4 and 6). `Tests/curl/endings.sh` starts it.
+
+A full disk is a small tmpfs: it runs as root, or in a user's own mount namespace (`unshare --map-root-user --mount`).
+"""
+
+import contextlib
+import hashlib
+import os
+import signal
+import subprocess
+import threading
+import time
+
+from harness import MIB, Broker, GaveUp, Sandbox, main, wait_for
+
+ROUNDS = int(os.environ.get("ROUNDS", "50"))
+
+
+# ---- kill -9 between the steps of a back-channel logout --------------------------------------------------------------
+
+
+def multiply(broker, session, copies):
+    """Gives a session's subject so many more sessions, without tokens, so that ending them takes several steps."""
+    digest = hashlib.sha256(session.encode()).digest()
+    with contextlib.closing(broker.database()) as database:
+        columns = [row[1] for row in database.execute("PRAGMA table_info(sessions)")]
+        new = {
+            "id": "NULL", "token": "randomblob(32)", "handle": "'ses_' || substr(hex(randomblob(16)), 1, 22)",
+            "refreshable": "0", "tokens_key": "NULL", "tokens": "NULL"}
+        database.execute("BEGIN IMMEDIATE")
+        database.execute(
+            f"""WITH RECURSIVE copies(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM copies WHERE n < ?2)
+                INSERT INTO sessions ({', '.join(columns)})
+                SELECT {', '.join(new.get(c, c) for c in columns)} FROM sessions, copies WHERE token = ?1""",
+            (digest, copies))
+        database.execute("COMMIT")
+
+
+def logout_token(sandbox, user):
+    return sandbox.control(
+        "POST", "/backchannel-logout", {"provider": "oidc", "client_id": "ios-app", "user": user, "mutate": {"sid": None}}
+    ).json["token"]
+
+
+def tell(broker, token):
+    return broker.call(
+        "POST", "/v1/backchannel-logout/oidc", body=f"logout_token={token}",
+        Content_Type="application/x-www-form-urlencoded")
+
+
+def interrupted_logout(case):
+    """`kill -9` between the steps of a back-channel logout of 250 sessions, fifty times, at fifty moments of it."""
+    sandbox = Sandbox(case)
+    broker = Broker(case, sandbox)
+    # Each ending takes a while, so that there is a between. The database's own, it says nothing to the broker.
+    with contextlib.closing(broker.database()) as database:
+        database.execute(
+            """CREATE TRIGGER slow BEFORE UPDATE OF ended_at ON sessions BEGIN
+               SELECT max(n) FROM (WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 100) SELECT n FROM c);
+               END""")
+
+    def prepare(user):
+        session = broker.sign_in(user)
+        multiply(broker, session, 249)
+        return session, logout_token(sandbox, user)
+
+    def living():
+        return broker.query("SELECT count(*) FROM sessions WHERE ended_at IS NULL")[0][0]
+
+    took = []
+    for user in ("first", "second", "third"):
+        session, token = prepare(user)
+        answer = tell(broker, token)
+        took.append(answer.seconds)
+    case.same((200, 0), (answer.status, living()), f"uninterrupted it ends all, in {min(took) * 1000:.0f} ms and more")
+    outcomes, bad = {}, 0
+    for number in range(ROUNDS):
+        session, token = prepare(f"user-{number}")
+        # From before it is read to after it is answered, evenly, by how long it took the last times.
+        moment = number * 0.618 % 1 * 1.05 * sum(took[-3:]) / 3
+        killer = threading.Timer(moment, os.kill, (broker.process.pid, signal.SIGKILL))
+        killer.start()
+        first = tell(broker, token)
+        killer.join()
+        broker.process.wait(10)
+        left = living()
+        broker.start()
+        again = tell(broker, token)
+        after = living()
+        if first.status == 200:
+            good, outcome = left == after == 0, "answered"
+            took.append(first.seconds)
+        elif again.status == 400:
+            good, outcome = left == after == 0, "took effect unanswered, and is a replay when sent again"
+        else:
+            good, outcome = again.status == 200 and after == 0, f"could be sent again ({again.status})"
+        if after == 0:
+            good = good and broker.look(session).told == "401 session_ended provider_logout"
+        if left not in (0, 250):
+            outcome += ", killed between two steps"
+        if not good:
+            outcome += f": AND {after} LIVE"
+            bad += 1
+        outcomes[outcome] = outcomes.get(outcome, 0) + 1
+        if after:
+            with contextlib.closing(broker.database()) as database:
+                database.execute("DELETE FROM sessions WHERE ended_at IS NULL")
+    for outcome, count in sorted(outcomes.items()):
+        case.say(f"{count} × {outcome}")
+    case.same(0, bad, f"{ROUNDS} times kill -9: it took effect, or could be sent again")
+    amid = sum(count for outcome, count in outcomes.items() if not outcome.startswith("answered"))
+    case.verdict(amid >= ROUNDS / 3, "many of them amid the work", amid)
+
+
+# ---- a full disk -----------------------------------------------------------------------------------------------------
+
+
+class Disk:
+    """A file system of its own, with so much room."""
+
+    def __init__(self, case, size):
+        self.path = case.folder / "disk"
+        self.path.mkdir(mode=0o700)
+        done = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", f"size={size},mode=0700", "tmpfs", self.path], capture_output=True, text=True)
+        if done.returncode:
+            raise GaveUp("no tmpfs can be mounted: " + done.stderr.strip())
+        self.filler = self.path / "filler"
+
+    def fill(self):
+        with open(self.filler, "ab", buffering=0) as file:
+            for size in (MIB, 4096, 1):
+                with contextlib.suppress(OSError):
+                    while file.write(bytes(size)):
+                        pass
+
+    def free(self):
+        self.filler.unlink()
+
+    def unmount(self):
+        subprocess.run(["umount", "--lazy", self.path], capture_output=True)
+
+
+@contextlib.contextmanager
+def full_disk(case, size):
+    """A broker with four sessions on a disk that is full, and has met that."""
+    disk = Disk(case, size)
+    try:
+        sandbox = Sandbox(case)
+        broker = Broker(case, sandbox, data=disk.path / "data")
+        sessions = [broker.sign_in(f"user-{n}") for n in range(4)]
+        disk.fill()
+        # The log has a little room of its own; then sign-ins meet the full disk.
+        refused = None
+        for n in range(2000):
+            answer = broker.log_in(f"more-{n}")[1]
+            if answer.status != 201:
+                refused = answer
+                break
+        if refused is None:
+            raise GaveUp("the disk is not full")
+        case.same("503 store_unavailable", refused.told, "the disk is full: no new session")
+        yield disk, broker, sessions
+    finally:
+        case.end()
+        disk.unmount()
+
+
+def with_a_reserve(case):
+    """The disk is full, the broker has kept room for endings: a log-out, kill -9, and a start while it is still full."""
+    with full_disk(case, "288m") as (disk, broker, sessions):
+        out = [broker.log_out(s) for s in sessions[:2]]
+        case.same(["204", "204"], [a.told for a in out], "log-outs are written")
+        case.same(["401 session_ended logged_out"] * 2, [broker.look(s).told for s in sessions[:2]], "they are refused at once")
+        broker.restart()
+        case.same(
+            ["401 session_ended logged_out"] * 2, [broker.look(s).told for s in sessions[:2]],
+            "and after kill -9 and a start, the disk still full")
+        case.same(["200"] * 2, [broker.look(s).told for s in sessions[2:]], "the others live")
+        case.same("204", broker.log_out(sessions[2]).told, "one more, after the start")
+        disk.free()
+        status = wait_for(10, lambda: broker.log_in("late")[1].status == 201, pause=0.5)
+        case.verdict(status, "when there is room again, so are sign-ins", broker.log_in("late")[1].told)
+        broker.restart()
+        case.same("401 session_ended logged_out", broker.look(sessions[2]).told, "and the last log-out is kept, too")
+        case.same("200", broker.look(sessions[3]).told, "the last session lives")
+
+
+def without_a_reserve(case):
+    """The disk is full to the last byte, with no room kept: a log-out, which cannot be written, until there is room again."""
+    with full_disk(case, "24m") as (disk, broker, sessions):
+        out = [broker.log_out(s) for s in sessions[:2]]
+        told = [a.told for a in out]
+        case.verdict(
+            all(a.is_passing_fault and a.told == "503 store_unavailable" for a in out),
+            "what cannot be written is 503 store_unavailable, and the cookie is kept", told)
+        case.same(["401 session_ended logged_out"] * 2, [broker.look(s).told for s in sessions[:2]], "this process refuses them")
+        case.same("200", broker.look(sessions[2]).told, "another session lives")
+        disk.free()
+        written = "SELECT count(*) FROM sessions WHERE end_reason = 'logged_out'"
+        wait_for(10, lambda: broker.query(written)[0][0] == 2)
+        broker.restart()
+        case.same(
+            ["401 session_ended logged_out"] * 2, [broker.look(s).told for s in sessions[:2]],
+            "written when there is room again: they are kept over kill -9")
+        case.same("204", broker.log_out(sessions[2]).told, "a log-out works again")
+
+
+def killed_on_a_full_disk(case):
+    """The same, and kill -9 before there is room again: what was answered 204 is kept."""
+    with full_disk(case, "24m") as (disk, broker, sessions):
+        out = [broker.log_out(s) for s in sessions[:2]]
+        broker.stop()
+        disk.free()
+        broker.start()
+        back = [s for s, a in zip(sessions, out) if a.status == 204 and broker.look(s).status == 200]
+        case.same([], back, f"answered {', '.join(a.told for a in out)}: no session is back that was answered 204")
+        # The app repeats what it was not told.
+        again = [broker.log_out(s).told for s in sessions[:2]]
+        case.same((["204"] * 2, ["401"] * 2), (again, [broker.look(s).told[:3] for s in sessions[:2]]), "its repeat ends them")
+
+
+def stopped_on_a_full_disk(case):
+    """The same, and SIGTERM while somebody makes room: the broker tries once more at its end."""
+    with full_disk(case, "24m") as (disk, broker, sessions):
+        out = [broker.log_out(s) for s in sessions[:2]]
+        # Between two tries of the running broker; it takes two seconds to drain.
+        broker.process.send_signal(signal.SIGTERM)
+        disk.free()
+        broker.process.wait(40)
+        broker.start()
+        case.same(
+            ["401 session_ended logged_out"] * 2, [broker.look(s).told for s in sessions[:2]],
+            f"answered {', '.join(a.told for a in out)}: ended after the restart")
+
+
+CASES = {
+    "interrupted-logout": (interrupted_logout, 240),
+    "full-disk-with-a-reserve": (with_a_reserve, 90),
+    "full-disk-without-a-reserve": (without_a_reserve, 60),
+    "killed-on-a-full-disk": (killed_on_a_full_disk, 60),
+    "stopped-on-a-full-disk": (stopped_on_a_full_disk, 60),
+}
+
+if __name__ == "__main__":
+    main(CASES, __doc__)

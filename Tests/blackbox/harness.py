@@ -1,0 +1,580 @@
+"""What the scripts about faults share: brokers and provider emulators as processes, a gate in front of a provider that keeps
+its calls waiting and counts them, a clock that can be moved, and cases that run side by side.
+
+A case is a function that takes a `Case`; it has a folder and processes of its own, and a time limit. Output as the curl
+scripts': `ok` and `not ok`, the lines of one case together. The programs are COATCHECK and COATCHECK_SANDBOX.
+"""
+
+import argparse
+import concurrent.futures
+import contextlib
+import dataclasses
+import hashlib
+import http.client
+import http.server
+import json
+import mmap
+import os
+import pathlib
+import re
+import select
+import signal
+import socket
+import sqlite3
+import struct
+import subprocess
+import sys
+import threading
+import time
+import traceback
+import urllib.parse
+
+HERE = pathlib.Path(__file__).parent
+COATCHECK = os.environ.get("COATCHECK", "")
+SANDBOX = os.environ.get("COATCHECK_SANDBOX", "")
+BACKEND = "orders-credential-4f1d9c"
+ADMIN = "admin-ender-b81c64e2f0"
+MIB = 1 << 20
+
+CONFIGURATION = """\
+server: {{listen: 127.0.0.1:{port}, public_url: "http://127.0.0.1:{port}"}}
+management:
+  listen: 127.0.0.1:{management}
+  admin_tokens: [{{name: ender, sha256: 7b27994a4ded7a1ba995cfda1acd53436ee425ae51705400bb3aa9c8705f4b0f, may: [read, end]}}]
+store: {{url: "sqlite:{data}/coatcheck.db"}}
+keys: {{file: {folder}/keys.json}}
+log: {{level: info, requests: false}}
+providers:
+  oidc:
+    kind: oidc
+    issuer: {sandbox}/oidc
+    endpoints: {endpoints}
+    clients:
+      ios: {{client_id: ios-app, auth: none, redirect_uris: ["com.example.app:/cb"], scope: openid email offline_access, login: both}}
+      web: {{client_id: web-app, auth: none, redirect_uris: ["com.example.web:/cb"], scope: openid email offline_access, login: both}}
+  oauth2:
+    kind: oauth2
+    endpoints: {{authorization: "{sandbox}/oauth2/authorize", token: "{sandbox}/oauth2/token", revocation: "{sandbox}/oauth2/revoke"}}
+    identity: {{source: api, url: "{sandbox}/oauth2/api/me", subject: /id, name: /profile/name, email: /profile/email}}
+    clients:
+      ios: {{client_id: oauth2-app, auth: none, redirect_uris: ["com.example.oauth2:/cb"], scope: profile email}}
+backends:
+  orders: {{sha256: 1fc72e39e16a2f72e5a5382851ff187f11feac41a2a5901c39579c46c9edbc6d, may: [introspect, token, forward-auth]}}
+"""
+
+
+class GaveUp(Exception):
+    """A case cannot go on."""
+
+
+# ---- requests --------------------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass
+class Answer:
+    """An answer; status 0 when there was none, with the reason as its body."""
+
+    status: int
+    fields: http.client.HTTPMessage
+    body: bytes
+    seconds: float
+
+    @property
+    def json(self):
+        try:
+            found = json.loads(self.body)
+        except ValueError:
+            return {}
+        return found if isinstance(found, dict) else {"items": found}
+
+    @property
+    def told(self):
+        """What it says in few words: `401 session_ended grant_revoked`."""
+        found = self.json
+        words = [str(self.status), found.get("code") or found.get("error") or "", found.get("reason") or ""]
+        return " ".join(word for word in words if word)
+
+    @property
+    def is_passing_fault(self):
+        """503 with `Retry-After`, and the cookie stays."""
+        return self.status == 503 and (self.fields["Retry-After"] or "").isdigit() and not self.fields["Set-Cookie"]
+
+
+def call(url, method="GET", body=None, seconds=40, connection=None, **fields):
+    """Makes one request; `fields` are header fields with `_` for `-`."""
+    begin = time.monotonic()
+    parts = urllib.parse.urlsplit(url)
+    headers = {name.replace("_", "-"): value for name, value in fields.items()}
+    if isinstance(body, (dict, list)):
+        body, headers["Content-Type"] = json.dumps(body), "application/json"
+    path = urllib.parse.urlunsplit(("", "", parts.path or "/", parts.query, ""))
+    own = connection or http.client.HTTPConnection(parts.hostname, parts.port, timeout=seconds)
+    try:
+        own.request(method, path, body, headers)
+        answer = own.getresponse()
+        return Answer(answer.status, answer.headers, answer.read(), time.monotonic() - begin)
+    except (OSError, http.client.HTTPException) as error:
+        own.close()
+        return Answer(0, http.client.HTTPMessage(), repr(error).encode(), time.monotonic() - begin)
+    finally:
+        if connection is None:
+            own.close()
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def wait_for(seconds, condition, pause=0.02):
+    """Returns what the condition gives as soon as that is true, or its last word after so many seconds."""
+    end = time.monotonic() + seconds
+    while not (found := condition()) and time.monotonic() < end:
+        time.sleep(pause)
+    return found
+
+
+def quantile(values, share):
+    """The value that so many of the sorted ones do not exceed."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else float("inf")
+
+
+# ---- the provider ----------------------------------------------------------------------------------------------------
+
+
+class Sandbox:
+    """A provider emulator."""
+
+    def __init__(self, case, record=True):
+        self.url = f"http://127.0.0.1:{free_port()}"
+        command = [SANDBOX, "--listen", self.url.removeprefix("http://")]
+        case.start(command if record else [*command, "--no-record"], "sandbox.log")
+        if not wait_for(15, lambda: call(self.url + "/_sandbox/health", seconds=1).status == 200):
+            raise GaveUp("the sandbox did not start")
+
+    def control(self, method, path, body=None):
+        return call(f"{self.url}/_sandbox{path}", method, body)
+
+    def fault(self, provider, **fault):
+        assert self.control("PUT", f"/faults/{provider}", fault).status == 200
+
+    def settings(self, provider, **settings):
+        self.control("PUT", f"/settings/{provider}", settings)
+
+    def calls(self, endpoint):
+        return self.control("GET", "/counts").json.get(endpoint, 0)
+
+    def lives(self, token):
+        return any(item["live"] for item in self.control("GET", "/tokens").json["items"] if item["token"] == token)
+
+
+@dataclasses.dataclass
+class GatedCall:
+    """A call that came to the gate: when, with which token, when it was over (answered or given up) and how."""
+
+    path: str
+    form: dict
+    began: float
+    ended: float | None = None
+    status: int | None = None
+
+    @property
+    def refresh_token(self):
+        return self.form.get("refresh_token")
+
+
+class Gate:
+    """Stands before a provider: passes calls on, and does with the next ones what it was told to.
+
+    `plan` holds what happens to the calls to come, first to last, `always` what happens to all others: functions of the
+    call and of a function that passes it on, which return (status, fields, body), or None to break off.
+    """
+
+    def __init__(self, sandbox):
+        gate = self
+        self.sandbox = sandbox
+        self.calls = []
+        self.plan = []
+        self.always = Gate.pass_on
+        self.lock = threading.Lock()
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def log_message(self, *_):
+                pass
+
+            def handle_one_request(self):
+                with contextlib.suppress(OSError):
+                    super().handle_one_request()
+
+            def do_POST(self):
+                gate.take(self)
+
+            do_GET = do_POST
+
+        class Server(http.server.ThreadingHTTPServer):
+            daemon_threads = True
+            request_queue_size = 1024
+
+            def handle_error(self, *_):
+                pass
+
+        self.server = Server(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def take(self, handler):
+        body = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
+        form = dict(urllib.parse.parse_qsl(body.decode("latin1")))
+        taken = GatedCall(handler.path, form, time.monotonic())
+        taken.is_open = lambda: not Gate.hung_up(handler.connection)
+        with self.lock:
+            self.calls.append(taken)
+            what = self.plan.pop(0) if self.plan else self.always
+
+        def forward():
+            fields = {n.replace("-", "_"): v for n, v in handler.headers.items() if n.lower() not in ("host", "content-length", "connection")}
+            answer = call(self.sandbox.url + handler.path, handler.command, body, **fields)
+            return answer.status, {"Content-Type": answer.fields["Content-Type"] or "text/plain"}, answer.body
+
+        answer = what(taken, forward)
+        taken.ended = time.monotonic()
+        if answer is None or Gate.hung_up(handler.connection):
+            handler.close_connection = True
+            handler.connection.shutdown(socket.SHUT_RDWR)
+            return
+        taken.status, fields, content = answer
+        handler.send_response(taken.status)
+        for name, value in fields.items():
+            handler.send_header(name, value)
+        handler.send_header("Content-Length", str(len(content)))
+        handler.end_headers()
+        handler.wfile.write(content)
+
+    @staticmethod
+    def hung_up(connection):
+        if not select.select([connection], [], [], 0)[0]:
+            return False
+        try:
+            return connection.recv(1, socket.MSG_PEEK) == b""
+        except OSError:
+            return True
+
+    @staticmethod
+    def wait(taken, seconds=None, event=None):
+        """Waits so long, or for an event, while the caller is there."""
+        end = time.monotonic() + (60 if seconds is None else seconds)
+        while time.monotonic() < end and taken.is_open():
+            if event and event.wait(0.02):
+                return
+            if not event:
+                time.sleep(0.02)
+
+    # What can happen to a call.
+
+    @staticmethod
+    def pass_on(_, forward):
+        return forward()
+
+    @staticmethod
+    def slow(seconds):
+        """The provider does its work after so long, if its caller is still there."""
+
+        def act(taken, forward):
+            Gate.wait(taken, seconds)
+            return forward() if taken.is_open() else None
+
+        return act
+
+    @staticmethod
+    def hang(seconds=60):
+        """Does nothing, and breaks off after so long."""
+
+        def act(taken, _):
+            Gate.wait(taken, seconds)
+
+        return act
+
+    @staticmethod
+    def hold(event):
+        """The provider does its work at once; its answer waits for an event."""
+
+        def act(taken, forward):
+            answer = forward()
+            taken.worked = True
+            Gate.wait(taken, event=event)
+            return answer
+
+        return act
+
+    @staticmethod
+    def answer(status, body=b"", **fields):
+        return lambda *_: (status, {name.replace("_", "-"): value for name, value in fields.items()}, body)
+
+    # What came.
+
+    def refreshes(self, token=None):
+        return [c for c in list(self.calls) if c.refresh_token and token in (None, c.refresh_token)]
+
+    @staticmethod
+    def most_at_once(calls):
+        """How many of the calls were under way at one moment."""
+        now = time.monotonic()
+        moments = sorted([(c.began, 1) for c in calls] + [(c.ended or now, -1) for c in calls])
+        most = running = 0
+        for _, step in moments:
+            running += step
+            most = max(most, running)
+        return most
+
+
+# ---- the broker ------------------------------------------------------------------------------------------------------
+
+
+class Clock:
+    """The clocks of the processes that preload it, which can be moved."""
+
+    def __init__(self, case):
+        self.library = case.folder / "preloaded_clock.so"
+        self.file = case.folder / "clock"
+        subprocess.run(
+            ["cc", "-shared", "-fPIC", "-O2", "-o", self.library, HERE / "preloaded_clock.c", "-ldl"], check=True)
+        self.file.write_bytes(bytes(16))
+        with open(self.file, "r+b") as file:
+            self.memory = mmap.mmap(file.fileno(), 16)
+
+    @property
+    def environment(self):
+        return {"LD_PRELOAD": str(self.library), "PRELOADED_CLOCK": str(self.file)}
+
+    def set(self, wall=0.0, monotonic=0.0):
+        """Moves the clocks so many seconds away from the machine's."""
+        struct.pack_into("qq", self.memory, 0, int(wall * 1000), int(monotonic * 1000))
+
+
+class Broker:
+    """A broker with its folder, which can be killed and started again."""
+
+    def __init__(self, case, sandbox, gate=None, gated=(), clock=None, data=None, like=None, name="broker", extra="", start=True):
+        self.case, self.sandbox, self.clock, self.name = case, sandbox, clock, name
+        self.folder = case.folder / name
+        self.folder.mkdir(mode=0o700)
+        self.data = pathlib.Path(data) if data else self.folder / "data"
+        self.data.mkdir(mode=0o700, exist_ok=True)
+        self.port, self.management_port = free_port(), free_port()
+        self.url, self.management = f"http://127.0.0.1:{self.port}", f"http://127.0.0.1:{self.management_port}"
+        paths = {"refresh": "/oidc/token", "token": "/oidc/token", "revocation": "/oidc/revoke", "jwks": "/oidc/jwks"}
+        endpoints = {key: gate.url + paths[key] for key in gated}
+        if "jwks" in gated:
+            endpoints["jwks"] = gate.url + urllib.parse.urlsplit(
+                call(sandbox.url + "/oidc/.well-known/openid-configuration").json["jwks_uri"]).path
+        self.configuration = self.folder / "coatcheck.yaml"
+        self.configuration.write_text(CONFIGURATION.format(
+            port=self.port, management=self.management_port, data=self.data, folder=self.folder, sandbox=sandbox.url,
+            endpoints=json.dumps(endpoints)) + extra)
+        self.configuration.chmod(0o600)
+        if like:
+            (self.folder / "keys.json").write_bytes((like.folder / "keys.json").read_bytes())
+            (self.folder / "keys.json").chmod(0o600)
+        else:
+            subprocess.run(
+                [COATCHECK, "keys", "generate", "--file", self.folder / "keys.json"], check=True, capture_output=True)
+        self.process = None
+        if start:
+            self.start()
+
+    def start(self):
+        environment = self.clock.environment if self.clock else None
+        self.process = self.case.start(
+            [COATCHECK, "serve", "--config", str(self.configuration)], f"{self.name}.log", environment)
+        if not wait_for(20, self.is_ready):
+            raise GaveUp("the broker did not start: " + self.log()[-400:])
+
+    def is_ready(self):
+        return call(self.management + "/readyz", seconds=1).status == 200
+
+    def stop(self, how=signal.SIGKILL):
+        self.process.send_signal(how)
+        self.process.wait(40)
+
+    def restart(self, how=signal.SIGKILL):
+        self.stop(how)
+        self.start()
+
+    def log(self):
+        return (self.case.folder / f"{self.name}.log").read_text(errors="replace")
+
+    # -- what it says of itself
+
+    def metric(self, name, **labels):
+        """The sum of a metric's series that have these labels."""
+        text = call(self.management + "/metrics").body.decode()
+        total = 0.0
+        for found in re.finditer(rf"^{name}(?:\{{(.*)\}})? (\S+)$", text, re.MULTILINE):
+            if all(f'{key}="{value}"' in (found[1] or "") for key, value in labels.items()):
+                total += float(found[2])
+        return total
+
+    def resident(self):
+        found = re.search(r"^VmRSS:\s+(\d+)", pathlib.Path(f"/proc/{self.process.pid}/status").read_text(), re.MULTILINE)
+        return int(found[1]) * 1024
+
+    # -- its database, from outside
+
+    def database(self, **options):
+        return sqlite3.connect(self.data / "coatcheck.db", isolation_level=None, timeout=10, **options)
+
+    def query(self, sql, *values):
+        with contextlib.closing(self.database()) as database:
+            return database.execute(sql, values).fetchall()
+
+    # -- requests
+
+    def call(self, method, path, session=None, body=None, **more):
+        if session:
+            more["Cookie"] = f"coatcheck={session}"
+        return call(self.url + path, method, body, **more)
+
+    def look(self, session):
+        return self.call("GET", "/v1/session", session)
+
+    def refresh(self, session):
+        return self.call("POST", "/v1/session/refresh", session)
+
+    def log_out(self, session):
+        return self.call("DELETE", "/v1/session", session)
+
+    def exchange(self, session):
+        """The access token as a backend gets it."""
+        form = {
+            "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange", "subject_token": session,
+            "subject_token_type": "urn:ietf:params:oauth:token-type:access_token",
+        }
+        return self.call(
+            "POST", "/v1/token", body=urllib.parse.urlencode(form), X_Coatcheck_Backend=BACKEND,
+            Content_Type="application/x-www-form-urlencoded")
+
+    def log_in(self, user="ana", provider="oidc", client="ios", **authorize):
+        """A login up to the forward: the answers of its two calls."""
+        begun = self.call("POST", "/v1/logins", body={"provider": provider, "client": client})
+        if begun.status != 201:
+            return begun, begun
+        cookie = re.search(r"coatcheck-login=[^;]+", begun.fields["Set-Cookie"])[0]
+        query = urllib.parse.urlencode({"sandbox_user": user} | authorize)
+        url = begun.json["authorization_url"] + "&" + query
+        callback = call(url).fields["Location"]
+        return begun, self.call("POST", "/v1/sessions", body={"callback_url": callback}, Cookie=cookie)
+
+    def sign_in(self, *arguments, **more):
+        """A whole login; the session's token."""
+        _, answer = self.log_in(*arguments, **more)
+        if answer.status != 201:
+            raise GaveUp(f"no session: {answer.told} {answer.body[:200]}")
+        return re.search(r"coatcheck=([^;]+)", ", ".join(answer.fields.get_all("Set-Cookie")))[1]
+
+    def row(self, session, columns):
+        """Columns of a session's row."""
+        digest = hashlib.sha256(session.encode()).digest()
+        rows = self.query(f"SELECT {columns} FROM sessions WHERE token = ?", digest)
+        return rows[0] if rows else None
+
+
+# ---- cases -----------------------------------------------------------------------------------------------------------
+
+
+class Case:
+    """One case: its folder, its processes, its verdicts."""
+
+    def __init__(self, name, title, folder):
+        self.title = title
+        self.folder = pathlib.Path(folder, name)
+        self.folder.mkdir(mode=0o700)
+        self.lines = []
+        self.processes = []
+        self.passed = self.failed = 0
+
+    def start(self, command, log, environment=None):
+        """Starts a process that does not outlive this one."""
+        with open(self.folder / log, "ab") as file:
+            process = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "KILL", *command], stdout=file, stderr=file, stdin=subprocess.DEVNULL,
+                env=os.environ | (environment or {}))
+        self.processes.append(process)
+        return process
+
+    def end(self):
+        for process in self.processes:
+            with contextlib.suppress(OSError):
+                process.kill()
+            process.wait()
+
+    def say(self, text):
+        self.lines.append(f"# {text}")
+
+    def verdict(self, good, sentence, why=""):
+        self.passed, self.failed = self.passed + bool(good), self.failed + (not good)
+        self.lines.append(f"{'ok' if good else 'not ok'} 0 - {sentence}")
+        if not good:
+            self.lines.append(f"#   {why}"[:600])
+        return good
+
+    def same(self, expected, actual, sentence):
+        return self.verdict(expected == actual, sentence, f"expected <{expected}>, got <{actual}>")
+
+    def beside(self, function, *arguments):
+        """Begins a function; `.result()` waits for it."""
+        future = concurrent.futures.Future()
+
+        def run():
+            try:
+                future.set_result(function(*arguments))
+            except BaseException as error:  # noqa: BLE001
+                future.set_exception(error)
+
+        threading.Thread(target=run, daemon=True).start()
+        return future
+
+
+def main(cases, description):
+    """Runs the cases `{name: (function, seconds it may take)}`, side by side, and prints what they found."""
+    options = argparse.ArgumentParser(description=description)
+    options.add_argument("--work", required=True, help="a folder for their files")
+    options.add_argument("--only", default="", help="cases whose name has this in it")
+    options.add_argument("--jobs", type=int, default=len(cases), help="how many run at one time")
+    options = options.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(1))
+    chosen = {name: case for name, case in cases.items() if options.only in name}
+    places = threading.Semaphore(options.jobs)
+    printing = threading.Lock()
+
+    def run(name, function, limit):
+        with places:
+            case = Case(name, (function.__doc__ or name).strip().splitlines()[0], options.work)
+            begin = time.monotonic()
+            work = case.beside(function, case)
+            try:
+                work.result(limit)
+            except concurrent.futures.TimeoutError:
+                case.verdict(False, f"{name} ends within {limit} seconds", "it does not")
+            except Exception as error:  # noqa: BLE001
+                if not isinstance(error, GaveUp):
+                    case.lines += [f"#   {line}" for line in traceback.format_exc().splitlines()[-6:]]
+                case.verdict(False, f"{name} runs to its end", repr(error))
+            traps = [
+                line for log in case.folder.glob("*.log") for line in log.read_text(errors="replace").splitlines()
+                if re.search("fatal error|precondition|Swift runtime failure|stack dump", line, re.IGNORECASE)]
+            case.end()
+            case.verdict(not traps, "no trap in the logs", traps[:1])
+            with printing:
+                print(f"\n# {name}: {case.title} ({time.monotonic() - begin:.0f} s)")
+                print("\n".join(case.lines), flush=True)
+
+    # A process dies with the thread that started it: each case has one that lives as long as it does.
+    with concurrent.futures.ThreadPoolExecutor(max_workers=max(1, len(chosen))) as pool:
+        list(pool.map(lambda item: run(item[0], *item[1]), chosen.items()))
+    sys.stdout.flush()
+    # Threads of a case that did not end in time would keep it from ending.
+    os._exit(0)

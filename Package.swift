@@ -61,6 +61,7 @@ let package = Package(
     ],
     targets: [
         .systemLibrary(name: "COpenSSL", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
+        .systemLibrary(name: "CMalloc"),
         .systemLibrary(name: "CLibPQ", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
         .target(name: "Broker", swiftSettings: product),
         .target(name: "BrokerVault", dependencies: ["Broker", "COpenSSL"], swiftSettings: product),
@@ -93,7 +94,7 @@ let package = Package(
         .executableTarget(
             name: "coatcheck",
             dependencies: [
-                "Broker", "BrokerWire", "BrokerHTTP", "BrokerRelay", "BrokerProviders", "BrokerVault", "BrokerStore",
+                "Broker", "BrokerWire", "BrokerHTTP", "BrokerRelay", "BrokerProviders", "BrokerVault", "BrokerStore", "CMalloc",
                 httpTypes, nioCore, nioPosix, nioHTTP1, asyncHTTPClient, nioSSL, argumentParser, yams, logging, metrics,
                 coreMetrics, serviceLifecycle, unixSignals,
             ],

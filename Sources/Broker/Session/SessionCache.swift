@@ -20,13 +20,17 @@ package final class SessionCache: Sendable {
         var turnedAt: Duration = .zero
         var generation: UInt64 = 0
         var open: Bool
+        /// How many rows went with their generation.
+        var released = 0
 
         /// Changes the generations when it is time, and returns what went, for its memory to be freed outside the lock.
         mutating func turn(at moment: Duration, every lifetime: Duration) -> Entries {
             guard moment - turnedAt >= lifetime else { return [:] }
             let dead = old
             // After two lifetimes the young ones are dead as well.
-            old = moment - turnedAt >= lifetime * 2 ? [:] : young
+            let isOver = moment - turnedAt >= lifetime * 2
+            released += dead.count + (isOver ? young.count : 0)
+            old = isOver ? [:] : young
             young = [:]
             turnedAt = moment
             return dead
@@ -107,6 +111,9 @@ package final class SessionCache: Sendable {
             state.open = open && lifetime > .zero
         }
     }
+
+    /// How many rows have died of age since the process began.
+    package var released: Int { state.withLock { $0.released } }
 
     /// How many rows are held.
     package var count: Int { state.withLock { Set($0.young.keys).union($0.old.keys).count } }

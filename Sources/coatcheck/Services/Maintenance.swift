@@ -16,10 +16,13 @@ enum Maintenance {
         }
     }
 
-    /// Lets go of cached rows that have died, also when nobody asks for anything.
+    /// Lets go of cached rows that have died, also when nobody asks for anything, and of their memory.
     static func trimming(_ context: BrokerContext) -> RepeatedWork {
-        RepeatedWork(clock: context.clock, delay: .seconds(5)) {
-            context.cache.trim(at: context.clock.monotonic())
+        let memory = FreedMemory()
+        return RepeatedWork(clock: context.clock, delay: .seconds(5)) {
+            let moment = context.clock.monotonic()
+            context.cache.trim(at: moment)
+            memory.look(at: context.cache, moment)
             return .seconds(5)
         }
     }

@@ -94,9 +94,9 @@ let package = Package(
         .executableTarget(
             name: "coatcheck",
             dependencies: [
-                "Broker", "BrokerWire", "BrokerHTTP", "BrokerRelay", "BrokerProviders", "BrokerVault", "BrokerStore", "CMalloc",
-                httpTypes, nioCore, nioPosix, nioHTTP1, asyncHTTPClient, nioSSL, argumentParser, yams, logging, metrics,
-                coreMetrics, serviceLifecycle, unixSignals,
+                "Broker", "BrokerWire", "BrokerHTTP", "BrokerRelay", "BrokerProviders", "BrokerVault", "BrokerStore",
+                "CMalloc", httpTypes, nioCore, nioPosix, nioHTTP1, asyncHTTPClient, nioSSL, argumentParser, yams, logging,
+                metrics, coreMetrics, serviceLifecycle, unixSignals,
             ],
             swiftSettings: product),
         .executableTarget(

@@ -105,7 +105,7 @@ extension SQLiteStore {
     /// GRDB has set NORMAL by itself, which loses commits at a power cut; a kill test would not notice (note 16).
     private static func setDurability(_ database: Database) throws {
         try database.execute(sql: "PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 4000")
-        // Readers keep most of what a busy thousand of a million sessions touches; the writer would keep all it ever wrote.
+        // Readers keep most of what a busy thousand of a million sessions touches; the writer would keep all it wrote.
         try database.execute(sql: "PRAGMA cache_size = -2048")
         let required: [(pragma: String, value: String)] = [
             ("journal_mode", "wal"), ("synchronous", "2"), ("secure_delete", "1"),

@@ -438,8 +438,36 @@ paths:
       description: |
         The session is gone here at once; its tokens are revoked and, where the provider has `end_session`, its own
         session is ended in the background. 204 whether or not there was a session.
+
+        With `logout_url=true` the answer is 200 with the provider's log-out page for the app to open in the user's
+        browser, where the provider has `end_session`; the background call to it is then not made. It is null without a
+        session, for one that had ended, and where the provider has no page, or cannot be asked for it in time.
       security: [{}, {sessionCookie: []}, {sessionBearer: []}]
+      parameters:
+        - name: logout_url
+          in: query
+          description: Whether the provider's log-out page is wanted.
+          schema: {enum: ['true', 'false'], default: 'false'}
+          example: 'true'
       responses:
+        '200':
+          description: There is no session now. The cookie is cleared.
+          headers:
+            X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
+            Cache-Control: {$ref: '#/components/headers/No-Store'}
+            Set-Cookie: {$ref: '#/components/headers/Clear-Session-Cookie'}
+          content:
+            application/json:
+              schema:
+                type: object
+                additionalProperties: false
+                required: [logout_url]
+                properties:
+                  logout_url:
+                    description: |
+                      `end_session` with `client_id` and, where the client has one, `post_logout_redirect_uri` and a fresh
+                      `state`, which the app compares when it is opened again. Never an id_token.
+                    oneOf: [{type: string, format: uri}, {type: 'null'}]
         '204': {$ref: '#/components/responses/LoggedOut'}
         '400': {$ref: '#/components/responses/InvalidRequest'}
         '403': {$ref: '#/components/responses/CrossOrigin'}

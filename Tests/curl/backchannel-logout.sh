@@ -77,4 +77,23 @@ logout "\"user\":\"ben\",\"sid\":\"sid-4\",\"mutate\":{\"events\":null,\"nonce\"
 same 400 "$LOGOUT_STATUS" "an id_token's shape"
 alive "$ben"; same 0 $? "ben lives"
 
+step "8. The conformance suite's back-channel modules, by their names"
+# module NAME MEMBERS: the token is refused, and the session lives
+session_of cara sid-cara; cara=$COOKIE
+module() {
+    logout "\"user\":\"cara\",\"sid\":\"sid-cara\",$2"
+    alive "$cara"
+    same "400 200" "$LOGOUT_STATUS $STATUS" "oidcc-client-test-rp-backchannel-rpinitlogout-$1"
+}
+module alg-none '"alg":"none"'
+module wrong-alg '"alg":"HS256"'
+module wrong-iss '"mutate":{"iss":"https://evil.example"}'
+module wrong-aud '"mutate":{"aud":"somebody-else"}'
+module no-event '"mutate":{"events":null}'
+module wrong-event '"mutate":{"events":{"http://schemas.openid.net/event/other":{}}}'
+module with-nonce '"mutate":{"nonce":"n"}'
+logout '"user":"cara","sid":"sid-cara"'
+alive "$cara"
+same "200 401" "$LOGOUT_STATUS $STATUS" "oidcc-client-test-rp-backchannel-rpinitlogout"
+
 finish

@@ -202,12 +202,13 @@ key=$(url_value state_key "$CALLBACK")
 register "$key" '{"first-name":"N"}' "\"login_token\":\"$(random_token)\""
 expect_status 201 "a state_key that the app brings"
 
-step "12. A callback with a session that is dead already"
+step "11. A callback with a session that is dead already"
 device dead-phone
-fault zephr '{"fault":"dead-session-callback","endpoint":"social","times":1}'
+fault zephr '{"fault":"dead-session-callback","endpoint":"*"}'
 post /v1/logins '{"provider":"zephr","social_provider":"google"}'
 browser "$(json .authorization_url)" ana
 forward "$CALLBACK"
 expect_problem 400 code_rejected "a session that Zephr does not know any more"
+sandbox DELETE /faults/zephr
 
 finish

@@ -37,8 +37,7 @@ package struct SeedFile: Sendable {
         for member in json["faults"]?.members ?? [] {
             let faults = member.value.elements ?? [member.value]
             guard faults.allSatisfy({ $0["fault"]?.text.map(FaultName.isKnown) ?? false }) else {
-                throw Refused(
-                    description: "`faults.\(member.name)` holds a fault without a name, or one that is unknown")
+                throw Refused(description: "`faults.\(member.name)` holds a fault that is unknown, or has no name")
             }
         }
         self.json = json

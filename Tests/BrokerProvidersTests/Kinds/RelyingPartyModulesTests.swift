@@ -42,6 +42,8 @@ struct RelyingPartyModulesTests {
             name: "oidcc-client-test-client-secret-basic",
             authentication: .clientSecretBasic(Secret("wq8ZrT5nLk2YvB7x:c/d+e&f")), passes: true),
         Module(name: "oidcc-client-test-userinfo-invalid-sub", faults: ["userinfo-invalid-sub"], usesUserinfo: true),
+        Module(
+            name: "oidcc-client-test-userinfo-signed", faults: ["userinfo-signed"], usesUserinfo: true, passes: true),
         Module(name: "oidcc-client-test-scope-userinfo-claims", usesUserinfo: true, passes: true),
         Module(name: "oidcc-client-test-discovery-openid-config", passes: true),
         Module(name: "oidcc-client-test-discovery-jwks-uri-keys", faults: ["jwks-strange-keys"], passes: true),
@@ -55,10 +57,9 @@ struct RelyingPartyModulesTests {
     @Test("Each ends as the suite asks", arguments: modules)
     func module(_ module: Module) async throws {
         try await withSandbox { sandbox in
+            let secret: JSON = ["secret": "wq8ZrT5nLk2YvB7x:c/d+e&f", "auth": "client_secret_basic"]
             sandbox.control.set(
-                client: "mobile-app", of: "oidc",
-                module.authentication.isNone
-                    ? [:] : ["secret": "wq8ZrT5nLk2YvB7x:c/d+e&f", "auth": "client_secret_basic"])
+                client: "mobile-app", of: "oidc", module.authentication.isNone ? [:] : secret)
             sandbox.control.set(settings: module.settings, of: "oidc")
             var wire = WireSettings()
             if module.usesUserinfo { wire.identity = IdentitySettings(source: .userinfo) }

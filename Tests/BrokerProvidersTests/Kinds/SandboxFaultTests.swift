@@ -44,6 +44,13 @@ struct SandboxFaultTests {
         #expect(try await login([Fault(provider: "oidc", "scope-array")]).get().scope == ["openid", "email"])
     }
 
+    @Test("The lifetime that the answer names counts", arguments: [(JSON.int(120), true), (.string("soon"), false)])
+    func lifetime(_ value: JSON, _ isKnown: Bool) async throws {
+        let tokens = try await login([Fault(provider: "oidc", "expires-in", value: value)]).get()
+        let rest = tokens.expiresAt.map { $0.since(Support.clock.now()) }
+        #expect((rest.map { (.seconds(60) ... .seconds(120)).contains($0) } ?? false) == isKnown)
+    }
+
     @Test("An answer that comes after the work was done is an answer")
     func slowAfter() async throws {
         let fault = Fault(provider: "oidc", endpoint: "token", "slow-after", delayMilliseconds: 300)

@@ -178,12 +178,57 @@ struct ProviderSettingsTests {
         }
     }
 
+    @Test(
+        "What is not offered is said so by its name",
+        arguments: [
+            ("auth: tls_client_auth", "mutual TLS"), ("auth: self_signed_tls_client_auth", "mutual TLS"),
+            ("auth: none\n        response_mode: query.jwt", "JARM"),
+            ("auth: none\n        response_mode: jwt", "JARM"),
+            ("auth: none\n        token_response: {token_types: [DPoP]}", "DPoP"),
+        ])
+    func notOffered(_ text: String, _ name: String) {
+        let file = ConfigurationFixture.minimal.replacingFirst("auth: none", with: text)
+        let errors = ConfigurationFixture.errors(file)
+        #expect(errors.contains { "\($0)".contains(name) && "\($0)".contains("not offered") }, "\(errors)")
+    }
+
+    @Test(
+        "post_logout_redirect_uri is a redirect URI like any other",
+        arguments: ["https://a b", "javascript:x", "http://example.com/out", "x"])
+    func postLogout(_ uri: String) {
+        let file = ConfigurationFixture.minimal.replacingFirst(
+            "auth: none", with: "auth: none\n        post_logout_redirect_uri: \"\(uri)\"")
+        #expect(ConfigurationFixture.errors(file).contains { "\($0)".contains("post_logout_redirect_uri") })
+    }
+
     // MARK: The documents
 
-    @Test("Every YAML block of the provider pages passes `check`")
+    /// A block of a page as a whole file: what it leaves out is the least that a file needs.
+    private static func whole(_ block: String) -> String {
+        let isTop = { (key: String) in block.hasPrefix(key + ":") || block.contains("\n" + key + ":") }
+        var text = block
+        if !isTop("server") { text = "server: {public_url: \"https://auth.example.com\"}\n" + text }
+        if isTop("server"), !block.contains("public_url") {
+            text = text.replacingFirst("server:\n", with: "server:\n  public_url: https://auth.example.com\n")
+        }
+        if !isTop("keys") { text = "keys: {file: keys.json}\n" + text }
+        if !isTop("providers") {
+            text += """
+
+                providers:
+                  clever:
+                    kind: clever
+                    clients:
+                      web: {client_id: web-1, client_secret: {env: X}, redirect_uris: ["https://app.example.com/clever"]}
+                """
+        }
+        return text
+    }
+
+    @Test("Every YAML block of README and of the pages passes `check`")
     func documents() throws {
         let root = #filePath.replacingOccurrence(
-            "Tests/EndToEndTests/Configuration/ProviderSettingsTests.swift", "docs/providers")
+            "Tests/EndToEndTests/Configuration/ProviderSettingsTests.swift", "")
         let sources = ConfigSources(
             environment: { _ in "zQ8vN2kLr5TwX7yB3mHd" },
             readFile: { path in
@@ -194,17 +239,21 @@ struct ProviderSettingsTests {
                             .utf8)
             }, isOpenToOthers: { _ in false }, directory: "")
         var blocks = 0
-        for name in try FileManager.default.contentsOfDirectory(atPath: root).sorted() where name.hasSuffix(".md") {
-            let page = try String(contentsOfFile: root + "/" + name, encoding: .utf8)
-            for part in page.components(separatedBy: "```yaml\n").dropFirst() {
-                let block = part.components(separatedBy: "```").first ?? ""
-                blocks += 1
-                let text = "server: {public_url: \"https://auth.example.com\"}\nkeys: {file: keys.json}\n" + block
-                do throws(ConfigurationFailure) { _ = try Configuration.load(text: text, sources: sources) } catch {
-                    Issue.record("\(name): \(error.problems.filter { $0.severity == .error })")
+        for folder in ["", "docs/", "docs/providers/", "docs/decisions/"] {
+            for name in try FileManager.default.contentsOfDirectory(atPath: root + folder).sorted()
+            where name.hasSuffix(".md") {
+                let page = try String(contentsOfFile: root + folder + name, encoding: .utf8)
+                for part in page.components(separatedBy: "```yaml\n").dropFirst() {
+                    let block = part.components(separatedBy: "```").first ?? ""
+                    blocks += 1
+                    do throws(ConfigurationFailure) {
+                        _ = try Configuration.load(text: Self.whole(block), sources: sources)
+                    } catch {
+                        Issue.record("\(folder + name): \(error.problems.filter { $0.severity == .error })")
+                    }
                 }
             }
         }
-        #expect(blocks >= 10)
+        #expect(blocks >= 16)
     }
 }

@@ -13,6 +13,7 @@ enum WireReader {
     ]
 
     static func read(_ section: ConfigSection, into wire: inout WireSettings) {
+        NotOffered.check(section)
         wire.basicEncoding = section.choice("basic_encoding", among: [.form, .raw]) ?? wire.basicEncoding
         wire.responseMode = section.choice("response_mode", among: [.query, .formPost]) ?? wire.responseMode
         wire.pushedAuthorization =
@@ -79,6 +80,7 @@ enum WireReader {
         response.defaultLifetime =
             section.optionalDuration("default_lifetime", in: .seconds(1) ... .seconds(400 * 86_400))
             ?? response.defaultLifetime
+        NotOffered.check(section, list: "token_types")
         response.tokenTypes = section.words("token_types") ?? response.tokenTypes
         let scope = section.section("scope")
         response.scopeWhenAbsent =

@@ -95,7 +95,8 @@ let package = Package(
             name: "coatcheck",
             dependencies: [
                 "Broker", "BrokerWire", "BrokerHTTP", "BrokerRelay", "BrokerProviders", "BrokerVault", "BrokerStore",
-                "CMalloc", httpTypes, nioCore, nioPosix, nioHTTP1, asyncHTTPClient, nioSSL, argumentParser, yams, logging,
+                "CMalloc", httpTypes, nioCore, nioPosix, nioHTTP1, asyncHTTPClient, nioSSL, argumentParser, yams,
+                logging,
                 metrics, coreMetrics, serviceLifecycle, unixSignals,
             ],
             swiftSettings: product),

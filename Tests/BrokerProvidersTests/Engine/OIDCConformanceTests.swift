@@ -5,7 +5,9 @@ import Testing
 @testable import BrokerProviders
 
 /// The relying-party list of the OpenID conformance suite and more, each as a misbehaviour of the sandbox.
-@Suite("OpenID Connect against a misbehaving provider", .countingCases("OpenID relying-party cases"), .timeLimit(.minutes(2)))
+@Suite(
+    "OpenID Connect against a misbehaving provider", .countingCases("OpenID relying-party cases"),
+    .timeLimit(.minutes(2)))
 struct OIDCConformanceTests {
     /// What a login does with a misbehaviour.
     private func login(

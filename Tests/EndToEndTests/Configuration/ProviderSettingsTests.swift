@@ -230,7 +230,9 @@ struct ProviderSettingsTests {
         let root = #filePath.replacingOccurrence(
             "Tests/EndToEndTests/Configuration/ProviderSettingsTests.swift", "")
         let sources = ConfigSources(
-            environment: { _ in "zQ8vN2kLr5TwX7yB3mHd" },
+            environment: { name in
+                name.hasSuffix("_URL") ? "postgresql://coatcheck@localhost/coatcheck" : "zQ8vN2kLr5TwX7yB3mHd"
+            },
             readFile: { path in
                 path.hasSuffix(".json")
                     ? Array("{}".utf8)

@@ -55,6 +55,19 @@ struct BackendRouteTests {
         }
     }
 
+    @Test("A proven backend without a session is 401 each time and never limited")
+    func provenWithoutSession() async throws {
+        let harness = try HTTPHarness { configuration, vault in
+            configuration.backends = [Backends.orders(vault)]
+            configuration.limits.wrongTokensPerMinute = 3
+        }
+        for _ in 0..<10 {
+            let reply = try await harness.send(
+                .get, "/v1/forward-auth", [.authorization: "Bearer \(Backends.credential)"])
+            #expect(reply.status == 401 && reply.code == "session_required")
+        }
+    }
+
     @Test("Forward-auth gives every identity field, ours over a forged one (SEC-86)")
     func identity() async throws {
         let harness = try harness()

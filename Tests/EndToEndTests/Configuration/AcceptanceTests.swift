@@ -59,6 +59,16 @@ struct AcceptanceTests {
         #expect(http.managementHosts == ["ops.internal"])
     }
 
+    @Test("A backend with an empty `allow` may ask about nobody's sessions")
+    func emptyAllow() throws {
+        let backend =
+            "backends: {a: {sha256: 3b1f0d7c5f0a3a9d4b8f6b2f6a8e1c2d3e4f5061728394a5b6c7d8e9fa0b1c2d, "
+            + "may: [introspect], allow: []}}\n"
+        let text = ConfigurationFixture.minimal.replacingFirst("providers:\n", with: backend + "providers:\n")
+        let settings = try ConfigurationFixture.load(text).backends.map(\.settings)
+        #expect(settings.count == 1 && settings.first?.allow?.isEmpty == true)
+    }
+
     @Test("Backends without trusted proxies are warned of, and a listener for none")
     func backendWarnings() throws {
         let backend =

@@ -415,6 +415,11 @@ struct RefusalTests {
                 "backends: {a: {sha256: 3b1f0d7c5f0a3a9d4b8f6b2f6a8e1c2d3e4f5061728394a5b6c7d8e9fa0b1c2d, peers: [10.0.0.1], may: [introspect]}}"
             ), at: "backends.a.peers", says: "(`sha256`) instead of `peers`"),
         Refusal(
+            "two backends with one credential", providers,
+            added(
+                "backends: {a: {sha256: 3b1f0d7c5f0a3a9d4b8f6b2f6a8e1c2d3e4f5061728394a5b6c7d8e9fa0b1c2d, may: [introspect]}, b: {sha256: 3b1f0d7c5f0a3a9d4b8f6b2f6a8e1c2d3e4f5061728394a5b6c7d8e9fa0b1c2d, may: [token]}}"
+            ), at: "backends.b.sha256", says: "has the same credential as"),
+        Refusal(
             "a backend with everybody's secret", providers,
             added(
                 "backends: {a: {sha256: 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae, may: [introspect]}}"

@@ -87,10 +87,10 @@ def swift_cases(path):
     return values
 
 
+# Kept in rows, and told to nobody: `EndReason.shown` has another word for it.
+inside = {"logged_out_in_browser"}
 for schema, path in (("ProblemCode", "Sources/Broker/Problem/ProblemCode.swift"), ("EndReason", "Sources/Broker/Session/EndReason.swift")):
-    documented, written = contract["components"]["schemas"][schema]["enum"], swift_cases(path)
-    # Kept in the row for what follows from it, and shown as `logged_out`.
-    written = [value for value in written if value != "logged_out_in_browser"]
+    documented, written = contract["components"]["schemas"][schema]["enum"], [case for case in swift_cases(path) if case not in inside]
     say(sorted(documented) == sorted(written), f"{schema}: the contract and {path} have the same values",
         ", ".join(sorted(set(documented) ^ set(written))))
 

@@ -170,13 +170,35 @@ on 2
 JAR= request GET "${managements[2]}/metrics"
 matches 'coatcheck_store_connections 8' "$(body)" "the connections are counted"
 
-step "8. PostgreSQL goes and comes back: 503 with Retry-After meanwhile, nobody is logged out"
-kill -STOP "$POSTGRESQL_PID"
-kill -CONT "$POSTGRESQL_PID"
-"$(ls -d /usr/lib/postgresql/*/bin | tail -1)/psql" -q "$POSTGRESQL" -c "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname IS NOT NULL" >/dev/null 2>&1
+step "8. PostgreSQL stands still: 503 with Retry-After, the cookie stays, and it goes on afterwards"
+device f-phone
+on 2
+sign_in oidc ios ana
+session=$(cookie coatcheck)
+sleep 6
+backends=$(pgrep -P "$POSTGRESQL_PID")
+kill -STOP "$POSTGRESQL_PID" $backends
+begin=$(milliseconds)
+get /v1/session
+took=$(($(milliseconds) - begin))
+expect_problem 503 store_unavailable "what is not cached"
+matches '^[0-9]+$' "$(header Retry-After)" "with Retry-After"
+same "" "$(header Set-Cookie)" "and no cookie is cleared"
+[ "$took" -lt 12000 ]; same 0 $? "after $took ms"
+kill -CONT "$POSTGRESQL_PID" $backends
 for n in 1 2 3; do
     on "$n"
-    wait_for 5 eval 'here_session; [ "$STATUS" = 200 ]'
+    wait_for 10 eval 'here_session; [ "$STATUS" = 200 ]'
     same 200 "$STATUS" "replica $n is back by itself"
+done
+
+step "9. PostgreSQL crashes and recovers: nobody is logged out"
+kill -9 "$(pgrep -P "$POSTGRESQL_PID" | tail -1)"
+for n in 1 2 3; do
+    on "$n"
+    wait_for 20 eval 'sign_in oidc ios ana; [ "$STATUS" = 201 ]'
+    same 201 "$STATUS" "replica $n signs in again"
+    here_session
+    expect_status 200 "and knows the session from before"
 done
 finish

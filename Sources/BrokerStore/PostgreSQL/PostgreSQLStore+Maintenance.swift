@@ -104,6 +104,8 @@ extension PostgreSQLStore {
                 return EndedSession(token: token, reason: try row.time() <= idle ? .expired : .idleExpired)
             }
         }
+        // Listeners of other replicas hear of lapses by whoever sweeps.
+        endings?.tell(result.ended)
         let certain = now.advanced(by: .zero - RetentionPeriods.lapsed)
         result.touched += try await scan(
             PostgreSQLMaintenanceSQL.sweepLapsed, [.time(certain), .time(now), .integer(limit)], isWrite: true, count)

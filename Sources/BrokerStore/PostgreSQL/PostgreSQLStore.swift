@@ -36,6 +36,7 @@ package final class PostgreSQLStore: BrokerStore {
     }
 
     package func close() async {
+        endings?.flush()
         await lanes.close()
         endings?.close()
     }

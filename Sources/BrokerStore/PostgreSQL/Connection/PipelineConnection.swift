@@ -91,6 +91,8 @@ final class PipelineConnection {
             guard PQsetnonblocking(fresh.handle, 1) == 0, PQenterPipelineMode(fresh.handle) == 1 else {
                 throw .unreachable("libpq has no pipeline mode")
             }
+            // What it warned of so far is of no operation.
+            _ = fresh.notices.takeWarning()
             connection = fresh
             observer.changed(id, isUp: true)
             handle(.connected)

@@ -34,15 +34,21 @@ final class EndingExchange: Sendable {
 
     /// Tells the others, soon.
     func tell(_ tokens: [Digest], _ reason: EndReason) {
-        guard !tokens.isEmpty else { return }
+        tell(tokens.map { EndedSession(token: $0, reason: reason) })
+    }
+
+    /// Tells the others, soon.
+    func tell(_ ended: [EndedSession]) {
+        guard !ended.isEmpty else { return }
         state.withLock { state in
             guard state.waiting.count < Self.maximumWaiting else { return }
-            state.waiting += tokens.map { EndedSession(token: $0, reason: reason) }
+            state.waiting += ended
         }
         ticker.signal()
     }
 
-    private func flush() {
+    /// Hands what waits to be told to a connection.
+    func flush() {
         let ended = state.withLock { state in
             defer { state.waiting = [] }
             return state.waiting

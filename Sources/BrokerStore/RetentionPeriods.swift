@@ -8,6 +8,8 @@ enum RetentionPeriods {
     static let tombstone = Duration.seconds(30 * 86_400)
     /// Sessions that have lapsed, before they become tombstones: a clock that was wrong can be set right.
     static let lapsed = Duration.seconds(86_400)
+    /// No work of the outbox is put off for so long.
+    static let longestPostponement = Duration.seconds(7200)
     /// The most lapses that one sweep makes known.
     static let announcedLapses = 10_000
     /// The most pending logins of one login token that are returned.

@@ -18,7 +18,7 @@ package enum Scenario: String, CaseIterable, Sendable {
     case lostRotationMisnamed
     /// The wall clock steps during a refresh.
     case wallClockSteps
-    /// The wall clock is three months ahead, or behind, for some seconds, and every session has run out.
+    /// The wall clock is three months ahead, or an hour behind, for some seconds, and every session has run out.
     case wallClockLeaps
     /// A logout token's work is broken off between its steps, and its repeat is taken for a replay.
     case interruptedLogoutToken

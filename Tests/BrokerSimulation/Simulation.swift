@@ -105,7 +105,8 @@ package final class Simulation: @unchecked Sendable {
         }
         moments(weather.wallLeaps) { [self] in
             let process = scheduler.random.pick(processes)
-            let leap = scheduler.random.chance(0.7) ? 91 * 86_400_000 : -91 * 86_400_000
+            // Back by an hour: a session that is made months ago is lost when the time is right again.
+            let leap = scheduler.random.chance(0.7) ? 91 * 86_400_000 : -3_600_000
             process.wallOffset += leap
             say("wall clock of process \(process.number) leaps by \(leap)")
             scheduler.after(scheduler.random.number(weather.wallLeapRange)) { process.wallOffset -= leap }

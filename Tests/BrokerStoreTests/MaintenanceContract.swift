@@ -33,6 +33,40 @@ struct MaintenanceContract {
         }
     }
 
+    @Test("Work that a wrong clock put off for months is due", arguments: StoreEngine.allCases)
+    func putOffTooFar(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store in
+            let (far, later) = (Rows.outbox(at: Rows.seconds(91 * 86_400)), Rows.outbox(at: Rows.seconds(3600)))
+            try await store.addOutbox([far, later])
+            var taken: [Digest] = []
+            for _ in 0..<2 {
+                taken += try await store.takeOutbox(now: Rows.now, until: Rows.seconds(120), limit: 9).map(\.id)
+            }
+            #expect(taken == [far.id])
+        }
+    }
+
+    @Test(
+        "While the clock is doubted nothing goes that keeps a code or a token from being used twice",
+        arguments: StoreEngine.allCases)
+    func doubtedSweep(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store in
+            let row = Rows.exchange()
+            guard case .claimed = try await store.claimExchange(row, maximumAttempts: 3) else {
+                return #expect(Bool(false))
+            }
+            let id = Rows.digest()
+            _ = try await store.consumeLogoutToken(
+                id, until: Rows.seconds(600), ending: .sid(Rows.digest()), now: Rows.now, limit: 9)
+            _ = try await store.sweep(now: Rows.seconds(91 * 86_400), limit: 100, lapsedSince: nil)
+            #expect(try await store.exchange(row.key) != nil)
+            #expect(
+                try await store.consumeLogoutToken(
+                    id, until: Rows.seconds(700), ending: .sid(Rows.digest()), now: Rows.seconds(1), limit: 9)
+                    == .replayed)
+        }
+    }
+
     @Test("Seals are added up by key", arguments: StoreEngine.allCases)
     func seals(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in

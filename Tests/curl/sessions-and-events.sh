@@ -97,9 +97,9 @@ kill_broker KILL
 start_broker
 pending 2
 same 0 $? "after the kill both still wait"
-# ana: refused, then refresh and access token. cleo: both twice.
+# ana: the refresh token refused, the access token sent all the same, then both. cleo: both twice.
 wait_for 90 eval '[ "$(calls oidc/end_session)" -ge 3 ]'
-same "7 3" "$(calls oidc/revoke) $(calls oidc/end_session)" "both done by a later try"
+same "8 3" "$(calls oidc/revoke) $(calls oidc/end_session)" "both done by a later try"
 sandbox GET '/tokens?provider=oidc'
 same 0 "$(jq '[.[] | select(.live and (.user == "ana" or .user == "cleo"))] | length' "$work/control")" "no token of theirs lives"
 wait_for 10 pending 0

@@ -22,9 +22,10 @@ struct ExchangeReplay: Sendable {
     private func session(
         _ digest: Digest, _ plan: ExchangePlan, _ row: ExchangeRow
     ) async throws(BrokerProblem) -> SignedIn {
-        guard let proof = plan.proof,
-            context.clock.now().since(row.createdAt) <= context.settings.replayWindow
-        else { throw BrokerProblem(.codeAlreadyUsed) }
+        guard let proof = plan.proof else { throw BrokerProblem(.codeAlreadyUsed) }
+        if context.clock.now().since(row.createdAt) > context.settings.replayWindow {
+            throw context.watch.believes(context.clock) ? BrokerProblem(.codeAlreadyUsed) : .clockDoubted
+        }
         let token: Secret
         do throws(VaultFailure) {
             token = try context.vault.sessionToken(keyID: row.keyID, salt: row.salt, proof: proof)

@@ -3,6 +3,7 @@
 package struct Revocations: Sendable {
     private let context: BrokerContext
     private let slots = RevocationSlots()
+    private let taken = BelievedTime()
 
     /// How long a piece of work is tried before it is given up; by then its tokens are dead or nobody can help.
     private static let patience = Duration.seconds(3 * 86_400)
@@ -42,6 +43,7 @@ package struct Revocations: Sendable {
         let places = slots.enter(limit)
         guard places > 0 else { return ([], 0) }
         let now = context.clock.now()
+        taken.note(now, context.clock.monotonic())
         do throws(StoreFailure) {
             return (
                 try await context.store.takeOutbox(now: now, until: now.advanced(by: Self.claim), limit: places), places
@@ -68,7 +70,8 @@ package struct Revocations: Sendable {
     private func perform(_ row: OutboxRow) async {
         do throws(StoreFailure) {
             let outcome = try await settle(row)
-            let now = context.clock.now()
+            // By the clock as it was believed when the row was taken: it may have jumped meanwhile.
+            let now = taken.now(context.clock.monotonic()) ?? context.clock.now()
             switch outcome {
             case .done: try await context.store.removeOutbox(row.id)
             case .again where now.since(row.createdAt) > Self.patience: try await context.store.removeOutbox(row.id)

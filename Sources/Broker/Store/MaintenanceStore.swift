@@ -4,6 +4,7 @@ package protocol MaintenanceStore: Sendable {
     func addOutbox(_ rows: [OutboxRow]) async throws(StoreFailure)
 
     /// Takes due work: moves `nextAttemptAt` to `until` and counts the attempt, so that no other worker takes it meanwhile.
+    /// What is put off for longer than work is ever put off was put off by a clock that was wrong, and is due.
     func takeOutbox(now: WallTime, until: WallTime, limit: Int) async throws(StoreFailure) -> [OutboxRow]
 
     /// Puts off work that was taken until then; without `counting` its attempt is taken back, for work that was not begun.
@@ -38,8 +39,8 @@ package protocol MaintenanceStore: Sendable {
     /// they expired, exchanges a day after they were made, handoffs when they say so, tombstones 30 days after they ended,
     /// logout-token ids when due. Sessions that lapsed a day ago become tombstones (`idle_expired`, `expired`), their
     /// tokens go to the outbox: until then a clock that was wrong can be set right. Returns how many rows it touched, and
-    /// the sessions that lapsed after `lapsedSince`. Where that is nil, the clock is doubted: sessions and tombstones are
-    /// left alone.
+    /// the sessions that lapsed after `lapsedSince`. Where that is nil, the clock is doubted: sessions, tombstones,
+    /// exchanges and logout-token ids are left alone, for without the latter two a code is called or a token used twice.
     func sweep(now: WallTime, limit: Int, lapsedSince: WallTime?) async throws(StoreFailure) -> SweepResult
 
     /// Asks whether the store answers and is migrated.

@@ -6,7 +6,8 @@ extension MemoryState {
     }
 
     mutating func takeOutbox(now: WallTime, until: WallTime, limit: Int) -> [OutboxRow] {
-        let due = outbox.values.filter { $0.nextAttemptAt <= now }.sorted { $0.nextAttemptAt < $1.nextAttemptAt }
+        let impossible = now.advanced(by: RetentionPeriods.longestPostponement)
+        let due = outbox.values.filter { $0.nextAttemptAt <= now || $0.nextAttemptAt > impossible }.sorted { $0.nextAttemptAt < $1.nextAttemptAt }
         return due.prefix(max(limit, 0)).map { row in
             var row = row
             row.nextAttemptAt = until
@@ -48,6 +49,7 @@ extension MemoryState {
             handoffs[row.login] = nil
             touched += 1
         }
+        guard let lapsedSince else { return SweepResult(touched: touched) }
         for row in exchanges.values.filter({ $0.createdAt <= spent }).prefix(limit) {
             exchanges[row.key] = nil
             exchangeClaims[row.key] = nil
@@ -57,7 +59,6 @@ extension MemoryState {
             logoutTokens[id] = nil
             touched += 1
         }
-        guard let lapsedSince else { return SweepResult(touched: touched) }
         for row in sessions.values.filter({ $0.endedAt.map { $0 <= buried } ?? false }).prefix(limit) {
             sessions[row.token] = nil
             marks[row.token] = nil

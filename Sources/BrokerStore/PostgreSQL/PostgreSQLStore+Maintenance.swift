@@ -8,7 +8,11 @@ extension PostgreSQLStore {
 
     package func takeOutbox(now: WallTime, until: WallTime, limit: Int) async throws(StoreFailure) -> [OutboxRow] {
         let rows = try await write(
-            PostgreSQLMaintenanceSQL.takeOutbox, [.time(now), .time(until), .integer(max(limit, 0))]
+            PostgreSQLMaintenanceSQL.takeOutbox,
+            [
+                .time(now), .time(until), .integer(max(limit, 0)),
+                .time(now.advanced(by: RetentionPeriods.longestPostponement)),
+            ]
         ) { rows in rows.map { try? OutboxRow(&$0) } }
         return rows.compactMap { $0 }.sorted { $0.createdAt < $1.createdAt }
     }
@@ -91,6 +95,8 @@ extension PostgreSQLStore {
         result.touched += try await scan(
             PostgreSQLMaintenanceSQL.sweepSpent, [.time(spent), .time(now), .integer(limit)], isWrite: true, count)
         guard let lapsedSince else { return result }
+        result.touched += try await scan(
+            PostgreSQLMaintenanceSQL.sweepUsed, [.time(spent), .time(now), .integer(limit)], isWrite: true, count)
         let buried = now.advanced(by: .zero - RetentionPeriods.tombstone)
         result.touched += try await scan(
             PostgreSQLMaintenanceSQL.sweepTombstones, [.time(buried), .integer(limit)], isWrite: true, count)

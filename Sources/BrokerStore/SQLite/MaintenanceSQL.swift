@@ -15,6 +15,9 @@ enum MaintenanceSQL {
         RETURNING \(outboxColumns)
         """
     static let nothingDue = "SELECT 1 FROM outbox WHERE next_attempt_at <= ? AND format = 1 LIMIT 1"
+    /// Work that was put off for longer than any work is.
+    static let putOffTooFar = "SELECT 1 FROM outbox WHERE next_attempt_at > ? AND format = 1 LIMIT 1"
+    static let recallOutbox = "UPDATE outbox SET next_attempt_at = ? WHERE next_attempt_at > ? AND format = 1"
     static let postponeOutbox = """
         UPDATE outbox SET next_attempt_at = ?1, attempts = max(attempts - ?2, 0) WHERE key = ?3 AND format = 1
         """

@@ -10,15 +10,18 @@ extension SQLiteStore {
     }
 
     package func takeOutbox(now: WallTime, until: WallTime, limit: Int) async throws(StoreFailure) -> [OutboxRow] {
+        let impossible = now.advanced(by: RetentionPeriods.longestPostponement).sql
         // Polled often and mostly empty: looking costs no transaction. Endings that wait take the chance to be written.
         if endings.count == 0 {
             let due = try await readers.read { database in
                 try database.first(MaintenanceSQL.nothingDue, [now.sql]) { try $0.integer() } != nil
+                    || database.first(MaintenanceSQL.putOffTooFar, [impossible]) { try $0.integer() } != nil
             }
             guard due else { return [] }
         }
         let rows = try await writer.write { database in
-            try database.rows(
+            try database.change(MaintenanceSQL.recallOutbox, [now.sql, impossible])
+            return try database.rows(
                 MaintenanceSQL.takeOutbox, [now.sql, until.sql, max(limit, 0).databaseValue]
             ) { try? OutboxRow(&$0) }.compactMap { $0 }
         }
@@ -134,9 +137,9 @@ extension Database {
         touched += try change(LoginSQL.sweep, [spent, limit])
         touched += try change(RegistrationSQL.sweep, [spent, limit])
         touched += try change(HandoffSQL.sweep, [now.sql, limit])
+        guard let lapsedSince else { return SweepResult(touched: touched) }
         touched += try change(ExchangeSQL.sweep, [spent, limit])
         touched += try change(MaintenanceSQL.sweepLogoutTokens, [now.sql, limit])
-        guard let lapsedSince else { return SweepResult(touched: touched) }
         touched += try change(SessionSQL.sweep, [buried, limit])
         let known = [now.sql, lapsedSince.sql, RetentionPeriods.announcedLapses.databaseValue]
         let ended = try rows(SessionSQL.lapsedSince, known) { columns in

@@ -13,9 +13,11 @@ enum PostgreSQLMaintenanceSQL {
         SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (key) DO NOTHING
         """)
     static let takeOutbox = Statement(
-        "take_outbox", "iii",
+        "take_outbox", "iiii",
         """
-        WITH due AS MATERIALIZED (
+        WITH recalled AS (
+            UPDATE outbox SET next_attempt_at = $1 WHERE next_attempt_at > $4 AND format = 1),
+        due AS MATERIALIZED (
             SELECT key FROM outbox WHERE next_attempt_at <= $1 AND format = 1
             ORDER BY next_attempt_at LIMIT $3 FOR UPDATE SKIP LOCKED)
         UPDATE outbox o SET next_attempt_at = $2, attempts = o.attempts + 1 FROM due WHERE o.key = due.key
@@ -48,18 +50,23 @@ enum PostgreSQLMaintenanceSQL {
         "append_audit", "itttt", "INSERT INTO audit (at, actor, action, target, outcome) VALUES ($1, $2, $3, $4, $5)")
     static let version = Statement("version", "", "SELECT max(version) FROM schema_version")
 
-    /// What is past its keeping time and no session: values are when it was spent, the time, the limit of each kind.
+    /// What was begun and is past its keeping time: values are when it was spent, the time, the limit of each kind.
     static let sweepSpent = Statement(
         "sweep_spent", "iii",
         """
         WITH \(removal("logins", "state", "expires_at <= $1")),
         \(removal("registrations", "key", "expires_at <= $1")),
-        \(removal("handoffs", "login", "kept_until <= $2")),
-        \(removal("exchanges", "key", "created_at <= $1")),
-        \(removal("logout_tokens", "id", "until <= $2"))
+        \(removal("handoffs", "login", "kept_until <= $2"))
         SELECT (SELECT count(*) FROM gone_logins) + (SELECT count(*) FROM gone_registrations)
-            + (SELECT count(*) FROM gone_handoffs) + (SELECT count(*) FROM gone_exchanges)
-            + (SELECT count(*) FROM gone_logout_tokens)
+            + (SELECT count(*) FROM gone_handoffs)
+        """)
+    /// What keeps codes and logout tokens from being used twice: the same values.
+    static let sweepUsed = Statement(
+        "sweep_used", "iii",
+        """
+        WITH \(removal("exchanges", "key", "created_at <= $1")),
+        \(removal("logout_tokens", "id", "until <= $2"))
+        SELECT (SELECT count(*) FROM gone_exchanges) + (SELECT count(*) FROM gone_logout_tokens)
         """)
     static let sweepTombstones = Statement(
         "sweep_tombstones", "ii",

@@ -134,9 +134,10 @@ same 300 "$(cat "$work"/statuses-* | grep -c '^200$')" "three hundred times 200"
 same 1 "$(calls oidc/refresh)" "one refresh"
 same 1 "$(jq -r '.headers[] | select(.[0] == "Authorization")[1]' "$work"/many-* | sort -u | wc -l)" "one new token for all"
 
-step "6. The winner of a refresh is killed in the middle: the session survives"
+step "6. The winner of a refresh is killed in the middle: the session survives, where the old token still counts"
 device e-phone
 on 1
+sandbox PUT /settings/oidc '{"refresh_mode":"overlap"}'
 sign_in oidc ios ana
 session=$(cookie coatcheck)
 sandbox DELETE /requests
@@ -196,6 +197,7 @@ step "9. PostgreSQL crashes and recovers: nobody is logged out"
 kill -9 "$(pgrep -P "$POSTGRESQL_PID" | tail -1)"
 for n in 1 2 3; do
     on "$n"
+    device "g-phone-$n"
     wait_for 20 eval 'sign_in oidc ios ana; [ "$STATUS" = 201 ]'
     same 201 "$STATUS" "replica $n signs in again"
     here_session

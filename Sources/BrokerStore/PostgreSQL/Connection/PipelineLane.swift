@@ -125,8 +125,14 @@ final class PipelineLane: Sendable {
         if let woken { wakeups[woken].signal() } else { alarm() }
     }
 
-    /// Notes that a connection can take nothing for now.
-    func rests(_ connection: Int) { state.withLock { state in state.idle.removeAll { $0 == connection } } }
+    /// Notes that a connection can take nothing for now; what it was woken for goes to another.
+    func rests(_ connection: Int) {
+        let (waits, woken): (Bool, Int?) = state.withLock { state in
+            state.idle.removeAll { $0 == connection }
+            return state.count > 0 ? (true, state.idle.popLast()) : (false, nil)
+        }
+        if let woken { wakeups[woken].signal() } else if waits { alarm() }
+    }
 
     /// Fails what has waited too long; returns whether anything waits on.
     func expire(at now: Duration) -> Bool {

@@ -158,7 +158,8 @@ struct FormatTests {
             SessionSQL.remove, SessionSQL.condemnable,
             SessionSQL.beyondLimit, SessionSQL.lapsed, SessionSQL.lapsedSince, SessionSQL.sweep,
             MaintenanceSQL.takeOutbox,
-            MaintenanceSQL.nothingDue, MaintenanceSQL.putOffTooFar, MaintenanceSQL.recallOutbox, MaintenanceSQL.knownLogoutToken, MaintenanceSQL.lease,
+            MaintenanceSQL.nothingDue, MaintenanceSQL.putOffTooFar, MaintenanceSQL.recallOutbox,
+            MaintenanceSQL.knownLogoutToken, MaintenanceSQL.lease,
             MaintenanceSQL.removeOutbox, MaintenanceSQL.postponeOutbox,
             MaintenanceSQL.sweepLogoutTokens,
         ]

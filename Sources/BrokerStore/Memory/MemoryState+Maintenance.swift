@@ -7,7 +7,9 @@ extension MemoryState {
 
     mutating func takeOutbox(now: WallTime, until: WallTime, limit: Int) -> [OutboxRow] {
         let impossible = now.advanced(by: RetentionPeriods.longestPostponement)
-        let due = outbox.values.filter { $0.nextAttemptAt <= now || $0.nextAttemptAt > impossible }.sorted { $0.nextAttemptAt < $1.nextAttemptAt }
+        let due = outbox.values.filter { $0.nextAttemptAt <= now || $0.nextAttemptAt > impossible }.sorted {
+            $0.nextAttemptAt < $1.nextAttemptAt
+        }
         return due.prefix(max(limit, 0)).map { row in
             var row = row
             row.nextAttemptAt = until

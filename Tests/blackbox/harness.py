@@ -5,6 +5,7 @@ A case is a function that takes a `Case`; it has a folder and processes of its o
 scripts': `ok` and `not ok`, the lines of one case together. The programs are COATCHECK and COATCHECK_SANDBOX.
 """
 
+import shutil
 import argparse
 import concurrent.futures
 import contextlib
@@ -341,7 +342,7 @@ class Clock:
         self.library = case.folder / "preloaded_clock.so"
         self.file = case.folder / "clock"
         subprocess.run(
-            ["cc", "-shared", "-fPIC", "-O2", "-o", self.library, HERE / "preloaded_clock.c", "-ldl"], check=True)
+            [shutil.which("cc") or "clang", "-shared", "-fPIC", "-O2", "-o", self.library, HERE / "preloaded_clock.c", "-ldl"], check=True)
         self.file.write_bytes(bytes(16))
         with open(self.file, "r+b") as file:
             self.memory = mmap.mmap(file.fileno(), 16)

@@ -5,7 +5,6 @@ A case is a function that takes a `Case`; it has a folder and processes of its o
 scripts': `ok` and `not ok`, the lines of one case together. The programs are COATCHECK and COATCHECK_SANDBOX.
 """
 
-import shutil
 import argparse
 import concurrent.futures
 import contextlib
@@ -19,6 +18,7 @@ import os
 import pathlib
 import re
 import select
+import shutil
 import signal
 import socket
 import sqlite3

@@ -33,9 +33,24 @@ final class SimulatedProcess: @unchecked Sendable {
                 _ = try? await revocations.work()
             }
         }
+        if world.weather.wallLeaps > 0 {
+            // In earnest the outbox looks every second.
+            lane.start {
+                while !self.isDead {
+                    try? await self.sleep(.seconds(1))
+                    _ = context.watch.believes(context.clock)
+                }
+            }
+        }
         let sweeper = Sweeper(context, owner: "\(ObjectIdentifier(self))")
         lane.start {
-            _ = try? await Sweeper.checkClock(context)
+            // A process that cannot ask the store when it starts does not start.
+            while !self.isDead {
+                do {
+                    _ = try await Sweeper.checkClock(context)
+                    break
+                } catch { try? await self.sleep(.seconds(1)) }
+            }
             while !self.isDead {
                 try? await self.sleep(.seconds(5))
                 _ = try? await sweeper.sweep()
@@ -44,7 +59,7 @@ final class SimulatedProcess: @unchecked Sendable {
     }
 
     var wallTime: WallTime {
-        WallTime(milliseconds: 1_795_209_600_000 + Int64(world.scheduler.now + wallOffset))
+        WallTime(milliseconds: 1_795_209_600_000 + Int64(world.scheduler.now + wallOffset + world.wallLeap))
     }
 
     /// A dead process has no time left: whatever still runs of it ends.

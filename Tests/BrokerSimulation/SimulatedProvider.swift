@@ -54,8 +54,13 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, L
         let call = TokenCall(process: process, code: nil, family: family, sentAt: scheduler.now)
         let (authority, key) = (authority, request.idempotencyKey)
         let stranger = weather.subjectChanges
-        let fresh = try await tokenCall(call, by: request.deadline) { [scheduler] () throws(ProviderFailure) in
-            let fresh = try authority.refresh(family, token: token, key: key)
+        let fresh = try await tokenCall(call, by: request.deadline) { [scheduler, world] () throws(ProviderFailure) in
+            let fresh: Int
+            do throws(ProviderFailure) { fresh = try authority.refresh(family, token: token, key: key) } catch {
+                world.say("rt-\(family.number)-\(token) is refused at the provider, whose own is \(family.current)")
+                throw error
+            }
+            world.say("rt-\(family.number)-\(token) became \(fresh) at the provider")
             if family.strangerFrom == nil, scheduler.random.chance(stranger) { family.strangerFrom = fresh }
             return (family, fresh)
         }
@@ -179,6 +184,8 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, L
         } else {
             let loses = strikes(weather.lostAfter)
             scheduler.after(way) { [scheduler] in
+                // It comes when nobody waits for it any more, and may meet what its repeat was given.
+                if answer.value != nil, call.code == nil { call.family?.mishaps.append(.answerLost) }
                 let done: Answer
                 var token: Int?
                 do throws(ProviderFailure) {

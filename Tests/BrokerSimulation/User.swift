@@ -40,7 +40,10 @@ struct User: Sendable {
             case .success(.signedIn(let signedIn))?:
                 let ticket = Ticket(token: signedIn.token, digest: world.vault.digest(signedIn.token))
                 if let first {
-                    if first.digest != ticket.digest { world.verdict.answeredWritesLost += 1 }
+                    if first.digest != ticket.digest {
+                        world.say("FAULT: a repeated forward made another session")
+                        world.verdict.answeredWritesLost += 1
+                    }
                     return first
                 }
                 world.tickets.append(ticket)
@@ -53,6 +56,7 @@ struct User: Sendable {
                 case .providerUnavailable, .storeUnavailable:
                     if problem.retry != nil, world.scheduler.random.chance(0.5) { return first }
                 case .codeAlreadyUsed where first != nil:
+                    world.say("FAULT: a repeated forward was refused")
                     world.verdict.answeredWritesLost += 1
                     return first
                 default: return first

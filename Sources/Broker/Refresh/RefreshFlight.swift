@@ -276,7 +276,7 @@ struct RefreshFlight: Sendable {
         defer { if isKept { context.memory.store.wrote() } }
         while true {
             do {
-                let commit = try sealed(fresh, stored, row)
+                let commit = try sealed(fresh, stored, row, answerLost: work.answerLost)
                 let result = try await context.store.commitRefresh(commit)
                 held.drop()
                 work.isWritten = true
@@ -308,7 +308,9 @@ struct RefreshFlight: Sendable {
         }
     }
 
-    private func sealed(_ fresh: TokenSet, _ stored: StoredTokens, _ row: SessionRow) throws -> RefreshCommit {
+    private func sealed(
+        _ fresh: TokenSet, _ stored: StoredTokens, _ row: SessionRow, answerLost: Bool
+    ) throws -> RefreshCommit {
         let now = context.clock.now()
         var facts = try SessionFacts(record: context.vault.open(row.facts, as: .session, row: session))
         let tokens = stored.tokens.refreshed(with: fresh)
@@ -327,7 +329,7 @@ struct RefreshFlight: Sendable {
             tokenExpiresAt: tokens.expiresAt, refreshable: refreshable,
             expiresAt: SessionLimits.end(
                 created: row.createdAt, facts.lifetimes, tokens: tokens, refreshable: refreshable),
-            subjectUnchecked: fresh.idToken != nil)
+            subjectUnchecked: fresh.idToken != nil, answerLost: answerLost)
     }
 
     /// Looks at a refreshed id_token, ours or one that another process stored and did not look at any more: one

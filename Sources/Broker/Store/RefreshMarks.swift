@@ -7,7 +7,7 @@ package struct RefreshMarks: Sendable, Equatable {
     package var claimUntil: Duration?
     /// When a claim of this version was last taken over from a lapsed one.
     package var takenOverAt: Duration?
-    /// Whether one of the version before was; the next good refresh clears it.
+    /// Whether the refresh token of the version before may have gone out twice; the next good refresh clears it.
     package var takenOverBefore = false
     package var answerLost = false
     package var holdUntil: Duration?
@@ -64,10 +64,11 @@ package struct RefreshMarks: Sendable, Equatable {
         }
     }
 
-    /// Returns the marks of the version that a commit begins: only that this one was taken over goes along.
-    package var afterCommit: RefreshMarks {
+    /// Returns the marks of the version that a commit begins: only that this one's refresh token may have gone out twice
+    /// goes along.
+    package func afterCommit(answerLost: Bool) -> RefreshMarks {
         var next = RefreshMarks()
-        next.takenOverBefore = takenOverAt != nil
+        next.takenOverBefore = takenOverAt != nil || self.answerLost || answerLost
         return next
     }
 

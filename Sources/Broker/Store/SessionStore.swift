@@ -37,7 +37,8 @@ package protocol SessionStore: Sendable {
 
     /// Commits a refreshed token set: `tokenVersion` + 1, claim cleared, where the session is not ended and the version
     /// is still `tokenVersion` — without the fence: the first pair stored for a version wins (guarantee 2). What the row
-    /// remembers of the version is cleared, but that a claim of it was taken over is carried into the next.
+    /// remembers of the version is cleared, but that its refresh token may have gone out twice is carried into the next:
+    /// a claim of it was taken over, or a call of it was not answered and may arrive late.
     func commitRefresh(_ commit: RefreshCommit) async throws(StoreFailure) -> RefreshCommitResult
 
     /// Gives a claim back that came to nothing, only with its own fence and version.
@@ -65,11 +66,14 @@ package struct RefreshCommit: Sendable {
     package let expiresAt: WallTime?
     /// Whether the new id_token's subject is still to be looked at, before anybody gets these tokens.
     package let subjectUnchecked: Bool
+    /// Whether another call of this claim was sent and not answered.
+    package let answerLost: Bool
 
     package init(
         token: Digest, tokenVersion: Int64, tokens: Sealed, facts: Sealed?, tokenExpiresAt: WallTime?,
-        refreshable: Bool, expiresAt: WallTime?, subjectUnchecked: Bool = false
+        refreshable: Bool, expiresAt: WallTime?, subjectUnchecked: Bool = false, answerLost: Bool = false
     ) {
+        self.answerLost = answerLost
         self.subjectUnchecked = subjectUnchecked
         self.token = token
         self.tokenVersion = tokenVersion

@@ -82,7 +82,8 @@ extension MemoryState {
         guard row.tokenVersion == commit.tokenVersion else { return .superseded }
         row.tokenVersion += 1
         row.subjectUnchecked = commit.subjectUnchecked
-        marks[commit.token] = (marks[commit.token] ?? RefreshMarks()).afterCommit
+        marks[commit.token] = (marks[commit.token] ?? RefreshMarks()).afterCommit(
+            answerLost: commit.answerLost)
         row.tokens = commit.tokens
         if let facts = commit.facts { row.facts = facts }
         row.tokenExpiresAt = commit.tokenExpiresAt

@@ -98,7 +98,7 @@ extension PostgreSQLStore {
             .digest(commit.token), .integer(commit.tokenVersion), .text(commit.tokens.keyID),
             .bytes(commit.tokens.envelope), .text(commit.facts?.keyID), .bytes(commit.facts?.envelope),
             .time(commit.tokenExpiresAt), .truth(commit.refreshable), .time(commit.expiresAt),
-            .truth(commit.subjectUnchecked),
+            .truth(commit.subjectUnchecked), .truth(commit.answerLost),
         ]
         return try await write(PostgreSQLSessionSQL.commit, values) { rows in
             try rows.first { row -> RefreshCommitResult in

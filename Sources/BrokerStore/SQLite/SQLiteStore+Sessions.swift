@@ -129,7 +129,8 @@ extension SQLiteStore {
         guard endings.ending(commit.token) == nil else { return .ended }
         return try await writer.write { database in
             let values = [
-                commit.subjectUnchecked.databaseValue, commit.tokens.keyID.databaseValue, commit.tokens.envelope.sql,
+                commit.answerLost.databaseValue, commit.subjectUnchecked.databaseValue,
+                commit.tokens.keyID.databaseValue, commit.tokens.envelope.sql,
                 commit.facts?.keyID.databaseValue ?? .null, commit.facts?.envelope.sql ?? .null,
                 commit.tokenExpiresAt.sql, commit.refreshable.databaseValue, commit.expiresAt.sql, commit.token.sql,
                 commit.tokenVersion.databaseValue,

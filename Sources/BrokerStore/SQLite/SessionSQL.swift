@@ -48,8 +48,8 @@ enum SessionSQL {
         """
     static let commit = """
         UPDATE sessions SET token_version = token_version + 1, claim = NULL, claim_until = NULL,
-            taken_over_before = (taken_over_at IS NOT NULL), taken_over_at = NULL, answer_lost = 0, hold_until = NULL,
-            empty_refusals = 0, first_empty_at = NULL, subject_unchecked = ?, tokens_key = ?, tokens = ?,
+            taken_over_before = (taken_over_at IS NOT NULL OR answer_lost <> 0 OR ?), taken_over_at = NULL,
+            answer_lost = 0, hold_until = NULL, empty_refusals = 0, first_empty_at = NULL, subject_unchecked = ?, tokens_key = ?, tokens = ?,
             facts_key = coalesce(?, facts_key), facts = coalesce(?, facts), token_expires_at = ?, refreshable = ?,
             expires_at = coalesce(?, expires_at)
         WHERE token = ? AND token_version = ? AND ended_at IS NULL AND format = 1

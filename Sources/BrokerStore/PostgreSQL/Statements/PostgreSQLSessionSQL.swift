@@ -85,15 +85,15 @@ enum PostgreSQLSessionSQL {
         WHERE token = $1 AND token_version = $2 AND NOT ended AND format = 1
         """)
     static let commit = Statement(
-        "commit_refresh", "bitbtbioio",
+        "commit_refresh", "bitbtbioioo",
         """
         WITH held AS MATERIALIZED (
             SELECT token, token_version, ended, format FROM session_states WHERE token = $1 FOR UPDATE),
         won AS MATERIALIZED (SELECT * FROM held WHERE token_version = $2 AND NOT ended AND format = 1),
         moved AS (
             UPDATE session_states st SET token_version = st.token_version + 1, claim = NULL, claim_until = NULL,
-                taken_over_before = (st.taken_over_at IS NOT NULL), taken_over_at = NULL, answer_lost = false,
-                hold_until = NULL, empty_refusals = 0, first_empty_at = NULL, token_expires_at = $7, refreshable = $8,
+                taken_over_before = (st.taken_over_at IS NOT NULL OR st.answer_lost OR $11), taken_over_at = NULL,
+                answer_lost = false, hold_until = NULL, empty_refusals = 0, first_empty_at = NULL, token_expires_at = $7, refreshable = $8,
                 expires_at = coalesce($9, st.expires_at), subject_unchecked = $10
             FROM won w WHERE st.token = w.token),
         kept AS (

@@ -14,6 +14,10 @@ package enum StoreOpenFailure: Error, Sendable, Equatable, CustomStringConvertib
     case notOurs(String)
     /// A newer version changed the schema in a way that this one cannot work with (SEC-130).
     case tooNew(found: Int, known: Int)
+    /// A copy that SQLite's own check finds faulty.
+    case damaged(String)
+    /// Was not taken, for a reason.
+    case refused(String)
     /// The schema is older, and migrating was not asked for.
     case needsMigration(found: Int, known: Int)
     /// The address of a PostgreSQL cannot be read.
@@ -41,6 +45,8 @@ package enum StoreOpenFailure: Error, Sendable, Equatable, CustomStringConvertib
             "the database's schema is version \(found), this program knows \(known): use a newer Coatcheck"
         case .needsMigration(let found, let known):
             "the database's schema is version \(found), this program needs \(known): run `coatcheck migrate`"
+        case .damaged(let path): "\(path) is damaged: SQLite's integrity check does not pass"
+        case .refused(let reason): reason
         case .address(let reason): "the store's URL cannot be used: \(reason)"
         case .unreachable(let reason): "PostgreSQL is not reached: \(reason)"
         case .server(let reason): "PostgreSQL: \(reason)"

@@ -2,7 +2,8 @@ package import Broker
 
 extension KeyRing {
     /// Parses a key file, strictly:
-    /// `{"version":1,"index":{"key":"…"},"keys":[{"id":"k…","key":"…","created":"2026-11-20T21:00:00Z"}]}`.
+    /// `{"version":1,"index":{"key":"…"},"keys":[{"id":"k…","key":"…","created":"2026-11-20T21:00:00Z"}]}`; a key may have
+    /// `seals_from`, a time like `created`.
     package static func parse(_ json: [UInt8]) throws(KeyRingFailure) -> KeyRing {
         let root: JSONObject
         do throws(JSONFailure) {
@@ -18,12 +19,17 @@ extension KeyRing {
         for (position, item) in items.enumerated() {
             let pointer = "/keys/\(position)"
             guard let object = item.object else { throw .member(pointer) }
-            try requireMembers(object, ["id", "key", "created"], at: pointer)
+            try requireMembers(object, ["id", "key", "created"], optional: ["seals_from"], at: pointer)
             guard let id = object["id"]?.string, isKeyID(id) else { throw .member("\(pointer)/id") }
             guard let text = object["created"]?.string, let created = time(text) else {
                 throw .member("\(pointer)/created")
             }
-            keys.append(Key(id: id, key: try key(object["key"], place: id, at: "\(pointer)/key"), created: created))
+            let sealsFrom = object["seals_from"]?.string.flatMap { time($0) }
+            guard object["seals_from"] == nil || sealsFrom != nil else { throw .member("\(pointer)/seals_from") }
+            keys.append(
+                Key(
+                    id: id, key: try key(object["key"], place: id, at: "\(pointer)/key"), created: created,
+                    sealsFrom: sealsFrom))
         }
         return try KeyRing(index: index, keys: keys)
     }
@@ -44,6 +50,7 @@ extension KeyRing {
                         writer.member("id", key.id)
                         writer.member("key", Self.text(key.key))
                         writer.member("created", key.created.rfc3339)
+                        if let time = key.sealsFrom { writer.member("seals_from", time.rfc3339) }
                     }
                 }
             }
@@ -57,11 +64,12 @@ extension KeyRing {
     }
 
     private static func requireMembers(
-        _ object: JSONObject, _ names: [String], at pointer: String
+        _ object: JSONObject, _ names: [String], optional: [String] = [], at pointer: String
     ) throws(KeyRingFailure) {
         for name in names where object[name] == nil { throw .member("\(pointer)/\(name)") }
         // An unknown member may be a misspelt one; its name is the file's, so it is not repeated at length.
-        for name in object.names where !names.contains(name) { throw .member("\(pointer)/\(name.prefix(32))") }
+        let known = names + optional
+        for name in object.names where !known.contains(name) { throw .member("\(pointer)/\(name.prefix(32))") }
     }
 
     private static func key(

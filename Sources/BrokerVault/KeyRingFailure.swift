@@ -16,6 +16,11 @@ package enum KeyRingFailure: Error, Sendable, Equatable, CustomStringConvertible
     case tooManyKeys
     case duplicateID(String)
     case sameKeyTwice(String, String)
+    /// A key that does not seal yet.
+    case waits(String, until: String)
+    /// The key that seals.
+    case seals(String)
+    case unknownID(String)
     /// The random generator failed.
     case noRandomness
 
@@ -31,6 +36,9 @@ package enum KeyRingFailure: Error, Sendable, Equatable, CustomStringConvertible
         case .tooManyKeys: "the key file has more than \(KeyRing.maximumKeys) keys"
         case .duplicateID(let id): "two keys have the id \(id)"
         case .sameKeyTwice(let first, let second): "the keys \(first) and \(second) are the same"
+        case .waits(let id, let until): "the key \(id) waits until \(until), when it begins to seal"
+        case .seals(let id): "the key \(id) seals: rotate first"
+        case .unknownID(let id): "there is no key \(id)"
         case .noRandomness: "the random generator failed"
         }
     }

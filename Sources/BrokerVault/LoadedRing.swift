@@ -32,7 +32,7 @@ final class LoadedRing: Sendable {
     /// Derives the subkeys, or returns nil when the library fails.
     ///
     /// Counters of keys that stay are carried on.
-    init?(_ ring: KeyRing, algorithms: Algorithms, previous: LoadedRing?) {
+    init?(_ ring: KeyRing, at now: WallTime, algorithms: Algorithms, previous: LoadedRing?) {
         var byID: [String: Subkeys] = [:]
         for key in ring.keys {
             var seal: [SealedKind: SecretBytes] = [:]
@@ -53,7 +53,7 @@ final class LoadedRing: Sendable {
             else { return nil }
             index[kind] = hash
         }
-        guard let first = byID[ring.first.id] else { return nil }
+        guard let first = byID[ring.sealingID(at: now)] else { return nil }
         self.first = first
         self.byID = byID
         self.index = index

@@ -13,9 +13,11 @@ package final class OpenSSLVault: Vault {
     private let ring: Mutex<LoadedRing>
 
     /// Derives every subkey; throws `unavailable` when the library lacks an algorithm (a provider not loaded).
-    package init(ring: KeyRing) throws(VaultFailure) {
+    ///
+    /// What seals is the newest key whose time has come; without a time, the newest.
+    package init(ring: KeyRing, at now: WallTime = WallTime(milliseconds: .max)) throws(VaultFailure) {
         guard let algorithms = Algorithms.shared,
-            let loaded = LoadedRing(ring, algorithms: algorithms, previous: nil),
+            let loaded = LoadedRing(ring, at: now, algorithms: algorithms, previous: nil),
             // `digest` and `index` cannot throw: what they need is tried once here.
             algorithms.digest([]) != nil
         else { throw .unavailable }
@@ -25,9 +27,13 @@ package final class OpenSSLVault: Vault {
 
     /// Puts another ring into use, for a rotation under traffic; throws `unknownKey("index")` when its index key is
     /// another, because no lookup would find a row.
-    package func replace(ring newRing: KeyRing) throws(VaultFailure) {
+    package func replace(
+        ring newRing: KeyRing, at now: WallTime = WallTime(milliseconds: .max)
+    ) throws(VaultFailure) {
         let current = self.current
-        guard let loaded = LoadedRing(newRing, algorithms: algorithms, previous: current) else { throw .unavailable }
+        guard let loaded = LoadedRing(newRing, at: now, algorithms: algorithms, previous: current) else {
+            throw .unavailable
+        }
         guard loaded.hash(.logTag)?.code(of: []) == current.hash(.logTag)?.code(of: []) else {
             throw .unknownKey("index")
         }
@@ -35,6 +41,9 @@ package final class OpenSSLVault: Vault {
     }
 
     private var current: LoadedRing { ring.withLock { $0 } }
+
+    /// Whether the ring has a key of that id.
+    package func hasKey(_ id: String) -> Bool { current.subkeys(id) != nil }
 
     package var currentKeyID: String { current.first.id }
 

@@ -8,6 +8,7 @@ struct Coatcheck: AsyncParsableCommand {
         abstract: "An HTTP session broker: OAuth codes in, session cookies out.",
         version: Version.text,
         subcommands: [
-            Serve.self, Check.self, Keys.self, Migrate.self, HashSecret.self, Sessions.self,
+            Serve.self, Check.self, Keys.self, Migrate.self, HashSecret.self, Sessions.self, Backup.self, Restore.self,
+            StoreCommand.self,
         ])
 }

@@ -1126,7 +1126,7 @@ paths:
     get:
       tags: [management]
       operationId: readyz
-      summary: Can it serve? Store reachable, migrations done, not shutting down.
+      summary: Can it serve? Store reachable, migrations done, key ring the store's, not shutting down.
       description: |
         The providers' state is shown and does not count. A shutdown turns it red at once; the listeners close
         `server.drain_delay` later.
@@ -1135,14 +1135,14 @@ paths:
         '200':
           description: Ready.
           headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
-          content: {application/json: {schema: {$ref: '#/components/schemas/Readiness'}, example: {status: ready, store: ok, providers: {cloudentity: ok}}}}
+          content: {application/json: {schema: {$ref: '#/components/schemas/Readiness'}, example: {status: ready, store: ok, keys: ok, providers: {cloudentity: ok}}}}
         '421': {$ref: '#/components/responses/WrongHost'}
         '503':
           description: Not ready, and why.
           headers:
             X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
             Retry-After: {$ref: '#/components/headers/Retry-After'}
-          content: {application/json: {schema: {$ref: '#/components/schemas/Readiness'}, example: {status: shutting_down, store: ok, providers: {}}}}
+          content: {application/json: {schema: {$ref: '#/components/schemas/Readiness'}, example: {status: shutting_down, store: ok, keys: ok, providers: {}}}}
 
   /metrics:
     servers: [{url: 'http://127.0.0.1:9090', description: The management listener.}]
@@ -1282,6 +1282,138 @@ paths:
         '401': {$ref: '#/components/responses/AdminUnauthorized'}
         '403': {$ref: '#/components/responses/BackendNotAllowed'}
         '404': {$ref: '#/components/responses/NotFound'}
+        '421': {$ref: '#/components/responses/WrongHost'}
+        '429': {$ref: '#/components/responses/RateLimited'}
+        '500': {$ref: '#/components/responses/InternalError'}
+        '503': {$ref: '#/components/responses/StoreUnavailable'}
+
+  /admin/v1/keys:
+    servers: [{url: 'http://127.0.0.1:9090', description: The management listener.}]
+    get:
+      tags: [management]
+      operationId: adminKeys
+      summary: The key ring's keys, newest first, and how many stored values need each.
+      description: |
+        Needs an admin token with `read`. Every row is counted. Exchanges count as long as their answers can be repeated.
+        A key that rows name and the ring does not have is `missing`.
+      security: [{adminBearer: []}]
+      responses:
+        '200':
+          description: The keys; never the keys themselves.
+          headers:
+            X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
+            Cache-Control: {$ref: '#/components/headers/No-Store'}
+          content:
+            application/json:
+              schema:
+                type: object
+                required: [items]
+                additionalProperties: false
+                properties:
+                  items: {type: array, items: {$ref: '#/components/schemas/KeyState'}}
+              example: {items: [{id: kQ3v9bZ1x, use: seals, seals_from: null, values: 1200}]}
+        '400': {$ref: '#/components/responses/InvalidRequest'}
+        '401': {$ref: '#/components/responses/AdminUnauthorized'}
+        '403': {$ref: '#/components/responses/BackendNotAllowed'}
+        '404': {$ref: '#/components/responses/NotFound'}
+        '421': {$ref: '#/components/responses/WrongHost'}
+        '429': {$ref: '#/components/responses/RateLimited'}
+        '500': {$ref: '#/components/responses/InternalError'}
+        '503': {$ref: '#/components/responses/StoreUnavailable'}
+
+  /admin/v1/keys/reseal:
+    servers: [{url: 'http://127.0.0.1:9090', description: The management listener.}]
+    get:
+      tags: [management]
+      operationId: adminResealProgress
+      summary: How far sealing again has come in this process.
+      security: [{adminBearer: []}]
+      responses:
+        '200':
+          description: The progress.
+          headers:
+            X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
+            Cache-Control: {$ref: '#/components/headers/No-Store'}
+          content: {application/json: {schema: {$ref: '#/components/schemas/ResealProgress'}}}
+        '400': {$ref: '#/components/responses/InvalidRequest'}
+        '401': {$ref: '#/components/responses/AdminUnauthorized'}
+        '403': {$ref: '#/components/responses/BackendNotAllowed'}
+        '404': {$ref: '#/components/responses/NotFound'}
+        '421': {$ref: '#/components/responses/WrongHost'}
+        '429': {$ref: '#/components/responses/RateLimited'}
+        '500': {$ref: '#/components/responses/InternalError'}
+        '503': {$ref: '#/components/responses/StoreUnavailable'}
+
+    post:
+      tags: [management]
+      operationId: adminReseal
+      summary: Seal everything under the newest key, in the background.
+      description: |
+        Needs an admin token with `maintain`. Where it runs already, it goes on; `elsewhere` is another process. The audit
+        row is written first; if it cannot be, nothing happens.
+      security: [{adminBearer: []}]
+      responses:
+        '202':
+          description: It runs, here or elsewhere.
+          headers:
+            X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
+            Cache-Control: {$ref: '#/components/headers/No-Store'}
+          content: {application/json: {schema: {$ref: '#/components/schemas/ResealProgress'}}}
+        '400': {$ref: '#/components/responses/InvalidRequest'}
+        '401': {$ref: '#/components/responses/AdminUnauthorized'}
+        '403': {$ref: '#/components/responses/BackendNotAllowed'}
+        '404': {$ref: '#/components/responses/NotFound'}
+        '421': {$ref: '#/components/responses/WrongHost'}
+        '429': {$ref: '#/components/responses/RateLimited'}
+        '500': {$ref: '#/components/responses/InternalError'}
+        '503': {$ref: '#/components/responses/StoreUnavailable'}
+
+  /admin/v1/backups:
+    servers: [{url: 'http://127.0.0.1:9090', description: The management listener.}]
+    post:
+      tags: [management]
+      operationId: adminBackUp
+      summary: Write a backup of the SQLite database to a new file on the broker's machine, and look through it.
+      description: |
+        Needs an admin token with `maintain`. The file is made with mode 0600; one that is there, or a link, is refused. 404
+        where the store is no SQLite. The audit row is written first; if it cannot be, nothing happens.
+      security: [{adminBearer: []}]
+      requestBody:
+        required: true
+        content:
+          application/json:
+            schema:
+              type: object
+              additionalProperties: false
+              required: [file]
+              properties:
+                file: {type: string, minLength: 2, maxLength: 4096, pattern: '^/.*[^/]$', description: An absolute path.}
+            example: {file: /var/backups/coatcheck-2026-11-22.db}
+      responses:
+        '201':
+          description: Written, and SQLite's integrity check passes.
+          headers:
+            X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
+            Cache-Control: {$ref: '#/components/headers/No-Store'}
+          content:
+            application/json:
+              schema:
+                type: object
+                additionalProperties: false
+                required: [file, bytes, sessions, schema_version, opens, ring]
+                properties:
+                  file: {type: string}
+                  bytes: {type: integer, minimum: 0}
+                  sessions: {type: integer, minimum: 0, description: Live ones and tombstones.}
+                  schema_version: {type: integer, minimum: 1}
+                  opens: {type: boolean, description: Whether the key ring opens a sample of it.}
+                  ring: {type: string, description: A sentence about that.}
+        '400': {$ref: '#/components/responses/InvalidRequest'}
+        '401': {$ref: '#/components/responses/AdminUnauthorized'}
+        '403': {$ref: '#/components/responses/BackendNotAllowed'}
+        '404': {$ref: '#/components/responses/NotFound'}
+        '413': {$ref: '#/components/responses/TooLarge'}
+        '415': {$ref: '#/components/responses/UnsupportedMediaType'}
         '421': {$ref: '#/components/responses/WrongHost'}
         '429': {$ref: '#/components/responses/RateLimited'}
         '500': {$ref: '#/components/responses/InternalError'}
@@ -2045,9 +2177,31 @@ components:
       type: object
       required: [status]
       properties:
-        status: {type: string}
-        store: {type: string}
+        status: {type: string, enum: [ready, store_unavailable, keys_do_not_fit, shutting_down]}
+        store: {type: string, enum: [ok, unavailable]}
+        keys: {type: string, enum: [ok, do_not_open_the_store], description: Whether the key ring opens a sample of what is stored.}
         providers: {type: object}
+
+    KeyState:
+      type: object
+      additionalProperties: false
+      required: [id, use, seals_from, values]
+      properties:
+        id: {type: string}
+        use: {type: string, enum: [seals, opens, waits, missing]}
+        seals_from: {type: [string, 'null'], format: date-time, description: From when on it seals, where it waits.}
+        values: {type: integer, minimum: 0, description: How many stored values need it.}
+    ResealProgress:
+      type: object
+      additionalProperties: false
+      required: [state, key, total, seen, resealed, unopened]
+      properties:
+        state: {type: string, enum: [idle, running, elsewhere, done]}
+        key: {type: [string, 'null'], description: The key that it seals with.}
+        total: {type: integer, minimum: 0, description: How many values there were to look at when it began.}
+        seen: {type: integer, minimum: 0}
+        resealed: {type: integer, minimum: 0}
+        unopened: {type: integer, minimum: 0, description: 'Values that do not open with this ring, and stay as they are.'}
 
     Introspection:
       type: object

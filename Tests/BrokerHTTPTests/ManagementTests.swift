@@ -37,10 +37,36 @@ struct ManagementTests {
         #expect(try await send(harness, .get, "/livez").body == #"{"status":"live"}"#)
         let ready = try await send(harness, .get, "/readyz")
         #expect(ready.status == 200)
-        #expect(ready.body == #"{"status":"ready","store":"ok","providers":{}}"#)
+        #expect(ready.body == #"{"status":"ready","store":"ok","keys":"ok","providers":{}}"#)
         let metrics = try await send(harness, .get, "/metrics")
         #expect(metrics.body == "coatcheck_up 1\n")
         #expect(metrics.headers[.contentType]?.hasPrefix("text/plain") == true)
+    }
+
+    @Test("Readiness turns red when the key ring does not open what is stored")
+    func foreignKeys() async throws {
+        let harness = try harness()
+        let health = ManagementHealth(ping: { () async throws(StoreFailure) in }, keysFit: { false })
+        let responder = ManagementRouter.responder(
+            health: health, sessions: harness.useCases.adminSessions, configuration: harness.configuration,
+            clock: harness.clock, digest: { harness.vault.digest($0) }, log: harness.log)
+        let reply = try await HTTPHarness.send(to: responder, .get, "/readyz")
+        #expect(reply.status == 503)
+        #expect(reply.headers[.retryAfter] != nil)
+        #expect(reply.json?["status"]?.string == "keys_do_not_fit")
+    }
+
+    @Test("A token without `maintain` neither backs up nor seals again", arguments: [reader, ender])
+    func maintenance(_ token: String) async throws {
+        let harness = try harness()
+        for uri in ["/admin/v1/backups", "/admin/v1/keys/reseal"] {
+            let reply = try await send(harness, .post, uri, token)
+            #expect(reply.status == 403)
+            #expect(reply.code == "backend_not_allowed")
+            #expect(try await send(harness, .post, uri).status == 401)
+        }
+        #expect(try await send(harness, .get, "/admin/v1/keys").status == 401)
+        #expect(try await send(harness, .get, "/admin/v1/keys/reseal").status == 401)
     }
 
     @Test("Readiness turns red when the store is gone or the process shuts down (SEC-123)", arguments: [true, false])

@@ -98,4 +98,60 @@ struct KeyRingTests {
         #expect(throws: KeyRingFailure.noRandomness) { try KeyRing.generate(now: WallTime(seconds: 0), random: broken) }
         #expect(throws: KeyRingFailure.noRandomness) { try KeyRing.generate(now: WallTime(seconds: 0), random: short) }
     }
+
+    @Test("A new key waits for its time: until then it only opens, and no other is added (SEC-49)")
+    func waiting() throws {
+        let now = WallTime(seconds: 1_795_000_000)
+        let ring = try KeyRing.parse(Fixture.file((id: "k1", key: Fixture.zeroTo31)))
+        let rotated = try ring.rotated(
+            now: now, sealsFrom: now.advanced(by: .seconds(600)), random: SystemRandom.bytes)
+        let id = try #require(rotated.list.first?.id)
+        let again = try KeyRing.parse(rotated.json().bytes())
+        #expect(again.list(at: now) == rotated.list(at: now))
+        for (offset, sealing) in [(Int64(-9), "k1"), (0, "k1"), (599, "k1"), (600, id), (99_999, id)] {
+            let moment = now.advanced(by: .seconds(offset))
+            #expect(again.sealingID(at: moment) == sealing, "\(offset)")
+            #expect(again.list(at: moment).map(\.seals) == [sealing == id, sealing != id])
+        }
+        #expect(again.list(at: now).map(\.waitsUntil) == [now.advanced(by: .seconds(600)), nil])
+        #expect(throws: KeyRingFailure.self) { try again.rotated(now: now, random: SystemRandom.bytes) }
+        _ = try again.rotated(now: now.advanced(by: .seconds(600)), random: SystemRandom.bytes)
+
+        let vault = try OpenSSLVault(ring: again, at: now)
+        let row = try #require(Digest(Array(0..<32)))
+        let early = try vault.seal([1, 2], as: .login, row: row)
+        #expect(early.keyID == "k1")
+        try vault.replace(ring: again, at: now.advanced(by: .seconds(600)))
+        let late = try vault.seal([1, 2], as: .login, row: row)
+        #expect(late.keyID == id)
+        // Who has not come to that time yet opens it all the same.
+        let other = try OpenSSLVault(ring: again, at: now)
+        #expect(try other.open(late, as: .login, row: row) == [1, 2])
+    }
+
+    @Test("The key that seals, one that waits and one that is not there are not removed")
+    func removing() throws {
+        let now = WallTime(seconds: 1_795_000_000)
+        let ring = try KeyRing.parse(Fixture.file((id: "k1", key: Fixture.zeroTo31)))
+        #expect(throws: KeyRingFailure.seals("k1")) { try ring.removing("k1", now: now) }
+        #expect(throws: KeyRingFailure.unknownID("k2")) { try ring.removing("k2", now: now) }
+        let later = now.advanced(by: .seconds(600))
+        let rotated = try ring.rotated(now: now, sealsFrom: later, random: SystemRandom.bytes)
+        let id = try #require(rotated.list.first?.id)
+        #expect(throws: KeyRingFailure.seals("k1")) { try rotated.removing("k1", now: now) }
+        #expect(throws: KeyRingFailure.waits(id, until: later.rfc3339)) { try rotated.removing(id, now: now) }
+        let left = try rotated.removing("k1", now: later)
+        #expect(left.list(at: later).map(\.id) == [id])
+        #expect(left.json().reveal().contains(Fixture.indexKey))
+    }
+
+    @Test(
+        "A time to seal that is no time is refused",
+        arguments: ["\"soon\"", "7", "null", "\"2026-02-30T00:00:00Z\""])
+    func badTime(_ value: String) throws {
+        let text = String(decoding: Fixture.file((id: "k1", key: Fixture.zeroTo31)), as: UTF8.self)
+        let faulty = text.replacing("\"id\"", with: "\"seals_from\":\(value),\"id\"")
+        #expect(faulty != text)
+        #expect(throws: KeyRingFailure.member("/keys/0/seals_from")) { try KeyRing.parse(Array(faulty.utf8)) }
+    }
 }

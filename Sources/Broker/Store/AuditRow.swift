@@ -3,7 +3,7 @@ package struct AuditRow: Sendable, Equatable {
     package var at: WallTime
     /// The admin token's configured name.
     package var actor: String
-    /// From a fixed set: `list_sessions`, `end_session`, `end_subject`.
+    /// From a fixed set: `list_sessions`, `end_session`, `end_sessions`, `backup`, `reseal_keys`.
     package var action: String
     /// A keyed pseudonym of what it was done to.
     package var target: String

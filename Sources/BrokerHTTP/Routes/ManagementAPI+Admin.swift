@@ -104,7 +104,7 @@ extension ManagementAPI {
     /// Returns the admin token that the request brings.
     ///
     /// With none configured there is no `/admin` (DESIGN section 3.3).
-    private func admin(_ call: Call, for permission: AdminPermission) throws(BrokerProblem) -> AdminToken {
+    func admin(_ call: Call, for permission: AdminPermission) throws(BrokerProblem) -> AdminToken {
         guard !configuration.adminTokens.isEmpty else { throw BrokerProblem(.notFound) }
         guard call.fields.authorization.count <= 1 else {
             throw BrokerProblem(.invalidRequest, errors: [FieldFault("Authorization", .duplicate)])

@@ -7,6 +7,8 @@ import NIOCore
 final class ManagementAPI: Sendable {
     let health: ManagementHealth
     let sessions: AdminSessions
+    /// Nil where nobody administers the store.
+    let store: ManagementStore?
     let configuration: HTTPConfiguration
     let clock: BrokerClock
     /// SHA-256, for comparing admin tokens with what is stored of them.
@@ -14,9 +16,10 @@ final class ManagementAPI: Sendable {
     let wrongTokens: TokenBuckets
 
     init(
-        health: ManagementHealth, sessions: AdminSessions, configuration: HTTPConfiguration, clock: BrokerClock,
-        digest: @escaping @Sendable ([UInt8]) -> Digest
+        health: ManagementHealth, sessions: AdminSessions, store: ManagementStore?, configuration: HTTPConfiguration,
+        clock: BrokerClock, digest: @escaping @Sendable ([UInt8]) -> Digest
     ) {
+        self.store = store
         self.health = health
         self.sessions = sessions
         self.configuration = configuration
@@ -30,15 +33,19 @@ final class ManagementAPI: Sendable {
         Answers.json(.ok, Self.status("live"), call)
     }
 
-    /// `GET /readyz`: the store is reachable and migrated; providers are shown and do not count.
+    /// `GET /readyz`: the store is reachable and migrated, the key ring opens it; providers are shown and do not count.
     @Sendable func ready(_ call: Call) async throws(BrokerProblem) -> Answer {
         var store = "ok"
         do throws(StoreFailure) { try await health.ping() } catch { store = "unavailable" }
-        let status = health.isShuttingDown() ? "shutting_down" : store == "ok" ? "ready" : "store_unavailable"
+        let keys = health.keysFit() ? "ok" : "do_not_open_the_store"
+        let status =
+            health.isShuttingDown()
+            ? "shutting_down" : store != "ok" ? "store_unavailable" : keys != "ok" ? "keys_do_not_fit" : "ready"
         var writer = JSONWriter()
         writer.object { writer in
             writer.member("status", status)
             writer.member("store", store)
+            writer.member("keys", keys)
             writer.name("providers")
             writer.object { writer in
                 for provider in health.providers() { writer.member(provider.name.text, provider.state) }

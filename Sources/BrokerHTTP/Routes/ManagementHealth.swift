@@ -23,6 +23,8 @@ package struct ManagementHealth: Sendable {
 
     /// Throws when the store does not answer or is not migrated (`BrokerStore.ping`).
     package let ping: @Sendable () async throws(StoreFailure) -> Void
+    /// Whether the key ring opens what is stored.
+    package let keysFit: @Sendable () -> Bool
     /// Whether the process is shutting down: readiness turns red first (SEC-123).
     package let isShuttingDown: @Sendable () -> Bool
     /// Returns the metrics as Prometheus text.
@@ -32,11 +34,13 @@ package struct ManagementHealth: Sendable {
 
     package init(
         ping: @escaping @Sendable () async throws(StoreFailure) -> Void,
+        keysFit: @escaping @Sendable () -> Bool = { true },
         isShuttingDown: @escaping @Sendable () -> Bool = { false },
         metrics: @escaping @Sendable () async -> String = { "" },
         providers: @escaping @Sendable () -> [Provider] = { [] }
     ) {
         self.ping = ping
+        self.keysFit = keysFit
         self.isShuttingDown = isShuttingDown
         self.metrics = metrics
         self.providers = providers

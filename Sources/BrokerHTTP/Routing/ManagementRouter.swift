@@ -17,18 +17,25 @@ package enum ManagementRouter {
             Route(.delete, "/admin/v1/sessions/{handle}", handler: api.endSession),
             Route(.delete, "/admin/v1/subjects/{provider}/{subject}/sessions", handler: api.endSubject),
             Route(.get, "/admin/v1/providers", handler: api.listProviders),
+
+            Route(.get, "/admin/v1/keys", handler: api.listKeys),
+            Route(.get, "/admin/v1/keys/reseal", handler: api.resealProgress),
+            Route(.post, "/admin/v1/keys/reseal", handler: api.reseal),
+            Route(.post, "/admin/v1/backups", handler: api.backUp),
         ]
     }
 
     /// Returns what serves the management listener.
     package static func responder(
-        health: ManagementHealth, sessions: AdminSessions, configuration: HTTPConfiguration, clock: BrokerClock,
-        digest: @escaping @Sendable ([UInt8]) -> Digest, log: RequestLog
+        health: ManagementHealth, sessions: AdminSessions, store: ManagementStore? = nil,
+        configuration: HTTPConfiguration, clock: BrokerClock, digest: @escaping @Sendable ([UInt8]) -> Digest,
+        log: RequestLog
     ) -> BrokerResponder {
         let name = PublicName(configuration)
         let cookies = CookieWriter(configuration, isSecure: name.isSecure)
         let api = ManagementAPI(
-            health: health, sessions: sessions, configuration: configuration, clock: clock, digest: digest)
+            health: health, sessions: sessions, store: store, configuration: configuration, clock: clock, digest: digest
+        )
         return BrokerResponder(
             routes: routes(api),
             rules: ListenerRules(configuration, name: name, cookies: cookies, kind: .management),

@@ -13,7 +13,7 @@ package final class InMemoryStore: BrokerStore {
     private let losing = Mutex(false)
 
     /// The store's own clock, by which claims are timed.
-    private let monotonic: @Sendable () -> Duration
+    let monotonic: @Sendable () -> Duration
 
     /// Creates an empty store.
     package init(monotonic: @escaping @Sendable () -> Duration = MonotonicTime.now) { self.monotonic = monotonic }
@@ -32,7 +32,7 @@ package final class InMemoryStore: BrokerStore {
         }
     }
 
-    private func transaction<Result: Sendable>(
+    func transaction<Result: Sendable>(
         _ body: (inout MemoryState) throws(StoreFailure) -> Result
     ) throws(StoreFailure) -> Result {
         if refuses { throw .unavailable("refused") }

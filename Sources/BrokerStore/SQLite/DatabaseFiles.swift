@@ -62,6 +62,64 @@ final class DatabaseFiles: Sendable {
         guard fchmod(descriptor, 0o600) == 0 else { throw .file(path, reason: reason()) }
     }
 
+    /// Removes a file of ours that came to nothing.
+    static func removeFile(_ path: String) { unlink(path) }
+
+    /// Copies a file into a new one of mode 0600, and has it on disk.
+    static func copyFile(_ source: String, to path: String) throws(StoreOpenFailure) {
+        let from = open(source, O_RDONLY | O_CLOEXEC)
+        guard from >= 0 else { throw .file(source, reason: reason()) }
+        defer { close(from) }
+        try createFile(path)
+        let to = open(path, O_WRONLY | O_NOFOLLOW | O_CLOEXEC)
+        guard to >= 0 else { throw .file(path, reason: reason()) }
+        defer { close(to) }
+        var buffer = [UInt8](repeating: 0, count: 1 << 20)
+        while true {
+            let count = read(from, &buffer, buffer.count)
+            if count < 0, errno == EINTR { continue }
+            guard count >= 0 else { throw .file(source, reason: reason()) }
+            if count == 0 { break }
+            var written = 0
+            while written < count {
+                let step = buffer[written..<count].withUnsafeBytes { write(to, $0.baseAddress, $0.count) }
+                if step < 0, errno == EINTR { continue }
+                guard step > 0 else { throw .file(path, reason: reason()) }
+                written += step
+            }
+        }
+        guard fsync(to) == 0 else { throw .file(path, reason: reason()) }
+    }
+
+    /// Puts `copy` in the database's place, and keeps what stood there, with its log, under `kept`; false where that was
+    /// an empty file, which nobody misses.
+    func replace(with copy: String, keeping kept: String) throws(StoreOpenFailure) -> Bool {
+        var status = stat()
+        let isEmpty = stat(path, &status) == 0 && status.st_size == 0
+        if !isEmpty {
+            guard link(path, kept) == 0 else { throw .file(kept, reason: Self.reason()) }
+            // A log that could not be merged belongs to it.
+            for suffix in ["-wal", "-journal"] where access(path + suffix, F_OK) == 0 {
+                guard rename(path + suffix, kept + suffix) == 0 else {
+                    throw .file(path + suffix, reason: Self.reason())
+                }
+            }
+        }
+        for suffix in ["-wal", "-shm", "-journal"] { unlink(path + suffix) }
+        guard rename(copy, path) == 0 else { throw .file(path, reason: Self.reason()) }
+        let folder = open(Self.directory(of: path), O_RDONLY | O_CLOEXEC | O_DIRECTORY)
+        guard folder >= 0 else { throw .directory(Self.directory(of: path), reason: Self.reason()) }
+        defer { close(folder) }
+        guard fsync(folder) == 0 else { throw .directory(Self.directory(of: path), reason: Self.reason()) }
+        return !isEmpty
+    }
+
+    /// How large a file is; nil when it is not there.
+    static func size(_ path: String) -> Int? {
+        var status = stat()
+        return stat(path, &status) == 0 ? Int(status.st_size) : nil
+    }
+
     private static func directory(of path: String) -> String {
         guard let slash = path.lastIndex(of: "/") else { return "." }
         return slash == path.startIndex ? "/" : String(path[..<slash])

@@ -26,19 +26,33 @@ extension SQLiteStore {
     }
 
     /// Migrates the database and returns the schema's versions before and after.
-    package static func migrate(path: String) async throws(StoreOpenFailure) -> (from: Int, to: Int) {
-        let before: Int
-        do throws(StoreOpenFailure) {
-            let store = try await open(path: path, migrating: false, reserve: 0)
-            await store.close()
-            return (Schema.newest, Schema.newest)
-        } catch {
-            guard case .needsMigration(let found, _) = error else { throw error }
-            before = found
+    ///
+    /// Of many at once one does the work: the others wait so long for its lock, and find it done.
+    package static func migrate(
+        path: String, waiting: Duration = .zero
+    ) async throws(StoreOpenFailure) -> (from: Int, to: Int) {
+        let end = MonotonicTime.now() + waiting
+        while true {
+            do throws(StoreOpenFailure) {
+                let store = try await open(path: path, migrating: false, reserve: 0)
+                await store.close()
+                return (Schema.newest, Schema.newest)
+            } catch {
+                switch error {
+                case .needsMigration(let found, _):
+                    do throws(StoreOpenFailure) {
+                        let store = try await open(path: path, reserve: 0)
+                        await store.close()
+                        return (found, Schema.newest)
+                    } catch { guard case .locked = error, MonotonicTime.now() < end else { throw error } }
+                case .locked: guard MonotonicTime.now() < end else { throw error }
+                default: throw error
+                }
+            }
+            await withUnsafeContinuation { continuation in
+                DispatchQueue.global().asyncAfter(deadline: .now() + .milliseconds(20)) { continuation.resume() }
+            }
         }
-        let store = try await open(path: path, reserve: 0)
-        await store.close()
-        return (before, Schema.newest)
     }
 
     private static func openBlocking(

@@ -1,6 +1,7 @@
 package import Broker
 import Dispatch
 import GRDB
+import Synchronization
 
 /// The embedded store: SQLite in WAL mode, durable at every commit, one process (DESIGN section 6).
 ///
@@ -21,6 +22,9 @@ package final class SQLiteStore: BrokerStore {
     private let pool: DatabasePool
     /// Holds the lock until the store is closed.
     private let files: DatabaseFiles
+
+    /// Whether the connections are closed: SQLite must not be asked again.
+    private let isClosed = Atomic<Bool>(false)
 
     /// Room for endings on a full disk; nil where none is kept.
     private let reserve: ReserveFile?
@@ -67,10 +71,13 @@ package final class SQLiteStore: BrokerStore {
         await writer.close()
         await readers.close()
         await scans.close()
+        guard !isClosed.exchange(true, ordering: .acquiringAndReleasing) else { return }
         let (pool, files) = (pool, files)
         await withUnsafeContinuation { continuation in
             DispatchQueue.global().async {
-                // What fails here fails again, and is repaired, at the next opening.
+                // What fails here fails again, and is repaired, at the next opening. The log is merged, so that the one
+                // file is the whole database while nobody works on it.
+                try? pool.writeWithoutTransaction { database in _ = try database.checkpoint(.truncate) }
                 try? pool.close()
                 files.release()
                 continuation.resume()
@@ -86,6 +93,8 @@ package final class SQLiteStore: BrokerStore {
         do throws(StoreFailure) {
             try await scans.read { database in try database.execute(sql: "VACUUM INTO ?", arguments: [path]) }
         } catch {
+            DatabaseFiles.removeFile(path)
+            if case .full = error { throw .database("the disk is full") }
             throw .database("\(error)")
         }
     }

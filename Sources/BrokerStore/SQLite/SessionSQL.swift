@@ -27,10 +27,10 @@ enum SessionSQL {
             AND format = 1
         """
     /// What a claim is judged by: the row's version and life, and its marks.
-    static let marks = """
-        SELECT format, token_version, fence, claim, claim_until, claim_epoch, taken_over_at, taken_over_before,
-            answer_lost, hold_until, empty_refusals, first_empty_at, ended_at, idle_expires_at, expires_at
-        FROM sessions WHERE token = ?
+    static let marks = "SELECT \(markColumns) FROM sessions WHERE token = ?"
+    static let markColumns = """
+        format, token_version, fence, claim, claim_until, claim_epoch, taken_over_at, taken_over_before, \
+        answer_lost, hold_until, empty_refusals, first_empty_at, ended_at, idle_expires_at, expires_at
         """
     static let mark = """
         UPDATE sessions SET fence = ?2, claim = ?3, claim_until = ?4, claim_epoch = ?5, taken_over_at = ?6,

@@ -36,6 +36,11 @@ struct StoredMarks {
 
     /// The values of `SessionSQL.mark`.
     func values(_ token: Digest, epoch: Int64) -> [DatabaseValue] {
+        Self.values(token, fence, marks, epoch: epoch)
+    }
+
+    /// The values of `SessionSQL.mark`.
+    static func values(_ token: Digest, _ fence: Int64, _ marks: RefreshMarks, epoch: Int64) -> [DatabaseValue] {
         [
             token.sql, fence.databaseValue, marks.claim.map { $0.bytes.sql } ?? .null, marks.claimUntil.sql,
             epoch.databaseValue, marks.takenOverAt.sql, marks.takenOverBefore.databaseValue,

@@ -13,8 +13,8 @@ struct Check: AsyncParsableCommand {
     func run() async throws {
         let configuration = try file.load()
         // What `serve` would refuse at its start is refused here.
-        do throws(StartFailure) { _ = try KeyRingFile.load(configuration.keys.file) } catch {
-            StandardError.write("\(file.config) cannot be used:\nkeys.file: \(error)\n1 error")
+        do throws(StartFailure) { _ = try KeyRingFile.load(configuration.keys) } catch {
+            StandardError.write("\(file.config) cannot be used:\nkeys: \(error)\n1 error")
             throw ExitCode(1)
         }
         for warning in configuration.warnings { print(warning) }

@@ -6,7 +6,10 @@ struct ConfigOption: ParsableArguments {
     var config: String
 
     /// Loads the file; on a fault prints every problem on standard error and ends with status 1.
-    func load() throws -> Configuration {
+    func load() throws -> Configuration { try Self.load(config) }
+
+    /// Loads a file; on a fault prints every problem on standard error and ends with status 1.
+    static func load(_ config: String) throws -> Configuration {
         do throws(ConfigurationFailure) {
             return try Configuration.load(path: config)
         } catch {

@@ -3,10 +3,10 @@ import Broker
 import BrokerVault
 
 /// Makes and shows key rings.
-struct Keys: ParsableCommand {
+struct Keys: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Make, rotate and list the keys that seal what is stored.",
-        subcommands: [Generate.self, Rotate.self, List.self])
+        abstract: "Make, rotate, list and remove the keys that seal what is stored.",
+        subcommands: [Generate.self, Rotate.self, List.self, KeysReseal.self, KeysRemove.self])
 
     struct File: ParsableArguments {
         @Option(name: .long, help: "The key file.")
@@ -39,20 +39,36 @@ struct Keys: ParsableCommand {
 
     struct Rotate: ParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Put a new key first; the others go on opening what they sealed.",
-            discussion:
-                "Running brokers take it up on SIGHUP. With several replicas, copy the file to all of them first.")
+            abstract: "Add a new key, which seals after a while; the others go on opening what they sealed.",
+            discussion: """
+                Running brokers see the new file within seconds. Each of them has to have it before the key begins to seal: \
+                with several replicas, bring the file to all of them within the time of --after. Then `coatcheck keys \
+                reseal`, and `coatcheck keys remove` for the old key.
+                """)
         @OptionGroup var file: File
+        @Option(help: "How long it only opens (30s, 10m, 2h).") var after = "10m"
+        @Flag(help: "It seals at once: for a single process, or where no broker runs.") var now = false
+
+        func validate() throws {
+            guard DurationText.parse(after) != nil else {
+                throw ValidationError("--after is no duration: 30s, 10m, 2h")
+            }
+        }
 
         func run() throws {
             let old = try file.ring()
+            let moment = SystemClock.wallTime()
+            let sealsFrom = now ? nil : DurationText.parse(after).map { moment.advanced(by: $0) }
             let ring = try Keys.explaining(file.file) { () throws(KeyRingFailure) in
-                try old.rotated(now: SystemClock.wallTime(), random: SystemRandom.bytes)
+                try old.rotated(now: moment, sealsFrom: sealsFrom, random: SystemRandom.bytes)
             }
             try Keys.explaining(file.file) { () throws(PrivateFile.Failure) in
                 try PrivateFile.replace(file.file, content: ring.json())
             }
-            print("\(file.file) has \(ring.list.count) keys now; send running brokers SIGHUP")
+            let newest = ring.list(at: moment).first
+            print(
+                "\(file.file) has \(ring.list.count) keys now; \(newest?.id ?? "the new one") seals "
+                    + (newest?.waitsUntil.map { "from \($0.rfc3339) on" } ?? "from now on"))
         }
     }
 
@@ -61,8 +77,10 @@ struct Keys: ParsableCommand {
         @OptionGroup var file: File
 
         func run() throws {
-            for entry in try file.ring().list {
-                print("\(entry.id)\t\(entry.created.rfc3339)\t\(entry.seals ? "seals" : "opens")")
+            for entry in try file.ring().list(at: SystemClock.wallTime()) {
+                let use = entry.seals ? "seals" : "opens"
+                let next = entry.waitsUntil.map { ", seals from \($0.rfc3339)" } ?? ""
+                print("\(entry.id)\t\(entry.created.rfc3339)\t\(use)\(next)")
             }
         }
     }

@@ -12,10 +12,20 @@ struct ManagementClient: ParsableArguments {
     @Option(name: .long, help: "A file with an admin token in its first line.")
     var tokenFile: String
 
-    /// Makes one call; returns the status and the parsed body.
+    init() {}
+
+    /// Creates one for a command with options of its own.
+    init(management: String, tokenFile: String) {
+        self.management = management
+        self.tokenFile = tokenFile
+    }
+
+    /// Makes one call; returns the parsed body.
     ///
     /// A token leaves for loopback or over TLS only.
-    func call(_ method: String, _ path: String) async throws -> JSONObject? {
+    func call(
+        _ method: String, _ path: String, body content: [UInt8]? = nil, within limit: Duration = .seconds(15)
+    ) async throws -> JSONObject? {
         guard let url = WebURL(management), url.isSecure || url.isLoopback else {
             throw Self.fault("--management has to be https, or http on loopback")
         }
@@ -25,11 +35,15 @@ struct ManagementClient: ParsableArguments {
         var request = HTTPClientRequest(url: management + path)
         request.method = .RAW(value: method)
         request.headers.add(name: "Authorization", value: "Bearer \(line)")
+        if let content {
+            request.headers.add(name: "Content-Type", value: "application/json")
+            request.body = .bytes(content)
+        }
         var configuration = HTTPClient.Configuration(redirectConfiguration: .disallow)
         configuration.httpVersion = .http1Only
         let client = HTTPClient(configuration: configuration)
         do {
-            let response = try await client.execute(request, timeout: .seconds(15))
+            let response = try await client.execute(request, timeout: .nanoseconds(limit.nanoseconds))
             let body = try await response.body.collect(upTo: 4 << 20)
             try await client.shutdown()
             return try Self.read(Int(response.status.code), Array(body.readableBytesView))
@@ -44,7 +58,8 @@ struct ManagementClient: ParsableArguments {
     private static func read(_ status: Int, _ body: [UInt8]) throws -> JSONObject? {
         let object = try? JSONParser.parseObject(body, maximumBytes: 4 << 20, maximumDepth: 16)
         guard (200...299).contains(status) else {
-            throw fault("refused with \(status) \(object?["code"]?.string ?? "")")
+            let detail = object?["detail"]?.string.map { ": \($0)" } ?? ""
+            throw fault("refused with \(status) \(object?["code"]?.string ?? "")\(detail)")
         }
         return object
     }

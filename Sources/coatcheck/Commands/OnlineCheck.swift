@@ -17,6 +17,7 @@ enum OnlineCheck {
 
     static func run(_ configuration: Configuration) async -> [Finding] {
         var findings = [keys(configuration), await store(configuration.store)]
+        if let finding = await ring(configuration) { findings.append(finding) }
         let outbound = configuration.outbound
         let transport = ProviderHTTP(
             settings: TransportSettings(
@@ -58,11 +59,22 @@ enum OnlineCheck {
 
     private static func keys(_ configuration: Configuration) -> Finding {
         do throws(StartFailure) {
-            let count = try KeyRingFile.load(configuration.keys.file).list.count
+            let count = try KeyRingFile.load(configuration.keys).list.count
             return Finding(place: "keys", isGood: true, text: "\(count) in the ring")
         } catch {
             return Finding(place: "keys", isGood: false, text: "\(error)")
         }
+    }
+
+    /// Tries the key ring on the store; nil where one of the two cannot be had, which is said elsewhere.
+    private static func ring(_ configuration: Configuration) async -> Finding? {
+        if case .sqlite(let path) = configuration.store, !FileManager.default.fileExists(atPath: path) { return nil }
+        guard let vault = try? Composition.makeVault(configuration.keys),
+            let store = try? await configuration.store.openForCopy()
+        else { return nil }
+        let check = try? await RingCheck.run(store, vault)
+        await store.close()
+        return check.map { Finding(place: "keys and store", isGood: $0.isGood, text: "\($0)") }
     }
 
     /// Opens the store without migrating it.

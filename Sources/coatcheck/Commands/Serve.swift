@@ -10,7 +10,7 @@ import UnixSignals
 struct Serve: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Run the broker until SIGTERM or SIGINT.",
-        discussion: "Its log is JSON lines on standard error. SIGHUP reads the key file again.")
+        discussion: "Its log is JSON lines on standard error. The key file is watched; SIGHUP reads it at once.")
 
     @OptionGroup var file: ConfigOption
 
@@ -56,6 +56,7 @@ struct Serve: AsyncParsableCommand {
                 .warning, "the clock is more than a week beyond the last time this database has seen",
                 [("detail", "for an hour no session runs out")])
         }
+        await composition.ringWatch.look()
         log.write(.notice, "starting", [("version", Version.text)])
         do {
             try await ServiceGroup(configuration: group).run()

@@ -19,7 +19,10 @@ extension Composition {
         var services: [any Service] = [
             managementListener(listening),
             detached,
-            ReloadOnHangup { [self] in reloadKeys() },
+            ReloadOnHangup { [keyWatch] in keyWatch.look(isAsked: true) },
+            keyWatch.service(context.clock),
+            ringWatch.service(context.clock),
+            ResealWork.service(resealing, context),
             Maintenance.sweeper(context, owner: Self.owner(vault)),
             Maintenance.revocations(context),
             Maintenance.trimming(context),
@@ -65,12 +68,13 @@ extension Composition {
         ).requestLog
         let health = ManagementHealth(
             ping: { [store] () async throws(StoreFailure) in try await store.ping() },
+            keysFit: { [ringWatch] in ringWatch.isGood },
             isShuttingDown: { [readiness] in readiness.isDraining },
             metrics: { [self] in await measured() },
             providers: { [context] in ProviderHealth.all(context.providers) })
         let responder = ManagementRouter.responder(
-            health: health, sessions: useCases.adminSessions, configuration: http, clock: context.clock,
-            digest: { vault.digest($0) }, log: requests)
+            health: health, sessions: useCases.adminSessions, store: managementStore, configuration: http,
+            clock: context.clock, digest: { vault.digest($0) }, log: requests)
         // Outside the cap: health answers when everybody is there.
         return Listener(
             service: responder, configuration: listener(configuration.management.listen, PeerLedger(http), nil),
@@ -98,6 +102,7 @@ extension Composition {
         if let pending = try? await context.store.outboxCount() {
             metrics.gauge("coatcheck_revocations_pending").set(Int64(pending))
         }
+        metrics.gauge("coatcheck_keys_fit").set(ringWatch.isGood ? 1.0 : 0.0)
         metrics.gauge("coatcheck_key_rotation_advised").set(vault.rotationAdvised ? 1.0 : 0.0)
         for upstream in configuration.upstreams.compactMap(\.settings) {
             metrics.gauge("coatcheck_relay_calls_under_way", [("upstream", upstream.name.text)])
@@ -116,22 +121,7 @@ extension Composition {
         return settings
     }
 
-    /// Takes the key file's keys into use; a file that cannot be used changes nothing.
-    private func reloadKeys() {
-        do throws(StartFailure) {
-            let ring = try KeyRingFile.load(configuration.keys.file)
-            do throws(VaultFailure) {
-                try vault.replace(ring: ring)
-            } catch {
-                throw StartFailure("the key file's index key is another: the old keys stay in use")
-            }
-            log.write(.notice, "keys reloaded", [("count", String(ring.list.count)), ("sealing", vault.currentKeyID)])
-        } catch {
-            log.write(.error, "keys not reloaded", [("detail", "\(error)")])
-        }
-    }
-
-    private static func owner(_ vault: OpenSSLVault) -> String {
+    static func owner(_ vault: OpenSSLVault) -> String {
         (try? vault.randomToken(bytes: 12).reveal()) ?? "process"
     }
 }

@@ -15,7 +15,10 @@ struct Composition: Sendable {
     let detached: DetachedWork
     let vault: OpenSSLVault
     let sealUse: SealUse
-    let store: any BrokerStore
+    let keyWatch: KeyWatch
+    let ringWatch: RingWatch
+    let resealing: Resealing
+    let store: any AdministeredStore
     let transport: ProviderHTTP
     let context: BrokerContext
     let useCases: BrokerUseCases
@@ -26,11 +29,14 @@ struct Composition: Sendable {
 
     /// Wires everything; throws a sentence for the operator when a part cannot be made.
     static func make(
-        _ configuration: Configuration, log: ProcessLog, store: any BrokerStore, clock: BrokerClock = SystemClock.clock
+        _ configuration: Configuration, log: ProcessLog, store: any AdministeredStore,
+        clock: BrokerClock = SystemClock.clock
     ) throws(StartFailure) -> Composition {
         let metrics = MetricsRegistry()
         let timed = TimedStore(base: store, metrics: metrics, monotonic: clock.monotonic)
-        let vault = try makeVault(configuration.keys.file)
+        let keyText = try KeyRingFile.bytes(configuration.keys)
+        let ring = try KeyRingFile.ring(keyText, of: configuration.keys.place)
+        let vault = try makeVault(ring, clock.now())
         let detached = DetachedWork(metrics: metrics)
         let events = EventLog(log: log, metrics: metrics) { handle in
             String(Base64URL.encode(vault.index(.logTag, [handle.text]).bytes).prefix(16))
@@ -52,7 +58,10 @@ struct Composition: Sendable {
             clock: clock)
         return Composition(
             configuration: configuration, log: log, metrics: metrics, load: load, readiness: readiness,
-            detached: detached, vault: vault, sealUse: SealUse(vault, timed), store: store, transport: transport,
+            detached: detached, vault: vault, sealUse: SealUse(vault, timed),
+            keyWatch: KeyWatch(configuration.keys, keyText, ring, vault, now: clock.now, log: log),
+            ringWatch: RingWatch(vault, store, log: log),
+            resealing: Resealing(context, store, owner: owner(vault)), store: store, transport: transport,
             context: context,
             useCases: BrokerUseCases(context, publicURL: configuration.server.publicURL.text),
             http: HTTPConfiguration(configuration, contract: Array(Contract.text.utf8)),
@@ -63,10 +72,14 @@ struct Composition: Sendable {
             descriptors: DescriptorLimit.raise())
     }
 
-    private static func makeVault(_ keyFile: String) throws(StartFailure) -> OpenSSLVault {
-        let ring = try KeyRingFile.load(keyFile)
+    /// Makes the vault of a configuration, for a command.
+    static func makeVault(_ settings: KeySettings) throws(StartFailure) -> OpenSSLVault {
+        try makeVault(KeyRingFile.load(settings), SystemClock.wallTime())
+    }
+
+    private static func makeVault(_ ring: KeyRing, _ now: WallTime) throws(StartFailure) -> OpenSSLVault {
         do throws(VaultFailure) {
-            return try OpenSSLVault(ring: ring)
+            return try OpenSSLVault(ring: ring, at: now)
         } catch {
             throw StartFailure("the system's OpenSSL does not offer AES-256-GCM, HMAC and HKDF with SHA-256")
         }

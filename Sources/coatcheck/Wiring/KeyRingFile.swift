@@ -1,17 +1,36 @@
 import Broker
 import BrokerVault
 
-/// Reads the key ring of a running broker, at its start and at each SIGHUP.
+/// Reads the key ring of a running broker.
 enum KeyRingFile {
-    /// Returns the ring; throws a sentence that names no key.
-    static func load(_ path: String) throws(StartFailure) -> KeyRing {
-        guard let bytes = BoundedFile.read(path, limit: 65_536) else {
-            throw StartFailure("the key file \(path) cannot be read")
+    /// Returns the ring of a file; throws a sentence that names no key.
+    static func load(_ path: String) throws(StartFailure) -> KeyRing { try ring(bytes(path), of: path) }
+
+    /// Returns the ring, wherever it is.
+    static func load(_ settings: KeySettings) throws(StartFailure) -> KeyRing {
+        try ring(bytes(settings), of: settings.place)
+    }
+
+    /// Returns the ring's text.
+    static func bytes(_ settings: KeySettings) throws(StartFailure) -> [UInt8] {
+        switch settings {
+        case .file(let path): try bytes(path)
+        case .variable(_, let text): Array(text.utf8)
         }
+    }
+
+    static func ring(_ bytes: [UInt8], of place: String) throws(StartFailure) -> KeyRing {
         do throws(KeyRingFailure) {
             return try KeyRing.parse(bytes)
         } catch {
-            throw StartFailure("\(path): \(error)")
+            throw StartFailure("\(place): \(error)")
         }
+    }
+
+    private static func bytes(_ path: String) throws(StartFailure) -> [UInt8] {
+        guard let bytes = BoundedFile.read(path, limit: 65_536) else {
+            throw StartFailure("the key file \(path) cannot be read")
+        }
+        return bytes
     }
 }

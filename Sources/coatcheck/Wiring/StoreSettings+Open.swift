@@ -11,7 +11,7 @@ extension StoreSettings {
     }
 
     /// Opens the store and migrates it.
-    func open() async throws(StoreOpenFailure) -> any BrokerStore {
+    func open() async throws(StoreOpenFailure) -> any AdministeredStore {
         switch self {
         case .sqlite(let path): try await SQLiteStore.open(path: path)
         case .postgresql(let place):
@@ -20,10 +20,24 @@ extension StoreSettings {
         }
     }
 
+    /// Opens the store, migrated, for a command that walks it; nobody is told of endings.
+    func openForCopy() async throws(StoreOpenFailure) -> any AdministeredStore {
+        switch self {
+        case .sqlite(let path): try await SQLiteStore.open(path: path, migrating: false, reserve: 0)
+        case .postgresql(let place):
+            try await PostgreSQLStore.open(
+                place.connection, listening: nil, connections: PostgreSQLStore.allowedConnections.lowerBound,
+                migrating: false)
+        }
+    }
+
+    /// Whether whoever has the store open keeps everybody else out.
+    var isLocked: Bool { if case .sqlite = self { true } else { false } }
+
     /// Migrates the store and returns the schema's versions before and after.
     func migrate() async throws(StoreOpenFailure) -> (from: Int, to: Int) {
         switch self {
-        case .sqlite(let path): try await SQLiteStore.migrate(path: path)
+        case .sqlite(let path): try await SQLiteStore.migrate(path: path, waiting: .seconds(10))
         case .postgresql(let place): try await PostgreSQLStore.migrate(place.connection)
         }
     }

@@ -36,12 +36,23 @@ struct CommandTests {
         #expect(try Data(contentsOf: URL(fileURLWithPath: file)) == first)
     }
 
-    @Test("A rotation puts a new key first and keeps the others")
+    @Test("A rotation puts a new key first, which waits unless told not to, and keeps the others")
     func rotate() async throws {
         let file = try folder() + "/keys.json"
         try await run(["keys", "generate", "--file", file])
         let before = try KeyRingFile.load(file).list
-        try await run(["keys", "rotate", "--file", file])
+        #expect(throws: (any Error).self) {
+            try Coatcheck.parseAsRoot(["keys", "rotate", "--file", file, "--after", "soon"])
+        }
+        let copy = file + ".copy"
+        try FileManager.default.copyItem(atPath: file, toPath: copy)
+        try await run(["keys", "rotate", "--file", copy])
+        let waiting = try KeyRingFile.load(copy)
+        #expect(waiting.sealingID(at: SystemClock.wallTime()) == before.first?.id)
+        await #expect(throws: ExitCode(1)) { try await run(["keys", "rotate", "--file", copy]) }
+        await #expect(throws: ExitCode(1)) { try await run(["keys", "rotate", "--now", "--file", copy]) }
+        #expect(try KeyRingFile.load(copy).list == waiting.list)
+        try await run(["keys", "rotate", "--now", "--file", file])
         let after = try KeyRingFile.load(file).list
         #expect(after.count == 2)
         #expect(after.last?.id == before.first?.id)

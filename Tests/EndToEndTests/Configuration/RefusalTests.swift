@@ -108,6 +108,12 @@ struct RefusalTests {
             "a key file that is not there", "file: keys.json", "file: nowhere.json", at: "keys.file",
             says: "cannot be read"),
         Refusal(
+            "keys in a variable that is not set", "file: keys.json", "env: NOT_SET_ANYWHERE", at: "keys.env",
+            says: "not set"),
+        Refusal(
+            "keys in two places", "file: keys.json", "file: keys.json\n  env: NOT_SET_ANYWHERE", at: "keys.env",
+            says: "one place"),
+        Refusal(
             "a key file that others may read (SEC-51)", "file: keys.json", "file: open-keys.json", at: "keys.file",
             says: "0600"),
         Refusal(
@@ -154,7 +160,7 @@ struct RefusalTests {
             "an unknown permission", providers,
             added(
                 "management: {admin_tokens: [{name: ops, may: [read, write], sha256: 3b1f0d7c5f0a3a9d4b8f6b2f6a8e1c2d3e4f5061728394a5b6c7d8e9fa0b1c2d}]}"
-            ), at: "management.admin_tokens[0].may", says: "`read` or `end`"),
+            ), at: "management.admin_tokens[0].may", says: "`maintain`"),
     ]
 
     static let sessions: [Refusal] = [

@@ -16,10 +16,7 @@ struct ConfigSources: Sendable {
         ConfigSources(
             environment: { ProcessInfo.processInfo.environment[$0] },
             readFile: { BoundedFile.read($0, limit: 1 << 20) },
-            isOpenToOthers: { path in
-                let mode = try? FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? NSNumber
-                return (mode?.intValue ?? 0) & 0o077 != 0
-            },
+            isOpenToOthers: { FileMode.isOpenToOthers($0) },
             directory: directory)
     }
 

@@ -1,17 +1,44 @@
-/// Where the key ring lies (`keys`).
-struct KeySettings: Sendable {
-    /// The key file, resolved.
-    ///
-    /// Whether it can be read is found when the vault is made, and by `coatcheck check`.
-    let file: String
+/// Where the key ring is (`keys`).
+enum KeySettings: Sendable {
+    /// A file, resolved, which is read again when it changes.
+    case file(String)
+    /// The text of an environment variable, which stays as it is.
+    case variable(name: String, text: String)
 
+    /// Whether the ring can be read is found when the vault is made, and by `coatcheck check`.
     init?(_ section: ConfigSection) {
+        let sources = section.context.sources
+        if section.has("env") {
+            let name = section.text("env", limit: 255)
+            if section.has("file") {
+                _ = section.text("file", limit: 4096)
+                section.report("env", "stands beside `file`: the ring is in one place")
+                return nil
+            }
+            guard let name else { return nil }
+            guard let text = sources.environment(name) else {
+                section.report("env", "names an environment variable that is not set")
+                return nil
+            }
+            self = .variable(name: name, text: text)
+            return
+        }
         guard let path = section.requiredText("file", limit: 4096) else { return nil }
-        file = section.context.sources.resolve(path)
-        if section.context.sources.readFile(file) == nil {
+        let file = sources.resolve(path)
+        self = .file(file)
+        if sources.readFile(file) == nil {
             section.report("file", "names a file that cannot be read; `coatcheck keys generate --file` makes one")
-        } else if section.context.sources.isOpenToOthers(file) {
-            section.report("file", "names a file that others may read; its mode has to be 0600")
+        } else if sources.isOpenToOthers(file) {
+            section.report(
+                "file", "names a file that others may read; its mode has to be 0600, or 0640 with this process's group")
+        }
+    }
+
+    /// What to call it in a sentence.
+    var place: String {
+        switch self {
+        case .file(let path): path
+        case .variable(let name, _): "the variable \(name)"
         }
     }
 }

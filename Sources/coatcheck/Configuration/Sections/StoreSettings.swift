@@ -39,6 +39,25 @@ enum StoreSettings: Sendable {
         self = .sqlite(path: section.context.sources.resolve(path))
     }
 
+    /// Reads a URL of the command line.
+    init(url: String) throws(StoreOpenFailure) {
+        if url.hasPrefix("postgresql:") || url.hasPrefix("postgres:") {
+            let connection = try ConnectionSettings(
+                url: url, variable: { ProcessInfo.processInfo.environment[$0] },
+                exists: { FileManager.default.fileExists(atPath: $0) })
+            self = .postgresql(
+                PostgreSQLPlace(
+                    connection: connection, listening: nil, connections: PostgreSQLStore.allowedConnections.lowerBound))
+            return
+        }
+        guard url.hasPrefix("sqlite:"), url.utf8.count > 7, !url.contains("?"), !url.contains("#") else {
+            throw .address("it has to be `sqlite:` and the path of a file, or `postgresql://…`")
+        }
+        var path = String(url.dropFirst(7))
+        while path.hasPrefix("//") { path.removeFirst() }
+        self = .sqlite(path: path)
+    }
+
     private init?(postgresql url: String, _ section: ConfigSection) {
         let isPooled = section.choice("pooler", as: Pooler.self) == .transaction
         let connections = section.integer(

@@ -1,0 +1,41 @@
+/// Backs up and seals again for operators; each leaves an audit record first (SEC-99).
+package struct AdminStore: Sendable {
+    private let context: BrokerContext
+    private let store: any StoreAdministration
+    private let resealing: Resealing
+
+    package init(_ context: BrokerContext, _ store: any StoreAdministration, _ resealing: Resealing) {
+        self.context = context
+        self.store = store
+        self.resealing = resealing
+    }
+
+    /// How many stored values need each key.
+    ///
+    /// Exchanges count as long as their answers can be repeated.
+    package func keyUse() async throws(BrokerProblem) -> [String: Int] {
+        do throws(StoreFailure) {
+            return try await store.keyUse(
+                exchangesSince: context.clock.now().advanced(by: .zero - context.settings.replayWindow - .seconds(60)))
+        } catch { throw BrokerProblem(error) }
+    }
+
+    package var progress: Resealing.Progress { resealing.progress }
+
+    /// Begins to seal again.
+    package func reseal(actor: String) async throws(BrokerProblem) -> Resealing.Progress {
+        try await audit("reseal_keys", actor)
+        do throws(StoreFailure) { return try await resealing.begin() } catch { throw BrokerProblem(error) }
+    }
+
+    /// Writes that a backup is made.
+    package func noteBackup(actor: String) async throws(BrokerProblem) { try await audit("backup", actor) }
+
+    private func audit(_ action: String, _ actor: String) async throws(BrokerProblem) {
+        do throws(StoreFailure) {
+            try await context.store.appendAudit(
+                AuditRow(at: context.clock.now(), actor: actor, action: action, target: "store", outcome: "begun"))
+        } catch { throw BrokerProblem(error) }
+        context.events.emit(.adminAction(actor: actor, action: action))
+    }
+}

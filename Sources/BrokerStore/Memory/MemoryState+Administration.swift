@@ -1,0 +1,90 @@
+import Broker
+
+extension MemoryState {
+    /// Returns every row of a kind with the key that it is ordered by.
+    func stored(_ kind: StoredKind, at moment: Duration) -> [(key: [UInt8], row: StoredRow)] {
+        switch kind {
+        case .logins: logins.map { ($0.key.bytes, .login($0.value)) }
+        case .handoffs: handoffs.map { ($0.key.bytes, .handoff($0.value)) }
+        case .registrations: registrations.map { ($0.key.bytes, .registration($0.value)) }
+        case .exchanges:
+            exchanges.keys.compactMap { key in exchange(key, at: moment).map { (key.bytes, .exchange($0)) } }
+        case .sessions:
+            sessions.map { token, row in
+                (token.bytes, .session(row, (marks[token] ?? RefreshMarks()).moved(by: .zero - moment)))
+            }
+        case .outbox: outbox.map { ($0.key.bytes, .outbox($0.value)) }
+        case .leases:
+            leases.map { (Array($0.key.utf8), .lease(name: $0.key, owner: $0.value.owner, until: $0.value.until)) }
+        case .seals: seals.map { (Array($0.key.utf8), .seals(key: $0.key, count: $0.value)) }
+        case .audit: audit.enumerated().map { (Int64($0.offset).bigEndianBytes, .audit($0.element)) }
+        case .logoutTokens: logoutTokens.map { ($0.key.bytes, .logoutToken($0.key, until: $0.value)) }
+        }
+    }
+
+    mutating func insert(_ row: StoredRow, at moment: Duration) {
+        switch row {
+        case .login(let row): if logins[row.state] == nil { logins[row.state] = row }
+        case .handoff(let row): if handoffs[row.login] == nil { handoffs[row.login] = row }
+        case .registration(let row): insertRegistration(row)
+        case .exchange(let row):
+            guard exchanges[row.key] == nil else { return }
+            exchanges[row.key] = row
+            exchangeClaims[row.key] = moment + row.claimFor
+        case .session(let row, let marks):
+            guard sessions[row.token] == nil, handles[row.handle] == nil else { return }
+            sessions[row.token] = row
+            handles[row.handle] = row.token
+            self.marks[row.token] = marks.moved(by: moment)
+        case .outbox(let row): addOutbox([row])
+        case .logoutToken(let id, let until): if logoutTokens[id] == nil { logoutTokens[id] = until }
+        case .lease(let name, let owner, let until):
+            if leases[name] == nil { leases[name] = Lease(owner: owner, until: until) }
+        case .seals(let key, let count): if seals[key] == nil { seals[key] = count }
+        case .audit(let row): audit.append(row)
+        }
+    }
+
+    /// Returns the sealed values of a place.
+    func sealed(_ place: SealedPlace) -> [SealedRow] {
+        func row(_ key: Digest, _ boundTo: Digest, _ sealed: Sealed) -> SealedRow {
+            SealedRow(place: place, key: key, boundTo: boundTo, sealed: sealed)
+        }
+        return switch place {
+        case .facts: sessions.map { row($0.key, $0.key, $0.value.facts) }
+        case .tokens: sessions.compactMap { token, session in session.tokens.map { row(token, token, $0) } }
+        case .logins: logins.map { row($0.key, $0.key, $0.value.sealed) }
+        case .handoffs: handoffs.map { row($0.key, $0.value.key, $0.value.sealed) }
+        case .registrations: registrations.map { row($0.key, $0.key, $0.value.sealed) }
+        case .outbox: outbox.map { row($0.key, $0.value.boundTo, $0.value.tokens) }
+        }
+    }
+
+    /// Replaces one envelope where the old one stands.
+    mutating func reseal(_ row: ResealedRow) -> Bool {
+        guard sealed(row.old.place).contains(row.old) else { return false }
+        let (key, new) = (row.old.key, row.new)
+        switch row.old.place {
+        case .facts: sessions[key]?.facts = new
+        case .tokens: sessions[key]?.tokens = new
+        case .logins: logins[key]?.sealed = new
+        case .handoffs: handoffs[key]?.sealed = new
+        case .registrations: registrations[key]?.sealed = new
+        case .outbox: outbox[key]?.tokens = new
+        }
+        return true
+    }
+}
+
+extension Int64 {
+    /// The number as eight bytes that sort as it does, from zero on.
+    var bigEndianBytes: [UInt8] {
+        (0..<8).map { UInt8(truncatingIfNeeded: self >> Int64((7 - $0) * 8)) }
+    }
+
+    /// Reads what `bigEndianBytes` wrote; nil for anything else.
+    init?(bigEndianBytes bytes: [UInt8]) {
+        guard bytes.count == 8 else { return nil }
+        self = bytes.reduce(0) { $0 << 8 | Int64($1) }
+    }
+}

@@ -1,0 +1,112 @@
+package import Broker
+
+extension PostgreSQLStore: StoreAdministration {
+    /// How many rows a count looks at in one statement, which has a few seconds.
+    private static let counted = 5_000
+    /// How many rows go into one pipelined transaction.
+    private static let inserted = 100
+
+    package func rowCounts() async throws(StoreFailure) -> [StoredKind: Int] {
+        var counts: [StoredKind: Int] = [:]
+        for kind in StoredKind.allCases {
+            counts[kind] = try await scan(PostgreSQLAdministrationSQL.count(kind), []) { rows in
+                try rows.first { try $0.small() } ?? 0
+            }
+        }
+        return counts
+    }
+
+    package func rows(
+        of kind: StoredKind, after cursor: [UInt8]?, limit: Int
+    ) async throws(StoreFailure) -> StoredPage {
+        let limit = max(limit, 1)
+        let start: Parameter =
+            switch kind {
+            case .audit: .integer(cursor.flatMap { Int64(bigEndianBytes: $0) } ?? -1)
+            default: .bytes(cursor ?? [])
+            }
+        let moment = PostgreSQLAdministrationSQL.needsMoment(kind) ? [self.moment] : []
+        return try await scan(PostgreSQLAdministrationSQL.page(kind), [start, .integer(limit)] + moment) { rows in
+            let listed = try rows.map { row in
+                let key = kind == .audit ? try row.integer().bigEndianBytes : try row.bytes()
+                return (key: key, row: try? StoredRow(kind, &row))
+            }
+            let found = listed.compactMap(\.row)
+            return StoredPage(
+                rows: found, next: listed.count < limit ? nil : listed.last?.key,
+                unreadable: listed.count - found.count)
+        }
+    }
+
+    package func insert(_ rows: [StoredRow]) async throws(StoreFailure) {
+        let statements = rows.map { $0.insertion(moment) }
+        var index = 0
+        while index < statements.count {
+            let end = min(index + Self.inserted, statements.count)
+            try await run(lanes.writes, Array(statements[index..<end]), isWrite: true) { _ in () }
+            index = end
+        }
+    }
+
+    package func sealedRows(
+        of place: SealedPlace, notUnder keyID: String, after cursor: Digest?, limit: Int
+    ) async throws(StoreFailure) -> SealedPage {
+        let limit = max(limit, 1)
+        let values: [Parameter] = [.text(keyID), .bytes(cursor?.bytes ?? []), .integer(limit)]
+        return try await scan(PostgreSQLAdministrationSQL.sealed(place), values) { rows in
+            let listed = try rows.map { row in
+                let isKnown = try row.integer() <= PostgreSQLSchema.rowFormat
+                let key = try row.digest()
+                let boundTo = try row.digest()
+                let sealed = try row.optionalSealed()
+                return (
+                    key: key,
+                    row: isKnown
+                        ? sealed.map { SealedRow(place: place, key: key, boundTo: boundTo, sealed: $0) } : nil
+                )
+            }
+            return SealedPage(
+                rows: listed.compactMap(\.row), next: listed.count < limit ? nil : listed.last?.key, seen: listed.count)
+        }
+    }
+
+    package func reseal(_ rows: [ResealedRow]) async throws(StoreFailure) -> Int {
+        var count = 0
+        for place in SealedPlace.allCases {
+            // In one order everywhere: two that wait for each other's rows would be a deadlock.
+            let rows = rows.filter { $0.old.place == place }
+                .sorted { $0.old.key.bytes.lexicographicallyPrecedes($1.old.key.bytes) }
+            guard !rows.isEmpty else { continue }
+            let values: [Parameter] = [
+                .list(of: .bytes, rows.map { .digest($0.old.key) }),
+                .list(of: .text, rows.map { .text($0.old.sealed.keyID) }),
+                .list(of: .bytes, rows.map { .bytes($0.old.sealed.envelope) }),
+                .list(of: .text, rows.map { .text($0.new.keyID) }),
+                .list(of: .bytes, rows.map { .bytes($0.new.envelope) }),
+            ]
+            count += try await scan(PostgreSQLAdministrationSQL.reseal(place), values, isWrite: true) { $0.count }
+        }
+        return count
+    }
+
+    package func keyUse(exchangesSince: WallTime) async throws(StoreFailure) -> [String: Int] {
+        var use: [String: Int] = [:]
+        for place in SealedPlace.allCases {
+            var last: [UInt8] = []
+            while true {
+                let values: [Parameter] = [.bytes(last), .integer(Self.counted)]
+                let page = try await scan(PostgreSQLAdministrationSQL.use(place), values) { rows in
+                    try rows.map { (try $0.optionalText(), try $0.small(), try $0.bytes(), try $0.small()) }
+                }
+                for (key, count, _, _) in page { if let key { use[key, default: 0] += count } }
+                guard let (_, _, end, seen) = page.first, seen == Self.counted else { break }
+                last = end
+            }
+        }
+        let exchanges = try await scan(PostgreSQLAdministrationSQL.exchangeUse, [.time(exchangesSince)]) { rows in
+            try rows.map { (try $0.text(), try $0.small()) }
+        }
+        for (key, count) in exchanges { use[key, default: 0] += count }
+        return use
+    }
+}

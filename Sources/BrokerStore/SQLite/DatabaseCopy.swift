@@ -1,0 +1,76 @@
+package import Broker
+import Dispatch
+import GRDB
+
+/// What a copy of an SQLite database is found to be: whole, ours, of a version that this program can work with.
+package struct DatabaseCopy: Sendable {
+    package let bytes: Int
+    package let schema: Int
+    /// How many sessions live or stand as tombstones.
+    package let sessions: Int
+    /// Some of its sealed values, to try a key ring on.
+    package let sample: [SealedRow]
+
+    /// How many values of each place are tried.
+    private static let sampled = 20
+
+    /// Looks through a copy that nobody has open; throws a sentence for the operator when it is no good.
+    package static func inspect(_ path: String) async throws(StoreOpenFailure) -> DatabaseCopy {
+        let result: Result<DatabaseCopy, StoreOpenFailure> = await withUnsafeContinuation { continuation in
+            DispatchQueue.global().async {
+                do throws(StoreOpenFailure) {
+                    continuation.resume(returning: .success(try inspectBlocking(path)))
+                } catch { continuation.resume(returning: .failure(error)) }
+            }
+        }
+        return try result.get()
+    }
+
+    /// Does the same; blocks.
+    static func inspectBlocking(_ path: String) throws(StoreOpenFailure) -> DatabaseCopy {
+        do {
+            let queue = try DatabaseQueue(path: path)
+            defer { try? queue.close() }
+            return try queue.inDatabase { database in
+                let id = try Int32.fetchOne(database, sql: "PRAGMA application_id") ?? 0
+                guard id == Schema.applicationID else { throw StoreOpenFailure.notOurs(path) }
+                let faults = try String.fetchAll(database, sql: "PRAGMA integrity_check(10)")
+                guard faults == ["ok"] else { throw StoreOpenFailure.damaged(path) }
+                let found = try Int.fetchOne(database, sql: "SELECT max(version) FROM schema_version") ?? 0
+                let readableFrom = try Int.fetchOne(database, sql: "SELECT max(readable_from) FROM schema_version") ?? 0
+                guard readableFrom <= Schema.newest else {
+                    throw StoreOpenFailure.tooNew(found: found, known: Schema.newest)
+                }
+                return DatabaseCopy(
+                    bytes: DatabaseFiles.size(path) ?? 0, schema: found,
+                    sessions: try Int.fetchOne(database, sql: "SELECT count(*) FROM sessions") ?? 0,
+                    sample: try sample(database))
+            }
+        } catch let failure as StoreOpenFailure {
+            throw failure
+        } catch let error as DatabaseError {
+            switch error.resultCode {
+            case .SQLITE_NOTADB: throw .notOurs(path)
+            case .SQLITE_CORRUPT: throw .damaged(path)
+            default: throw .database(error.message ?? "\(error.resultCode)")
+            }
+        } catch {
+            throw .database("the copy cannot be opened")
+        }
+    }
+
+    private static func sample(_ database: Database) throws -> [SealedRow] {
+        try SealedPlace.allCases.flatMap { place -> [SealedRow] in
+            // An older schema may lack a table.
+            guard try database.tableExists(AdministrationSQL.table(place)) else { return [] }
+            let values = ["".databaseValue, [UInt8]().sql, sampled.databaseValue]
+            return try database.rows(AdministrationSQL.sealed(place), values) { columns in
+                let isKnown = try columns.integer() <= Schema.rowFormat
+                let key = try columns.digest()
+                let boundTo = try columns.digest()
+                guard let sealed = try columns.optionalSealed(), isKnown else { return nil }
+                return SealedRow(place: place, key: key, boundTo: boundTo, sealed: sealed)
+            }.compactMap { $0 }
+        }
+    }
+}

@@ -1,0 +1,179 @@
+package import Broker
+import GRDB
+
+extension SQLiteStore: StoreAdministration {
+    /// How many rows a count looks at before others have their turn.
+    private static let counted = 20_000
+
+    package func rowCounts() async throws(StoreFailure) -> [StoredKind: Int] {
+        var counts: [StoredKind: Int] = [:]
+        for kind in StoredKind.allCases {
+            counts[kind] = try await scans.read { database in
+                try database.first(AdministrationSQL.count(kind), []) { try $0.small() } ?? 0
+            }
+        }
+        return counts
+    }
+
+    package func rows(
+        of kind: StoredKind, after cursor: [UInt8]?, limit: Int
+    ) async throws(StoreFailure) -> StoredPage {
+        let limit = max(limit, 1)
+        let clock = ClaimClock(epoch: epoch, moment: monotonic())
+        let start: DatabaseValue =
+            switch kind {
+            case .audit: (cursor.flatMap { Int64(bigEndianBytes: $0) } ?? .min).databaseValue
+            case .leases, .seals: String(decoding: cursor ?? [], as: UTF8.self).databaseValue
+            default: (cursor ?? []).sql
+            }
+        return try await scans.read { database in
+            let listed = try database.rows(AdministrationSQL.page(kind), [start, limit.databaseValue]) { columns in
+                let key: [UInt8] =
+                    switch kind {
+                    case .audit: try columns.integer().bigEndianBytes
+                    case .leases, .seals: Array(try columns.text().utf8)
+                    default: try columns.bytes()
+                    }
+                return (key: key, row: try? StoredRow(kind, &columns, clock))
+            }
+            let rows = listed.compactMap(\.row)
+            return StoredPage(
+                rows: rows, next: listed.count < limit ? nil : listed.last?.key, unreadable: listed.count - rows.count)
+        }
+    }
+
+    package func insert(_ rows: [StoredRow]) async throws(StoreFailure) {
+        let clock = ClaimClock(epoch: epoch, moment: monotonic())
+        try await writer.write { database in
+            for row in rows { try database.insert(row, clock) }
+        }
+        pendingLogins.invalidate()
+    }
+
+    package func sealedRows(
+        of place: SealedPlace, notUnder keyID: String, after cursor: Digest?, limit: Int
+    ) async throws(StoreFailure) -> SealedPage {
+        let limit = max(limit, 1)
+        let values = [keyID.databaseValue, (cursor?.bytes ?? []).sql, limit.databaseValue]
+        return try await scans.read { database in
+            let listed = try database.rows(AdministrationSQL.sealed(place), values) { columns in
+                let isKnown = try columns.integer() <= Schema.rowFormat
+                let key = try columns.digest()
+                let boundTo = try columns.digest()
+                let sealed = try columns.optionalSealed()
+                return (
+                    key: key,
+                    row: isKnown
+                        ? sealed.map { SealedRow(place: place, key: key, boundTo: boundTo, sealed: $0) } : nil
+                )
+            }
+            return SealedPage(
+                rows: listed.compactMap(\.row), next: listed.count < limit ? nil : listed.last?.key, seen: listed.count)
+        }
+    }
+
+    package func reseal(_ rows: [ResealedRow]) async throws(StoreFailure) -> Int {
+        guard !rows.isEmpty else { return 0 }
+        return try await writer.write { database in
+            try rows.reduce(0) { count, row in
+                let (old, new) = (row.old, row.new)
+                return try count
+                    + database.change(
+                        AdministrationSQL.reseal(old.place),
+                        [
+                            new.keyID.databaseValue, new.envelope.sql, old.key.sql, old.sealed.keyID.databaseValue,
+                            old.sealed.envelope.sql,
+                        ])
+            }
+        }
+    }
+
+    package func keyUse(exchangesSince: WallTime) async throws(StoreFailure) -> [String: Int] {
+        var use: [String: Int] = [:]
+        for place in SealedPlace.allCases {
+            var last = Int64.min
+            while true {
+                let values = [last.databaseValue, Self.counted.databaseValue]
+                let page = try await scans.read { database in
+                    try database.rows(AdministrationSQL.use(place), values) { columns in
+                        (columns.optionalText(), try columns.small(), try columns.integer(), try columns.small())
+                    }
+                }
+                for (key, count, _, _) in page { if let key { use[key, default: 0] += count } }
+                guard let (_, _, end, seen) = page.first, seen == Self.counted else { break }
+                last = end
+            }
+        }
+        let exchanges = try await scans.read { database in
+            try database.rows(AdministrationSQL.exchangeUse, [exchangesSince.sql]) { columns in
+                (try columns.text(), try columns.small())
+            }
+        }
+        for (key, count) in exchanges { use[key, default: 0] += count }
+        return use
+    }
+}
+
+extension StoredRow {
+    /// Reads the columns of `AdministrationSQL.page`, after the key.
+    fileprivate init(_ kind: StoredKind, _ columns: inout Columns, _ clock: ClaimClock) throws {
+        switch kind {
+        case .logins: self = .login(try LoginRow(&columns))
+        case .handoffs: self = .handoff(try HandoffRow(&columns))
+        case .registrations: self = .registration(try RegistrationRow(&columns))
+        case .exchanges: self = .exchange(try ExchangeRow(&columns, clock))
+        case .sessions:
+            let row = try SessionRow(&columns)
+            let stored = try StoredMarks(&columns, epoch: clock.epoch, now: clock.moment)
+            self = .session(row, stored.marks.moved(by: .zero - clock.moment))
+        case .outbox: self = .outbox(try OutboxRow(&columns))
+        case .leases:
+            try columns.requireFormat()
+            self = .lease(name: try columns.text(), owner: try columns.text(), until: try columns.time())
+        case .seals:
+            try columns.requireFormat()
+            self = .seals(key: try columns.text(), count: try columns.small())
+        case .audit:
+            try columns.requireFormat()
+            self = .audit(
+                AuditRow(
+                    at: try columns.time(), actor: try columns.text(), action: try columns.text(),
+                    target: try columns.text(), outcome: try columns.text()))
+        case .logoutTokens:
+            try columns.requireFormat()
+            self = .logoutToken(try columns.digest(), until: try columns.time())
+        }
+    }
+}
+
+extension Database {
+    fileprivate func insert(_ row: StoredRow, _ clock: ClaimClock) throws {
+        switch row {
+        case .login(let row): try change(LoginSQL.insert + " ON CONFLICT DO NOTHING", row.values)
+        case .handoff(let row): try change(AdministrationSQL.insertHandoff, row.values)
+        case .registration(let row): try change(RegistrationSQL.insert, row.values)
+        case .exchange(let row):
+            try change(AdministrationSQL.insertExchange, row.values(clock) + row.outcome.values)
+        case .session(let row, let marks):
+            guard try change(SessionSQL.insert + " ON CONFLICT DO NOTHING", row.values) == 1, row.endedAt == nil else {
+                return
+            }
+            let moved = marks.moved(by: clock.moment)
+            let values = StoredMarks.values(row.token, row.fence, moved, epoch: clock.epoch)
+            try change(SessionSQL.mark, values)
+        case .outbox(let row): try change(MaintenanceSQL.addOutbox, row.values)
+        case .logoutToken(let id, let until): try change(AdministrationSQL.insertLogoutToken, [id.sql, until.sql])
+        case .lease(let name, let owner, let until):
+            try change(AdministrationSQL.insertLease, [name.databaseValue, owner.databaseValue, until.sql])
+        case .seals(let key, let count):
+            try change(AdministrationSQL.insertSeals, [key.databaseValue, count.databaseValue])
+        case .audit(let row):
+            try change(
+                MaintenanceSQL.appendAudit,
+                [
+                    row.at.sql, row.actor.databaseValue, row.action.databaseValue, row.target.databaseValue,
+                    row.outcome.databaseValue,
+                ])
+        }
+    }
+}

@@ -1,0 +1,79 @@
+import Broker
+import BrokerVault
+import Synchronization
+
+/// Keeps the vault's ring what the key file says: read again when its text changes, by whatever way (another file in its
+/// place, a link that points elsewhere), and when a new key's time to seal has come.
+final class KeyWatch: Sendable {
+    private struct State {
+        /// The digest of the text that was looked at last, good or not.
+        var seen: Digest
+        /// The ring in use.
+        var ring: KeyRing
+        var sealing: String
+        /// Whether the last look went wrong, which is said once.
+        var isFaulty = false
+    }
+
+    static let interval = Duration.seconds(2)
+
+    private let settings: KeySettings
+    private let vault: OpenSSLVault
+    private let now: @Sendable () -> WallTime
+    private let log: ProcessLog
+    /// Guards what was seen.
+    private let state: Mutex<State>
+
+    init(
+        _ settings: KeySettings, _ text: [UInt8], _ ring: KeyRing, _ vault: OpenSSLVault,
+        now: @escaping @Sendable () -> WallTime, log: ProcessLog
+    ) {
+        self.settings = settings
+        self.vault = vault
+        self.now = now
+        self.log = log
+        state = Mutex(State(seen: vault.digest(text), ring: ring, sealing: vault.currentKeyID))
+    }
+
+    /// The ring in use.
+    var ring: KeyRing { state.withLock { $0.ring } }
+
+    /// Looks at the file and the time.
+    ///
+    /// `isAsked` reads it also when nothing has changed. A file that cannot be used changes nothing.
+    func look(isAsked: Bool = false) {
+        let moment = now()
+        state.withLock { state in
+            do throws(StartFailure) {
+                let bytes = try KeyRingFile.bytes(settings)
+                let digest = vault.digest(bytes)
+                let isNew = digest != state.seen
+                state.seen = digest
+                let isDue = state.ring.sealingID(at: moment) != state.sealing
+                // What went wrong before goes wrong again until the text changes.
+                guard isNew || isAsked || (isDue && !state.isFaulty) else { return }
+                let ring = isNew || isAsked ? try KeyRingFile.ring(bytes, of: settings.place) : state.ring
+                do throws(VaultFailure) { try vault.replace(ring: ring, at: moment) } catch {
+                    throw StartFailure("the key file's index key is another: the old keys stay in use")
+                }
+                state.isFaulty = false
+                state.ring = ring
+                state.sealing = vault.currentKeyID
+                var pairs = [("count", String(ring.list.count)), ("sealing", state.sealing)]
+                if let next = ring.list(at: moment).first?.waitsUntil { pairs.append(("next_from", next.rfc3339)) }
+                log.write(.notice, "keys reloaded", pairs)
+            } catch {
+                if !state.isFaulty || isAsked { log.write(.error, "keys not reloaded", [("detail", "\(error)")]) }
+                state.isFaulty = true
+            }
+        }
+    }
+
+    /// The work of looking every two seconds.
+    func service(_ clock: BrokerClock) -> RepeatedWork {
+        RepeatedWork(clock: clock, delay: Self.interval) { [self] in
+            look()
+            return Self.interval
+        }
+    }
+}

@@ -1,0 +1,19 @@
+import Broker
+
+/// The background work of sealing again, when it was asked for.
+enum ResealWork {
+    private static let idle = Duration.milliseconds(500)
+    /// Between batches, so that what users wait for comes first.
+    private static let pause = Duration.milliseconds(5)
+
+    static func service(_ resealing: Resealing, _ context: BrokerContext) -> RepeatedWork {
+        RepeatedWork(clock: context.clock, delay: idle) {
+            do throws(StoreFailure) {
+                return try await resealing.step() ? pause : idle
+            } catch {
+                context.events.emit(.storeFailed(operation: "reseal", detail: "\(error)"))
+                return .seconds(2)
+            }
+        }
+    }
+}

@@ -1,0 +1,141 @@
+import Broker
+import BrokerStore
+import Testing
+
+@Suite("Store contract: moving, counting and sealing again", .timeLimit(.minutes(2)))
+struct AdministrationContract {
+    /// A store with rows of every kind, as a day's work leaves them.
+    private func fill(_ store: any BrokerStore) async throws {
+        let login = Rows.login()
+        _ = try await store.insertLogin(login, limits: LoginLimits())
+        _ = try await store.insertLogin(Rows.login(), limits: LoginLimits())
+        _ = try await store.keepHandoff(Rows.handoff(login: login.state))
+        try await store.insertRegistration(Rows.registration())
+        _ = try await store.mustClaim(Rows.exchange(gate: .login(login.state)))
+        let spent = try await store.mustClaim(Rows.exchange(proof: nil))
+        _ = try await store.settleExchange(
+            spent.key, fence: spent.fence, outcome: .spent(.rejected), outbox: [Rows.outbox()], registration: nil)
+        for number in 0..<5 { try await store.signIn(Rows.session(sid: number == 1 ? Rows.digest() : nil)) }
+        let (held, ended) = (Rows.session(), Rows.session())
+        for session in [held, ended] { try await store.signIn(session) }
+        _ = try await store.claimRefresh(
+            RefreshClaim(
+                token: held.token, tokenVersion: 1, name: Rows.claim(), lifetime: .seconds(25), now: Rows.now))
+        _ = try await store.endSessions(.token(ended.token), reason: .loggedOut, now: Rows.seconds(5), limit: 1)
+        _ = try await store.consumeLogoutToken(
+            Rows.digest(), until: Rows.seconds(600), ending: .sid(Rows.digest()), now: Rows.now, limit: 1)
+        _ = try await store.acquireLease("sweeper", owner: "a", now: Rows.now, until: Rows.seconds(30))
+        _ = try await store.countSeals(["k1": 7])
+        try await store.appendAudit(
+            AuditRow(at: Rows.now, actor: "ops", action: "end_session", target: "tag", outcome: "begun"))
+    }
+
+    /// Walks a store, so many rows at a time.
+    private func everything(_ store: any StoreAdministration, by limit: Int) async throws -> [StoredKind: [StoredRow]] {
+        var found: [StoredKind: [StoredRow]] = [:]
+        for kind in StoredKind.allCases {
+            var cursor: [UInt8]?
+            repeat {
+                let page = try await store.rows(of: kind, after: cursor, limit: limit)
+                #expect(page.unreadable == 0 && page.rows.count <= limit)
+                found[kind, default: []] += page.rows
+                cursor = page.next
+            } while cursor != nil
+        }
+        return found
+    }
+
+    @Test("Every row goes from any engine to any other and is the same there", arguments: StoreEngine.allCases)
+    func move(_ engine: StoreEngine) async throws {
+        for target in [StoreEngine.inMemory, .sqlite, .postgresql] where target != engine || engine == .inMemory {
+            try await engine.withStore { store in
+                let source = try #require(store as? any StoreAdministration)
+                try await fill(store)
+                let rows = try await everything(source, by: 2)
+                let counts = try await source.rowCounts()
+                for kind in StoredKind.allCases {
+                    #expect(rows[kind]?.count == counts[kind] && rows[kind]?.isEmpty == false, "\(kind)")
+                }
+                #expect(try await everything(source, by: 100) == rows)
+                try await target.withStore { other in
+                    let administered = try #require(other as? any StoreAdministration)
+                    // Seals of the tests' own database stay when it is emptied.
+                    for kind in StoredKind.allCases where kind != .seals {
+                        #expect(try await administered.rows(of: kind, after: nil, limit: 1).rows.isEmpty)
+                    }
+                    for kind in StoredKind.allCases { try await administered.insert(rows[kind] ?? []) }
+                    var moved = try await everything(administered, by: 3)
+                    // Twice is once, but for the audit.
+                    for kind in StoredKind.allCases where kind != .audit {
+                        try await administered.insert(rows[kind] ?? [])
+                    }
+                    #expect(try await everything(administered, by: 100) == moved)
+                    moved[.seals] = rows[.seals]
+                    for kind in StoredKind.allCases { #expect(moved[kind] == rows[kind], "\(kind)") }
+                    // A claim stands there as it stood here.
+                    for case .session(let row, let marks)? in rows[.sessions]?.map({ Optional($0) }) ?? []
+                    where marks.claimUntil != nil {
+                        let other = try await other.claimRefresh(
+                            RefreshClaim(
+                                token: row.token, tokenVersion: 1, name: Rows.claim(), lifetime: .seconds(25), now: Rows.now))
+                        #expect(other == .busy(for: .seconds(25)))
+                    }
+                }
+            }
+        }
+    }
+
+    @Test("Sealed values are found place by place, and counted by key", arguments: StoreEngine.allCases)
+    func sealed(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store in
+            let administered = try #require(store as? any StoreAdministration)
+            #expect(try await administered.keyUse(exchangesSince: Rows.now).isEmpty)
+            try await fill(store)
+            // 2 logins, a handoff, a registration, 7 facts, 6 token sets, 2 in the outbox; 9 exchanges.
+            #expect(try await administered.keyUse(exchangesSince: Rows.now) == ["k1": 28])
+            #expect(try await administered.keyUse(exchangesSince: Rows.seconds(1)) == ["k1": 19])
+            let wanted: [SealedPlace: Int] = [
+                .facts: 7, .tokens: 6, .logins: 2, .handoffs: 1, .registrations: 1, .outbox: 2,
+            ]
+            for place in SealedPlace.allCases {
+                var rows: [SealedRow] = []
+                var cursor: Digest?
+                repeat {
+                    let page = try await administered.sealedRows(of: place, notUnder: "k2", after: cursor, limit: 2)
+                    rows += page.rows
+                    cursor = page.next
+                } while cursor != nil
+                #expect(rows.count == wanted[place] && rows.allSatisfy { $0.place == place }, "\(place)")
+                #expect(
+                    try await administered.sealedRows(of: place, notUnder: "k1", after: nil, limit: 99).rows.isEmpty)
+                // The second time the old envelope is no longer there.
+                let new = Sealed(keyID: "k2", envelope: Array("again".utf8))
+                #expect(try await administered.reseal(rows.map { ResealedRow($0, new: new) }) == rows.count)
+                #expect(try await administered.reseal(rows.map { ResealedRow($0, new: new) }) == 0)
+                #expect(
+                    try await administered.sealedRows(of: place, notUnder: "k2", after: nil, limit: 99).rows.isEmpty)
+            }
+            #expect(try await administered.keyUse(exchangesSince: Rows.seconds(1)) == ["k2": 19])
+        }
+    }
+
+    @Test("A refresh that commits meanwhile is not overwritten", arguments: StoreEngine.allCases)
+    func compareAndSwap(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store in
+            let administered = try #require(store as? any StoreAdministration)
+            let session = Rows.session()
+            try await store.signIn(session)
+            let found = try await administered.sealedRows(of: .tokens, notUnder: "k2", after: nil, limit: 9).rows
+            #expect(found.map(\.key) == [session.token])
+            let rotated = Rows.sealed("rotated", key: "k1")
+            let result = try await store.commitRefresh(
+                RefreshCommit(
+                    token: session.token, tokenVersion: 1, tokens: rotated, facts: nil,
+                    tokenExpiresAt: Rows.seconds(900), refreshable: true, expiresAt: nil, subjectUnchecked: false))
+            #expect(result == .committed)
+            let new = Sealed(keyID: "k2", envelope: Array("the old pair".utf8))
+            #expect(try await administered.reseal(found.map { ResealedRow($0, new: new) }) == 0)
+            #expect(try await store.session(token: session.token)?.tokens == rotated)
+        }
+    }
+}

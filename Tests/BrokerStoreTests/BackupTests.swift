@@ -1,0 +1,186 @@
+import Broker
+import Foundation
+import Testing
+
+@testable import BrokerStore
+
+@Suite("SQLite: backup and restore", .timeLimit(.minutes(2)))
+struct BackupTests {
+    private func accept(_ copy: DatabaseCopy) {}
+
+    /// Makes a backup of a store with two sessions; returns them.
+    private func backUp(_ path: String, to copy: String) async throws -> [SessionRow] {
+        let store = try await SQLiteStore.open(path: path, reserve: 0)
+        let rows = [Rows.session(), Rows.session()]
+        for row in rows { try await store.signIn(row) }
+        try await store.backUp(to: copy)
+        await store.close()
+        return rows
+    }
+
+    @Test("Restoring is refused while the database is in use, and changes nothing (SEC-127)")
+    func locked() async throws {
+        try await TemporaryStore.withDirectory { directory in
+            let (path, copy) = (directory + "/data/coatcheck.db", directory + "/copy.db")
+            _ = try await backUp(path, to: copy)
+            let store = try await SQLiteStore.open(path: path, reserve: 0)
+            let row = Rows.session()
+            try await store.signIn(row)
+            await #expect(throws: StoreOpenFailure.locked(path)) {
+                _ = try await SQLiteStore.restore(copy, to: path, stamp: "1", accept: accept)
+            }
+            #expect(try await store.session(token: row.token) == row)
+            await store.close()
+            #expect(!FileManager.default.fileExists(atPath: path + ".restoring"))
+        }
+    }
+
+    @Test("What is no backup of ours is refused, and leaves everything as it was")
+    func foreign() async throws {
+        try await TemporaryStore.withDirectory { directory in
+            let (path, copy) = (directory + "/data/coatcheck.db", directory + "/copy.db")
+            let rows = try await backUp(path, to: copy)
+            func refuse(_ content: Data?, _ name: String, _ failure: StoreOpenFailure) async throws {
+                let file = directory + "/" + name
+                if let content { try content.write(to: URL(fileURLWithPath: file)) }
+                await #expect(throws: failure, "\(name)") {
+                    _ = try await SQLiteStore.restore(file, to: path, stamp: "1", accept: accept)
+                }
+            }
+            try await refuse(nil, "nowhere", .file(directory + "/nowhere", reason: "there is no such file"))
+            try await refuse(Data(), "empty", .notOurs(directory + "/empty"))
+            try await refuse(Data(repeating: 7, count: 9000), "noise", .notOurs(directory + "/noise"))
+            var damaged = try Data(contentsOf: URL(fileURLWithPath: copy))
+            for index in stride(from: 4096 * 2 + 100, to: damaged.count, by: 64) { damaged[index] = 0xA5 }
+            try await refuse(damaged, "damaged", .damaged(directory + "/damaged"))
+            // A newer schema.
+            let newer = directory + "/newer/coatcheck.db"
+            let store = try await SQLiteStore.open(path: newer, reserve: 0)
+            let version = Schema.newest + 3
+            try await store.maintain(
+                "INSERT INTO schema_version (version, readable_from) VALUES (\(version), \(version))")
+            await store.close()
+            try await refuse(nil, "newer/coatcheck.db", .tooNew(found: version, known: Schema.newest))
+            // A ring that does not open it, by whoever judges that.
+            await #expect(throws: StoreOpenFailure.refused("another ring")) {
+                _ = try await SQLiteStore.restore(copy, to: path, stamp: "1") { copy throws(StoreOpenFailure) in
+                    #expect(copy.sessions == 2 && copy.sample.count == 4)
+                    throw .refused("another ring")
+                }
+            }
+            // A database at work is no backup.
+            let working = try await SQLiteStore.open(path: directory + "/working/coatcheck.db", reserve: 0)
+            try await working.signIn(Rows.session())
+            await #expect(throws: StoreOpenFailure.self) {
+                _ = try await SQLiteStore.restore(
+                    directory + "/working/coatcheck.db", to: path, stamp: "1", accept: accept)
+            }
+            await working.close()
+            let names = try FileManager.default.contentsOfDirectory(atPath: directory + "/data")
+            #expect(!names.contains { $0.contains("before") || $0.contains("restoring") }, "\(names)")
+            let same = try await SQLiteStore.open(path: path, reserve: 0)
+            for row in rows { #expect(try await same.session(token: row.token) == row) }
+            await same.close()
+        }
+    }
+
+    @Test("A refused restore to a place without a database makes none")
+    func nothingMade() async throws {
+        try await TemporaryStore.withDirectory { directory in
+            try Data(repeating: 7, count: 9000).write(to: URL(fileURLWithPath: directory + "/noise"))
+            let path = directory + "/data/coatcheck.db"
+            await #expect(throws: StoreOpenFailure.notOurs(directory + "/noise")) {
+                _ = try await SQLiteStore.restore(directory + "/noise", to: path, stamp: "1", accept: accept)
+            }
+            #expect(!FileManager.default.fileExists(atPath: path))
+        }
+    }
+
+    @Test("A backup never takes another file's place, and one that fails leaves none")
+    func overwriting() async throws {
+        try await TemporaryStore.with { store, path in
+            let copy = path + ".copy"
+            try Data("mine".utf8).write(to: URL(fileURLWithPath: copy))
+            await #expect(throws: StoreOpenFailure.self) { try await store.backUp(to: copy) }
+            #expect(try Data(contentsOf: URL(fileURLWithPath: copy)) == Data("mine".utf8))
+            await #expect(throws: StoreOpenFailure.self) { try await store.backUp(to: path + "/nowhere/copy") }
+            await store.close()
+            await #expect(throws: StoreOpenFailure.self) { try await store.backUp(to: path + ".late") }
+            #expect(!FileManager.default.fileExists(atPath: path + ".late"))
+        }
+    }
+
+    @Test("A backup made under writes is whole, restores, and the old database is kept aside")
+    func roundTrip() async throws {
+        try await TemporaryStore.withDirectory { directory in
+            let (path, copy) = (directory + "/data/coatcheck.db", directory + "/copy.db")
+            let store = try await SQLiteStore.open(path: path, reserve: 0)
+            let before = Rows.session()
+            try await store.signIn(before)
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for _ in 0..<40 { group.addTask { try await store.signIn(Rows.session()) } }
+                group.addTask { try await store.backUp(to: copy) }
+                try await group.waitForAll()
+            }
+            #expect(try TemporaryStore.mode(copy) == 0o600)
+            let inspected = try await DatabaseCopy.inspect(copy)
+            #expect((1...41).contains(inspected.sessions) && inspected.schema == Schema.newest)
+            let after = Rows.session()
+            try await store.signIn(after)
+            await store.close()
+            let restored = try await SQLiteStore.restore(copy, to: path, stamp: "20261122T210000Z", accept: accept)
+            #expect(restored.kept == path + ".before-20261122T210000Z")
+            for name in [path, restored.kept ?? ""] { #expect(try TemporaryStore.mode(name) == 0o600) }
+            let again = try await SQLiteStore.open(path: path, reserve: 0)
+            #expect(try await again.session(token: before.token) == before)
+            #expect(try await again.session(token: after.token) == nil)
+            await again.close()
+            let kept = try await SQLiteStore.open(path: restored.kept ?? "", reserve: 0)
+            #expect(try await kept.session(token: after.token) == after)
+            await kept.close()
+            // What is kept is never overwritten.
+            await #expect(throws: StoreOpenFailure.self) {
+                _ = try await SQLiteStore.restore(copy, to: path, stamp: "20261122T210000Z", accept: accept)
+            }
+            // Where nothing stands nothing is kept.
+            let fresh = try await SQLiteStore.restore(
+                copy, to: directory + "/fresh/coatcheck.db", stamp: "1", accept: accept)
+            #expect(fresh.kept == nil)
+        }
+    }
+
+    @Test("At a clean stop the log is merged: the one file is the whole database")
+    func mergedLog() async throws {
+        try await TemporaryStore.withDirectory { directory in
+            let path = directory + "/data/coatcheck.db"
+            let store = try await SQLiteStore.open(path: path)
+            let row = Rows.session()
+            try await store.signIn(row)
+            #expect(try #require(DatabaseFiles.size(path + "-wal")) > 0)
+            await store.close()
+            #expect(DatabaseFiles.size(path + "-wal") ?? 0 == 0)
+            let copy = directory + "/alone/coatcheck.db"
+            try FileManager.default.createDirectory(
+                atPath: directory + "/alone", withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+            try FileManager.default.copyItem(atPath: path, toPath: copy)
+            let alone = try await SQLiteStore.open(path: copy)
+            #expect(try await alone.session(token: row.token) == row)
+            await alone.close()
+        }
+    }
+
+    @Test("Of many that migrate one does it, and the others wait and find it done")
+    func migrators() async throws {
+        try await TemporaryStore.withDirectory { directory in
+            let path = directory + "/data/coatcheck.db"
+            let results = try await withThrowingTaskGroup(of: Int.self) { group in
+                for _ in 0..<8 {
+                    group.addTask { try await SQLiteStore.migrate(path: path, waiting: .seconds(30)).from }
+                }
+                return try await group.reduce(into: [Int]()) { $0.append($1) }
+            }
+            #expect(results.count { $0 == 0 } == 1)
+            #expect(results.count { $0 == Schema.newest } == 7)
+        }
+    }
+}

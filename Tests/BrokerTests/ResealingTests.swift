@@ -1,0 +1,89 @@
+import BrokerStore
+import BrokerVault
+import Testing
+
+@testable import Broker
+
+@Suite("Sealing again under a new key", .timeLimit(.minutes(1)))
+struct ResealingTests {
+    private func rotate(_ ring: KeyRing) throws -> KeyRing {
+        try ring.rotated(now: WallTime(seconds: 1_795_000_000), random: SystemRandom.bytes)
+    }
+
+    /// Does steps until there are no more.
+    private func finish(_ resealing: Resealing) async throws {
+        while try await resealing.step() {}
+    }
+
+    @Test("Nothing happens until it is asked for, and one process does it (a lease)")
+    func lease() async throws {
+        let broker = try TestBroker()
+        let store = try #require(broker.store as? InMemoryStore)
+        let (first, second) = (
+            Resealing(broker.context, store, owner: "a"), Resealing(broker.context, store, owner: "b")
+        )
+        #expect(try await first.step() == false)
+        #expect(first.progress.state == .idle)
+        #expect(try await first.begin().state == .running)
+        #expect(try await second.begin().state == .elsewhere)
+        #expect(try await second.step() == false)
+        // Asked again it goes on where it is.
+        #expect(try await first.begin().state == .running)
+        try await finish(first)
+        #expect(first.progress.state == .done)
+        broker.clock.advance(.seconds(31))
+        #expect(try await second.begin().state == .running)
+    }
+
+    @Test("Every value is sealed again, says the same, and the old key may go (SEC-49)")
+    func everything() async throws {
+        let ring = try KeyRing.generate(now: WallTime(seconds: 1_795_000_000), random: SystemRandom.bytes)
+        let vault = try OpenSSLVault(ring: ring)
+        let broker = try TestBroker(vault: vault)
+        let store = try #require(broker.store as? InMemoryStore)
+        var sessions: [SignedIn] = []
+        for number in 0..<7 { sessions.append(try await broker.signIn(code: "code-\(number)")) }
+        _ = try await broker.start()
+        let old = vault.currentKeyID
+        let since = broker.clock.now
+        let before = try await store.keyUse(exchangesSince: since)
+        #expect(before.keys.sorted() == [old])
+        let newer = try rotate(ring)
+        try vault.replace(ring: newer)
+        let resealing = Resealing(broker.context, store, owner: "a")
+        let begun = try await resealing.begin()
+        #expect(begun.total > 0 && begun.key == vault.currentKeyID && begun.key != old)
+        try await finish(resealing)
+        let done = resealing.progress
+        #expect(done.state == .done && done.unopened == 0 && done.resealed == done.seen && done.resealed >= 15)
+        let after = try await store.keyUse(exchangesSince: since.advanced(by: .seconds(1)))
+        #expect(after == [vault.currentKeyID: done.resealed])
+        // Nobody misses the old key, once answers are no longer repeated.
+        try vault.replace(ring: try newer.removing(old, now: WallTime(milliseconds: .max)))
+        broker.context.cache.reset(open: true)
+        for session in sessions {
+            let view = try await broker.useCases.resumeSession.resume(session.token).view
+            #expect(view.handle == session.session.handle)
+        }
+        // Again there is nothing to do.
+        _ = try await resealing.begin()
+        try await finish(resealing)
+        #expect(resealing.progress.resealed == 0)
+    }
+
+    @Test("What does not open stays as it is and is counted")
+    func unopened() async throws {
+        let broker = try TestBroker()
+        let store = try #require(broker.store as? InMemoryStore)
+        let row = Digest(Array(repeating: 7, count: 32)) ?? broker.vault.digest([])
+        let foreign = OutboxRow(
+            id: row, boundTo: row, tokens: Sealed(keyID: "kElsewhere", envelope: [1, 2, 3]),
+            createdAt: broker.clock.now, nextAttemptAt: broker.clock.now)
+        try await store.addOutbox([foreign])
+        let resealing = Resealing(broker.context, store, owner: "a")
+        _ = try await resealing.begin()
+        try await finish(resealing)
+        #expect(resealing.progress.unopened == 1 && resealing.progress.resealed == 0)
+        #expect(try await store.keyUse(exchangesSince: broker.clock.now) == ["kElsewhere": 1])
+    }
+}

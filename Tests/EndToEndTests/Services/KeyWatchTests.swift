@@ -1,0 +1,194 @@
+import Broker
+import BrokerStore
+import BrokerVault
+import Foundation
+import Synchronization
+import Testing
+
+@testable import coatcheck
+
+@Suite("The key ring of a running broker", .timeLimit(.minutes(1)))
+struct KeyWatchTests {
+    /// A watched key file in a folder of its own, with a clock and a log.
+    private final class Watched: Sendable {
+        let folder: String
+        let file: String
+        let vault: OpenSSLVault
+        let watch: KeyWatch
+        let lines: Lines
+        let time: Time
+
+        final class Lines: Sendable {
+            private let text = Mutex("")
+            func add(_ line: [UInt8]) { text.withLock { $0 += String(decoding: line, as: UTF8.self) + "\n" } }
+            var all: String { text.withLock { $0 } }
+        }
+
+        final class Time: Sendable {
+            private let now = Mutex(WallTime(seconds: 1_795_000_000))
+            var value: WallTime { now.withLock { $0 } }
+            func advance(_ seconds: Int64) { now.withLock { $0 = $0.advanced(by: .seconds(seconds)) } }
+        }
+
+        init(linked: Bool = false) throws {
+            let folder = NSTemporaryDirectory() + "coatcheck-" + UUID().uuidString
+            try FileManager.default.createDirectory(
+                atPath: folder + "/..1", withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+            let (time, lines) = (Time(), Lines())
+            let ring = try KeyRing.generate(now: time.value, random: SystemRandom.bytes)
+            let file = folder + "/keys.json"
+            if linked {
+                // As Kubernetes mounts a Secret: keys.json -> ..data/keys.json, ..data -> ..1
+                try Self.write(ring, folder + "/..1/keys.json")
+                try FileManager.default.createSymbolicLink(atPath: folder + "/..data", withDestinationPath: "..1")
+                try FileManager.default.createSymbolicLink(atPath: file, withDestinationPath: "..data/keys.json")
+            } else {
+                try Self.write(ring, file)
+            }
+            let vault = try OpenSSLVault(ring: ring, at: time.value)
+            self.folder = folder
+            self.file = file
+            (self.time, self.lines, self.vault) = (time, lines, vault)
+            watch = KeyWatch(
+                .file(file), try KeyRingFile.bytes(.file(file)), ring, vault, now: { time.value },
+                log: ProcessLog(level: .info, now: { time.value }, emit: { lines.add($0) }))
+        }
+
+        deinit { try? FileManager.default.removeItem(atPath: folder) }
+
+        static func write(_ ring: KeyRing, _ path: String) throws {
+            try Data(ring.json().bytes()).write(to: URL(fileURLWithPath: path))
+        }
+    }
+
+    @Test("A file that cannot be used changes nothing, is said once, and is taken when it can be")
+    func faulty() throws {
+        let watched = try Watched()
+        let key = watched.vault.currentKeyID
+        let rotated = try watched.watch.ring.rotated(now: watched.time.value, random: SystemRandom.bytes)
+        let other = try KeyRing.generate(now: watched.time.value, random: SystemRandom.bytes)
+        let half = Data(rotated.json().bytes().prefix(60))
+        for content in [half, Data(), Data(other.json().bytes())] {
+            try content.write(to: URL(fileURLWithPath: watched.file))
+            for _ in 0..<3 { watched.watch.look() }
+            #expect(watched.vault.currentKeyID == key)
+        }
+        try FileManager.default.removeItem(atPath: watched.file)
+        for _ in 0..<3 { watched.watch.look() }
+        #expect(watched.lines.all.split(separator: "\n").count == 1, "\(watched.lines.all)")
+        #expect(watched.lines.all.contains("keys not reloaded"))
+        try Watched.write(rotated, watched.file)
+        watched.watch.look()
+        #expect(watched.vault.currentKeyID == rotated.list.first?.id)
+        #expect(watched.lines.all.contains("keys reloaded"))
+    }
+
+    @Test("A key that is added is known at once and seals when its time has come")
+    func twoSteps() throws {
+        let watched = try Watched()
+        let key = watched.vault.currentKeyID
+        let now = watched.time.value
+        let rotated = try watched.watch.ring.rotated(
+            now: now, sealsFrom: now.advanced(by: .seconds(600)), random: SystemRandom.bytes)
+        let new = try #require(rotated.list.first?.id)
+        watched.watch.look()
+        #expect(!watched.vault.hasKey(new))
+        #expect(watched.lines.all.isEmpty)
+        try Watched.write(rotated, watched.file)
+        watched.watch.look()
+        #expect(watched.vault.hasKey(new) && watched.vault.currentKeyID == key)
+        watched.time.advance(599)
+        watched.watch.look()
+        #expect(watched.vault.currentKeyID == key)
+        watched.time.advance(1)
+        watched.watch.look()
+        #expect(watched.vault.currentKeyID == new)
+        watched.watch.look()
+        #expect(watched.lines.all.split(separator: "\n").count == 2)
+    }
+
+    @Test("A mounted Secret whose links are swapped is read again")
+    func links() throws {
+        let watched = try Watched(linked: true)
+        let rotated = try watched.watch.ring.rotated(now: watched.time.value, random: SystemRandom.bytes)
+        let folder = watched.folder
+        try FileManager.default.createDirectory(atPath: folder + "/..2", withIntermediateDirectories: true)
+        try Watched.write(rotated, folder + "/..2/keys.json")
+        try FileManager.default.createSymbolicLink(atPath: folder + "/..data_tmp", withDestinationPath: "..2")
+        watched.watch.look()
+        #expect(watched.lines.all.isEmpty)
+        #expect(rename(folder + "/..data_tmp", folder + "/..data") == 0)
+        try FileManager.default.removeItem(atPath: folder + "/..1")
+        watched.watch.look()
+        #expect(watched.vault.currentKeyID == rotated.list.first?.id)
+    }
+
+    @Test("A key file that others may read or write is open; the own group may read it; a link is what it points to")
+    func modes() throws {
+        let folder = NSTemporaryDirectory() + "coatcheck-" + UUID().uuidString
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(atPath: folder) }
+        let (file, link) = (folder + "/keys.json", folder + "/link")
+        try Data("x".utf8).write(to: URL(fileURLWithPath: file))
+        try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: "keys.json")
+        let cases: [(mode_t, Bool)] = [
+            (0o604, true), (0o602, true), (0o601, true), (0o620, true), (0o610, true), (0o660, true), (0o644, true),
+            (0o640, false), (0o440, false), (0o600, false), (0o400, false),
+        ]
+        for (mode, isOpen) in cases {
+            chmod(file, mode)
+            #expect(FileMode.isOpenToOthers(file) == isOpen, "\(String(mode, radix: 8))")
+            #expect(FileMode.isOpenToOthers(link) == isOpen)
+        }
+        // Another's group; only root can give a file away.
+        if geteuid() == 0, chown(file, 0, 54_321) == 0 {
+            chmod(file, 0o640)
+            #expect(FileMode.isOpenToOthers(file))
+            chmod(file, 0o600)
+            #expect(!FileMode.isOpenToOthers(file))
+        }
+    }
+
+    @Test(
+        "A ring that is not the store's is found out by a sample of its rows, and one row in twenty turns nobody away")
+    func ringCheck() async throws {
+        let now = WallTime(seconds: 1_795_000_000)
+        let ring = try KeyRing.generate(now: now, random: SystemRandom.bytes)
+        let (vault, stranger) = (
+            try OpenSSLVault(ring: ring),
+            try OpenSSLVault(ring: KeyRing.generate(now: now, random: SystemRandom.bytes))
+        )
+        let store = InMemoryStore()
+        let lines = Watched.Lines()
+        let log = ProcessLog(level: .info, now: { now }, emit: { lines.add($0) })
+        let watch = RingWatch(stranger, store, log: log)
+        await watch.look()
+        #expect(watch.isGood, "an empty store fits any ring")
+        func add(_ count: Int, _ vault: OpenSSLVault) async throws {
+            for _ in 0..<count {
+                let row = vault.digest(try vault.random(32))
+                try await store.addOutbox([
+                    OutboxRow(
+                        id: row, boundTo: row, tokens: try vault.seal([1, 2, 3], as: .tokens, row: row), createdAt: now,
+                        nextAttemptAt: now)
+                ])
+            }
+        }
+        try await add(1, vault)
+        await watch.look()
+        await watch.look()
+        #expect(!watch.isGood)
+        #expect(lines.all.split(separator: "\n").count == 1 && lines.all.contains(vault.currentKeyID), "\(lines.all)")
+        let right = RingWatch(vault, store, log: log)
+        await right.look()
+        #expect(right.isGood)
+        // One in twenty is no reason to turn everybody away.
+        try await add(18, vault)
+        try await add(1, stranger)
+        await right.look()
+        #expect(right.isGood && lines.all.contains("some rows do not open"))
+        try await add(4, stranger)
+        let check = try await RingCheck.run(store, vault)
+        #expect(check.tried == 20)
+    }
+}

@@ -1,0 +1,168 @@
+#!/usr/bin/env bash
+# Keys under traffic: two steps, links that are swapped, sealing again, removal refused, a ring that is not the store's.
+source "$(dirname "$0")/lib.bash"
+# The key file lies as Kubernetes mounts a Secret: a link to a link to a folder, group-readable.
+mkdir -m 700 "$work/secret"
+mkdir "$work/secret/..1"
+"$COATCHECK" keys generate --file "$work/secret/..1/keys.json" >/dev/null
+chmod 440 "$work/secret/..1/keys.json"
+ln -s ..1 "$work/secret/..data"
+ln -s ..data/keys.json "$work/secret/keys.json"
+ln -s secret/keys.json "$work/keys.json"
+start_stack
+printf 'admin-keeper-5d20c7f19e\n' >"$work/keeper"
+printf 'admin-reader-7f3d2a9c51\n' >"$work/reader"
+chmod 600 "$work/keeper" "$work/reader"
+keeper=(--management "$MANAGEMENT" --token-file "$work/keeper")
+draft="$work/draft.json"
+
+# run COMMAND…: its output goes to "$work/out", its status to RUN
+run() { RUN=0; "$COATCHECK" "$@" >"$work/out" 2>&1 || RUN=$?; }
+admin() { JAR= request "$1" "$MANAGEMENT$2" -H "Authorization: Bearer admin-keeper-5d20c7f19e"; }
+sealing() { admin GET /admin/v1/keys; jq -r '.items[] | select(.use == "seals") | .id' "$work/body"; }
+values() { admin GET /admin/v1/keys; jq -r --arg id "$1" '[.items[] | select(.id == $id) | .values] | add // 0' "$work/body"; }
+known() { admin GET /admin/v1/keys; jq -e --arg id "$1" '.items[] | select(.id == $id and .use != "missing")' "$work/body" >/dev/null; }
+seals() { [ "$(sealing)" = "$1" ]; }
+first() { sed -n 1p < <("$COATCHECK" keys list --file "$1") | cut -f1; }
+generation=1
+# publish: the draft becomes the mounted key file, by a swap of links
+publish() {
+    generation=$((generation + 1))
+    mkdir "$work/secret/..$generation"
+    cp "$draft" "$work/secret/..$generation/keys.json"
+    chmod 440 "$work/secret/..$generation/keys.json"
+    ln -s "..$generation" "$work/secret/..data_tmp"
+    mv -T "$work/secret/..data_tmp" "$work/secret/..data"
+}
+take_draft() { cp "$work/secret/keys.json" "$draft" && chmod 600 "$draft"; }
+
+step "refusals"
+sign_in oidc ios
+session=$(cookie coatcheck)
+old=$(sealing)
+take_draft
+run keys remove "$old" --file "$draft" "${keeper[@]}"
+matches '^1 .*seals: rotate first' "$RUN $(cat "$work/out")" "the key that seals is not removed"
+run keys remove kNobody --file "$draft" "${keeper[@]}"
+matches '^1 .*no key' "$RUN $(cat "$work/out")" "nor one that is not there"
+run keys remove "$old" --file "$draft"
+same 64 "$RUN" "nobody was named who knows what needs it"
+run keys rotate --file "$draft" --after soon
+same 64 "$RUN" "no time"
+run keys reseal --management "$MANAGEMENT" --token-file "$work/reader"
+matches '^1 .*403' "$RUN $(cat "$work/out")" "a token without maintain does not seal again"
+JAR= request POST "$MANAGEMENT/admin/v1/keys/reseal"
+expect_problem 401 backend_unauthorized "nor does no token"
+
+step "two steps: first all learn to read it, then it seals"
+run keys rotate --file "$draft" --after 15s
+new=$(first "$draft")
+run keys rotate --file "$draft" --now
+matches '^1 .*waits until' "$RUN $(cat "$work/out")" "no second one while the first waits"
+publish
+wait_for 10 known "$new"
+same 0 $? "the swapped file is read without a signal"
+same "$old" "$(sealing)" "the old key still seals"
+run keys remove "$new" --file "$draft" "${keeper[@]}"
+matches '^1 .*waits until' "$RUN $(cat "$work/out")" "one that waits is not removed"
+wait_for 30 seals "$new"
+same 0 $? "at its time the new key seals"
+get /v1/session
+expect_status 200 "nobody was logged out"
+device another
+sign_in oidc ios
+expect_status 201 "sign-ins go on"
+matches '^[1-9]' "$(values "$new")" "and are sealed with the new key"
+
+step "a half-written file changes nothing"
+cp "$draft" "$work/whole.json"
+head -c 80 "$work/whole.json" >"$draft"
+publish
+wait_for 10 grep -q 'keys not reloaded' "$work/broker.log"
+same 0 $? "it is said"
+seals "$new"
+same 0 $? "the ring in use stays"
+cp "$work/whole.json" "$draft"
+publish
+
+step "removal is refused while rows need the key"
+# The key has sealed for a minute before others may be removed: a clock of the file's is set back for that.
+aged() { python3 - "$draft" <<'P'
+import json, sys
+ring = json.load(open(sys.argv[1]))
+for key in ring["keys"]: key.pop("seals_from", None); key["created"] = "2026-01-01T00:00:00Z"
+json.dump(ring, open(sys.argv[1], "w"))
+P
+}
+run keys remove "$old" --file "$draft" "${keeper[@]}"
+matches '^1 .*just now' "$RUN $(cat "$work/out")" "just after the change others may still seal with it"
+aged
+count=$(values "$old")
+run keys remove "$old" --file "$draft" "${keeper[@]}"
+matches "^1 .* $count stored values" "$RUN $(cat "$work/out")" "with the count: $count"
+matches '^[1-9]' "$count" "which is not zero"
+
+step "sealing again under traffic"
+for n in 1 2 3 4 5 6 7 8; do device "phone-$n"; sign_in oidc ios; done >/dev/null
+(for n in 1 2 3 4 5 6 7 8; do
+    JAR="$work/phone-$n.jar"
+    request POST /v1/session/refresh
+    echo "$STATUS"
+done >"$work/refreshes") &
+refreshes=$!
+run keys reseal "${keeper[@]}"
+same 0 "$RUN" "it ends well"
+matches 'sealed again [1-9]' "$(cat "$work/out")" "and says how many"
+wait "$refreshes"
+same 8 "$(grep -c 200 "$work/refreshes")" "refreshes meanwhile go through"
+admin GET /admin/v1/keys/reseal
+expect_json .state done "the listener says so too"
+for n in 1 2 3 4 5 6 7 8; do JAR="$work/phone-$n.jar"; request POST /v1/session/refresh; echo "$STATUS"; done >"$work/refreshes"
+same 8 "$(grep -c 200 "$work/refreshes")" "and nothing was overwritten"
+# Answers of exchanges can be repeated for ten minutes, which their key derives.
+python3 - "$work/data/coatcheck.db" <<'P'
+import sqlite3, sys
+with sqlite3.connect(sys.argv[1], timeout=20) as d: d.execute("UPDATE exchanges SET created_at = created_at - 3600000")
+P
+same 0 "$(values "$old")" "no value needs the old key"
+run keys remove "$old" --file "$draft" "${keeper[@]}"
+same 0 "$RUN" "it is removed"
+publish
+unknown() { ! known "$old"; }
+wait_for 10 unknown
+JAR="$work/a-phone.jar" get /v1/session
+expect_status 200 "who signed in under the old key is signed in"
+JAR="$work/a-phone.jar" request POST /v1/session/refresh
+expect_status 200 "and is refreshed"
+
+step "a ring that is not the store's"
+kill_broker TERM
+run check --config "$work/coatcheck.yaml" --online
+matches 'ok +keys and store: the key ring opens' "$(cat "$work/out")" "check --online says that it fits"
+cp "$work/coatcheck.yaml" "$work/right.yaml"
+"$COATCHECK" keys generate --file "$work/stranger.json" >/dev/null
+sed -i "s|file: $work/keys.json|file: $work/stranger.json|" "$work/coatcheck.yaml"
+run check --config "$work/coatcheck.yaml" --online
+matches 'FAULT +keys and store: the key ring opens 0 of' "$(cat "$work/out")" "check --online says that it does not"
+"$COATCHECK" serve --config "$work/coatcheck.yaml" >"$work/stranger.log" 2>&1 &
+broker_pid=$!
+wait_for 20 curl -sf "$MANAGEMENT/livez"
+JAR= get "$MANAGEMENT/readyz"
+same "503 keys_do_not_fit" "$STATUS $(json .status)" "readiness is red"
+grep -q 'key ring is not the store' "$work/stranger.log"
+same 0 $? "the log says so at the start"
+kill_broker TERM
+
+step "keys from the environment"
+sed "s|file: $work/keys.json|env: COATCHECK_KEYS|" "$work/right.yaml" >"$work/coatcheck.yaml"
+run check --config "$work/coatcheck.yaml"
+matches '^1 .*not set' "$RUN $(cat "$work/out")" "a variable that is not set"
+COATCHECK_KEYS=nonsense run check --config "$work/coatcheck.yaml"
+same 1 "$RUN" "one that is no ring"
+COATCHECK_KEYS=$(cat "$work/keys.json")
+export COATCHECK_KEYS
+start_broker
+JAR="$work/a-phone.jar" get /v1/session
+expect_status 200 "the session lives"
+same 0 "$(grep -c "$(jq -r '.keys[0].key' "$work/keys.json")" "$work"/*.log | awk -F: '{n += $2} END {print n}')" "no key in any log"
+finish

@@ -98,6 +98,14 @@ import Testing
         next.clock.advance(.seconds(3600))
         #expect(await answer(next, session)?.reason == .idleExpired)
 
+        let back = try TestBroker(store: broker.store, vault: broker.vault)
+        back.clock.advance(Self.quarter)
+        #expect(try await !Sweeper.checkClock(back.context))
+        back.clock.jump(.zero - Self.quarter)
+        #expect(!back.context.watch.believes(back.clock.clock))
+        back.clock.advance(.seconds(600))
+        #expect(back.context.watch.believes(back.clock.clock))
+
         let soon = try TestBroker(store: InMemoryStore(), vault: broker.vault)
         #expect(try await Sweeper.checkClock(soon.context))
     }

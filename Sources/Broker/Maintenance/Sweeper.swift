@@ -19,7 +19,13 @@ package final class Sweeper: Sendable {
 
     /// Compares the clock with the last time that a broker on this store has seen; false when it is doubted.
     package static func checkClock(_ context: BrokerContext) async throws(StoreFailure) -> Bool {
-        context.watch.begin(context.clock, lastSeen: try await context.store.lease(clockLease))
+        let lastSeen = try await context.store.lease(clockLease)
+        if lastSeen == nil {
+            // A store's first start: what comes after it is compared with this.
+            let now = context.clock.now()
+            _ = try await context.store.acquireLease(clockLease, owner: clockLease, now: now, until: now)
+        }
+        return context.watch.begin(context.clock, lastSeen: lastSeen)
     }
 
     /// Sweeps one batch when the lease is ours; returns how many rows it touched, nil when another process sweeps.

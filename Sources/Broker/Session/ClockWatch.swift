@@ -9,6 +9,8 @@ package final class ClockWatch: Sendable {
     private struct State {
         var seen: (wall: WallTime, monotonic: Duration)?
         var doubtfulUntil: Duration?
+        /// The last time that the store had seen when this process began.
+        var lastSeen: WallTime?
     }
 
     /// How far the two clocks may part between two looks.
@@ -32,7 +34,10 @@ package final class ClockWatch: Sendable {
             if let seen = state.seen {
                 let parted = wall.since(seen.wall) - (monotonic - seen.monotonic)
                 if parted > Self.tolerance || parted < .zero - Self.tolerance {
-                    state.doubtfulUntil = max(state.doubtfulUntil ?? .zero, monotonic + Self.doubtAfterJump)
+                    let end = monotonic + Self.doubtAfterJump
+                    // A clock that comes back to where the store has seen it ends the hour of a start that was beyond.
+                    let isBack = state.lastSeen.map { wall.since($0) <= Self.absence } ?? false
+                    state.doubtfulUntil = isBack ? end : max(state.doubtfulUntil ?? .zero, end)
                 }
             }
             state.seen = (wall, monotonic)
@@ -53,7 +58,10 @@ package final class ClockWatch: Sendable {
     package func begin(_ clock: BrokerClock, lastSeen: WallTime?) -> Bool {
         if let lastSeen, clock.now().since(lastSeen) > Self.absence {
             let end = clock.monotonic() + Self.doubtAfterAbsence
-            state.withLock { $0.doubtfulUntil = end }
+            state.withLock { state in
+                state.doubtfulUntil = end
+                state.lastSeen = lastSeen
+            }
         }
         return believes(clock)
     }

@@ -77,7 +77,8 @@ struct AdministrationContract {
                     where marks.claimUntil != nil {
                         let other = try await other.claimRefresh(
                             RefreshClaim(
-                                token: row.token, tokenVersion: 1, name: Rows.claim(), lifetime: .seconds(25), now: Rows.now))
+                                token: row.token, tokenVersion: 1, name: Rows.claim(), lifetime: .seconds(25),
+                                now: Rows.now))
                         #expect(other == .busy(for: .seconds(25)))
                     }
                 }

@@ -29,6 +29,12 @@ package final class Resealing: Sendable {
         var progress = Progress()
         var place: SealedPlace?
         var cursor: Digest?
+        /// Counts beginnings: what a step of another one found is forgotten.
+        var generation = 0
+
+        mutating func begin(_ progress: Progress, at place: SealedPlace? = nil) {
+            self = State(progress: progress, place: place, generation: generation + 1)
+        }
     }
 
     /// How many values are looked at in a step.
@@ -57,7 +63,7 @@ package final class Resealing: Sendable {
         if progress.state == .running, progress.key == key { return progress }
         guard try await takeLease() else {
             return state.withLock { state in
-                state = State(progress: Progress(state: .elsewhere))
+                state.begin(Progress(state: .elsewhere))
                 return state.progress
             }
         }
@@ -67,17 +73,17 @@ package final class Resealing: Sendable {
             [StoredKind.logins, .handoffs, .registrations, .outbox].reduce(0) { $0 + counts[$1, default: 0] }
             + 2 * counts[.sessions, default: 0]
         return state.withLock { state in
-            state = State(progress: Progress(state: .running, key: key, total: total), place: .facts)
+            state.begin(Progress(state: .running, key: key, total: total), at: .facts)
             return state.progress
         }
     }
 
     /// Does one batch; returns whether there is more to do.
     package func step() async throws(StoreFailure) -> Bool {
-        let (place, cursor, key) = state.withLock { ($0.place, $0.cursor, $0.progress.key) }
-        guard let place, let key else { return false }
+        let before = state.withLock { $0 }
+        guard let place = before.place, let key = before.progress.key else { return false }
         guard try await takeLease() else {
-            state.withLock { $0 = State(progress: Progress(state: .elsewhere)) }
+            state.withLock { $0.begin(Progress(state: .elsewhere)) }
             return false
         }
         // Another rotation begins it anew.
@@ -85,7 +91,7 @@ package final class Resealing: Sendable {
             _ = try await begin()
             return true
         }
-        let page = try await store.sealedRows(of: place, notUnder: key, after: cursor, limit: Self.batch)
+        let page = try await store.sealedRows(of: place, notUnder: key, after: before.cursor, limit: Self.batch)
         var unopened = 0
         var rows: [ResealedRow] = []
         for row in page.rows {
@@ -100,6 +106,7 @@ package final class Resealing: Sendable {
         }
         let resealed = try await store.reseal(rows)
         return state.withLock { state in
+            guard state.generation == before.generation else { return state.place != nil }
             state.progress.seen += page.seen
             state.progress.resealed += resealed
             state.progress.unopened += unopened

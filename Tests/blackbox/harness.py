@@ -384,6 +384,7 @@ class Broker:
             subprocess.run(
                 [COATCHECK, "keys", "generate", "--file", self.folder / "keys.json"], check=True, capture_output=True)
         self.process = None
+        self.health = "/readyz"
         if start:
             self.start()
 
@@ -395,7 +396,7 @@ class Broker:
             raise GaveUp("the broker did not start: " + self.log()[-400:])
 
     def is_ready(self):
-        return call(self.management + "/readyz", seconds=1).status == 200
+        return call(self.management + self.health, seconds=1).status == 200
 
     def stop(self, how=signal.SIGKILL):
         self.process.send_signal(how)

@@ -116,7 +116,7 @@ says 'error: line 3: keys\.file: names a file that cannot be read; `coatcheck ke
 (umask 077 && echo '{}' >"$work/empty.json")
 KEYS=$work/empty.json write "$SANDBOX/oidc"
 check 1
-says 'keys\.file: .*/empty\.json: .*' "a key file without keys: refused as serve refuses it"
+says 'keys: .*/empty\.json: .*' "a key file without keys: refused as serve refuses it"
 write "$SANDBOX/oidc"
 echo "not a database, and longer than one: $(random_token)$(random_token)$(random_token)" >"$work/data/coatcheck.db"
 check 1

@@ -5,7 +5,8 @@ enum Maintenance {
     /// Sweeps in small batches: at once again while there is more, every 30 s when there is nothing.
     static func sweeper(_ context: BrokerContext, owner: String) -> RepeatedWork {
         let sweeper = Sweeper(context, owner: owner)
-        return RepeatedWork(clock: context.clock, delay: .seconds(5)) {
+        // Its lease says that a broker works on the store: soon, for those who would copy it.
+        return RepeatedWork(clock: context.clock, delay: .milliseconds(250)) {
             do throws(StoreFailure) {
                 guard let count = try await sweeper.sweep() else { return .seconds(60) }
                 return count >= 500 ? .milliseconds(100) : .seconds(30)

@@ -60,7 +60,7 @@ package final class Simulation: @unchecked Sendable {
             process.wallOffset = 0
         }
         wallLeap = 0
-        awayUntil = 0
+        awayUntil = min(awayUntil, scheduler.now)
         scheduler.run(until: weather.length + 130_000)
         // A revocation that failed in bad weather comes again within minutes.
         scheduler.run(until: weather.length + 900_000) { [self] in memory.outboxRows == 0 }

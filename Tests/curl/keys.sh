@@ -69,8 +69,13 @@ wait_for 30 seals "$new"
 same 0 $? "at its time the new key seals"
 get /v1/session
 expect_status 200 "nobody was logged out"
-device another
-sign_in oidc ios
+# sealed_anew: signs in on another device, and looks whether the new key sealed it (the file is looked at every 2 s)
+sealed_anew() {
+    device "another-$RANDOM"
+    sign_in oidc ios
+    [[ $(values "$new") =~ ^[1-9] ]]
+}
+wait_for 10 sealed_anew
 expect_status 201 "sign-ins go on"
 matches '^[1-9]' "$(values "$new")" "and are sealed with the new key"
 

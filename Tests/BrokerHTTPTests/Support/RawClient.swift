@@ -9,12 +9,12 @@ struct RawClient: Sendable {
     struct Timeout: Error {}
 
     /// Sends the bytes and returns what comes back until the server closes; throws `Timeout` when it does not.
-    func exchange(_ text: String, within limit: Duration = .seconds(10)) async throws -> String {
+    func exchange(_ text: String, within limit: Duration = .seconds(30)) async throws -> String {
         try await exchange(pieces: [text], within: limit)
     }
 
     /// Sends pieces one after the other and returns what comes back until the server closes.
-    func exchange(pieces: [String], within limit: Duration = .seconds(10)) async throws -> String {
+    func exchange(pieces: [String], within limit: Duration = .seconds(30)) async throws -> String {
         try await withThrowingTaskGroup(of: String.self) { group in
             group.addTask { try await converse(pieces) }
             group.addTask {
@@ -28,7 +28,7 @@ struct RawClient: Sendable {
 
     /// Sends the bytes and returns the answer as soon as `isEnough` says so; the connection is closed then.
     func answer(
-        to text: String, within limit: Duration = .seconds(10), isEnough: @escaping @Sendable (String) -> Bool
+        to text: String, within limit: Duration = .seconds(30), isEnough: @escaping @Sendable (String) -> Bool
     ) async throws -> String {
         try await withThrowingTaskGroup(of: String.self) { group in
             group.addTask { try await converse([text], isEnough: isEnough) }
@@ -42,7 +42,7 @@ struct RawClient: Sendable {
     }
 
     /// Sends the bytes and then one more at a time, and returns what comes back until the server closes.
-    func trickle(_ text: String, every pause: Duration, within limit: Duration = .seconds(20)) async throws -> String {
+    func trickle(_ text: String, every pause: Duration, within limit: Duration = .seconds(30)) async throws -> String {
         try await withThrowingTaskGroup(of: String.self) { group in
             group.addTask {
                 try await converse(

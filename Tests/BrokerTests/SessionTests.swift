@@ -280,6 +280,28 @@ import Testing
             await problem { try await broker.useCases.refreshTokens.accessToken(for: live) }?.reason == .grantRevoked)
     }
 
+    @Test("What was granted to a call from before the first refusal without a body says nothing of the time since")
+    func emptyRefusalsAfterALateGrant() async throws {
+        let empty = ProviderFailure.rejected(OAuthError(status: 401, code: ""))
+        let broker = try TestBroker(script: .init(refresh: Array(repeating: empty, count: 20)))
+        let session = try await broker.signIn(code: "c1")
+        broker.clock.advance(.seconds(3601))
+        let live = try await broker.useCases.resumeSession.resume(session.token)
+        broker.provider.redeeming.close()
+        async let other = broker.signIn(code: "c2")
+        while broker.provider.redeeming.waiting == 0 { await Task.yield() }
+        broker.clock.advance(.seconds(1))
+        _ = await problem { try await broker.useCases.refreshTokens.accessToken(for: live) }
+        broker.clock.advance(.seconds(1))
+        broker.provider.redeeming.open()
+        _ = try await other
+        for _ in 0..<5 {
+            broker.clock.advance(.seconds(120))
+            let refused = await problem { try await broker.useCases.refreshTokens.accessToken(for: live) }
+            #expect(refused?.code == .providerUnavailable)
+        }
+    }
+
     @Test("Who has not looked at a refreshed id_token gives no token of it, and looks first (SEC-59)")
     func uncheckedSubject() async throws {
         let broker = try TestBroker(script: .init(refreshedSubject: .subject("somebody-else")))

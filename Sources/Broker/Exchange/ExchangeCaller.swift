@@ -105,10 +105,11 @@ struct ExchangeCaller: Sendable {
             throw await settle(.providerError, because: .unusable(detail: "this kind redeems no codes"))
         }
         let tokens: TokenSet
+        let begun = context.clock.monotonic()
         do throws(ProviderFailure) { tokens = try await provider.redeem(grant) } catch {
             throw await settle(failureOfSingleUse: error)
         }
-        context.memory.answers.granted(profile.name, plan.client.name, at: context.clock.monotonic())
+        context.memory.answers.granted(profile.name, plan.client.name, begun: begun)
         if let refusal = tokens.refusal {
             throw await settle(.providerError, because: .unusable(detail: refusal), revoking: tokens, early)
         }

@@ -219,9 +219,10 @@ struct RefreshFlight: Sendable {
             idempotencyKey: Base64URL.encode(
                 context.vault.index(.logTag, ["refresh", row.handle.text, String(row.tokenVersion)]).bytes),
             recovering: confirming, deadline: work.deadline)
+        let begun = context.clock.monotonic()
         do throws(ProviderFailure) {
             work.fresh = try await provider.refresh(request)
-            context.memory.answers.granted(stored.provider, stored.client, at: context.clock.monotonic())
+            context.memory.answers.granted(stored.provider, stored.client, begun: begun)
             return .refreshed
         } catch {
             work.failure = error

@@ -46,6 +46,8 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Se
     let script: Mutex<Script>
     /// When set, redeem and refresh wait until it opens.
     let gate = Gate()
+    /// When set, a code's call alone waits until it opens.
+    let redeeming = Gate()
     /// Where the revocation of some tokens hangs.
     let hanging = Gate()
 
@@ -76,6 +78,7 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Se
             return script.redeem.isEmpty ? nil : script.redeem.removeFirst()
         }
         await gate.pass()
+        await redeeming.pass()
         if let failure { throw failure }
         var tokens = tokens("\(grants)")
         tokens.refusal = script.withLock { $0.refusal }

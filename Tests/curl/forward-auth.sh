@@ -126,7 +126,8 @@ saw() { same "$2" "$(json ".fields.$1")" "$3"; }
 at_once() {
     local name=$1
     shift
-    curl -s -m 40 -Z --parallel-max 15 "$@" -o "$work/$name-#1" "$SITE/orders/[1-60]" 2>/dev/null
+    curl -s -m 40 -Z --parallel-max 15 "$@" -o "$work/$name-#1" \
+        -w '%{http_code} %{exitcode} %{errormsg} %{size_download} bytes\n' "$SITE/orders/[1-60]" >"$work/$name.outcomes" 2>/dev/null
 }
 
 # subjects NAME: how many of its answers have which subject
@@ -229,6 +230,8 @@ walk_live() {
     wait $!
     same "60 user-ana" "$(subjects "ana-$1")" "every answer of the one is hers"
     same "60 user-eva" "$(subjects "eva-$1")" "and of the other hers"
+    grep -hv '^200 0 ' "$work/ana-$1.outcomes" "$work/eva-$1.outcomes" | sed 's/^/#   /'
+    grep -LF '"x_auth_subject"' "$work/ana-$1"-* "$work/eva-$1"-* | xargs -r -n 1 head -c 300 | sed 's/^/#   /'
 
     step "$1: our own credential is wrong"
     SITE=${stranger[$1]}

@@ -37,17 +37,14 @@ struct ExchangeCaller: Sendable {
 
     /// Renews the claim for as long as its owner lives.
     private func keepAlive() async {
-        while !Task.isCancelled {
-            do { try await context.clock.sleep(.seconds(1)) } catch { return }
-            let moment = context.clock.monotonic()
-            guard let fence = held.due(at: moment) else { continue }
+        await held.keepAlive(context.clock) { fence in
             do throws(StoreFailure) {
-                if try await context.store.renewExchange(row.key, fence: fence, for: context.settings.claimLifetime) {
-                    held.renewed(at: moment)
-                } else {
-                    held.drop()
-                }
-            } catch { failed("renewExchange", error) }
+                return try await context.store.renewExchange(
+                    row.key, fence: fence, for: context.settings.claimLifetime)
+            } catch {
+                failed("renewExchange", error)
+                return nil
+            }
         }
     }
 

@@ -6,7 +6,7 @@ struct RefreshFlight: Sendable {
     let session: Digest
     let need: RefreshStateMachine.Need
 
-    private let held = HeldClaim()
+    let held = HeldClaim()
 
     init(context: BrokerContext, flight: SharedFlight, session: Digest, need: RefreshStateMachine.Need) {
         self.context = context
@@ -27,7 +27,7 @@ struct RefreshFlight: Sendable {
     private static let emptyPause = Duration.seconds(30)
 
     /// What the steps share.
-    private struct Work {
+    struct Work {
         var row: SessionRow?
         var stored: StoredTokens?
         var provider: (any TokenRefreshing)?
@@ -54,20 +54,17 @@ struct RefreshFlight: Sendable {
 
     /// Renews the claim for as long as its owner lives, and lets go of callers whose patience is over.
     private func keepAlive() async {
-        while !Task.isCancelled {
-            do { try await context.clock.sleep(.seconds(1)) } catch { return }
-            let moment = context.clock.monotonic()
-            flight.expire(at: moment)
-            guard let fence = held.due(at: moment) else { continue }
-            do throws(StoreFailure) {
-                if try await context.store.renewRefresh(
-                    token: session, fence: fence, for: context.settings.claimLifetime)
-                {
-                    held.renewed(at: moment)
-                } else {
-                    held.drop()
-                }
-            } catch { _ = failed("renewRefresh", error) }
+        await held.keepAlive(context.clock, look: { flight.expire(at: $0) }) { await renew($0) }
+    }
+
+    /// Returns whether the claim of a fence still stands, or nil when the store did not say.
+    private func renew(_ fence: Int64) async -> Bool? {
+        do throws(StoreFailure) {
+            return try await context.store.renewRefresh(
+                token: session, fence: fence, for: context.settings.claimLifetime)
+        } catch {
+            _ = failed("renewRefresh", error)
+            return nil
         }
     }
 
@@ -244,15 +241,7 @@ struct RefreshFlight: Sendable {
     /// Whether there is time for a call; a confirming one needs the claim renewed first, with its own fence.
     private func mayCall(confirming: Bool, _ grant: RefreshGrant, _ deadline: Duration) async -> Bool {
         guard confirming else { return context.clock.monotonic() < deadline }
-        do throws(StoreFailure) {
-            guard
-                try await context.store.renewRefresh(
-                    token: session, fence: grant.fence, for: context.settings.claimLifetime)
-            else { return false }
-        } catch {
-            _ = failed("renewRefresh", error)
-            return false
-        }
+        guard await renew(grant.fence) == true else { return false }
         let moment = context.clock.monotonic()
         held.renewed(at: moment)
         return deadline - moment >= Self.confirmingBudget
@@ -265,73 +254,7 @@ struct RefreshFlight: Sendable {
                 stored.provider, stored.client, since: context.clock.monotonic() - grant.emptyFor)
     }
 
-    // MARK: Committing
-
-    /// Stores the new pair, however long the store is away: the old refresh token is spent.
-    ///
-    /// Callers hear of a store that fails; the flight goes on until the pair is written or the process ends.
-    private func commit(_ work: inout Work) async -> RefreshStateMachine.Input {
-        guard let fresh = work.fresh, let stored = work.stored, let row = work.row else { return .storeFailed }
-        var pause = Duration.milliseconds(50)
-        var isKept = false
-        defer { if isKept { context.memory.store.wrote() } }
-        while true {
-            do {
-                let commit = try sealed(fresh, stored, row, answerLost: work.answerLost)
-                let result = try await context.store.commitRefresh(commit)
-                held.drop()
-                work.isWritten = true
-                switch result {
-                case .committed:
-                    context.cache.remove([session])
-                    context.notices.post(.tokensRefreshed, to: session)
-                    context.events.emit(
-                        .refreshed(provider: stored.provider, client: stored.client, session: row.handle))
-                    return .committed
-                case .superseded:
-                    work.fresh = nil
-                    return .superseded
-                case .ended: return .ended
-                }
-            } catch VaultFailure.doesNotOpen { return .ended } catch RecordFailure.malformed { return .ended } catch {
-                flight.answer(.failure(BrokerProblem(.storeUnavailable, retryAfter: .seconds(2))))
-                if let failure = error as? StoreFailure {
-                    // A row of a newer format says nothing of the store: it holds up no others.
-                    if failure != .newerFormat, !isKept {
-                        isKept = true
-                        context.memory.store.keep()
-                    }
-                    _ = failed("commitRefresh", failure)
-                }
-                do { try await context.clock.sleep(pause) } catch { return .storeFailed }
-                pause = min(pause * 2, .seconds(1))
-            }
-        }
-    }
-
-    private func sealed(
-        _ fresh: TokenSet, _ stored: StoredTokens, _ row: SessionRow, answerLost: Bool
-    ) throws -> RefreshCommit {
-        let now = context.clock.now()
-        var facts = try SessionFacts(record: context.vault.open(row.facts, as: .session, row: session))
-        let tokens = stored.tokens.refreshed(with: fresh)
-        let scopeShrank = fresh.scope != nil && tokens.scope != facts.scope
-        if scopeShrank { facts.scope = tokens.scope ?? [] }
-        // Facts follow the ring's newest key as tokens do, so that an old key can go.
-        let sealsFacts = scopeShrank || row.facts.keyID != context.vault.currentKeyID
-        let next = StoredTokens(
-            provider: stored.provider, client: stored.client, tokens: tokens, issuedAt: now,
-            uncheckedIDToken: fresh.idToken)
-        let refreshable = tokens.refreshToken != nil
-        return RefreshCommit(
-            token: session, tokenVersion: row.tokenVersion,
-            tokens: try context.vault.seal(next.record, as: .tokens, row: session),
-            facts: sealsFacts ? try context.vault.seal(facts.record, as: .session, row: session) : nil,
-            tokenExpiresAt: tokens.expiresAt, refreshable: refreshable,
-            expiresAt: SessionLimits.end(
-                created: row.createdAt, facts.lifetimes, tokens: tokens, refreshable: refreshable),
-            subjectUnchecked: fresh.idToken != nil, answerLost: answerLost)
-    }
+    // MARK: Looking at the subject
 
     /// Looks at a refreshed id_token, ours or one that another process stored and did not look at any more: one
     /// that is not this session's ends it; one that does not verify only loses its claims (SEC-59).
@@ -438,41 +361,6 @@ struct RefreshFlight: Sendable {
         }
     }
 
-    /// Hands a pair that came for an ended session to the outbox, to be revoked (SEC-64): tried like a commit.
-    private func revoke(_ work: Work) async {
-        guard let fresh = work.fresh, let stored = work.stored else { return }
-        let now = context.clock.now()
-        var tokens = stored.tokens.refreshed(with: fresh)
-        // The provider's session is ended by the session's own row.
-        tokens.idToken = nil
-        let late = StoredTokens(provider: stored.provider, client: stored.client, tokens: tokens, issuedAt: now)
-        var pause = Duration.milliseconds(50)
-        var isKept = false
-        defer { if isKept { context.memory.store.wrote() } }
-        var row: OutboxRow?
-        while true {
-            do {
-                let outbox =
-                    try row
-                    ?? OutboxRow(
-                        id: context.vault.digest(try context.vault.random(32)), boundTo: session,
-                        tokens: try context.vault.seal(late.record, as: .tokens, row: session), createdAt: now,
-                        nextAttemptAt: now)
-                row = outbox
-                return try await context.store.addOutbox([outbox])
-            } catch {
-                context.events.emit(.storeFailed(operation: "addOutbox", detail: "\(error)"))
-                if !isKept {
-                    isKept = true
-                    context.memory.store.keep()
-                    flight.answer(.failure(BrokerProblem(.sessionEnded, reason: work.row?.endReason ?? .expired)))
-                }
-                do { try await context.clock.sleep(pause) } catch { return }
-                pause = min(pause * 2, .seconds(1))
-            }
-        }
-    }
-
     private func finish(
         _ outcome: RefreshStateMachine.Outcome, _ work: Work
     ) async throws(BrokerProblem) -> Result<SessionRow, BrokerProblem> {
@@ -508,7 +396,7 @@ struct RefreshFlight: Sendable {
         }
     }
 
-    private func failed(_ operation: StaticString, _ failure: StoreFailure) -> RefreshStateMachine.Input {
+    func failed(_ operation: StaticString, _ failure: StoreFailure) -> RefreshStateMachine.Input {
         if failure != .newerFormat { context.memory.store.failed(at: context.clock.monotonic()) }
         context.events.emit(.storeFailed(operation: operation, detail: "\(failure)"))
         return .storeFailed

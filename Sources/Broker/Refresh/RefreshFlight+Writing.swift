@@ -1,0 +1,104 @@
+/// What a flight owes once the provider has answered: a pair is written, or goes to the outbox, however long the store is
+/// away.
+extension RefreshFlight {
+    /// Stores the new pair, however long the store is away: the old refresh token is spent.
+    ///
+    /// Callers hear of a store that fails; the flight goes on until the pair is written or the process ends.
+    func commit(_ work: inout Work) async -> RefreshStateMachine.Input {
+        guard let fresh = work.fresh, let stored = work.stored, let row = work.row else { return .storeFailed }
+        var pause = Duration.milliseconds(50)
+        var isKept = false
+        defer { if isKept { context.memory.store.wrote() } }
+        while true {
+            do {
+                let commit = try sealed(fresh, stored, row, answerLost: work.answerLost)
+                let result = try await context.store.commitRefresh(commit)
+                held.drop()
+                work.isWritten = true
+                switch result {
+                case .committed:
+                    context.cache.remove([session])
+                    context.notices.post(.tokensRefreshed, to: session)
+                    context.events.emit(
+                        .refreshed(provider: stored.provider, client: stored.client, session: row.handle))
+                    return .committed
+                case .superseded:
+                    work.fresh = nil
+                    return .superseded
+                case .ended: return .ended
+                }
+            } catch VaultFailure.doesNotOpen { return .ended } catch RecordFailure.malformed { return .ended } catch {
+                flight.answer(.failure(BrokerProblem(.storeUnavailable, retryAfter: .seconds(2))))
+                if let failure = error as? StoreFailure {
+                    // A row of a newer format says nothing of the store: it holds up no others.
+                    if failure != .newerFormat, !isKept {
+                        isKept = true
+                        context.memory.store.keep()
+                    }
+                    _ = failed("commitRefresh", failure)
+                }
+                do { try await context.clock.sleep(pause) } catch { return .storeFailed }
+                pause = min(pause * 2, .seconds(1))
+            }
+        }
+    }
+
+    private func sealed(
+        _ fresh: TokenSet, _ stored: StoredTokens, _ row: SessionRow, answerLost: Bool
+    ) throws -> RefreshCommit {
+        let now = context.clock.now()
+        var facts = try SessionFacts(record: context.vault.open(row.facts, as: .session, row: session))
+        let tokens = stored.tokens.refreshed(with: fresh)
+        let scopeShrank = fresh.scope != nil && tokens.scope != facts.scope
+        if scopeShrank { facts.scope = tokens.scope ?? [] }
+        // Facts follow the ring's newest key as tokens do, so that an old key can go.
+        let sealsFacts = scopeShrank || row.facts.keyID != context.vault.currentKeyID
+        let next = StoredTokens(
+            provider: stored.provider, client: stored.client, tokens: tokens, issuedAt: now,
+            uncheckedIDToken: fresh.idToken)
+        let refreshable = tokens.refreshToken != nil
+        return RefreshCommit(
+            token: session, tokenVersion: row.tokenVersion,
+            tokens: try context.vault.seal(next.record, as: .tokens, row: session),
+            facts: sealsFacts ? try context.vault.seal(facts.record, as: .session, row: session) : nil,
+            tokenExpiresAt: tokens.expiresAt, refreshable: refreshable,
+            expiresAt: SessionLimits.end(
+                created: row.createdAt, facts.lifetimes, tokens: tokens, refreshable: refreshable),
+            subjectUnchecked: fresh.idToken != nil, answerLost: answerLost)
+    }
+
+    /// Hands a pair that came for an ended session to the outbox, to be revoked (SEC-64): tried like a commit.
+    func revoke(_ work: Work) async {
+        guard let fresh = work.fresh, let stored = work.stored else { return }
+        let now = context.clock.now()
+        var tokens = stored.tokens.refreshed(with: fresh)
+        // The provider's session is ended by the session's own row.
+        tokens.idToken = nil
+        let late = StoredTokens(provider: stored.provider, client: stored.client, tokens: tokens, issuedAt: now)
+        var pause = Duration.milliseconds(50)
+        var isKept = false
+        defer { if isKept { context.memory.store.wrote() } }
+        var row: OutboxRow?
+        while true {
+            do {
+                let outbox =
+                    try row
+                    ?? OutboxRow(
+                        id: context.vault.digest(try context.vault.random(32)), boundTo: session,
+                        tokens: try context.vault.seal(late.record, as: .tokens, row: session), createdAt: now,
+                        nextAttemptAt: now)
+                row = outbox
+                return try await context.store.addOutbox([outbox])
+            } catch {
+                context.events.emit(.storeFailed(operation: "addOutbox", detail: "\(error)"))
+                if !isKept {
+                    isKept = true
+                    context.memory.store.keep()
+                    flight.answer(.failure(BrokerProblem(.sessionEnded, reason: work.row?.endReason ?? .expired)))
+                }
+                do { try await context.clock.sleep(pause) } catch { return }
+                pause = min(pause * 2, .seconds(1))
+            }
+        }
+    }
+}

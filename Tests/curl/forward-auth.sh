@@ -127,7 +127,15 @@ at_once() {
     local name=$1
     shift
     curl -s -m 40 -Z --parallel-max 15 "$@" -o "$work/$name-#1" \
-        -w '%{http_code} %{exitcode} %{errormsg} %{size_download} bytes\n' "$SITE/orders/[1-60]" >"$work/$name.outcomes" 2>/dev/null
+        -w '%{http_code} %header{retry-after} curl %{exitcode} %{errormsg}\n' "$SITE/orders/[1-60]" >"$work/$name.outcomes" 2>/dev/null
+}
+
+# all_hers NAME SUBJECT: no answer names another user, and nearly all got through. A recipe gives the broker two seconds;
+# a machine that many tests share is slower than that now and then, and the recipe then rightly lets nobody in.
+all_hers() {
+    same "$2" "$(subjects "$1" | cut -d' ' -f2)" "no answer of the one names another"
+    matches '^(5[5-9]|60)$' "$(grep -c '^200  curl 0' "$work/$1.outcomes")" "and nearly all got through"
+    grep -v '^200  curl 0' "$work/$1.outcomes" | sed 's/^/#   /'
 }
 
 # subjects NAME: how many of its answers have which subject
@@ -228,10 +236,8 @@ walk_live() {
     at_once "ana-$1" -H "Cookie: coatcheck=$cookie" &
     at_once "eva-$1" -H "Authorization: Bearer $other"
     wait $!
-    same "60 user-ana" "$(subjects "ana-$1")" "every answer of the one is hers"
-    same "60 user-eva" "$(subjects "eva-$1")" "and of the other hers"
-    grep -hv '^200 0 ' "$work/ana-$1.outcomes" "$work/eva-$1.outcomes" | sed 's/^/#   /'
-    grep -LF '"x_auth_subject"' "$work/ana-$1"-* "$work/eva-$1"-* | xargs -r -n 1 head -c 300 | sed 's/^/#   /'
+    all_hers "ana-$1" user-ana
+    all_hers "eva-$1" user-eva
 
     step "$1: our own credential is wrong"
     SITE=${stranger[$1]}

@@ -1,0 +1,207 @@
+"""Looks through the files of deploy/ that nothing here can run: Kubernetes manifests by their schemas, Traefik's and Envoy's
+files by lists of their keys (Tests/curl/deploy-files.sh).
+
+  deploy_files.py FOLDER            a line for each file, `ok N - …` or `not ok N - …`; FOLDER is deploy or a copy of it
+"""
+
+import pathlib
+import re
+import sys
+
+import kubernetes_validate
+import yaml
+
+# Kubernetes' minor version whose schemas are asked; every kind here is stable since 1.25.
+KUBERNETES = "1.31"
+
+TRAEFIK = {
+    "": {"http"},
+    "http": {"routers", "services", "middlewares"},
+    "http.routers.*": {"rule", "entryPoints", "tls", "service", "middlewares", "priority"},
+    "http.services.*": {"loadBalancer", "failover", "weighted", "mirroring"},
+    "http.services.*.failover": {"service", "fallback", "healthCheck"},
+    "http.services.*.loadBalancer": {"servers", "passHostHeader", "responseForwarding", "healthCheck", "sticky", "serversTransport"},
+    "http.services.*.loadBalancer.servers[]": {"url", "weight", "preservePath"},
+    "http.services.*.loadBalancer.responseForwarding": {"flushInterval"},
+    "http.services.*.loadBalancer.healthCheck": {"path", "port", "interval", "timeout", "scheme", "hostname", "headers", "method", "status", "mode", "followRedirects"},
+    "http.middlewares.*": {"headers", "forwardAuth", "chain", "retry", "buffering"},
+    "http.middlewares.*.headers": {"customRequestHeaders", "customResponseHeaders"},
+    "http.middlewares.*.forwardAuth": {"address", "trustForwardHeader", "authRequestHeaders", "authResponseHeaders", "authResponseHeadersRegex", "tls"},
+}
+TRAEFIK_OPEN = {"http.routers.*.tls", "http.middlewares.*.headers.customRequestHeaders"}
+
+# By the message's type where there is one, else by the member that holds it.
+ENVOY = {
+    "": {"static_resources", "admin"},
+    "static_resources": {"listeners", "clusters"},
+    "listeners": {"name", "address", "filter_chains"},
+    "address": {"socket_address"},
+    "socket_address": {"address", "port_value", "protocol"},
+    "filter_chains": {"filters", "transport_socket"},
+    "filters": {"name", "typed_config", "response_flag_filter", "status_code_filter"},
+    "http_filters": {"name", "typed_config"},
+    "HttpConnectionManager": {
+        "@type", "stat_prefix", "use_remote_address", "normalize_path", "merge_slashes", "path_with_escaped_slashes_action",
+        "common_http_protocol_options", "stream_idle_timeout", "local_reply_config", "route_config", "http_filters", "access_log",
+    },
+    "common_http_protocol_options": {"headers_with_underscores_action", "idle_timeout"},
+    "local_reply_config": {"mappers", "body_format"},
+    "mappers": {"filter", "status_code", "headers_to_add", "body_format_override", "body"},
+    "filter": {"response_flag_filter", "status_code_filter", "and_filter"},
+    "and_filter": {"filters"},
+    "response_flag_filter": {"flags"},
+    "status_code_filter": {"comparison"},
+    "comparison": {"op", "value"},
+    "value": {"default_value", "runtime_key"},
+    "headers_to_add": {"header", "append_action", "key", "value"},
+    "header": {"key", "value"},
+    "body_format_override": {"content_type", "json_format", "text_format"},
+    "route_config": {"virtual_hosts", "name"},
+    "virtual_hosts": {"name", "domains", "routes", "request_headers_to_remove"},
+    "routes": {"match", "route"},
+    "match": {"prefix", "path"},
+    "route": {"cluster", "timeout", "host_rewrite_literal"},
+    "Router": {"@type"},
+    "clusters": {"name", "connect_timeout", "load_assignment", "type", "lb_policy"},
+    "load_assignment": {"cluster_name", "endpoints"},
+    "endpoints": {"lb_endpoints"},
+    "lb_endpoints": {"endpoint"},
+    "endpoint": {"address"},
+    "HeaderMutation": {"@type", "mutations"},
+    "mutations": {"request_mutations"},
+    "request_mutations": {"remove_on_match"},
+    "remove_on_match": {"key_matcher"},
+    "key_matcher": {"safe_regex"},
+    "safe_regex": {"regex"},
+    "ExtAuthz": {"@type", "failure_mode_allow", "status_on_error", "allowed_headers", "http_service"},
+    "status_on_error": {"code"},
+    "allowed_headers": {"patterns"},
+    "patterns": {"exact", "prefix"},
+    "http_service": {"server_uri", "authorization_request", "authorization_response"},
+    "server_uri": {"uri", "cluster", "timeout"},
+    "authorization_request": {"headers_to_add"},
+    "authorization_response": {"allowed_upstream_headers"},
+    "allowed_upstream_headers": {"patterns"},
+    "Lua": {"@type", "default_source_code"},
+    "default_source_code": {"inline_string"},
+}
+FLAGS = {"UF", "UH", "UC", "UT", "UR", "UO", "LH", "NR", "DC", "UAEX"}
+
+
+def filled(path):
+    """A recipe with its placeholders filled in: YAML does not take an at sign everywhere."""
+    return re.sub(r"@[A-Z_]+@", "10.0.0.5", path.read_text())
+
+
+def envoy_faults(value, place):
+    if isinstance(value, list):
+        return [fault for item in value for fault in envoy_faults(item, place)]
+    if not isinstance(value, dict) or place in ("json_format",):
+        return []
+    kind = value.get("@type", "").rpartition(".")[2] or place
+    faults = [f"{kind}.{key}" for key in value if key not in ENVOY.get(kind, ())]
+    if kind == "response_flag_filter":
+        faults += [f"flag {flag}" for flag in value.get("flags", []) if flag not in FLAGS]
+    for key, member in value.items():
+        inner = place if key == "typed_config" else key
+        # In a matcher of statuses `value` is a message, in a header it is text; texts have no members.
+        faults += envoy_faults(member, inner)
+    return faults
+
+
+def traefik_faults(value, place=""):
+    if isinstance(value, list):
+        return [fault for item in value for fault in traefik_faults(item, place + "[]")]
+    if not isinstance(value, dict) or place in TRAEFIK_OPEN:
+        return []
+    named = place in ("http.routers", "http.services", "http.middlewares")
+    faults = [] if named else [f"{place}.{key}" for key in value if key not in TRAEFIK.get(place, ())]
+    for key, member in value.items():
+        faults += traefik_faults(member, f"{place}.{'*' if named else key}".lstrip("."))
+    return faults
+
+
+def proxy_faults(path):
+    document = yaml.safe_load(filled(path))
+    if "static_resources" in document:
+        faults = envoy_faults(document, "")
+        clusters = {cluster["name"] for cluster in document["static_resources"]["clusters"]}
+        used = set(re.findall(r"\bcluster: ([a-z-]+)", path.read_text()))
+        return faults + [f"no cluster {name}" for name in used - clusters]
+    faults = traefik_faults(document)
+    services = document["http"]["services"]
+    wanted = [router["service"] for router in document["http"]["routers"].values()]
+    for service in services.values():
+        wanted += [service["failover"][key] for key in ("service", "fallback")] if "failover" in service else []
+    return faults + [f"no service {name}" for name in wanted if name not in services]
+
+
+def kubernetes_faults(path):
+    faults = []
+    for document in yaml.safe_load_all(path.read_text()):
+        if document["kind"] == "Kustomization":
+            faults += kustomization_faults(path.parent, document)
+            continue
+        try:
+            kubernetes_validate.validate(document, KUBERNETES, strict=True)
+        except (kubernetes_validate.ValidationError, kubernetes_validate.InvalidSchemaError, kubernetes_validate.SchemaNotFoundError) as error:
+            faults.append(str(error).splitlines()[0])
+        faults += pod_faults(document)
+    return faults
+
+
+def kustomization_faults(folder, document):
+    known = {"apiVersion", "kind", "namespace", "resources", "labels", "configMapGenerator", "images"}
+    faults = [f"kustomization: {key}" for key in document if key not in known]
+    files = list(document.get("resources", []))
+    files += [name for generator in document.get("configMapGenerator", []) for name in generator["files"]]
+    faults += [f"no {name}" for name in files if not (folder / name).exists()]
+    listed = {name for name in files if name.endswith(".yaml")} | {"kustomization.yaml"}
+    return faults + [f"{path.name} is not listed" for path in folder.glob("*.yaml") if path.name not in listed]
+
+
+def pod_faults(document):
+    """What a schema does not say of a pod: each mount has its volume, each port its name, and none runs as root."""
+    template = document.get("spec", {}).get("template") if document["kind"] in ("Deployment", "StatefulSet", "Job") else None
+    if not template:
+        return []
+    spec = template["spec"]
+    volumes = {volume["name"] for volume in spec["volumes"]} | {c["metadata"]["name"] for c in document["spec"].get("volumeClaimTemplates", [])}
+    faults = []
+    if not spec["securityContext"].get("runAsNonRoot") or spec["securityContext"].get("runAsUser") != 10001:
+        faults.append("runs as root, or as another user than the image's")
+    for container in spec["containers"]:
+        mounted = {mount["name"] for mount in container["volumeMounts"]}
+        faults += [f"mounts {name}, which is no volume" for name in mounted - volumes] + [f"{name} is mounted nowhere" for name in volumes - mounted]
+        ports = {port["name"] for port in container.get("ports", [])}
+        for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+            if document["kind"] != "Job" and container.get(probe, {}).get("httpGet", {}).get("port") not in ports:
+                faults.append(f"{probe} asks no port of the container")
+        security = container["securityContext"]
+        if security != {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}:
+            faults.append("the container may more than it needs")
+    if document["kind"] != "Job":
+        # The folder's configuration says how long a drain takes.
+        if spec["terminationGracePeriodSeconds"] < 5 + 30 + 10:
+            faults.append("the grace period is shorter than the drain")
+    if document["kind"] == "StatefulSet" and document["spec"]["replicas"] != 1:
+        faults.append("SQLite is one process")
+    return faults
+
+
+if __name__ == "__main__":
+    folder = pathlib.Path(sys.argv[1])
+    files = [(path, kubernetes_faults) for path in sorted(folder.glob("kubernetes/*/*.yaml")) if path.name != "coatcheck.yaml"]
+    files += [(path, proxy_faults) for name in ("proxy", "forward-auth") for path in sorted(folder.glob(f"{name}/*.yaml"))]
+    bad = 0
+    for number, (path, look) in enumerate(files, 1):
+        try:
+            faults = look(path)
+        except (yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
+            faults = [f"{type(error).__name__}: {error}".splitlines()[0]]
+        text = path.read_text()
+        if path.parent.name == "proxy" and "NOT RUN HERE" not in text:
+            faults.append("it is not said that it was not run")
+        bad += bool(faults)
+        print(f"{'not ok' if faults else 'ok'} {number} - {path.relative_to(folder)}" + (f": {'; '.join(faults)}" if faults else " is in order"))
+    sys.exit(bad > 0 or len(files) < 12)

@@ -1,0 +1,118 @@
+#!/usr/bin/env bash
+# What of deploy/ is not run by another script is looked through here, by the tools that will read it: systemd-analyze, the
+# schemas of Kubernetes, lists of Traefik's and Envoy's keys, and `coatcheck check`. A broken copy of each has to be noticed.
+source "$(dirname "$0")/lib.bash"
+python=$root/.venv/bin/python
+units=$root/deploy/systemd
+command -v systemd-analyze >/dev/null || { echo "Bail out! systemd-analyze is missing: scripts/setup test"; exit 1; }
+
+step "The systemd units"
+# A root with nothing in it but what the units name.
+place=$work/system
+mkdir -p "$place/etc/systemd/system" "$place/usr/local/bin" "$place/bin" "$place/usr/lib/systemd"
+cp -r /lib/systemd/system "$place/usr/lib/systemd/"
+ln -s usr/lib "$place/lib"
+for program in usr/local/bin/coatcheck bin/kill; do install -m 0755 /bin/true "$place/$program"; done
+# verified FOLDER: what systemd says of the units there
+verified() {
+    cp "$1"/coatcheck.service "$1"/coatcheck.socket "$place/etc/systemd/system/"
+    systemd-analyze --root="$place" verify "$place/etc/systemd/system/coatcheck.service" "$place/etc/systemd/system/coatcheck.socket" 2>&1
+}
+same "" "$(verified "$units")" "systemd-analyze verify has nothing to say"
+exposure() { systemd-analyze security --offline=true "$1/coatcheck.service" 2>/dev/null | sed -nE 's/.*exposure level for [^:]*: ([0-9.]+) .*/\1/p'; }
+same 1 "$(awk -v level="$(exposure "$units")" 'BEGIN { print level != "" && level <= 3.0 }')" "exposure $(exposure "$units") of 10, at most 3.0"
+setting() { sed -nE "s/^$1=(.*)/\1/p" "$units/coatcheck.service" | tail -1; }
+drain=$(($(sed -nE 's/^ *(drain_delay|shutdown_timeout): ([0-9]+)s.*/\2/p' "$root/deploy/coatcheck.reference.yaml" | paste -sd+)))
+same 1 "$(($(setting TimeoutStopSec | tr -d s) > drain))" "TimeoutStopSec $(setting TimeoutStopSec) is longer than a drain ($drain s)"
+mkdir "$work/units"
+# broken_unit NAME SED-EXPRESSION: a copy that has to be noticed
+broken_unit() {
+    cp "$units"/* "$work/units/"
+    sed -i "$2" "$work/units/$1"
+    ! cmp -s "$units/$1" "$work/units/$1"
+    same 0 $? "a broken copy"
+    matches . "$(verified "$work/units")" "is noticed: $2"
+}
+broken_unit coatcheck.service 's/^ProtectSystem=strict/ProtectSystem=strickt/'
+broken_unit coatcheck.service 's/^ExecStart=.*/ExecStart=coatchek serve/'
+broken_unit coatcheck.socket 's/^ListenStream=.*/ListenStream=127.0.0.1:eighty/'
+sed 's/^\(Protect\|Private\|Restrict\|System\|Capab\).*//' "$units/coatcheck.service" >"$work/units/coatcheck.service"
+same 1 "$(awk -v level="$(exposure "$work/units")" 'BEGIN { print (level > 3.0) }')" "a unit without its walls is seen to be open: $(exposure "$work/units")"
+
+step "What the broker asks of the kernel is in the unit's list"
+start_stack
+kill_broker TERM
+allowed() {
+    systemd-analyze syscall-filter "$1" | sed '1d' | tr -d ' ' | while read -r name; do
+        case $name in "" | \#*) ;; @*) allowed "$name" ;; *) echo "$name" ;; esac
+    done
+}
+allowed @system-service | sort -u >"$work/allowed"
+# SQLite gives files to their owner where it runs as root, as here.
+allowed @privileged | grep -vx fchown | sort -u >"$work/forbidden"
+strace -f -qq -e trace=all -o "$work/calls" "$COATCHECK" serve --config "$work/coatcheck.yaml" >>"$work/broker.log" 2>&1 &
+tracer=$!
+pids+=("$tracer")
+wait_for 60 curl -sf "$MANAGEMENT/readyz" || give_up "the broker"
+device traced
+sign_in oidc ios ana
+expect_status 201 "a login"
+request GET /v1/relay/api/private/echo
+broker_of() { pgrep -P "$tracer" | head -1; }
+kill -HUP "$(broker_of)"
+request DELETE /v1/session
+kill -TERM "$(broker_of)"
+wait "$tracer"
+sed -nE 's/^[0-9]+ +([a-z0-9_]+)\(.*/\1/p' "$work/calls" | sort -u >"$work/called"
+same "" "$(comm -23 "$work/called" <(comm -23 "$work/allowed" "$work/forbidden") | tr '\n' ' ')" "$(wc -l <"$work/called") different calls, none outside the unit's SystemCallFilter"
+same "" "$(sed -nE 's/.*socket\((AF_[A-Z0-9]+).*/\1/p' "$work/calls" | sort -u | grep -vxE 'AF_(INET|INET6|UNIX|NETLINK)' | tr '\n' ' ')" "nor an address family"
+same 0 "$(grep -cE 'm(map|protect)\(.*PROT_WRITE\|PROT_EXEC' "$work/calls")" "and no memory that is written and run"
+
+step "Kubernetes, Traefik and Envoy"
+"$python" "$root/Tests/blackbox/deploy_files.py" "$root/deploy" >"$work/files.out" 2>"$work/files.err"
+take_over <"$work/files.out"
+# broken_file FILE SED-EXPRESSION
+broken_file() {
+    rm -rf "$work/deploy"
+    cp -r "$root/deploy" "$work/deploy"
+    sed -i "$2" "$work/deploy/$1"
+    ! cmp -s "$root/deploy/$1" "$work/deploy/$1" || not_ok "the expression changes nothing: $2"
+    same "$1" "$("$python" "$root/Tests/blackbox/deploy_files.py" "$work/deploy" 2>/dev/null | sed -nE 's/^not ok [0-9]+ - ([^:]*):.*/\1/p' | head -1)" "broken: $2"
+}
+broken_file kubernetes/postgresql/deployment.yaml 's/readinessProbe:/readynessProbe:/'
+broken_file kubernetes/postgresql/deployment.yaml 's/terminationGracePeriodSeconds: .*/terminationGracePeriodSeconds: 20/'
+broken_file kubernetes/postgresql/migrate.yaml 's/backoffLimit: 6/backoffLimit: six/'
+broken_file kubernetes/postgresql/horizontalpodautoscaler.yaml 's/minReplicas: 2/minReplicas: two/'
+broken_file kubernetes/postgresql/poddisruptionbudget.yaml 's/maxUnavailable:/maxUnavailabel:/'
+broken_file kubernetes/postgresql/kustomization.yaml 's/deployment.yaml/deploiment.yaml/'
+broken_file kubernetes/sqlite/statefulset.yaml 's/replicas: 1/replicas: 3/'
+broken_file kubernetes/sqlite/kustomization.yaml '/statefulset.yaml/d'
+broken_file kubernetes/base/networkpolicy.yaml 's/policyTypes: .*/policyTypes: Ingress/'
+broken_file kubernetes/base/service.yaml 's/targetPort:/targetport:/'
+broken_file kubernetes/base/serviceaccount.yaml 's/automountServiceAccountToken: false/automountServiceAccountToken: never/'
+broken_file proxy/traefik.yaml 's/passHostHeader/passHostHeaders/'
+broken_file proxy/envoy.yaml 's/merge_slashes/merges_slashes/'
+broken_file forward-auth/traefik.yaml 's/authRequestHeaders/authRequestHeader/'
+broken_file forward-auth/envoy.yaml 's/failure_mode_allow/failure_mode_allowed/'
+
+step "The configurations of the manifests, with Secrets as they are mounted"
+# secret NAME FILE CONTENT: a Secret's folder is links to a folder that is replaced whole, the files 0440
+secret() {
+    mkdir -p "$work/secrets/$1/..data.1"
+    ln -sfn ..data.1 "$work/secrets/$1/..data"
+    printf %s "$3" >"$work/secrets/$1/..data.1/$2"
+    chmod 0440 "$work/secrets/$1/..data.1/$2"
+    ln -sfn "..data/$2" "$work/secrets/$1/$2"
+}
+secret keys keys.json "$(cat "$work/keys.json")"
+secret clients google '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'
+secret store url 'postgresql://coatcheck@127.0.0.1/coatcheck'
+for kind in postgresql sqlite; do
+    sed "s|/run/secrets/coatcheck|$work/secrets|" "$root/deploy/kubernetes/$kind/coatcheck.yaml" >"$work/manifest.yaml"
+    "$COATCHECK" check --config "$work/manifest.yaml" >"$work/check.out" 2>&1
+    same 0 $? "$kind: $(tail -1 "$work/check.out")"
+    sed -i 's/public_url/publc_url/' "$work/manifest.yaml"
+    "$COATCHECK" check --config "$work/manifest.yaml" >"$work/check.out" 2>&1
+    same 1 $? "$kind: a broken one is refused"
+done
+finish

@@ -1,0 +1,231 @@
+#!/usr/bin/env bash
+# The recipes of deploy/proxy in front of the broker itself, behind real servers: nginx, Caddy, HAProxy, Apache. Each gets the
+# recipe file with its placeholders filled in; logins, streams, odd paths and a broker that is away go through it.
+#   proxies.sh [SERVER…]
+source "$(dirname "$0")/lib.bash"
+PATH="$PATH:/usr/sbin:/sbin"
+recipes=$root/deploy/proxy
+servers=("${@:-nginx}")
+[ $# -gt 0 ] || servers=(nginx caddy haproxy apache)
+for program in "${servers[@]}"; do
+    command -v "${program/apache/apache2}" >/dev/null || { echo "Bail out! $program is missing: scripts/setup test"; exit 1; }
+done
+# Apache's workers give up root, so they must be able to read their files: a folder beside the run's own.
+place=$(mktemp -d /tmp/coatcheck-proxies.XXXXXX)
+chmod 711 "$place"
+trap 'stop_stack; rm -rf "$place"' EXIT
+
+# ---- the servers -----------------------------------------------------------------------------------------------------
+
+declare -A site logs
+
+# recipe FOLDER FILE…: the recipe's files with the placeholders filled in
+recipe() {
+    local folder=$1 file
+    shift
+    for file in "$@"; do
+        sed -e "s|@BROKER@|127.0.0.1:$BROKER_PORT|g" -e "s|@LISTEN@|127.0.0.1:$port|g" -e "s|@NAME@|localhost|g" \
+            -e "s|@SITE@|http://127.0.0.1:$port|g" -e "s|@FOLDER@|$folder|g" -e "s|@LOG@|$folder/access.log|g" \
+            "$recipes/$file" >"$folder/$file"
+        if grep -n '@[A-Z_]*@' "$folder/$file"; then give_up "$file has an unknown placeholder, it"; fi
+    done
+}
+
+# serve SERVER: starts it; SITE is where it listens
+serve() {
+    local folder
+    folder=$(mktemp -d "$place/$1.XXXXXX")
+    chmod 755 "$folder"
+    : >"$folder/access.log"
+    chmod 666 "$folder/access.log"
+    port=$(free_port)
+    SITE="http://127.0.0.1:$port"
+    logs[$1]="$folder/access.log $work/$1.log"
+    "serve_$1" "$folder" >"$work/$1.log" 2>&1 &
+    pids+=($!)
+    wait_for 20 curl -s -o /dev/null "$SITE/" || give_up "$1"
+}
+
+serve_nginx() {
+    recipe "$1" nginx.conf
+    cat >"$1/main.conf" <<TEXT
+daemon off;
+worker_processes 1;
+pid $1/pid;
+error_log stderr warn;
+events { worker_connections 256; }
+http {
+    client_body_temp_path $1/body; proxy_temp_path $1/proxy; fastcgi_temp_path $1/fastcgi;
+    uwsgi_temp_path $1/uwsgi; scgi_temp_path $1/scgi;
+    include $1/nginx.conf;
+}
+TEXT
+    [ "$(id -u)" -ne 0 ] || sed -i "1i user root;" "$1/main.conf"
+    exec nginx -e stderr -c "$1/main.conf"
+}
+
+serve_caddy() {
+    recipe "$1" Caddyfile
+    sed -i '1i {\n\tadmin off\n}' "$1/Caddyfile"
+    HOME=$1 XDG_DATA_HOME=$1 XDG_CONFIG_HOME=$1 exec caddy run --adapter caddyfile --config "$1/Caddyfile"
+}
+
+serve_haproxy() {
+    recipe "$1" haproxy.cfg
+    cp "$recipes/away.http" "$1/"
+    exec haproxy -db -f "$1/haproxy.cfg"
+}
+
+serve_apache() {
+    local modules=/usr/lib/apache2/modules module
+    recipe "$1" apache.conf
+    cp "$recipes/away.asis" "$1/"
+    {
+        for module in mpm_event authz_core headers alias asis proxy proxy_http; do
+            echo "LoadModule ${module}_module $modules/mod_$module.so"
+        done
+        echo "ServerRoot $1"
+        echo "ServerName localhost"
+        echo "PidFile $1/pid"
+        echo "DefaultRuntimeDir $1"
+        echo "ErrorLog /dev/stderr"
+        echo "StartServers 1"
+        [ "$(id -u)" -ne 0 ] || printf 'User www-data\nGroup www-data\n'
+        cat "$1/apache.conf"
+    } >"$1/main.conf"
+    exec apache2 -d "$1" -f "$1/main.conf" -D FOREGROUND
+}
+
+# ---- what is asked of each -------------------------------------------------------------------------------------------
+
+# raw PATH-AND-QUERY [curl options…]: status and problem code at the broker and through the proxy
+raw() {
+    local path=$1 direct
+    shift
+    request GET "http://127.0.0.1:$BROKER_PORT$path" --path-as-is -H "Host: $named" "$@"
+    direct="$STATUS $(json .code) $(json .path)$(json .query)"
+    request GET "$SITE$path" --path-as-is "$@"
+    same "$direct" "$STATUS $(json .code) $(json .path)$(json .query)" "$path arrives as it is"
+}
+
+# last_client PATH: the address that the broker's log has for the last request of a route
+last_client() { grep -F "\"route\":\"$1\"" "$work/broker.log" | tail -1 | sed 's/.*"client":"\([^"]*\)".*/\1/'; }
+
+walk_live() {
+    local cookie pid
+    SITE=${site[$1]}
+    named=${SITE#http://}
+    BROKER=$SITE
+
+    step "$1: a login, by its own name"
+    device "phone-$1"
+    sign_in oidc ios ana
+    expect_status 201 "signed in"
+    cookie=$(cookie coatcheck)
+    request GET /v1/session
+    expect_status 200 "the session"
+    expect_json .provider oidc
+    JAR=
+    request GET /v1/session -H "Cookie: coatcheck=$cookie" --interface 127.0.0.7 -H 'X-Forwarded-For: 203.0.113.9' \
+        -H 'X-Forwarded-Proto: https' -H 'Forwarded: for=203.0.113.9' -H 'X-Real-IP: 203.0.113.9'
+    expect_status 200 "with forged addresses"
+    wait_for 10 eval '[ "$(last_client /v1/session)" = 127.0.0.7 ]'
+    same 127.0.0.7 "$(last_client /v1/session)" "the broker knows the client's address, not what it says of itself"
+    request GET /v1/session -H 'Host: evil.example'
+    matches '^(421|200)$' "$STATUS" "another name is refused by the broker, or served nothing by the proxy"
+    [ "$STATUS" = 421 ] || same "" "$(body)" "nothing at all"
+
+    step "$1: paths and answers pass as they are"
+    for path in '/v1/relay/api/private/echo?a=b%20c&d=%2F' '/v1/relay/api/private/x%20y' '/v1/session/' '/v1/%73ession' \
+        '/v1/relay/api/private/..%2Fx' '/v1/relay/api/private/a%2Fb' '/nothing'; do
+        raw "$path" -H "Cookie: coatcheck=$cookie"
+    done
+    fault oidc '{"fault":"html-200","endpoint":"token","times":1}'
+    device "odd-$1"
+    sign_in oidc ios ben
+    expect_problem 502 provider_error "the broker's own 502"
+    same "" "$(header Retry-After)" "with nothing of the proxy's"
+    fault oidc '{"fault":"status","status":503,"headers":{"Retry-After":"9"},"endpoint":"token","times":1}'
+    device "busy-$1"
+    sign_in oidc ios ben
+    expect_problem 503 provider_unavailable "its own 503"
+    matches '^[0-9]+$' "$(header Retry-After)" "with its own Retry-After: $(header Retry-After)"
+    JAR=
+    request GET /v1/session -H 'Cookie: coatcheck=none'
+    expect_header Cache-Control no-store
+    same "$STATUS" "$(json .status)" "problem documents arrive whole"
+
+    step "$1: streams"
+    : >"$work/events"
+    curl -s -N -m 60 -H "Cookie: coatcheck=$cookie" "$SITE/v1/session/events" >"$work/events" 2>/dev/null &
+    pid=$!
+    wait_for 10 grep -q '^event: session' "$work/events"
+    same 0 $? "the first event is there at once"
+    request POST /v1/session/refresh -H "Cookie: coatcheck=$cookie"
+    expect_status 200 "refreshed"
+    wait_for 10 grep -q '^event: tokens_refreshed' "$work/events"
+    same 0 $? "and the next when it happens"
+    kill "$pid" 2>/dev/null
+    wait "$pid" 2>/dev/null
+    mkfifo "$work/up-$1"
+    curl -s -m 60 -o "$work/up.json" -X PUT -T - -H 'Content-Type: text/plain' -H "Cookie: coatcheck=$cookie" \
+        "$SITE/v1/relay/api/private/echo" <"$work/up-$1" 2>/dev/null &
+    pid=$!
+    exec {upload}>"$work/up-$1"
+    head -c 100000 /dev/zero | tr '\0' x >&"$upload"
+    wait_for 10 eval 'curl -s "$MANAGEMENT/metrics" | grep -q "^coatcheck_relay_calls_under_way{upstream=\"api\"} 1$"'
+    same 0 $? "an upload reaches the upstream while it is being sent"
+    head -c 3000000 /dev/zero | tr '\0' x >&"$upload"
+    exec {upload}>&-
+    wait "$pid"
+    same 3100000 "$(json .body_length "$work/up.json")" "and arrives whole"
+    same 2000000 "$(curl -s -m 30 -H "Cookie: coatcheck=$cookie" "$SITE/v1/relay/api/private/bytes/2000000" | wc -c)" "so does a download"
+
+    step "$1: nothing secret is logged"
+    request GET "/callback/oidc?code=canary-$1&state=canary-$1"
+    wait_for 5 grep -qs callback ${logs[$1]}
+    # shellcheck disable=SC2086
+    same "" "$(grep -ho "canary-$1" ${logs[$1]} | head -1)" "no query string"
+    late[$1]=$cookie
+}
+
+# walk_away SERVER: the broker is killed
+walk_away() {
+    local method
+    SITE=${site[$1]}
+    step "$1: the broker is away"
+    for method in GET POST; do
+        request "$method" "$SITE/v1/session" -H "Cookie: coatcheck=${late[$1]}"
+        expect_problem 503 shutting_down "$method"
+        expect_json .status 503
+        expect_header Content-Type application/problem+json
+        matches '^[0-9]+$' "$(header Retry-After)" "with Retry-After"
+        expect_header Cache-Control no-store
+        expect_header Coatcheck-Source broker
+        same "" "$(header Set-Cookie)" "the cookie stays"
+    done
+}
+
+# ---- the run ---------------------------------------------------------------------------------------------------------
+
+declare -A late
+sed -e 's|^  public_url:.*|&\n  trusted_proxies: [127.0.0.1]|' "$here/coatcheck.yaml" >"$work/stack.yaml"
+start_stack "$work/stack.yaml"
+direct=$BROKER
+for server in "${servers[@]}"; do
+    serve "$server"
+    site[$server]=$SITE
+done
+for server in "${servers[@]}"; do walk_live "$server"; done
+JAR=
+kill_broker KILL
+for server in "${servers[@]}"; do walk_away "$server"; done
+
+step "The broker is back"
+BROKER=$direct
+start_broker
+for server in "${servers[@]}"; do
+    request GET "${site[$server]}/v1/session" -H "Cookie: coatcheck=${late[$server]}"
+    expect_status 200 "$server: the same session passes again"
+done
+finish

@@ -208,15 +208,26 @@ start_broker() {
 
 # start_postgresql [OPTIONS]: a PostgreSQL of this run's own (Tests/blackbox/postgresql); POSTGRESQL is its URL
 start_postgresql() {
+    rm -f "$work/postgresql.in" "$work/postgresql.out"
     mkfifo "$work/postgresql.in"
     "$root/Tests/blackbox/postgresql" "$@" <"$work/postgresql.in" >"$work/postgresql.out" 2>"$work/postgresql.log" &
     pids+=($!)
     exec {postgresql_input}>"$work/postgresql.in"
     wait_for 60 grep -q '^ready ' "$work/postgresql.out" || give_up "PostgreSQL"
-    local word port
-    read -r word port POSTGRESQL_PID POSTGRESQL_FOLDER POOLER_PORT <"$work/postgresql.out"
+    local word port standby_port
+    read -r word port POSTGRESQL_PID POSTGRESQL_FOLDER POOLER_PORT standby_port <"$work/postgresql.out"
     POSTGRESQL="postgresql://coatcheck@127.0.0.1:$port/postgres"
+    [ -z "$standby_port" ] || POSTGRESQL="postgresql://coatcheck@127.0.0.1:$port,127.0.0.1:$standby_port/postgres"
     POOLER="postgresql://coatcheck@127.0.0.1:${POOLER_PORT:-0}/postgres"
+}
+
+# postgresql COMMAND: has the server that was started last do something (Tests/blackbox/postgresql lists what)
+postgresql() {
+    local before
+    before=$(wc -l <"$work/postgresql.out")
+    echo "$1" >&"$postgresql_input"
+    wait_for 60 eval '[ "$(wc -l <"$work/postgresql.out")" -gt '"$before"' ]'
+    [[ $(tail -1 "$work/postgresql.out") == "done $1 "* ]] || give_up "PostgreSQL's $1"
 }
 
 # kill_broker SIGNAL

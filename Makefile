@@ -45,7 +45,7 @@ lint: ## Check house rules and format
 
 .PHONY: format
 format: ## Format the sources in place
-	swift format --in-place --recursive --parallel Sources Tests Package.swift
+	swift format --in-place --recursive --parallel Sources Tests Package.swift clients/swift/Package.swift clients/swift/Sources clients/swift/Tests
 
 .PHONY: fuzz
 fuzz: ## Fuzz the parsers (FUZZ_RUNS=1000000 each, FUZZ_SECONDS=60 at most)

@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# clients/kotlin/Coatcheck.kt: compiled by Debian's Kotlin with its OkHttp, and driven through the flows.
+source "$(dirname "$0")/lib.bash"
+java=/usr/share/java
+classpath="$java/okhttp.jar:$java/okio.jar:$java/com.android.json.jar"
+
+step "1. It compiles"
+timeout 300 kotlinc "$root/clients/kotlin/Coatcheck.kt" "$root/clients/kotlin/Flows.kt" -cp "$classpath" -d "$work/client.jar" >"$work/compile.log" 2>&1
+same 0 $? "without an error"
+same "" "$(grep -E 'warning: [^O]|error:' "$work/compile.log" | grep -v 'Options -Xverify')" "without a warning"
+
+step "2. The flows"
+start_stack
+timeout 180 java -XX:TieredStopAtLevel=1 -cp "$work/client.jar:$classpath:$java/kotlin-stdlib.jar" coatcheck.FlowsKt "$BROKER" >"$work/flows.log" 2>&1
+status=$?
+take_over <"$work/flows.log"
+same 0 $status "they ran to the end"
+
+step "3. What is not compiled here says so"
+same "// Not compiled here" "$(head -1 "$root/clients/kotlin/android/CustomTabSignIn.kt" | cut -d: -f1)" "the Custom Tab's file"
+
+finish

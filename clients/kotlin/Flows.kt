@@ -1,0 +1,113 @@
+// The curl suite's flows by the Kotlin client, against a broker and a sandbox (Tests/curl/kotlin-client.sh).
+package coatcheck
+
+import java.util.concurrent.Callable
+import java.util.concurrent.Executors
+import kotlin.concurrent.thread
+import kotlin.system.exitProcess
+import okhttp3.HttpUrl
+import okhttp3.OkHttpClient
+import okhttp3.Request
+import okhttp3.RequestBody
+
+private var count = 0
+private var failed = 0
+
+private fun say(good: Boolean, sentence: String) {
+    count += 1
+    if (!good) failed += 1
+    println("${if (good) "ok" else "not ok"} $count - $sentence")
+}
+
+/** The user signs in as the sandbox lets scripts do; the last redirect is the app's. */
+private fun browser(page: HttpUrl, user: String): String {
+    val http = OkHttpClient.Builder().followRedirects(false).build()
+    var next = page.newBuilder().addQueryParameter("sandbox_user", user).build()
+    while (true) {
+        val location = http.newCall(Request.Builder().url(next).build()).execute().use { it.header("Location") }
+        next = HttpUrl.parse(location ?: error("no redirect")) ?: return location
+    }
+}
+
+private fun problem(work: () -> Any?): String? = try {
+    work()
+    null
+} catch (problem: Problem) {
+    problem.code
+}
+
+private fun Coatcheck.signIn(provider: String, user: String, social: String? = null): SignIn =
+    finish(browser(start(provider, social), user), "A phone")
+
+fun main(arguments: Array<String>) {
+    val broker = HttpUrl.get(arguments[0])
+    fun device(client: String = "ios", storage: CredentialStorage = MemoryStorage()) = Coatcheck(broker, client, storage)
+
+    val phone = device()
+    say((phone.standing() as? Standing.SignedOut)?.reason == null, "nobody is signed in")
+    val session = (phone.signIn("oidc", "kira") as SignIn.SignedIn).session
+    say(session.identity.getString("email") == "kira@example.org", "flow A makes a session")
+    say((phone.standing() as Standing.SignedIn).session.handle == session.handle, "which is there")
+    say(phone.relay("api", "private/echo").status == 200, "the relay answers")
+    say(phone.relay("api", "status/401").status == 401 && phone.session().handle == session.handle, "an upstream's 401 ends nothing")
+    say(phone.relay("api", "echo", "POST", RequestBody.create(null, "hello")).status == 200, "a body is relayed")
+    say(problem { phone.relay("narrow", "echo") } == "upstream_not_allowed", "what is not allowed is refused")
+    say(phone.refresh().handle == session.handle, "a refresh keeps the session")
+
+    say(problem { device().signIn("oidc", "denied") } == "access_denied", "a refusal")
+    val callback = browser(phone.start("oidc"), "kira")
+    say(problem { device().finish(callback) } == "login_not_yours", "a stranger's device")
+    say(problem { device().start("nobody") } == "provider_not_found", "an unknown provider")
+
+    val kept = MemoryStorage()
+    val once = browser(device(storage = kept).start("oidc"), "kira")
+    val text = kept.read()!!.toJson()
+    val pool = Executors.newFixedThreadPool(10)
+    val handles = pool.invokeAll((1..50).map {
+        Callable {
+            val restarted = MemoryStorage()
+            restarted.write(Credentials.fromJson(text))
+            (device(storage = restarted).finish(once) as SignIn.SignedIn).session.handle
+        }
+    }).map { it.get() }.toSet()
+    pool.shutdown()
+    say(handles.size == 1, "fifty forwards after a restart of the app are one session")
+
+    val bearer = device("android")
+    bearer.signIn("oidc", "kira")
+    say(bearer.session().client == "android" && bearer.relay("api", "private/echo").status == 200, "a bearer client")
+    bearer.signOut()
+    say(problem { bearer.session() } == "session_required", "is out after its sign-out")
+
+    val arriving = device("strict")
+    val arrival = arriving.finish("com.example.strict:/cb?code=from-the-portal") as SignIn.OpenOnceMore
+    say(arriving.finish(browser(arrival.page, "kira")) is SignIn.SignedIn, "flow D: an arrival from the portal")
+
+    say(device().signIn("zephr", "ana", "google") is SignIn.SignedIn, "Zephr, a known user")
+    val newcomer = device()
+    val registration = (newcomer.signIn("zephr", "newkira", "google") as SignIn.Register).registration
+    say(registration.fields.map { it.name } == listOf("first-name"), "Zephr, a partial registration")
+    say(newcomer.register(registration, mapOf("first-name" to "Kira", "birth-year" to 1990)).provider == "zephr", "is finished")
+
+    say(device("hosted").signIn("oidc", "kira") is SignIn.SignedIn, "flow C")
+    say(try { device("hosted").signIn("oidc", "denied"); false } catch (refused: LoginFailed) { refused.code == "access_denied" }, "its refusal")
+
+    val tablet = device()
+    tablet.signIn("oidc", "kira")
+    val seen = java.util.Collections.synchronizedList(ArrayList<String>())
+    val listening = thread {
+        phone.listen(object : SessionListener {
+            override fun session(session: Session) { seen += "session"; phone.refresh() }
+            override fun tokensRefreshed() { seen += "refreshed"; tablet.end(session.handle) }
+            override fun ended(reason: String?) { seen += "ended $reason" }
+        }) { false }
+    }
+    listening.join(60_000)
+    say(seen == listOf("session", "refreshed", "ended logged_out_elsewhere"), "events: $seen")
+    say((phone.standing() as? Standing.SignedOut) != null, "and the phone knows that it is out")
+    tablet.endOthers()
+    say(tablet.sessions().size == 1, "the others are ended")
+    val nowhere = Coatcheck(HttpUrl.get("http://127.0.0.1:1"), "ios", MemoryStorage().apply { write(Credentials("x", lastSession = session.json)) }, 100)
+    say((nowhere.standing() as? Standing.Unknown)?.last?.handle == session.handle, "without a network the last user is known")
+    exitProcess(if (failed > 0) 1 else 0)
+}

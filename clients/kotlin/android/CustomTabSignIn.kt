@@ -1,0 +1,78 @@
+// Not compiled here: the project's tests have no Android. Whoever builds it first, please report. Needs androidx.browser,
+// nothing else.
+package coatcheck.android
+
+import android.content.Context
+import android.content.Intent
+import android.net.Uri
+import android.util.Base64
+import androidx.browser.customtabs.CustomTabsIntent
+import coatcheck.Credentials
+import coatcheck.CredentialStorage
+import java.security.KeyStore
+import javax.crypto.Cipher
+import javax.crypto.KeyGenerator
+import javax.crypto.SecretKey
+import javax.crypto.spec.GCMParameterSpec
+import android.security.keystore.KeyGenParameterSpec
+import android.security.keystore.KeyProperties
+import okhttp3.HttpUrl
+
+/**
+ * Opens a sign-in page. The activity that the redirect URI comes back to has
+ *
+ *     <activity android:name=".CallbackActivity" android:exported="true" android:launchMode="singleTask">
+ *       <intent-filter>
+ *         <action android:name="android.intent.action.VIEW"/>
+ *         <category android:name="android.intent.category.DEFAULT"/><category android:name="android.intent.category.BROWSABLE"/>
+ *         <data android:scheme="com.example.app"/>
+ *       </intent-filter>
+ *     </activity>
+ *
+ * and hands `intent.dataString` to `Coatcheck.finish` on a background thread. For https redirect URIs use
+ * `android:autoVerify="true"` and the broker's `app_links.android`.
+ */
+fun openSignIn(context: Context, page: HttpUrl) {
+    CustomTabsIntent.Builder().setShareState(CustomTabsIntent.SHARE_STATE_OFF).build()
+        .launchUrl(context, Uri.parse(page.toString()))
+}
+
+/** The URL that came back, unchanged; null for another intent. */
+fun callback(intent: Intent): String? = if (intent.action == Intent.ACTION_VIEW) intent.dataString else null
+
+/** Keeps the credentials in the app's preferences, encrypted by a key that does not leave the Android Keystore. */
+class KeystoreStorage(context: Context) : CredentialStorage {
+    // Leave this file out of backups: the key does not travel (dataExtractionRules).
+    private val preferences = context.getSharedPreferences("coatcheck", Context.MODE_PRIVATE)
+
+    private fun key(): SecretKey {
+        val store = KeyStore.getInstance("AndroidKeyStore").apply { load(null) }
+        (store.getKey("coatcheck", null) as? SecretKey)?.let { return it }
+        return KeyGenerator.getInstance(KeyProperties.KEY_ALGORITHM_AES, "AndroidKeyStore").apply {
+            init(
+                KeyGenParameterSpec.Builder("coatcheck", KeyProperties.PURPOSE_ENCRYPT or KeyProperties.PURPOSE_DECRYPT)
+                    .setBlockModes(KeyProperties.BLOCK_MODE_GCM).setEncryptionPaddings(KeyProperties.ENCRYPTION_PADDING_NONE)
+                    .build())
+        }.generateKey()
+    }
+
+    @Synchronized override fun read(): Credentials? {
+        val sealed = preferences.getString("credentials", null)?.let { Base64.decode(it, Base64.NO_WRAP) } ?: return null
+        return try {
+            val cipher = Cipher.getInstance("AES/GCM/NoPadding")
+            cipher.init(Cipher.DECRYPT_MODE, key(), GCMParameterSpec(128, sealed, 0, 12))
+            Credentials.fromJson(String(cipher.doFinal(sealed, 12, sealed.size - 12), Charsets.UTF_8))
+        } catch (foreign: Exception) {
+            null // of another installation: sign in again
+        }
+    }
+
+    @Synchronized override fun write(credentials: Credentials?) {
+        // commit, not apply: the login's secret has to be there before its page is opened.
+        if (credentials == null) { preferences.edit().remove("credentials").commit(); return }
+        val cipher = Cipher.getInstance("AES/GCM/NoPadding")
+        cipher.init(Cipher.ENCRYPT_MODE, key())
+        val sealed = cipher.iv + cipher.doFinal(credentials.toJson().toByteArray())
+        preferences.edit().putString("credentials", Base64.encodeToString(sealed, Base64.NO_WRAP)).commit()
+    }
+}

@@ -1,0 +1,54 @@
+// Not compiled here: the project's tests run on Linux. Whoever builds it for iOS first, please report.
+#if canImport(Security) && !os(Linux)
+    import Foundation
+    import Security
+
+    /// Keeps the credentials in the keychain of this device: not synchronised, not in backups of another device.
+    public final class KeychainStorage: CredentialStorage {
+        private let service: String
+
+        /// Creates a storage under a service's name, the app's own by default.
+        public init(service: String = Bundle.main.bundleIdentifier ?? "coatcheck") { self.service = service }
+
+        private var query: [String: Any] {
+            [
+                kSecClass as String: kSecClassGenericPassword, kSecAttrService as String: service,
+                kSecAttrAccount as String: "coatcheck",
+            ]
+        }
+
+        /// Returns what the keychain holds; throws while the device is locked since its start.
+        public func read() throws -> Credentials? {
+            var asked = query
+            asked[kSecReturnData as String] = true
+            var found: CFTypeRef?
+            let status = SecItemCopyMatching(asked as CFDictionary, &found)
+            if status == errSecItemNotFound { return nil }
+            guard status == errSecSuccess, let data = found as? Data else { throw Failure(status: status) }
+            return try? JSONDecoder().decode(Credentials.self, from: data)
+        }
+
+        /// Adds, changes or deletes the item.
+        public func write(_ credentials: Credentials?) throws {
+            guard let credentials else {
+                SecItemDelete(query as CFDictionary)
+                return
+            }
+            let values: [String: Any] = [
+                kSecValueData as String: try JSONEncoder().encode(credentials),
+                kSecAttrAccessible as String: kSecAttrAccessibleAfterFirstUnlockThisDeviceOnly,
+            ]
+            var status = SecItemUpdate(query as CFDictionary, values as CFDictionary)
+            if status == errSecItemNotFound {
+                status = SecItemAdd(query.merging(values) { $1 } as CFDictionary, nil)
+            }
+            guard status == errSecSuccess else { throw Failure(status: status) }
+        }
+
+        /// What the keychain refused.
+        public struct Failure: Error, Sendable {
+            /// What the keychain said.
+            public let status: OSStatus
+        }
+    }
+#endif

@@ -1,0 +1,96 @@
+import Foundation
+
+#if canImport(FoundationNetworking)
+    import FoundationNetworking
+#endif
+
+extension Coatcheck {
+    /// Returns what is kept, or empty credentials.
+    func kept() throws -> Credentials { try storage.read() ?? Credentials() }
+
+    /// Which of the credentials a call needs.
+    enum Needed { case login, both }
+
+    /// Makes a request with the device's credentials.
+    func request(
+        _ method: String, _ path: String, query: String? = nil, body: Data? = nil, with needed: Needed = .both
+    ) throws -> URLRequest {
+        let text = broker.absoluteString
+        let base = text.hasSuffix("/") ? String(text.dropLast()) : text
+        guard let url = URL(string: base + path + (query.map { "?\($0)" } ?? "")) else { throw CoatcheckError.badPath }
+        var request = URLRequest(url: url)
+        request.httpMethod = method
+        request.httpBody = body
+        request.timeoutInterval = 40
+        request.httpShouldHandleCookies = false
+        let credentials = try kept()
+        if let session = credentials.session, credentials.transport == .bearer, needed == .both {
+            request.setValue("Bearer \(session)", forHTTPHeaderField: "Authorization")
+        }
+        if credentials.transport == .cookie {
+            let names = CookieNames(broker)
+            var cookies: [String] = []
+            if let session = credentials.session, needed == .both { cookies.append("\(names.session)=\(session)") }
+            if let login = credentials.login { cookies.append("\(names.login)=\(login)") }
+            if !cookies.isEmpty { request.setValue(cookies.joined(separator: "; "), forHTTPHeaderField: "Cookie") }
+        }
+        return request
+    }
+
+    /// Calls the broker with a JSON body.
+    func call(_ method: String, _ path: String, body: some Encodable, with needed: Needed = .both) async throws
+        -> Answer
+    {
+        try await call(method, path, data: try JSONEncoder().encode(body), with: needed)
+    }
+
+    /// Calls the broker, again as long as that helps.
+    ///
+    /// Every call of the API may be repeated: a forward gives the same session, a start another login, an ending
+    /// what it gave before.
+    func call(
+        _ method: String, _ path: String, query: String? = nil, data: Data? = nil, with needed: Needed = .both
+    ) async throws -> Answer {
+        let begin = ContinuousClock.now
+        var number = 0
+        while true {
+            var request = try request(method, path, query: query, body: data, with: needed)
+            if data != nil { request.setValue("application/json", forHTTPHeaderField: "Content-Type") }
+            var retryAfter: Duration?
+            var failure: any Error = CoatcheckError.unreachable
+            do {
+                let answer = try await wire.send(request)
+                if (200..<300).contains(answer.status) { return answer }
+                guard let problem = answer.problem else {
+                    // A proxy's 502 to 504 says as little about the session as no answer at all.
+                    guard (502...504).contains(answer.status) else {
+                        throw CoatcheckError.notTheBroker(status: answer.status)
+                    }
+                    throw CoatcheckError.unreachable
+                }
+                try learn(from: problem, answer, sent: request)
+                guard problem.passes else { throw problem }
+                (retryAfter, failure) = (answer.retryAfter, problem)
+            } catch CoatcheckError.unreachable {}
+            guard let pause = patience.pause(try: number, since: begin, retryAfter: retryAfter) else { throw failure }
+            try await Task.sleep(for: pause)
+            number += 1
+        }
+    }
+
+    /// Forgets a session that has ended, and keeps the login that a refusal may carry.
+    func learn(from problem: Problem, _ answer: Answer, sent request: URLRequest) throws {
+        if problem.endsSession { try forget(asSentIn: request) }
+        if let login = problem.login { try keep(login, from: answer) }
+    }
+
+    /// Forgets the session, unless another took its place while the answer was under way.
+    func forget(asSentIn request: URLRequest) throws {
+        guard var credentials = try storage.read(), let session = credentials.session else { return }
+        let sent = ["Cookie", "Authorization"].compactMap { request.value(forHTTPHeaderField: $0) }
+        guard sent.contains(where: { $0.contains(session) }) else { return }
+        credentials.session = nil
+        credentials.lastSession = nil
+        try storage.write(credentials)
+    }
+}

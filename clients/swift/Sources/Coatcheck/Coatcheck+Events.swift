@@ -1,0 +1,84 @@
+import Foundation
+
+#if canImport(FoundationNetworking)
+    import FoundationNetworking
+#endif
+
+extension Coatcheck {
+    /// Returns what happens to the session, until it ends or the caller leaves off; reconnects by itself.
+    ///
+    /// Listen while the app is in the foreground, and leave off when it goes to the background: the first event after the
+    /// next begin tells how things stand.
+    public nonisolated func events() -> AsyncThrowingStream<SessionEvent, any Error> {
+        AsyncThrowingStream { continuation in
+            let task = Task { [weak self] in
+                do {
+                    try await self?.listen { continuation.yield($0) }
+                    continuation.finish()
+                } catch { continuation.finish(throwing: error) }
+            }
+            continuation.onTermination = { _ in task.cancel() }
+        }
+    }
+
+    private func listen(_ tell: @Sendable (SessionEvent) -> Void) async throws {
+        var number = 0
+        while true {
+            try Task.checkCancellation()
+            var retryAfter: Duration?
+            var request = try request("GET", "/v1/session/events")
+            // The broker says something every 25 seconds.
+            request.timeoutInterval = 60
+            switch try await stream(
+                request,
+                tell: {
+                    number = 0; tell($0)
+                })
+            {
+            case .ended: return
+            case .broken(let pause): retryAfter = pause
+            }
+            let growing = Duration.milliseconds(Int.random(in: 500...1000) << min(number, 5))
+            try await Task.sleep(for: max(retryAfter ?? .zero, growing))
+            number += 1
+        }
+    }
+
+    private enum End { case ended, broken(retryAfter: Duration?) }
+
+    private func stream(_ request: URLRequest, tell: (SessionEvent) -> Void) async throws -> End {
+        var answer: Answer?
+        var lines = EventLines()
+        for await part in wire.parts(of: request) {
+            switch part {
+            case .head(let status, let fields): answer = Answer(status: status, fields: fields, body: Data())
+            case .body(let data):
+                guard answer?.status == 200 else {
+                    answer?.body.append(data)
+                    continue
+                }
+                for event in lines.take(data) {
+                    tell(event)
+                    if case .ended = event {
+                        try forget(asSentIn: request)
+                        return .ended
+                    }
+                    if case .session(let session) = event, var credentials = try storage.read() {
+                        credentials.lastSession = session
+                        try storage.write(credentials)
+                    }
+                }
+            case .end: break
+            }
+        }
+        guard let answer, answer.status != 200 else { return .broken(retryAfter: nil) }
+        guard let problem = answer.problem else { return .broken(retryAfter: nil) }
+        try learn(from: problem, answer, sent: request)
+        if problem.endsSession {
+            tell(.ended(reason: problem.reason))
+            return .ended
+        }
+        guard problem.passes else { throw problem }
+        return .broken(retryAfter: answer.retryAfter)
+    }
+}

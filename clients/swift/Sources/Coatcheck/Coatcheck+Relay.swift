@@ -1,0 +1,49 @@
+import Foundation
+
+#if canImport(FoundationNetworking)
+    import FoundationNetworking
+#endif
+
+extension Coatcheck {
+    /// Calls an upstream API with the session's access token, which the app never sees.
+    ///
+    /// Whatever the upstream answers is returned, its 401 too: that one never ends the session. What the broker refuses is
+    /// thrown. A call that may have reached the upstream is sent again only where its method is idempotent.
+    public func relay(
+        _ upstream: String, _ path: String, method: String = "GET", query: String? = nil,
+        fields: [String: String] = [:],
+        body: Data? = nil
+    ) async throws -> RelayAnswer {
+        let segments = path.split(separator: "/", omittingEmptySubsequences: false)
+        guard
+            !segments.contains(where: { $0.isEmpty || $0 == "." || $0 == ".." || $0.contains("?") || $0.contains("#") })
+        else { throw CoatcheckError.badPath }
+        let idempotent = ["GET", "HEAD", "PUT", "DELETE", "OPTIONS"].contains(method)
+        let begin = ContinuousClock.now
+        var number = 0
+        while true {
+            var request = try request(method, "/v1/relay/\(upstream)/\(path)", query: query, body: body)
+            for (name, value) in fields { request.setValue(value, forHTTPHeaderField: name) }
+            var retryAfter: Duration?
+            var failure: any Error = CoatcheckError.unreachable
+            do {
+                let answer = try await wire.send(request)
+                guard answer.fields["coatcheck-source"] == "broker" || answer.fields["coatcheck-source"] == nil,
+                    let problem = answer.problem
+                else {
+                    guard answer.fields["coatcheck-source"] != nil else { throw CoatcheckError.unreachable }
+                    return RelayAnswer(status: answer.status, fields: answer.fields, body: answer.body)
+                }
+                try learn(from: problem, answer, sent: request)
+                // A 408 may have reached the upstream in part; a 503 and a 429 of the broker's have not reached it.
+                guard problem.passes, idempotent || problem.code != .requestTimeout else { throw problem }
+                (retryAfter, failure) = (answer.retryAfter, problem)
+            } catch CoatcheckError.unreachable {
+                guard idempotent else { throw CoatcheckError.unreachable }
+            }
+            guard let pause = patience.pause(try: number, since: begin, retryAfter: retryAfter) else { throw failure }
+            try await Task.sleep(for: pause)
+            number += 1
+        }
+    }
+}

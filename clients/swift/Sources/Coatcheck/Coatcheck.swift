@@ -1,0 +1,271 @@
+import Foundation
+
+#if canImport(FoundationNetworking)
+    import FoundationNetworking
+#endif
+
+/// A broker, as one app on one device sees it.
+///
+/// ```swift
+/// let coatcheck = Coatcheck(
+///     broker: URL(string: "https://auth.example.com")!, client: "ios", storage: KeychainStorage(),
+///     browser: SystemBrowser(scheme: "com.example.app"))
+/// let signIn = try await coatcheck.signIn(with: "cloudentity")
+/// ```
+///
+/// Make one and share it: calls made at the same time then share their requests. What can be sent again is sent again,
+/// as `docs/native-apps.md` says; what is thrown is a ``Problem`` or a ``CoatcheckError``.
+public actor Coatcheck {
+    nonisolated let broker: URL
+    nonisolated let client: String?
+    nonisolated let storage: any CredentialStorage
+    nonisolated let browser: (any SignInBrowser)?
+    nonisolated let patience: Patience
+    let wire = Wire()
+    private var asking: Task<Session, any Error>?
+    private var signingIn: (provider: String, task: Task<SignIn, any Error>)?
+
+    /// Creates what talks to a broker; `client` may be left out where the provider has one.
+    public init(
+        broker: URL, client: String? = nil, storage: any CredentialStorage, browser: (any SignInBrowser)? = nil,
+        patience: Patience = Patience()
+    ) {
+        self.broker = broker
+        self.client = client
+        self.storage = storage
+        self.browser = browser
+        self.patience = patience
+    }
+
+    deinit { wire.close() }
+
+    // MARK: - Signing in
+
+    /// Signs the user in: starts a login, opens its page, forwards the callback.
+    ///
+    /// A second call while one for the same provider is under way waits for that one.
+    public func signIn(
+        with provider: String, device: String? = nil, socialProvider: String? = nil, parameters: [String: String]? = nil
+    ) async throws -> SignIn {
+        if let signingIn, signingIn.provider == provider { return try await signingIn.task.value }
+        let task = Task {
+            let login = try await start(
+                LoginBody(
+                    provider: provider, client: client, social_provider: socialProvider, parameters: parameters))
+            return try await follow(login, device: device)
+        }
+        signingIn = (provider, task)
+        defer { signingIn = nil }
+        return try await task.value
+    }
+
+    /// Starts a login and returns the page to open, for apps that open it themselves; then ``finish(_:device:)``.
+    public func start(_ provider: String, socialProvider: String? = nil) async throws -> URL {
+        try page(
+            of: try await start(LoginBody(provider: provider, client: client, social_provider: socialProvider)))
+    }
+
+    /// Finishes a sign-in with the whole URL that the browser came back with, unchanged: after a restart of the app, too.
+    ///
+    /// A user who comes from the provider's own portal is sent back to sign in once more, which takes no typing.
+    public func finish(_ callback: URL, device: String? = nil) async throws -> SignIn {
+        try await finish(callback, device: device, restarts: 1)
+    }
+
+    /// Forwards the callback of a login that the app started with a library of its own (flow B).
+    public func forward(_ callback: URL, of login: AppLogin, device: String? = nil) async throws -> SignIn {
+        try await forwarded(
+            ForwardBody(
+                provider: login.provider, client: login.client, callback_url: callback.absoluteString,
+                code_verifier: login.codeVerifier, state: login.state, nonce: login.nonce,
+                login_token: login.loginToken, device: device))
+    }
+
+    /// Finishes a Zephr registration.
+    ///
+    /// ``ProblemCode/registrationRejected`` can be corrected once, with the same registration.
+    public func register(_ registration: Registration, attributes: [String: JSONValue]) async throws -> Session {
+        let credentials = try kept()
+        let body = RegistrationBody(
+            provider: registration.provider, client: client, state_key: registration.stateKey, attributes: attributes,
+            login_token: credentials.transport == .bearer ? credentials.login : nil)
+        return try made(try await call("POST", "/v1/registrations", body: body))
+    }
+
+    private func start(_ body: LoginBody) async throws -> StartedLogin {
+        let answer = try await call("POST", "/v1/logins", body: body, with: .login)
+        let login = try answer.decoded(StartedLogin.self)
+        try keep(login, from: answer)
+        return login
+    }
+
+    private func page(of login: StartedLogin) throws -> URL {
+        guard let page = URL(string: login.authorizationURL) else { throw CoatcheckError.notTheBroker(status: 201) }
+        return page
+    }
+
+    private func follow(_ login: StartedLogin, device: String?, restarts: Int = 1) async throws -> SignIn {
+        guard let browser else { throw CoatcheckError.noBrowser }
+        let callback = try await browser.open(try page(of: login))
+        return try await finish(callback, device: device, restarts: restarts)
+    }
+
+    private func finish(_ callback: URL, device: String?, restarts: Int) async throws -> SignIn {
+        let credentials = try kept()
+        let query = URLComponents(url: callback, resolvingAgainstBaseURL: false)?.queryItems ?? []
+        func value(_ name: String) -> String? { query.first { $0.name == name }?.value }
+        var body = ForwardBody(callback_url: callback.absoluteString, device: device)
+        // A hosted callback names our login; no provider does.
+        if let id = value("login_id"), id == credentials.loginID {
+            if let code = value("error") { throw CoatcheckError.loginFailed(ProblemCode(rawValue: code)) }
+            if let handoff = value("handoff") { body = ForwardBody(handoff: handoff, device: device) }
+        }
+        if credentials.transport == .bearer { body.login_token = credentials.login }
+        do { return try await forwarded(body) } catch let problem as Problem {
+            guard problem.code == .loginRequired, let login = problem.login, restarts > 0, browser != nil else {
+                throw problem
+            }
+            return try await follow(login, device: device, restarts: restarts - 1)
+        }
+    }
+
+    private func forwarded(_ body: ForwardBody) async throws -> SignIn {
+        let answer = try await call("POST", "/v1/sessions", body: body)
+        if answer.status == 202 { return .registration(try answer.decoded(Registration.self)) }
+        return .signedIn(try made(answer))
+    }
+
+    /// Keeps what a 201 gives, and forgets the login.
+    private func made(_ answer: Answer) throws -> Session {
+        let session = try answer.decoded(Session.self)
+        let token = try? answer.decoded(TokenBody.self).session_token
+        var credentials = try kept()
+        credentials.transport = token == nil ? .cookie : .bearer
+        guard let secret = token ?? answer.cookie(CookieNames(broker).session) else {
+            throw CoatcheckError.notTheBroker(status: answer.status)
+        }
+        credentials.session = secret
+        credentials.login = nil
+        credentials.loginID = nil
+        credentials.lastSession = session
+        try storage.write(credentials)
+        return session
+    }
+
+    /// Keeps a login's secret before its page is opened.
+    func keep(_ login: StartedLogin, from answer: Answer) throws {
+        var credentials = try kept()
+        credentials.transport = login.loginToken == nil ? .cookie : .bearer
+        // A login joined by its cookie sets none: the one that is kept stays good.
+        if let secret = login.loginToken ?? answer.cookie(CookieNames(broker).login) { credentials.login = secret }
+        credentials.loginID = login.loginID
+        try storage.write(credentials)
+    }
+
+    // MARK: - The session
+
+    /// Returns how things stand, for the start of the app: never throws, and signs nobody out for want of a network.
+    public func standing() async -> Standing {
+        let last = (try? kept())?.lastSession
+        do {
+            guard try kept().session != nil else { return .signedOut(reason: nil) }
+            return .signedIn(try await session())
+        } catch let problem as Problem where problem.endsSession {
+            return .signedOut(reason: problem.reason)
+        } catch {
+            return .unknown(last: last)
+        }
+    }
+
+    /// Returns who is signed in; calls at the same time share one request.
+    public func session() async throws -> Session {
+        if let asking { return try await asking.value }
+        let task = Task {
+            try remember(try await call("GET", "/v1/session").decoded(Session.self))
+        }
+        asking = task
+        defer { asking = nil }
+        return try await task.value
+    }
+
+    /// Has the broker refresh the provider's tokens now.
+    ///
+    /// An app need not: the broker does it when it has to.
+    public func refresh() async throws -> Session {
+        try remember(try await call("POST", "/v1/session/refresh").decoded(Session.self))
+    }
+
+    /// Signs out here.
+    ///
+    /// With `atProvider` it returns the provider's log-out page to open in the browser, where it has one.
+    @discardableResult
+    public func signOut(atProvider: Bool = false) async throws -> URL? {
+        let answer = try await call("DELETE", "/v1/session", query: atProvider ? "logout_url=true" : nil)
+        try storage.write(nil)
+        guard atProvider else { return nil }
+        return try answer.decoded(LogOutBody.self).logout_url.flatMap { URL(string: $0) }
+    }
+
+    /// Returns the user's sessions on all devices, newest first.
+    public func sessions() async throws -> [Session] {
+        var found: [Session] = []
+        var cursor: String?
+        repeat {
+            let page = try await call("GET", "/v1/sessions", query: cursor.map { "cursor=\($0)" })
+                .decoded(SessionPage.self)
+            found += page.items
+            cursor = page.next_cursor
+        } while cursor != nil
+        return found
+    }
+
+    /// Ends one of the user's sessions.
+    public func end(_ handle: String) async throws { _ = try await call("DELETE", "/v1/sessions/\(handle)") }
+
+    /// Ends the user's sessions on all other devices.
+    public func endOthers() async throws { _ = try await call("DELETE", "/v1/sessions", query: "except=current") }
+
+    private func remember(_ session: Session) throws -> Session {
+        var credentials = try kept()
+        guard credentials.session != nil else { return session }
+        credentials.lastSession = session
+        try storage.write(credentials)
+        return session
+    }
+
+    // MARK: - Bodies, as they are on the wire
+
+    private struct LoginBody: Encodable {
+        var provider: String
+        var client: String?
+        var social_provider: String?
+        var parameters: [String: String]?
+    }
+
+    private struct ForwardBody: Encodable {
+        var provider: String?
+        var client: String?
+        var callback_url: String?
+        var handoff: String?
+        var code_verifier: String?
+        var state: String?
+        var nonce: String?
+        var login_token: String?
+        var device: String?
+    }
+
+    private struct RegistrationBody: Encodable {
+        var provider: String
+        var client: String?
+        var state_key: String
+        var attributes: [String: JSONValue]
+        var login_token: String?
+    }
+
+    private struct TokenBody: Decodable { var session_token: String? }
+    private struct LogOutBody: Decodable { var logout_url: String? }
+    private struct SessionPage: Decodable {
+        var items: [Session]
+        var next_cursor: String?
+    }
+}

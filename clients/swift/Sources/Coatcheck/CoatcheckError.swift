@@ -1,0 +1,17 @@
+/// What goes wrong outside the broker's own refusals, which are ``Problem``.
+public enum CoatcheckError: Error, Sendable, Hashable {
+    /// There is no network, or nobody answers; nothing is lost.
+    case unreachable
+    /// The answer is not the broker's: a captive portal, a proxy's page.
+    case notTheBroker(status: Int)
+    /// No browser was given to this ``Coatcheck``.
+    case noBrowser
+    /// The user closed the sign-in page.
+    case cancelled
+    /// The hosted callback came back with an error.
+    case loginFailed(ProblemCode)
+    /// This callback is not of a login of this device.
+    case noLogin
+    /// The relay's path has segments that could be read in more than one way.
+    case badPath
+}

@@ -1,0 +1,14 @@
+import Foundation
+
+/// What the broker calls its cookies.
+struct CookieNames: Sendable {
+    let session: String
+    let login: String
+
+    /// Creates the names for a broker; on plain http the prefix is left off.
+    init(_ broker: URL) {
+        let prefix = broker.scheme == "https" ? "__Host-" : ""
+        session = "\(prefix)coatcheck"
+        login = "\(prefix)coatcheck-login"
+    }
+}

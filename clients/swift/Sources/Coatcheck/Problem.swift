@@ -1,0 +1,45 @@
+import Foundation
+
+/// A refusal of the broker's (RFC 9457).
+///
+/// Decide on `code`.
+public struct Problem: Error, Codable, Sendable, Hashable {
+    /// One faulty member of a request.
+    public struct Fault: Codable, Sendable, Hashable {
+        /// A JSON pointer into the body, or the name of a parameter.
+        public let pointer: String
+        /// The stable code.
+        public let code: String
+    }
+
+    /// A title for people.
+    public let title: String
+    /// The HTTP status.
+    public let status: Int
+    /// The stable code.
+    public let code: ProblemCode
+    /// For the developer; may be reworded.
+    public let detail: String
+    /// Put it into bug reports.
+    public let requestID: String
+    /// Every faulty member of the request.
+    public let errors: [Fault]?
+    /// Why a session ended.
+    public let reason: String?
+    /// `new_login`: the same code is of no more use.
+    public let retry: String?
+    /// The provider's own word, where a standard defines it.
+    public let providerError: String?
+    let login: StartedLogin?
+
+    enum CodingKeys: String, CodingKey {
+        case title, status, code, detail, errors, reason, retry, login
+        case requestID = "request_id", providerError = "provider_error"
+    }
+
+    /// Whether there is no session any more.
+    public var endsSession: Bool { status == 401 && (code == .sessionEnded || code == .sessionRequired) }
+
+    /// Whether waiting and sending the same request again is the answer.
+    public var passes: Bool { (status == 503 && retry != "new_login") || status == 429 || status == 408 }
+}

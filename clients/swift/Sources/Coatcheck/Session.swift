@@ -1,0 +1,50 @@
+import Foundation
+
+/// Who is signed in, as the broker tells it; never a token.
+public struct Session: Codable, Sendable, Hashable {
+    /// What is known of the provider's tokens.
+    public struct Tokens: Codable, Sendable, Hashable {
+        /// When the access token ends, where that is known.
+        public let expiresAt: Date?
+        /// Whether the broker can renew it.
+        public let refreshable: Bool
+
+        enum CodingKeys: String, CodingKey { case expiresAt = "expires_at", refreshable }
+    }
+
+    /// The session's public name: not a secret, opens nothing.
+    public let handle: String
+    /// The provider's name at the broker.
+    public let provider: String
+    /// The client's name at the broker.
+    public let client: String
+    /// With the provider, the account's key.
+    public let subject: String
+    /// What the provider confirmed; `unverified` holds what came only in a callback parameter.
+    public let identity: [String: JSONValue]
+    /// What was granted; empty when unknown.
+    public let scope: [String]
+    /// When the user signed in.
+    public let createdAt: Date
+    /// When it was last used.
+    public let lastUsedAt: Date
+    /// When it ends if nobody uses it.
+    public let idleExpiresAt: Date
+    /// When it ends whatever happens.
+    public let expiresAt: Date
+    /// What is known of the provider's tokens.
+    public let tokens: Tokens
+    /// Whether it is this device's own, in a list of sessions.
+    public let current: Bool?
+    /// What the user calls the device, in a list of sessions.
+    public let device: String?
+
+    enum CodingKeys: String, CodingKey {
+        case handle, provider, client, subject, identity, scope, tokens, current, device
+        case createdAt = "created_at", lastUsedAt = "last_used_at"
+        case idleExpiresAt = "idle_expires_at", expiresAt = "expires_at"
+    }
+
+    /// The user's name, where the provider confirmed one.
+    public var name: String? { identity["name"]?.text }
+}

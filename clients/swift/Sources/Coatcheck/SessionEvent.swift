@@ -1,0 +1,8 @@
+/// What happens to the session.
+public enum SessionEvent: Sendable, Hashable {
+    /// How things stand: the first event, and the first after each reconnect.
+    case session(Session)
+    case tokensRefreshed
+    /// The last event; the credentials are forgotten.
+    case ended(reason: String?)
+}

@@ -1,0 +1,108 @@
+import Foundation
+
+#if canImport(FoundationNetworking)
+    import FoundationNetworking
+#endif
+
+/// The HTTP side: one `URLSession` without cookies of its own, which follows no redirect and hands bodies over as they come.
+final class Wire: NSObject, URLSessionDataDelegate, @unchecked Sendable {
+    /// What comes in, in this order.
+    enum Part: Sendable {
+        case head(status: Int, fields: [String: String])
+        case body(Data)
+        case end(failed: Bool)
+    }
+
+    private let lock = NSLock()
+    private var receivers: [Int: @Sendable (Part) -> Void] = [:]
+    private var session: URLSession?
+
+    override init() {
+        super.init()
+        let configuration = URLSessionConfiguration.ephemeral
+        configuration.httpCookieStorage = nil
+        configuration.httpShouldSetCookies = false
+        configuration.urlCache = nil
+        configuration.httpMaximumConnectionsPerHost = 16
+        session = URLSession(configuration: configuration, delegate: self, delegateQueue: nil)
+    }
+
+    /// Lets go of the session, which holds this object.
+    func close() { session?.invalidateAndCancel() }
+
+    /// Sends a request, and tells the receiver each part.
+    func start(_ request: URLRequest, _ receive: @escaping @Sendable (Part) -> Void) -> Cancelling {
+        guard let task = session?.dataTask(with: request) else {
+            receive(.end(failed: true))
+            return Cancelling(nil)
+        }
+        lock.withLock { receivers[task.taskIdentifier] = receive }
+        task.resume()
+        return Cancelling(task)
+    }
+
+    /// Sends a request and returns the whole answer; throws ``CoatcheckError/unreachable`` where there is none.
+    func send(_ request: URLRequest) async throws -> Answer {
+        var answer: Answer?
+        for await part in parts(of: request) {
+            switch part {
+            case .head(let status, let fields): answer = Answer(status: status, fields: fields, body: Data())
+            case .body(let data): answer?.body.append(data)
+            case .end(let failed):
+                if !failed, let answer { return answer }
+            }
+        }
+        try Task.checkCancellation()
+        throw CoatcheckError.unreachable
+    }
+
+    /// Sends a request and returns its parts as they come; leaving off cancels it.
+    func parts(of request: URLRequest) -> AsyncStream<Part> {
+        AsyncStream { continuation in
+            let task = start(request) { part in
+                continuation.yield(part)
+                if case .end = part { continuation.finish() }
+            }
+            continuation.onTermination = { _ in task.cancel() }
+        }
+    }
+
+    private func receiver(_ task: URLSessionTask, last: Bool = false) -> (@Sendable (Part) -> Void)? {
+        lock.withLock { last ? receivers.removeValue(forKey: task.taskIdentifier) : receivers[task.taskIdentifier] }
+    }
+
+    func urlSession(
+        _ session: URLSession, dataTask: URLSessionDataTask, didReceive response: URLResponse,
+        completionHandler: @escaping @Sendable (URLSession.ResponseDisposition) -> Void
+    ) {
+        if let response = response as? HTTPURLResponse {
+            var fields: [String: String] = [:]
+            for (name, value) in response.allHeaderFields { fields["\(name)".lowercased()] = "\(value)" }
+            receiver(dataTask)?(.head(status: response.statusCode, fields: fields))
+        }
+        completionHandler(.allow)
+    }
+
+    func urlSession(_ session: URLSession, dataTask: URLSessionDataTask, didReceive data: Data) {
+        receiver(dataTask)?(.body(data))
+    }
+
+    func urlSession(_ session: URLSession, task: URLSessionTask, didCompleteWithError error: (any Error)?) {
+        receiver(task, last: true)?(.end(failed: error != nil))
+    }
+
+    // An upstream's redirect is the app's to judge; our credentials go nowhere else.
+    func urlSession(
+        _ session: URLSession, task: URLSessionTask, willPerformHTTPRedirection response: HTTPURLResponse,
+        newRequest request: URLRequest, completionHandler: @escaping @Sendable (URLRequest?) -> Void
+    ) {
+        completionHandler(nil)
+    }
+
+    /// What cancels a request.
+    struct Cancelling: @unchecked Sendable {
+        private let task: URLSessionDataTask?
+        init(_ task: URLSessionDataTask?) { self.task = task }
+        func cancel() { task?.cancel() }
+    }
+}

@@ -1,0 +1,30 @@
+import Foundation
+
+@testable import Coatcheck
+
+/// What the documents show, compiled: a test of the documents looks for their blocks here.
+private struct Shown {
+    let broker: URL
+    let storage: any CredentialStorage
+    let browser: any SignInBrowser
+
+    func native() async throws {
+        let coatcheck = Coatcheck(broker: broker, client: "ios", storage: storage, browser: browser)
+        switch try await coatcheck.signIn(with: "cloudentity", device: "Ana's phone") {
+        case .signedIn(let session): show(session)
+        case .registration(let registration): form(registration)
+        }
+    }
+
+    func readme() async throws {
+        let coatcheck = Coatcheck(broker: broker, client: "ios", storage: storage, browser: browser)
+        let signIn = try await coatcheck.signIn(with: "cloudentity")
+        let orders = try await coatcheck.relay("shop", "orders")
+        for try await event in coatcheck.events() { show(event) }
+        try await coatcheck.signOut()
+        show((signIn, orders))
+    }
+
+    private func show(_ what: Any) {}
+    private func form(_ registration: Registration) {}
+}

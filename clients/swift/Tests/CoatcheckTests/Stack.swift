@@ -1,0 +1,187 @@
+import Foundation
+
+@testable import Coatcheck
+
+#if canImport(FoundationNetworking)
+    import FoundationNetworking
+#endif
+
+/// A broker and a sandbox of this run's own, on free ports: the programs that COATCHECK and COATCHECK_SANDBOX name, with the
+/// configuration of the curl scripts.
+final class Stack: @unchecked Sendable {
+    let broker: URL
+    let sandbox: URL
+    private let folder: URL
+    private let management: URL
+    private let program: String
+    private let emulator: Process
+    private let lock = NSLock()
+    private var serving: Process?
+
+    /// Why the tests cannot run here; nil where they can.
+    static var missing: String? {
+        let environment = ProcessInfo.processInfo.environment
+        return environment["COATCHECK"] == nil || environment["COATCHECK_SANDBOX"] == nil
+            ? "COATCHECK and COATCHECK_SANDBOX name no programs" : nil
+    }
+
+    /// One for all tests: each test is devices of its own.
+    static let shared = Task { try await Stack() }
+
+    init() async throws {
+        let environment = ProcessInfo.processInfo.environment
+        guard let program = environment["COATCHECK"], let emulator = environment["COATCHECK_SANDBOX"] else {
+            throw Failure(text: "no programs")
+        }
+        self.program = program
+        let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+        folder = FileManager.default.temporaryDirectory.appendingPathComponent("coatcheck-swift-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(
+            at: folder.appendingPathComponent("data"), withIntermediateDirectories: true,
+            attributes: [.posixPermissions: 0o700])
+        let ports = try (0..<4).map { _ in try Self.freePort() }
+        broker = try Self.url(ports[0])
+        management = try Self.url(ports[1])
+        sandbox = try Self.url(ports[2])
+        self.emulator = try Self.start(
+            emulator, ["--listen", "127.0.0.1:\(ports[2])"], log: folder.appendingPathComponent("sandbox.log"))
+        try await Self.ready(sandbox.appendingPathComponent("_sandbox/health"))
+        try await control(
+            "PUT", "/clients/oidc/web-client", #"{"secret":"wq8ZrT5nLk2YvB7x:c/d+e&f","auth":"client_secret_basic"}"#)
+        try await control(
+            "PUT", "/clients/clever/web-0001", #"{"secret":"wq8ZrT5nLk2YvB7xHs0d","auth":"client_secret_basic"}"#)
+        let key = try await Self.fetch(sandbox.appendingPathComponent("_sandbox/client-key.pem"))
+        try Self.write(key, to: folder.appendingPathComponent("client-key.pem"))
+        var text = try String(contentsOf: root.appendingPathComponent("Tests/curl/coatcheck.yaml"), encoding: .utf8)
+        for (name, value) in [
+            ("SANDBOX", sandbox.absoluteString), ("BROKER", broker.absoluteString), ("BROKER_PORT", "\(ports[0])"),
+            ("MANAGEMENT_PORT", "\(ports[1])"), ("CLOSED_PORT", "\(ports[3])"), ("WORK", folder.path),
+            ("OPENID_PROVIDER", "http://127.0.0.1:\(ports[3])"),
+        ] { text = text.replacingOccurrences(of: "@\(name)@", with: value) }
+        try Self.write(Data(text.utf8), to: folder.appendingPathComponent("coatcheck.yaml"))
+        let keys = try Self.start(
+            program, ["keys", "generate", "--file", folder.appendingPathComponent("keys.json").path],
+            log: folder.appendingPathComponent("keys.log"))
+        keys.waitUntilExit()
+        try await startBroker()
+        // The programs end with the tests.
+        let pid = ProcessInfo.processInfo.processIdentifier
+        _ = try Self.start(
+            "/bin/sh",
+            [
+                "-c",
+                "while kill -0 \(pid) 2>/dev/null; do sleep 1; done; kill \(self.emulator.processIdentifier) $(cat '\(folder.path)/pid'); rm -rf '\(folder.path)'",
+            ],
+            log: folder.appendingPathComponent("end.log"))
+    }
+
+    func startBroker() async throws {
+        let process = try Self.start(
+            program, ["serve", "--config", folder.appendingPathComponent("coatcheck.yaml").path],
+            log: folder.appendingPathComponent("broker.log"))
+        lock.withLock { serving = process }
+        try Self.write(Data("\(process.processIdentifier)".utf8), to: folder.appendingPathComponent("pid"))
+        try await Self.ready(management.appendingPathComponent("readyz"))
+    }
+
+    func killBroker() {
+        let process = lock.withLock { serving }
+        if let process {
+            kill(process.processIdentifier, SIGKILL)
+            process.waitUntilExit()
+        }
+    }
+
+    /// Asks the sandbox to do something.
+    @discardableResult
+    func control(_ method: String, _ path: String, _ body: String? = nil) async throws -> Data {
+        var request = URLRequest(url: try Self.url(sandbox.absoluteString + "/_sandbox" + path))
+        request.httpMethod = method
+        request.httpBody = body.map { Data($0.utf8) }
+        request.setValue("application/json", forHTTPHeaderField: "Content-Type")
+        return try await URLSession.shared.data(for: request).0
+    }
+
+    /// How often the sandbox was called at one endpoint, `oidc/token`.
+    func calls(_ endpoint: String) async throws -> Int {
+        try JSONDecoder().decode([String: Int].self, from: try await control("GET", "/counts"))[endpoint] ?? 0
+    }
+
+    /// A device of its own.
+    func device(
+        _ client: String = "ios", user: String = "ana", storage: any CredentialStorage = MemoryStorage(),
+        patience: Patience = Patience()
+    ) -> Coatcheck {
+        Coatcheck(
+            broker: broker, client: client, storage: storage, browser: ScriptedBrowser(user: user), patience: patience)
+    }
+
+    static func url(_ text: String) throws -> URL {
+        guard let url = URL(string: text) else { throw Failure(text: text) }
+        return url
+    }
+
+    private static func url(_ port: Int) throws -> URL { try url("http://127.0.0.1:\(port)") }
+
+    private static func fetch(_ url: URL) async throws -> Data { try await URLSession.shared.data(from: url).0 }
+
+    private static func write(_ data: Data, to file: URL) throws {
+        try data.write(to: file)
+        try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: file.path)
+    }
+
+    private static func ready(_ url: URL) async throws {
+        let begin = ContinuousClock.now
+        while ContinuousClock.now - begin < .seconds(60) {
+            if let (_, answer) = try? await URLSession.shared.data(from: url),
+                (answer as? HTTPURLResponse)?.statusCode == 200
+            {
+                return
+            }
+            try await Task.sleep(for: .milliseconds(50))
+        }
+        throw Failure(text: "\(url) did not get ready")
+    }
+
+    private static func start(_ program: String, _ arguments: [String], log: URL) throws -> Process {
+        if !FileManager.default.fileExists(atPath: log.path) { try write(Data(), to: log) }
+        let process = Process()
+        process.executableURL = URL(fileURLWithPath: program)
+        process.arguments = arguments
+        process.standardInput = FileHandle.nullDevice
+        let output = try FileHandle(forWritingTo: log)
+        output.seekToEndOfFile()
+        process.standardOutput = output
+        process.standardError = output
+        try process.run()
+        return process
+    }
+
+    private static func freePort() throws -> Int {
+        #if os(Linux)
+            let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        #else
+            let listener = socket(AF_INET, SOCK_STREAM, 0)
+        #endif
+        defer { close(listener) }
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
+        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let port = withUnsafeMutablePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { address -> Int? in
+                guard bind(listener, address, length) == 0, getsockname(listener, address, &length) == 0 else {
+                    return nil
+                }
+                return address.withMemoryRebound(to: sockaddr_in.self, capacity: 1) {
+                    Int(UInt16(bigEndian: $0.pointee.sin_port))
+                }
+            }
+        }
+        guard let port else { throw Failure(text: "no free port") }
+        return port
+    }
+
+    struct Failure: Error { let text: String }
+}

@@ -86,6 +86,23 @@ struct AdministrationContract {
         }
     }
 
+    @Test("Sessions that live are counted: not those that ended or ran out", arguments: StoreEngine.allCases)
+    func live(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store in
+            let administered = try #require(store as? any StoreAdministration)
+            #expect(try await administered.liveSessions(now: Rows.now) == 0)
+            try await fill(store)
+            #expect(try await administered.liveSessions(now: Rows.now) == 6)
+            let row = try #require(
+                try await administered.rows(of: .sessions, after: nil, limit: 100).rows.compactMap { stored in
+                    if case .session(let row, _) = stored, row.endedAt == nil { row } else { nil }
+                }.first)
+            let lapse = min(row.idleExpiresAt, row.expiresAt)
+            #expect(try await administered.liveSessions(now: WallTime(milliseconds: lapse.milliseconds - 1)) == 6)
+            #expect(try await administered.liveSessions(now: lapse) == 0)
+        }
+    }
+
     @Test("Sealed values are found place by place, and counted by key", arguments: StoreEngine.allCases)
     func sealed(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in

@@ -215,10 +215,10 @@ def three_hundred_callers(case):
     sandbox.settings("oidc", access_token_lifetime=3600)
     time.sleep(2)
     gate.plan = [Gate.slow(4)]
-    before = broker.metric("coatcheck_store_transactions")
+    before = broker.metric("coatcheck_store_transactions_total")
     callers = [case.beside(broker.exchange, session) for _ in range(300)]
     answers = [caller.result(40) for caller in callers]
-    written = broker.metric("coatcheck_store_transactions") - before
+    written = broker.metric("coatcheck_store_transactions_total") - before
     case.say(f"{written:.0f} write transactions")
     case.same(300, [a.status for a in answers].count(200), "all are served")
     case.same(1, len({a.json.get("access_token") for a in answers}), "with one token")

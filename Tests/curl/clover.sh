@@ -138,7 +138,7 @@ same "401 refresh_lost" "$STATUS $(json .reason)" "it stays ended"
 step "10. Log out: there is nothing to call at Clover"
 device a-browser
 log_out
-wait_for 10 eval 'curl -s "$MANAGEMENT/metrics" | grep -q "^coatcheck_revocations_total.*clover.*unsupported"'
+wait_for 10 shows '^coatcheck_revocations_total.*clover.*unsupported.* [1-9]'
 same 0 $? "the outbox has looked at it"
 sandbox GET '/requests?provider=clover'
 same 0 "$(jq length "$work/control")" "no call"

@@ -32,7 +32,7 @@ stream=$!
 wait_for 5 grep -q '^event: session$' "$work/phone.events"
 curl -s -m 30 -o "$work/slow" -w '%{http_code}' -b "coatcheck=$cookie" "$BROKER/v1/relay/api/slow?ms=4000" >"$work/slow.status" &
 slow=$!
-under_way() { curl -s "$MANAGEMENT/metrics" | grep -q '^coatcheck_relay_calls_under_way{upstream="api"} 1$'; }
+under_way() { shows '^coatcheck_relay_calls_under_way\{upstream="api"\} 1$'; }
 wait_for 3 under_way
 same 0 $? "a call that takes four seconds is under way"
 red() { [ "$(curl -s -o /dev/null -w '%{http_code}' "$MANAGEMENT/readyz")" = 503 ]; }

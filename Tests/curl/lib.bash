@@ -230,6 +230,10 @@ postgresql() {
     [[ $(tail -1 "$work/postgresql.out") == "done $1 "* ]] || give_up "PostgreSQL's $1"
 }
 
+# shows REGULAR-EXPRESSION: whether the broker's metrics have such a line. (Not by a pipe: a grep that has seen enough would
+# make curl fail.)
+shows() { curl -s -m 10 -o "$work/shown" "$MANAGEMENT/metrics" && grep -qE "$1" "$work/shown"; }
+
 # kill_broker SIGNAL
 kill_broker() {
     kill "-$1" "$broker_pid" 2>/dev/null

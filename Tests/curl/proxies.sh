@@ -173,7 +173,7 @@ walk_live() {
     pid=$!
     exec {upload}>"$work/up-$1"
     head -c 100000 /dev/zero | tr '\0' x >&"$upload"
-    wait_for 10 eval 'curl -s "$MANAGEMENT/metrics" | grep -q "^coatcheck_relay_calls_under_way{upstream=\"api\"} 1$"'
+    wait_for 10 shows '^coatcheck_relay_calls_under_way\{upstream="api"\} 1$'
     same 0 $? "an upload reaches the upstream while it is being sent"
     head -c 3000000 /dev/zero | tr '\0' x >&"$upload"
     exec {upload}>&-

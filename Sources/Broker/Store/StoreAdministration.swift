@@ -5,6 +5,9 @@ package protocol StoreAdministration: Sendable {
     /// How many rows of each kind there are.
     func rowCounts() async throws(StoreFailure) -> [StoredKind: Int]
 
+    /// How many sessions live: those that have neither ended nor run out.
+    func liveSessions(now: WallTime) async throws(StoreFailure) -> Int
+
     /// Returns at most `limit` rows of a kind, in the order of their keys; the claims in them are lapsed or say what is left.
     func rows(of kind: StoredKind, after cursor: [UInt8]?, limit: Int) async throws(StoreFailure) -> StoredPage
 

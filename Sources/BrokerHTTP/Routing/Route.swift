@@ -21,6 +21,8 @@ package struct Route: Sendable {
 
     /// The method; for the relay, GET stands for any.
     package let method: HTTPRequest.Method
+    /// The method's name, for metrics.
+    package var methodName: String { method.rawValue }
     /// The path with its parameters in braces, as in the contract.
     package let template: String
     /// Whether any method is taken.

@@ -7,6 +7,12 @@ extension InMemoryStore: StoreAdministration {
         }
     }
 
+    package func liveSessions(now: WallTime) async throws(StoreFailure) -> Int {
+        try transaction { state in
+            state.sessions.values.count { $0.endedAt == nil && now < min($0.idleExpiresAt, $0.expiresAt) }
+        }
+    }
+
     package func rows(
         of kind: StoredKind, after cursor: [UInt8]?, limit: Int
     ) async throws(StoreFailure) -> StoredPage {

@@ -16,6 +16,12 @@ extension PostgreSQLStore: StoreAdministration {
         return counts
     }
 
+    package func liveSessions(now: WallTime) async throws(StoreFailure) -> Int {
+        try await scan(PostgreSQLAdministrationSQL.liveSessions, [.time(now)]) { rows in
+            try rows.first { try $0.small() } ?? 0
+        }
+    }
+
     package func rows(
         of kind: StoredKind, after cursor: [UInt8]?, limit: Int
     ) async throws(StoreFailure) -> StoredPage {

@@ -15,6 +15,12 @@ extension SQLiteStore: StoreAdministration {
         return counts
     }
 
+    package func liveSessions(now: WallTime) async throws(StoreFailure) -> Int {
+        try await scans.read { database in
+            try database.first(AdministrationSQL.liveSessions, [now.sql]) { try $0.small() } ?? 0
+        }
+    }
+
     package func rows(
         of kind: StoredKind, after cursor: [UInt8]?, limit: Int
     ) async throws(StoreFailure) -> StoredPage {

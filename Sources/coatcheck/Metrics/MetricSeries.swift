@@ -7,6 +7,9 @@ final class CounterSeries: CounterHandler {
 
     var value: Int64 { count.load(ordering: .relaxed) }
 
+    /// Takes over what somebody else has counted, who never counts down.
+    func advance(to value: Int64) { count.max(value, ordering: .relaxed) }
+
     func increment(by amount: Int64) { count.wrappingAdd(amount, ordering: .relaxed) }
     func reset() { count.store(0, ordering: .relaxed) }
 }

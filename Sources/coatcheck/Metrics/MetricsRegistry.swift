@@ -73,6 +73,21 @@ final class MetricsRegistry: MetricsFactory {
         return found
     }
 
+    /// Sets a gauge for each of these label values and forgets all others of that name: what is no longer there has no age.
+    func setGauges(_ label: String, _ values: [(dimensions: [(String, String)], value: Double)]) {
+        let wanted = Set(values.map { Key(label: label, dimensions: $0.dimensions.flatMap { [$0.0, $0.1] }) })
+        state.withLock { state in
+            for key in state.series.keys where key.label == label && !wanted.contains(key) {
+                state.series[key] = nil
+                state.sizes[label, default: 1] -= 1
+            }
+        }
+        for (dimensions, value) in values { gauge(label, dimensions).set(value) }
+    }
+
+    /// How many series a name has.
+    func seriesCount(of label: String) -> Int { state.withLock { $0.sizes[label, default: 0] } }
+
     private func series(_ label: String, _ dimensions: [(String, String)], make: () -> Series) -> Series? {
         let key = Key(label: label, dimensions: dimensions.flatMap { [$0.0, $0.1] })
         return state.withLock { state in

@@ -8,11 +8,13 @@ enum PrometheusText {
         for (family, members) in families.sorted(by: { $0.key < $1.key }) {
             let sorted = members.sorted { $0.key.dimensions.lexicographicallyPrecedes($1.key.dimensions) }
             guard let first = sorted.first else { continue }
+            if let help = MetricCatalogue.help[family] { text += "# HELP \(family) \(help)\n" }
             text += "# TYPE \(family) \(kind(first.value))\n"
             for member in sorted { text += lines(family, member.key.dimensions, member.value) }
         }
-        text += "# TYPE coatcheck_metric_series_left_out_total counter\n"
-        return text + "coatcheck_metric_series_left_out_total \(leftOut)\n"
+        let counter = "coatcheck_metric_series_left_out_total"
+        text += "# HELP \(counter) \(MetricCatalogue.help[counter] ?? "")\n# TYPE \(counter) counter\n"
+        return text + "\(counter) \(leftOut)\n"
     }
 
     private static func kind(_ series: MetricsRegistry.Series) -> String {

@@ -27,6 +27,7 @@ extension Composition {
             Maintenance.revocations(context),
             Maintenance.trimming(context),
             sealUse.service(context),
+            StoreGauges(store, configuration.store, metrics, now: context.clock.now).service(context.clock),
             readiness.end,
         ]
         if let address = configuration.server.backendListen {
@@ -38,11 +39,11 @@ extension Composition {
 
     private func publicListener(_ cap: ConnectionCap, _ listening: @escaping Listening) -> some Service {
         let requests = RequestMetrics(
-            log: log, metrics: metrics, listener: "public", writesLines: configuration.log.requests
-        ).requestLog
+            log: log, metrics: metrics, listener: "public", writesLines: configuration.log.requests)
         let responder = BrokerRouter.responder(
             useCases: useCases, relay: relay, configuration: http, clock: context.clock,
-            digest: { vault.digest($0) }, load: load, log: requests)
+            digest: { vault.digest($0) }, load: load, log: requests.requestLog)
+        requests.begin(responder.routes)
         return Listener(
             service: responder, configuration: listener(configuration.server.listen, PeerLedger(http), cap),
             listening: { listening("public", $0) })
@@ -52,11 +53,11 @@ extension Composition {
         _ address: ListenAddress, _ cap: ConnectionCap, _ listening: @escaping Listening
     ) -> some Service {
         let requests = RequestMetrics(
-            log: log, metrics: metrics, listener: "backend", writesLines: configuration.log.requests
-        ).requestLog
+            log: log, metrics: metrics, listener: "backend", writesLines: configuration.log.requests)
         let responder = BackendRouter.responder(
             useCases: useCases, configuration: http, clock: context.clock, digest: { vault.digest($0) }, load: load,
-            log: requests)
+            log: requests.requestLog)
+        requests.begin(responder.routes)
         return Listener(
             service: responder, configuration: listener(address, PeerLedger(http), cap),
             listening: { listening("backend", $0) })
@@ -85,17 +86,18 @@ extension Composition {
     private func measured() async -> String {
         ProviderHealth.measure(context.providers, metrics)
         ProcessMetrics.measure(metrics)
+        metrics.gauge("process_max_fds").set(Int64(descriptors))
         if let sqlite = store as? SQLiteStore {
             let written = sqlite.writeStatistics
-            metrics.gauge("coatcheck_store_transactions").set(Int64(written.transactions))
-            metrics.gauge("coatcheck_store_writes").set(Int64(written.writes))
+            metrics.counter("coatcheck_store_transactions_total").advance(to: Int64(written.transactions))
+            metrics.counter("coatcheck_store_writes_total").advance(to: Int64(written.writes))
             metrics.gauge("coatcheck_store_pending_endings").set(Int64(sqlite.pendingEndings))
             metrics.gauge("coatcheck_store_reserve_missing").set(sqlite.hasReserve ? 0.0 : 1.0)
         }
         if let postgresql = store as? PostgreSQLStore {
             let connections = postgresql.connections
             metrics.gauge("coatcheck_store_connections").set(Int64(connections.standing))
-            metrics.gauge("coatcheck_store_connections_lost").set(Int64(connections.lost))
+            metrics.counter("coatcheck_store_connections_lost_total").advance(to: Int64(connections.lost))
             metrics.gauge("coatcheck_store_waiting").set(Int64(postgresql.waiting))
         }
         // What cannot be read now keeps its last value; that the store fails is counted elsewhere.
@@ -103,6 +105,13 @@ extension Composition {
             metrics.gauge("coatcheck_revocations_pending").set(Int64(pending))
         }
         metrics.gauge("coatcheck_keys_fit").set(ringWatch.isGood ? 1.0 : 0.0)
+        let now = context.clock.now()
+        metrics.setGauges(
+            "coatcheck_key_age_seconds",
+            keyWatch.ring.list(at: now).map { key in
+                let use = key.seals ? "seals" : key.waitsUntil == nil ? "opens" : "waits"
+                return ([("key", key.id), ("use", use)], Double(now.seconds - key.created.seconds))
+            })
         metrics.gauge("coatcheck_key_rotation_advised").set(vault.rotationAdvised ? 1.0 : 0.0)
         for upstream in configuration.upstreams.compactMap(\.settings) {
             metrics.gauge("coatcheck_relay_calls_under_way", [("upstream", upstream.name.text)])

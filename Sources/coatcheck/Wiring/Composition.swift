@@ -33,6 +33,7 @@ struct Composition: Sendable {
         clock: BrokerClock = SystemClock.clock
     ) throws(StartFailure) -> Composition {
         let metrics = MetricsRegistry()
+        StartingSeries.register(configuration, metrics)
         let timed = TimedStore(base: store, metrics: metrics, monotonic: clock.monotonic)
         let keyText = try KeyRingFile.bytes(configuration.keys)
         let ring = try KeyRingFile.ring(keyText, of: configuration.keys.place)

@@ -31,6 +31,20 @@ struct RequestMetrics: Sendable {
     /// Where the HTTP layer puts its records.
     var requestLog: RequestLog { RequestLog { [self] record in take(record) } }
 
+    /// Counts zero for what alerts ask about, so that the first one is an increase and not a beginning.
+    func begin(_ routes: [Route]) {
+        for route in routes {
+            for status in [429, 500, 503] {
+                _ = metrics.counter(
+                    "coatcheck_http_requests_total",
+                    [
+                        ("listener", listener), ("method", route.methodName), ("route", route.template),
+                        ("status", String(status)),
+                    ])
+            }
+        }
+    }
+
     private func take(_ record: RequestRecord) {
         let method = Self.methods.contains(record.method) ? record.method : "other"
         let status = StatusLabel(record.status)

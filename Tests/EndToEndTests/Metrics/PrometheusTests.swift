@@ -65,4 +65,36 @@ struct PrometheusTests {
         #expect(metrics.text().contains("y{a=\"1\"} 3\n"))
         #expect(metrics.text().contains("z 1.5\n"))
     }
+
+    @Test("A metric says what it is, and a name without a sentence says its type alone")
+    func help() {
+        let metrics = MetricsRegistry()
+        metrics.gauge("coatcheck_keys_fit").set(1.0)
+        metrics.gauge("other").set(1.0)
+        let sentence = "# HELP coatcheck_keys_fit 0 when the key ring does not open a sample of what is stored.\n"
+        #expect(metrics.text().contains(sentence + "# TYPE coatcheck_keys_fit gauge\ncoatcheck_keys_fit 1\n"))
+        #expect(metrics.text().contains("\n# TYPE other gauge\nother 1\n"))
+        #expect(metrics.text().contains("# HELP coatcheck_metric_series_left_out_total Label combinations"))
+        for (name, sentence) in MetricCatalogue.help {
+            #expect(name.hasPrefix("coatcheck_") || name.hasPrefix("process_"))
+            #expect(sentence.hasSuffix(".") && !sentence.contains("\n") && !sentence.contains("\\"), "\(name)")
+        }
+    }
+
+    @Test("A gauge of what is gone goes with it")
+    func replaced() {
+        let metrics = MetricsRegistry()
+        metrics.setGauges("age", [([("key", "k1")], 5), ([("key", "k2")], 1)])
+        metrics.setGauges("age", [([("key", "k2")], 2)])
+        #expect(metrics.text().contains("age{key=\"k2\"} 2\n"))
+        #expect(!metrics.text().contains("k1"))
+        #expect(metrics.seriesCount(of: "age") == 1)
+    }
+
+    @Test("What somebody else counts never goes back")
+    func advances() {
+        let series = CounterSeries()
+        for value: Int64 in [3, 2, 7] { series.advance(to: value) }
+        #expect(series.value == 7)
+    }
 }

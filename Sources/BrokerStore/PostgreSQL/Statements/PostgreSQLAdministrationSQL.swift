@@ -2,6 +2,15 @@ import Broker
 
 /// The statements of moving, counting and sealing again in PostgreSQL.
 enum PostgreSQLAdministrationSQL {
+    /// Counts sessions that live at a time: whole hours by the index alone, the hour in which some run out row by row.
+    static let liveSessions = Statement(
+        "live_sessions", "i",
+        """
+        SELECT (SELECT count(*) FROM session_states WHERE lapse_hour > $1 / 3600000 AND NOT ended)
+            + (SELECT count(*) FROM session_states WHERE lapse_hour = $1 / 3600000
+                AND least(idle_expires_at, expires_at) > $1 AND NOT ended)
+        """)
+
     /// A page of a kind: each row's key, then its columns; values are the key before, the limit and the moment.
     static func page(_ kind: StoredKind) -> Statement {
         let (from, key, columns) = parts(kind)

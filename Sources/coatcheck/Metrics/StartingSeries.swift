@@ -1,0 +1,105 @@
+import Broker
+import BrokerProviders
+import BrokerRelay
+
+/// Makes every counter whose labels are known beforehand, at zero: an alert on an increase does not see the first event
+/// of a counter that begins with it.
+///
+/// Calling it again adds what is new and changes nothing else.
+enum StartingSeries {
+    /// How many series of one metric may be made beforehand; the rest come with their first event.
+    static let limit = MetricsRegistry.seriesLimit / 2
+
+    private typealias Labels = [(String, String)]
+
+    /// Makes the series of a configuration.
+    static func register(_ configuration: Configuration, _ metrics: MetricsRegistry) {
+        let clients = configuration.providers.flatMap { provider in
+            provider.clients.map { (provider: provider.name.text, client: $0.settings.profile.name.text) }
+        }
+        let store = if case .sqlite = configuration.store { "sqlite" } else { "postgresql" }
+        metrics.gauge("coatcheck_build_info", [("version", Version.text), ("store", store)]).set(1.0)
+        register(
+            providers: configuration.providers.map(\.name.text), clients: clients,
+            upstreams: configuration.upstreams.compactMap { $0.settings?.name.text }, metrics)
+    }
+
+    /// Makes the series of these names.
+    static func register(
+        providers: [String], clients: [(provider: String, client: String)], upstreams: [String],
+        _ metrics: MetricsRegistry
+    ) {
+        let make = Maker(metrics: metrics)
+        let owners: [Labels] = clients.map { [("provider", $0.provider), ("client", $0.client)] }
+        for name in ["logins_started", "registrations_started"] + refreshCounters { make.counters(name, owners) }
+        make.counters("access_tokens_handed_out", owners)
+        make.counters("logins", owners + [[("provider", "-"), ("client", "-")]], logins.map { [("result", $0)] })
+        make.counters("exchanges_failed", owners, failures.map { [("reason", $0)] })
+        make.counters("registrations", owners, registrations.map { [("result", $0)] })
+        make.counters("refreshes", owners, refreshes)
+
+        let named: [Labels] = providers.map { [("provider", $0)] }
+        for name in ["exchanges_replayed", "issuers_unchecked"] { make.counters(name, named) }
+        make.counters("revocations", named, (["done", "unsupported", "shared"] + failures).map { [("result", $0)] })
+        make.counters("provider_session_ends", named, (["done"] + failures).map { [("result", $0)] })
+        make.counters("logout_tokens", named, (["accepted", "replayed"] + failures).map { [("result", $0)] })
+
+        make.counters("sessions_ended", EndReason.allCases.filter { $0.shown == $0 }.map { [("reason", $0.rawValue)] })
+        make.counters("admin_actions", actions.map { [("action", $0)] })
+        make.counters("store_failures", operations.map { [("operation", $0)] })
+        make.counters(
+            "rows_not_opened", SealedKind.allCases.map { [("kind", $0.rawValue)] },
+            ["unknown_key", "integrity"].map { [("reason", $0)] })
+        make.counters(
+            "relay_answers", upstreams.map { [("upstream", $0)] },
+            ["5xx", "none", "2xx", "3xx", "4xx", "other"].map { [("result", $0)] })
+        for upstream in upstreams {
+            _ = metrics.histogram("coatcheck_relay_duration_seconds", [("upstream", upstream)])
+        }
+    }
+
+    private struct Maker {
+        let metrics: MetricsRegistry
+
+        /// Makes a counter for each combination; the first of the further labels for all, then the second, so that what
+        /// matters most is there when the limit is met.
+        func counters(_ name: String, _ owners: [Labels], _ further: [Labels] = [[]]) {
+            let label = "coatcheck_\(name)_total"
+            for more in further {
+                for owner in owners where metrics.seriesCount(of: label) < limit {
+                    _ = metrics.counter(label, owner + more)
+                }
+            }
+        }
+    }
+
+    private static let refreshCounters = ["refresh_waits", "refreshes_shared", "refreshed_id_tokens_unverified"]
+    private static let failures = ["not_sent", "retryable", "rejected", "unusable", "lost", "identity_rejected"]
+    private static let registrations = [
+        "registered", "bad_attributes", "user_exists", "email_domain_denied", "state_invalid",
+    ]
+    private static let actions = ["end_session", "end_sessions", "reseal_keys", "backup"]
+
+    /// The results of logins that somebody may want to know the first of.
+    private static let logins: [String] =
+        ["succeeded", "burned"]
+        + [
+            ProblemCode.providerUnavailable, .storeUnavailable, .providerError, .identityRejected, .codeRejected,
+            .loginNotYours, .issuerMismatch, .stateMismatch, .rateLimited, .internalError, .verifierMismatch,
+            .accessDenied, .codeAlreadyUsed, .loginRequired, .loginExpired, .invalidCallback, .clientNotAllowed,
+            .interactionRequired, .handoffExpired, .emailDomainDenied, .userAlreadyExists, .registrationRejected,
+            .stateKeyExpired, .tooManySessions,
+        ].map(\.rawValue)
+
+    private static let refreshes: [Labels] =
+        [[("result", "refreshed"), ("reason", "-")]]
+        + [EndReason.refreshLost, .grantRevoked, .subjectChanged, .tokenExpired].map {
+            [("result", "ended"), ("reason", $0.rawValue)]
+        } + (failures + ["unknown"]).map { [("result", "failed"), ("reason", $0)] }
+
+    private static let operations = [
+        "addOutbox", "burnLogin", "claimRefresh", "commitRefresh", "condemnRefresh", "countSeals", "endSessions",
+        "markSubjectChecked", "outbox", "refreshState", "releaseRefresh", "renewExchange", "renewRefresh", "reseal",
+        "session", "settleExchange", "slide", "sweep",
+    ]
+}

@@ -1,0 +1,74 @@
+import Broker
+import Testing
+
+@testable import coatcheck
+
+@Suite("Counters that are there from the start", .timeLimit(.minutes(2)))
+struct StartingSeriesTests {
+    private func registered() -> MetricsRegistry {
+        let metrics = MetricsRegistry()
+        StartingSeries.register(
+            providers: ["oidc", "zephr"], clients: [("oidc", "ios"), ("zephr", "ios")], upstreams: ["api"], metrics)
+        return metrics
+    }
+
+    @Test("Every event finds its counter at zero")
+    func events() throws {
+        let metrics = registered()
+        let log = ProcessLog(level: .error, now: { WallTime(seconds: 0) }, emit: { _ in })
+        let sink = EventLog(log: log, metrics: metrics, tag: { _ in "" }).sink
+        let (provider, client) = (ProviderName(unchecked: "oidc"), ClientName(unchecked: "ios"))
+        let session = try #require(SessionHandle("ses_0123456789abcdefghijkl"))
+        let failure = ProviderFailure.lost(detail: "")
+        let events: [BrokerEvent] = [
+            .loginStarted(provider: provider, client: client),
+            .loginRefused(provider: provider, client: client, code: .providerUnavailable, detail: ""),
+            .loginRefused(provider: nil, client: nil, code: .stateMismatch, detail: ""),
+            .issuerUnchecked(provider: provider), .loginBurned(provider: provider, client: client),
+            .loginSucceeded(provider: provider, client: client, session: session),
+            .exchangeReplayed(provider: provider),
+            .exchangeFailed(provider: provider, client: client, failure: failure),
+            .registrationStarted(provider: provider, client: client),
+            .registrationFinished(provider: provider, client: client, result: "registered"),
+            .refreshed(provider: provider, client: client, session: session),
+            .refreshFailed(provider: provider, client: client, session: session, reason: failure.shortDescription),
+            .refreshedTokenUnverified(provider: provider, client: client, session: session, detail: ""),
+            .refreshWaited(provider: provider, client: client), .refreshShared(provider: provider, client: client),
+            .accessTokenHandedOut(provider: provider, client: client, session: session),
+            .revocation(provider: provider, result: "done"), .providerSessionEnd(provider: provider, result: "done"),
+            .logoutToken(provider: provider, result: "accepted"), .adminAction(actor: "ops", action: "end_session"),
+            .rowDidNotOpen(kind: .tokens, unknownKey: true), .storeFailed(operation: "sweep", detail: ""),
+        ]
+        let reasons: [EndReason] = [.refreshLost, .grantRevoked, .subjectChanged, .tokenExpired]
+        let before = metrics.seriesCount
+        for event in events { sink.emit(event) }
+        for reason in reasons {
+            sink.emit(.refreshEndedSession(provider: provider, client: client, session: session, reason: reason))
+        }
+        for reason in EndReason.allCases { sink.emit(.sessionEnded(reason: reason.shown, count: 1)) }
+        RelayMetrics(metrics).observer(UpstreamName(unchecked: "api"), .zero, nil)
+        #expect(metrics.seriesCount == before)
+    }
+
+    @Test("Twice is once, and a hundred clients leave half of a metric to what happens")
+    func bounded() {
+        let metrics = registered()
+        let before = metrics.seriesCount
+        StartingSeries.register(
+            providers: ["oidc", "zephr"], clients: [("oidc", "ios"), ("zephr", "ios")], upstreams: ["api"], metrics)
+        #expect(metrics.seriesCount == before)
+        StartingSeries.register(
+            providers: [], clients: (0..<100).map { ("p", "c\($0)") }, upstreams: [], metrics)
+        #expect(metrics.seriesCount(of: "coatcheck_logins_total") == StartingSeries.limit)
+        // What matters most is there for all.
+        #expect(metrics.text().contains(#"coatcheck_logins_total{provider="p",client="c99",result="succeeded"} 0"#))
+    }
+
+    @Test("Every counter has its sentence")
+    func sentences() {
+        for line in registered().text().split(separator: "\n") where line.hasPrefix("# TYPE ") {
+            let name = line.split(separator: " ")[2]
+            #expect(MetricCatalogue.help[String(name)] != nil, "\(name)")
+        }
+    }
+}

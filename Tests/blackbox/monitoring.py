@@ -1,0 +1,153 @@
+"""Holds dashboard, rules and documents to what the broker shows at /metrics (Tests/curl/monitoring.sh).
+
+  monitoring.py names METRICS-FILE            every metric that is named somewhere is there, with its sentence
+  monitoring.py dashboard PROMETHEUS          every query of the dashboard is answered
+  monitoring.py impatient FROM TO TARGET      a copy of Prometheus's configuration and rules that does not wait
+  monitoring.py firing PROMETHEUS             the alerts that fire, one a line: name and labels
+"""
+
+import json
+import pathlib
+import re
+import sys
+import urllib.parse
+import urllib.request
+
+import yaml
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+DASHBOARD = ROOT / "deploy/grafana/coatcheck.json"
+RULES = ROOT / "deploy/prometheus/rules.yaml"
+OPERATIONS = ROOT / "docs/operations.md"
+NAME = re.compile(r"\b(?:coatcheck|process)_[a-z0-9_]+\b")
+count = 0
+failed = 0
+
+
+def say(good, sentence, detail=""):
+    global count, failed
+    count += 1
+    failed += not good
+    print(f"{'ok' if good else 'not ok'} {count} - {sentence}" + (f"\n#   {detail}" if detail and not good else ""))
+
+
+def families(text):
+    """The families of a scrape, with their sentences; those without a sample are not there."""
+    sentences = dict(re.findall(r"^# HELP (\S+) (.+)$", text, re.MULTILINE))
+    types = dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE))
+    samples = {re.match(r"[a-z0-9_]+", line)[0] for line in text.splitlines() if line and not line.startswith("#")}
+    found = {}
+    for name, kind in types.items():
+        ends = ["_bucket", "_sum", "_count"] if kind == "histogram" else [""]
+        if any(name + end in samples for end in ends):
+            found.update({name + end: sentences.get(name) for end in ["", *ends]})
+    return found
+
+
+def panels():
+    board = json.loads(DASHBOARD.read_text())
+    return board, [panel for panel in board["panels"] if panel["type"] != "row"]
+
+
+def rules():
+    return [rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
+
+
+def documented():
+    """Names of the document's table, by whether only PostgreSQL has them."""
+    names = {}
+    section = OPERATIONS.read_text().split("## What to watch", 1)[1].split("\n## ", 1)[0]
+    for row in re.findall(r"^\| (`.*)$", section, re.MULTILINE):
+        cells = row.split(" | ")
+        for name in re.findall(r"`([a-z_]+)`", cells[0]):
+            full = name if name.startswith("process_") else "coatcheck_" + name
+            names[full] = "| PostgreSQL: " in row
+    return names
+
+
+def check_names(path):
+    there = families(pathlib.Path(path).read_text())
+    known = documented()
+    say(len(known) > 30, "the document has a table of metrics", str(known))
+    say(all(there.values()), "every metric says what it is", str([n for n, s in there.items() if not s]))
+    elsewhere = {name for name, is_elsewhere in known.items() if is_elsewhere}
+    # Names that are Prometheus's own; the words of sentences are none.
+    board, shown = panels()
+    expressions = [target["expr"] for panel in shown for target in panel["targets"]]
+    expressions += [rule["expr"] for rule in rules()]
+    expressions += [v["query"]["query"] for v in board["templating"]["list"] if isinstance(v["query"], dict)]
+    used = {name for text in expressions for name in NAME.findall(text)}
+    for name in sorted(used | set(known)):
+        say(name in there or name in elsewhere, f"{name} is there")
+    missing = {name for name in used if re.sub("_(bucket|sum|count)$", "", name) not in known}
+    say(not missing, "dashboard and rules name what the document explains", str(missing))
+    whole = {re.sub("_(bucket|sum|count)$", "", name) for name in there}
+    say(not whole - set(known), "the document explains all of them", str(sorted(whole - set(known))))
+
+
+def check_shape():
+    board, shown = panels()
+    ids = [panel["id"] for panel in board["panels"]]
+    say(len(ids) == len(set(ids)), "the panels' ids differ")
+    bad = [panel["title"] for panel in shown if not panel["title"].endswith("?") or not panel["description"]]
+    say(not bad, "each panel is a question, and says how to read it", str(bad))
+    bad = [r["alert"] for r in rules() if not r["annotations"]["summary"].endswith("?") or not r["annotations"]["description"]]
+    say(not bad, "each alert is a question, with the next step", str(bad))
+    bad = [rule["alert"] for rule in rules() if rule["labels"]["severity"] not in ("page", "ticket")]
+    say(not bad, "each alert says whether it wakes somebody", str(bad))
+    places = [(p["gridPos"]["x"], p["gridPos"]["y"]) for p in board["panels"]]
+    say(len(places) == len(set(places)) and all(p["gridPos"]["x"] + p["gridPos"]["w"] <= 24 for p in shown), "no panel lies on another")
+    # A rule that no unit test names is never seen to fire.
+    tested = (ROOT / "Tests/blackbox/prometheus/rules.test.yaml").read_text()
+    bad = [rule["alert"] for rule in rules() if f'"{rule["alert"]}"' not in tested]
+    say(not bad, "each alert has a unit test", str(bad))
+
+
+def ask(prometheus, path, **query):
+    with urllib.request.urlopen(f"{prometheus}/api/v1/{path}?{urllib.parse.urlencode(query)}", timeout=20) as answer:
+        return json.load(answer)["data"]
+
+
+def check_dashboard(prometheus):
+    for panel in panels()[1]:
+        for target in panel["targets"]:
+            text = target["expr"].replace("$__rate_interval", "1m").replace("$instance", ".*")
+            try:
+                ask(prometheus, "query", query=text)
+                empty = None
+                # What compares with zero, or asks for PostgreSQL, has nothing to show on a quiet SQLite.
+                if "> 0" not in text and "PostgreSQL" not in panel["title"]:
+                    empty = not ask(prometheus, "query", query=text)["result"]
+                say(not empty, f"{panel['title']} {target['refId']}", f"nothing to show: {text}")
+            except urllib.error.HTTPError as error:
+                say(False, f"{panel['title']} {target['refId']}", error.read().decode())
+
+
+def impatient(source, target, address):
+    source, target = pathlib.Path(source), pathlib.Path(target)
+    target.mkdir(exist_ok=True)
+    (target / "rules.yaml").write_text(re.sub(r"^( +for:) .*$", r"\1 0s", (source / "rules.yaml").read_text(), flags=re.MULTILINE))
+    text = (source / "prometheus.yaml").read_text().replace("interval: 15s", "interval: 500ms")
+    assert "127.0.0.1:9090" in text
+    (target / "prometheus.yaml").write_text(text.replace("127.0.0.1:9090", address))
+
+
+def firing(prometheus):
+    for alert in ask(prometheus, "alerts")["alerts"]:
+        if alert["state"] == "firing":
+            labels = {k: v for k, v in sorted(alert["labels"].items()) if k not in ("alertname", "severity", "instance", "job")}
+            print(alert["labels"]["alertname"], *(f"{k}={v}" for k, v in labels.items()))
+
+
+if __name__ == "__main__":
+    command, *rest = sys.argv[1:]
+    if command == "names":
+        check_names(*rest)
+        check_shape()
+    elif command == "dashboard":
+        check_dashboard(*rest)
+    elif command == "impatient":
+        impatient(*rest)
+    elif command == "firing":
+        firing(*rest)
+    sys.exit(failed > 0)

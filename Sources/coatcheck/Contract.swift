@@ -19,7 +19,8 @@ info:
       negotiated: there is one representation of everything, so there is no 406.
     - Request bodies are parsed strictly: an unknown member, a member that stands twice, a member of the wrong type, a
       missing one, all are named together in `errors` of one `invalid_request`. Bodies are at most 64 KiB.
-    - Every error is an RFC 9457 problem document with a stable `code`; `docs/problems.md` says what to do about each.
+    - Every error is an RFC 9457 problem document with a stable `code`; `docs/problems.md#<code>` says what to do about
+      each. Which codes an operation answers stands in the description of each of its answers.
       (`/v1/introspect` and `/v1/token` speak OAuth's error format instead.)
     - A path that is not listed is 404 `not_found` (also with an empty segment, a trailing slash or, outside the relay,
       a percent sign); a method that is not listed is 405 `method_not_allowed` with `Allow`. HEAD is answered as GET,
@@ -39,7 +40,7 @@ info:
   license: {name: Apache-2.0, identifier: Apache-2.0}
 servers:
   - url: https://auth.example.com
-    description: The public listener, at `server.public_url`.
+    description: The public listener. The broker serves this file with its own `server.public_url` here.
 tags:
   - name: login
     description: From a click on "sign in" to a session.
@@ -114,10 +115,7 @@ paths:
           headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
           content:
             application/problem+json:
-              schema:
-                allOf:
-                  - $ref: '#/components/schemas/Problem'
-                  - properties: {status: {const: 403}, code: {enum: [client_not_allowed, cross_origin]}}
+              schema: {$ref: '#/components/schemas/Problem'}
         '404': {$ref: '#/components/responses/ProviderNotFound'}
         '408': {$ref: '#/components/responses/RequestTimeout'}
         '413': {$ref: '#/components/responses/TooLarge'}
@@ -175,7 +173,16 @@ paths:
                 summary: Clover's PartialOAuth
                 value: {provider: clover, client: ios, tokens: {access_token: at-1, refresh_token: rt-1, merchant_id: MFAKE00000001}}
       responses:
-        '201': {$ref: '#/components/responses/SessionMade'}
+        '201':
+          description: The session. What this answers is durable.
+          headers:
+            X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
+            Cache-Control: {$ref: '#/components/headers/No-Store'}
+            Set-Cookie: {$ref: '#/components/headers/Set-Session-Cookie'}
+          content:
+            application/json:
+              schema: {$ref: '#/components/schemas/ForwardOutcome'}
+              examples: {clover: {$ref: '#/components/examples/Session'}}
         '202':
           description: A Zephr partial registration. The app collects the fields and posts them to `/v1/registrations`.
           headers:
@@ -183,7 +190,7 @@ paths:
             Cache-Control: {$ref: '#/components/headers/No-Store'}
           content:
             application/json:
-              schema: {$ref: '#/components/schemas/RegistrationRequired'}
+              schema: {$ref: '#/components/schemas/ForwardOutcome'}
               example:
                 outcome: registration_required
                 provider: zephr
@@ -199,12 +206,7 @@ paths:
           headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
           content:
             application/problem+json:
-              schema:
-                allOf:
-                  - $ref: '#/components/schemas/Problem'
-                  - properties:
-                      status: {const: 400}
-                      code: {enum: [invalid_request, invalid_callback, state_mismatch, issuer_mismatch, code_rejected, verifier_mismatch]}
+              schema: {$ref: '#/components/schemas/Problem'}
               example:
                 type: 'urn:coatcheck:problem:code_rejected'
                 title: Code rejected
@@ -219,12 +221,7 @@ paths:
           headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
           content:
             application/problem+json:
-              schema:
-                allOf:
-                  - $ref: '#/components/schemas/Problem'
-                  - properties:
-                      status: {const: 403}
-                      code: {enum: [login_not_yours, access_denied, client_not_allowed, email_domain_denied, cross_origin]}
+              schema: {$ref: '#/components/schemas/Problem'}
         '404': {$ref: '#/components/responses/ProviderNotFound'}
         '408': {$ref: '#/components/responses/RequestTimeout'}
         '409':
@@ -237,12 +234,7 @@ paths:
             Set-Cookie: {$ref: '#/components/headers/Set-Login-Cookie'}
           content:
             application/problem+json:
-              schema:
-                allOf:
-                  - $ref: '#/components/schemas/Problem'
-                  - properties:
-                      status: {const: 409}
-                      code: {enum: [code_already_used, login_required, interaction_required, too_many_sessions]}
+              schema: {$ref: '#/components/schemas/Problem'}
               example:
                 type: 'urn:coatcheck:problem:login_required'
                 title: Login required
@@ -257,14 +249,12 @@ paths:
                   expires_at: '2026-11-20T21:10:00Z'
         '410':
           description: |
-            `login_expired` (the login is older than 10 minutes); `handoff_expired` (older than 60 seconds, or used).
+            `login_expired` (the login is older than 10 minutes); `handoff_expired` (older than 60 seconds, or used);
+            `state_key_expired`.
           headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
           content:
             application/problem+json:
-              schema:
-                allOf:
-                  - $ref: '#/components/schemas/Problem'
-                  - properties: {status: {const: 410}, code: {enum: [login_expired, handoff_expired, state_key_expired]}}
+              schema: {$ref: '#/components/schemas/Problem'}
         '413': {$ref: '#/components/responses/TooLarge'}
         '415': {$ref: '#/components/responses/UnsupportedMediaType'}
         '421': {$ref: '#/components/responses/WrongHost'}
@@ -366,21 +356,13 @@ paths:
           headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
           content:
             application/problem+json:
-              schema:
-                allOf:
-                  - $ref: '#/components/schemas/Problem'
-                  - properties: {status: {const: 400}, code: {enum: [invalid_request, registration_rejected]}}
+              schema: {$ref: '#/components/schemas/Problem'}
         '403':
           description: '`login_not_yours`, `client_not_allowed`, `email_domain_denied`, `cross_origin`.'
           headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
           content:
             application/problem+json:
-              schema:
-                allOf:
-                  - $ref: '#/components/schemas/Problem'
-                  - properties:
-                      status: {const: 403}
-                      code: {enum: [login_not_yours, client_not_allowed, email_domain_denied, cross_origin]}
+              schema: {$ref: '#/components/schemas/Problem'}
         '404': {$ref: '#/components/responses/ProviderNotFound'}
         '408': {$ref: '#/components/responses/RequestTimeout'}
         '409':
@@ -390,21 +372,13 @@ paths:
           headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
           content:
             application/problem+json:
-              schema:
-                allOf:
-                  - $ref: '#/components/schemas/Problem'
-                  - properties:
-                      status: {const: 409}
-                      code: {enum: [user_already_exists, code_already_used, login_required, too_many_sessions]}
+              schema: {$ref: '#/components/schemas/Problem'}
         '410':
           description: '`state_key_expired`: unknown, used, or older than 15 minutes.'
           headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
           content:
             application/problem+json:
-              schema:
-                allOf:
-                  - $ref: '#/components/schemas/Problem'
-                  - properties: {status: {const: 410}, code: {const: state_key_expired}}
+              schema: {$ref: '#/components/schemas/Problem'}
         '413': {$ref: '#/components/responses/TooLarge'}
         '415': {$ref: '#/components/responses/UnsupportedMediaType'}
         '421': {$ref: '#/components/responses/WrongHost'}
@@ -447,7 +421,7 @@ paths:
         - name: logout_url
           in: query
           description: Whether the provider's log-out page is wanted.
-          schema: {enum: ['true', 'false'], default: 'false'}
+          schema: {type: string, enum: ['true', 'false'], default: 'false'}
           example: 'true'
       responses:
         '200':
@@ -458,16 +432,7 @@ paths:
             Set-Cookie: {$ref: '#/components/headers/Clear-Session-Cookie'}
           content:
             application/json:
-              schema:
-                type: object
-                additionalProperties: false
-                required: [logout_url]
-                properties:
-                  logout_url:
-                    description: |
-                      `end_session` with `client_id` and, where the client has one, `post_logout_redirect_uri` and a fresh
-                      `state`, which the app compares when it is opened again. Never an id_token.
-                    oneOf: [{type: string, format: uri}, {type: 'null'}]
+              schema: {$ref: '#/components/schemas/LogOutPage'}
         '204': {$ref: '#/components/responses/LoggedOut'}
         '400': {$ref: '#/components/responses/InvalidRequest'}
         '403': {$ref: '#/components/responses/CrossOrigin'}
@@ -492,18 +457,10 @@ paths:
           description: The access token as it is now.
           headers:
             X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
-            Cache-Control: {schema: {const: no-store}}
+            Cache-Control: {$ref: '#/components/headers/No-Store'}
           content:
             application/json:
-              schema:
-                type: object
-                additionalProperties: false
-                required: [access_token, token_type, expires_at, scope]
-                properties:
-                  access_token: {type: string, minLength: 1}
-                  token_type: {const: Bearer}
-                  expires_at: {oneOf: [{$ref: '#/components/schemas/Time'}, {type: 'null'}]}
-                  scope: {type: array, items: {type: string}}
+              schema: {$ref: '#/components/schemas/HandedOutToken'}
         '400': {$ref: '#/components/responses/InvalidRequest'}
         '401': {$ref: '#/components/responses/NoSession'}
         '403':
@@ -511,10 +468,7 @@ paths:
           headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
           content:
             application/problem+json:
-              schema:
-                allOf:
-                  - $ref: '#/components/schemas/Problem'
-                  - properties: {status: {const: 403}, code: {enum: [client_not_allowed, cross_origin]}}
+              schema: {$ref: '#/components/schemas/Problem'}
         '408': {$ref: '#/components/responses/RequestTimeout'}
         '421': {$ref: '#/components/responses/WrongHost'}
         '429': {$ref: '#/components/responses/RateLimited'}
@@ -543,10 +497,7 @@ paths:
           headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
           content:
             application/problem+json:
-              schema:
-                allOf:
-                  - $ref: '#/components/schemas/Problem'
-                  - properties: {status: {const: 409}, code: {const: not_refreshable}}
+              schema: {$ref: '#/components/schemas/Problem'}
         '421': {$ref: '#/components/responses/WrongHost'}
         '429': {$ref: '#/components/responses/RateLimited'}
         '431': {$ref: '#/components/responses/HeadersTooLarge'}
@@ -622,7 +573,8 @@ paths:
   /v1/relay/{upstream}/{path}:
     description: |
       `{path}` is everything after the upstream's name, slashes included. Any method that the upstream's `allow` list
-      names may be used. The upstream's answer comes back as it is, less the header fields that must not cross: hop-by-hop
+      names may be used. (Generated clients percent-encode the slashes of a path parameter, which is 400 here: build this
+      URL by hand.) The upstream's answer comes back as it is, less the header fields that must not cross: hop-by-hop
       and `Connection`-named fields, `Set-Cookie`, `WWW-Authenticate`, `Clear-Site-Data`, `Strict-Transport-Security`,
       `Alt-Svc`, `Access-Control-*`, `Server`, `X-Auth-*`, `X-Forwarded-*`, `X-Coatcheck-*`, `Coatcheck-*`, and what sets
       policy for our origin (`NEL`, `Report-To`, `*-Report-Only`, `Accept-CH`, `Permissions-Policy` and their like).
@@ -828,10 +780,7 @@ paths:
             WWW-Authenticate: {$ref: '#/components/headers/WWW-Authenticate'}
           content:
             application/problem+json:
-              schema:
-                allOf:
-                  - $ref: '#/components/schemas/Problem'
-                  - properties: {status: {const: 401}, code: {enum: [session_required, session_ended, backend_unauthorized]}}
+              schema: {$ref: '#/components/schemas/Problem'}
         '403': {$ref: '#/components/responses/BackendNotAllowed'}
         '408': {$ref: '#/components/responses/RequestTimeout'}
         '421': {$ref: '#/components/responses/WrongHost'}
@@ -846,7 +795,9 @@ paths:
       tags: [backend]
       operationId: introspect
       summary: What is this session? RFC 7662.
-      description: Does not slide the idle time. The caller may also use HTTP Basic with the backend's name.
+      description: |
+        Slides the idle time only for a backend with `slides: true`. The caller may also use HTTP Basic with the backend's
+        name.
       security: [{backendBearer: []}, {backendHeader: []}, {backendBasic: []}]
       requestBody:
         required: true
@@ -984,7 +935,6 @@ paths:
                 iss: {$ref: '#/components/schemas/CallbackValue'}
                 error: {$ref: '#/components/schemas/CallbackValue'}
                 user: {type: string, maxLength: 4096, description: Apple's JSON with the name; it comes once.}
-              additionalProperties: {type: string, maxLength: 4096}
       responses:
         '303': {$ref: '#/components/responses/ToTheApp'}
         '400': {$ref: '#/components/responses/InvalidCallback'}
@@ -1016,7 +966,6 @@ paths:
             schema:
               type: object
               required: [logout_token]
-              additionalProperties: {type: string, maxLength: 4096}
               properties:
                 logout_token: {type: string, minLength: 1, maxLength: 16384, pattern: '^[\x21-\x7E]+$'}
             example: {logout_token: eyJhbGciOiJSUzI1NiJ9.e30.c2ln}
@@ -1091,7 +1040,7 @@ paths:
   /openapi.yaml:
     get:
       tags: [public]
-      operationId: contract
+      operationId: readContract
       summary: This contract.
       security: []
       responses:
@@ -1118,7 +1067,7 @@ paths:
         '200':
           description: It is.
           headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
-          content: {application/json: {schema: {type: object, required: [status], properties: {status: {const: live}}}}}
+          content: {application/json: {schema: {type: object, required: [status], properties: {status: {type: string, const: live}}}}}
         '421': {$ref: '#/components/responses/WrongHost'}
 
   /readyz:
@@ -1135,7 +1084,7 @@ paths:
         '200':
           description: Ready.
           headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
-          content: {application/json: {schema: {$ref: '#/components/schemas/Readiness'}, example: {status: ready, store: ok, keys: ok, providers: {cloudentity: ok}}}}
+          content: {application/json: {schema: {$ref: '#/components/schemas/Readiness'}, example: {status: ready, store: ok, keys: ok, providers: {cloudentity: closed}}}}
         '421': {$ref: '#/components/responses/WrongHost'}
         '503':
           description: Not ready, and why.
@@ -1261,7 +1210,7 @@ paths:
     get:
       tags: [management]
       operationId: adminProviders
-      summary: Discovery, breaker and key state of each provider.
+      summary: Whether each provider is called at the moment.
       security: [{adminBearer: []}]
       responses:
         '200':
@@ -1277,7 +1226,7 @@ paths:
                 additionalProperties: false
                 properties:
                   items: {type: array, items: {$ref: '#/components/schemas/ProviderState'}}
-              example: {items: [{name: cloudentity, kind: oidc, discovery: ok, breaker: closed, keys: 2}]}
+              example: {items: [{name: cloudentity, kind: oidc, breaker: closed, issuer: 'https://example.eu.authz.cloudentity.io/example/demo', failures_in_a_row: 0}]}
         '400': {$ref: '#/components/responses/InvalidRequest'}
         '401': {$ref: '#/components/responses/AdminUnauthorized'}
         '403': {$ref: '#/components/responses/BackendNotAllowed'}
@@ -1537,7 +1486,7 @@ components:
         Cache-Control: {$ref: '#/components/headers/No-Store'}
       content:
         application/json:
-          schema: {type: object, additionalProperties: false, required: [ended], properties: {ended: {type: integer, minimum: 0}}}
+          schema: {$ref: '#/components/schemas/HowManyEnded'}
           example: {ended: 3}
     LoggedOut:
       description: There is no session now. The cookie is cleared.
@@ -1580,10 +1529,7 @@ components:
       headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
       content:
         application/problem+json:
-          schema:
-            allOf:
-              - $ref: '#/components/schemas/Problem'
-              - properties: {status: {const: 400}, code: {const: invalid_request}}
+          schema: {$ref: '#/components/schemas/Problem'}
           example:
             type: 'urn:coatcheck:problem:invalid_request'
             title: Invalid request
@@ -1601,14 +1547,11 @@ components:
         Cache-Control: {$ref: '#/components/headers/No-Store'}
       content:
         application/problem+json:
-          schema:
-            allOf:
-              - $ref: '#/components/schemas/Problem'
-              - properties: {status: {const: 400}, code: {enum: [invalid_callback, invalid_request]}}
+          schema: {$ref: '#/components/schemas/Problem'}
     NoSession:
       description: |
-        `session_required`: no session was presented, or an unknown one. `session_ended`: it ended, `reason` says why,
-        and the cookie is cleared.
+        `session_required`: no session was presented, or an unknown one; a cookie that was sent stays, forget it.
+        `session_ended`: it ended, `reason` says why, and the cookie is cleared.
       headers:
         X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
         Cache-Control: {$ref: '#/components/headers/No-Store'}
@@ -1617,10 +1560,7 @@ components:
         Set-Cookie: {$ref: '#/components/headers/Clear-Session-Cookie'}
       content:
         application/problem+json:
-          schema:
-            allOf:
-              - $ref: '#/components/schemas/Problem'
-              - properties: {status: {const: 401}, code: {enum: [session_required, session_ended]}}
+          schema: {$ref: '#/components/schemas/Problem'}
           examples:
             none:
               value: {type: 'urn:coatcheck:problem:session_required', title: Session required, status: 401, code: session_required, detail: There is no session., request_id: req_7bq3yqk0W8b}
@@ -1633,91 +1573,61 @@ components:
         WWW-Authenticate: {$ref: '#/components/headers/WWW-Authenticate'}
       content:
         application/problem+json:
-          schema:
-            allOf:
-              - $ref: '#/components/schemas/Problem'
-              - properties: {status: {const: 401}, code: {const: backend_unauthorized}}
+          schema: {$ref: '#/components/schemas/Problem'}
     BackendNotAllowed:
       description: '`backend_not_allowed`: the credential may not do this, or not for this session.'
       headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
       content:
         application/problem+json:
-          schema:
-            allOf:
-              - $ref: '#/components/schemas/Problem'
-              - properties: {status: {const: 403}, code: {const: backend_not_allowed}}
+          schema: {$ref: '#/components/schemas/Problem'}
     CrossOrigin:
       description: '`cross_origin`: see the cross-origin rule.'
       headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
       content:
         application/problem+json:
-          schema:
-            allOf:
-              - $ref: '#/components/schemas/Problem'
-              - properties: {status: {const: 403}, code: {const: cross_origin}}
+          schema: {$ref: '#/components/schemas/Problem'}
     NotFound:
       description: '`not_found`.'
       headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
       content:
         application/problem+json:
-          schema:
-            allOf:
-              - $ref: '#/components/schemas/Problem'
-              - properties: {status: {const: 404}, code: {const: not_found}}
+          schema: {$ref: '#/components/schemas/Problem'}
     NotFoundOrProvider:
       description: '`not_found`, or `provider_not_found`.'
       headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
       content:
         application/problem+json:
-          schema:
-            allOf:
-              - $ref: '#/components/schemas/Problem'
-              - properties: {status: {const: 404}, code: {enum: [not_found, provider_not_found]}}
+          schema: {$ref: '#/components/schemas/Problem'}
     ProviderNotFound:
       description: '`provider_not_found`: no provider of that name. `not_found`: no such path.'
       headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
       content:
         application/problem+json:
-          schema:
-            allOf:
-              - $ref: '#/components/schemas/Problem'
-              - properties: {status: {const: 404}, code: {enum: [provider_not_found, not_found]}}
+          schema: {$ref: '#/components/schemas/Problem'}
     RequestTimeout:
       description: '`request_timeout`: the request came too slowly.'
       headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
       content:
         application/problem+json:
-          schema:
-            allOf:
-              - $ref: '#/components/schemas/Problem'
-              - properties: {status: {const: 408}, code: {const: request_timeout}}
+          schema: {$ref: '#/components/schemas/Problem'}
     TooLarge:
       description: '`too_large`.'
       headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
       content:
         application/problem+json:
-          schema:
-            allOf:
-              - $ref: '#/components/schemas/Problem'
-              - properties: {status: {const: 413}, code: {const: too_large}}
+          schema: {$ref: '#/components/schemas/Problem'}
     UnsupportedMediaType:
       description: '`unsupported_media_type`.'
       headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
       content:
         application/problem+json:
-          schema:
-            allOf:
-              - $ref: '#/components/schemas/Problem'
-              - properties: {status: {const: 415}, code: {const: unsupported_media_type}}
+          schema: {$ref: '#/components/schemas/Problem'}
     WrongHost:
       description: '`wrong_host`: `Host` is not a name of this listener.'
       headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
       content:
         application/problem+json:
-          schema:
-            allOf:
-              - $ref: '#/components/schemas/Problem'
-              - properties: {status: {const: 421}, code: {const: wrong_host}}
+          schema: {$ref: '#/components/schemas/Problem'}
     RateLimited:
       description: '`rate_limited`.'
       headers:
@@ -1725,10 +1635,7 @@ components:
         Retry-After: {$ref: '#/components/headers/Retry-After'}
       content:
         application/problem+json:
-          schema:
-            allOf:
-              - $ref: '#/components/schemas/Problem'
-              - properties: {status: {const: 429}, code: {const: rate_limited}}
+          schema: {$ref: '#/components/schemas/Problem'}
     RelayRateLimited:
       description: |
         `rate_limited`: too many of this user's or this session's calls to the upstream are under way, or too many unknown
@@ -1738,28 +1645,19 @@ components:
         Retry-After: {$ref: '#/components/headers/Retry-After'}
       content:
         application/problem+json:
-          schema:
-            allOf:
-              - $ref: '#/components/schemas/Problem'
-              - properties: {status: {const: 429}, code: {const: rate_limited}}
+          schema: {$ref: '#/components/schemas/Problem'}
     HeadersTooLarge:
       description: '`headers_too_large`: the request line or the header fields.'
       headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
       content:
         application/problem+json:
-          schema:
-            allOf:
-              - $ref: '#/components/schemas/Problem'
-              - properties: {status: {const: 431}, code: {const: headers_too_large}}
+          schema: {$ref: '#/components/schemas/Problem'}
     InternalError:
       description: '`internal_error`.'
       headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
       content:
         application/problem+json:
-          schema:
-            allOf:
-              - $ref: '#/components/schemas/Problem'
-              - properties: {status: {const: 500}, code: {const: internal_error}}
+          schema: {$ref: '#/components/schemas/Problem'}
     ProviderError:
       description: |
         `provider_error`: the provider answered, and not as its contract says. `identity_rejected`: the id_token or the
@@ -1767,10 +1665,7 @@ components:
       headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
       content:
         application/problem+json:
-          schema:
-            allOf:
-              - $ref: '#/components/schemas/Problem'
-              - properties: {status: {const: 502}, code: {enum: [provider_error, identity_rejected]}}
+          schema: {$ref: '#/components/schemas/Problem'}
     Unavailable:
       description: |
         `provider_unavailable`, `store_unavailable` or `shutting_down`. With `retry: new_login` the same code is of no
@@ -1780,10 +1675,7 @@ components:
         Retry-After: {$ref: '#/components/headers/Retry-After'}
       content:
         application/problem+json:
-          schema:
-            allOf:
-              - $ref: '#/components/schemas/Problem'
-              - properties: {status: {const: 503}, code: {enum: [provider_unavailable, store_unavailable, shutting_down]}}
+          schema: {$ref: '#/components/schemas/Problem'}
     RelayUnavailable:
       description: |
         `upstream_busy` (all of the upstream's places are taken), `provider_unavailable`, `store_unavailable` or
@@ -1793,10 +1685,7 @@ components:
         Retry-After: {$ref: '#/components/headers/Retry-After'}
       content:
         application/problem+json:
-          schema:
-            allOf:
-              - $ref: '#/components/schemas/Problem'
-              - properties: {status: {const: 503}, code: {enum: [upstream_busy, provider_unavailable, store_unavailable, shutting_down]}}
+          schema: {$ref: '#/components/schemas/Problem'}
     StoreUnavailable:
       description: '`store_unavailable` or `shutting_down`.'
       headers:
@@ -1804,10 +1693,7 @@ components:
         Retry-After: {$ref: '#/components/headers/Retry-After'}
       content:
         application/problem+json:
-          schema:
-            allOf:
-              - $ref: '#/components/schemas/Problem'
-              - properties: {status: {const: 503}, code: {enum: [store_unavailable, shutting_down]}}
+          schema: {$ref: '#/components/schemas/Problem'}
     UpstreamAnswer:
       description: The upstream's answer, with its own status.
       headers:
@@ -1822,10 +1708,7 @@ components:
         Coatcheck-Source: {$ref: '#/components/headers/Coatcheck-Source'}
       content:
         application/problem+json:
-          schema:
-            allOf:
-              - $ref: '#/components/schemas/Problem'
-              - properties: {status: {const: 403}, code: {enum: [upstream_not_allowed, cross_origin]}}
+          schema: {$ref: '#/components/schemas/Problem'}
     RelayNotFound:
       description: '`upstream_not_found`, or `not_found`.'
       headers:
@@ -1833,10 +1716,7 @@ components:
         Coatcheck-Source: {$ref: '#/components/headers/Coatcheck-Source'}
       content:
         application/problem+json:
-          schema:
-            allOf:
-              - $ref: '#/components/schemas/Problem'
-              - properties: {status: {const: 404}, code: {enum: [upstream_not_found, not_found]}}
+          schema: {$ref: '#/components/schemas/Problem'}
     RelayError:
       description: '`upstream_error` (no usable answer from the upstream), `provider_error`, `identity_rejected`.'
       headers:
@@ -1844,10 +1724,7 @@ components:
         Coatcheck-Source: {$ref: '#/components/headers/Coatcheck-Source'}
       content:
         application/problem+json:
-          schema:
-            allOf:
-              - $ref: '#/components/schemas/Problem'
-              - properties: {status: {const: 502}, code: {enum: [upstream_error, provider_error, identity_rejected]}}
+          schema: {$ref: '#/components/schemas/Problem'}
     RelayTimeout:
       description: '`upstream_timeout`: no head from the upstream in 30 seconds.'
       headers:
@@ -1855,10 +1732,7 @@ components:
         Coatcheck-Source: {$ref: '#/components/headers/Coatcheck-Source'}
       content:
         application/problem+json:
-          schema:
-            allOf:
-              - $ref: '#/components/schemas/Problem'
-              - properties: {status: {const: 504}, code: {const: upstream_timeout}}
+          schema: {$ref: '#/components/schemas/Problem'}
     OAuthInvalid:
       description: '`invalid_request`, `invalid_grant`, `unsupported_grant_type`, `invalid_target` (RFC 6749, RFC 8693).'
       headers:
@@ -1990,12 +1864,9 @@ components:
         login_token: {$ref: '#/components/schemas/LoginToken', description: For bearer clients only; others have it as a cookie.}
     ForwardCode:
       type: object
+      description: |
+        At least `callback_url`, or `handoff`, or `provider` with `code`, or `provider` with `tokens`.
       additionalProperties: false
-      anyOf:
-        - required: [callback_url]
-        - required: [handoff]
-        - required: [provider, code]
-        - required: [provider, tokens]
       properties:
         callback_url:
           type: string
@@ -2018,14 +1889,16 @@ components:
           minLength: 1
           maxLength: 64
           pattern: '^[^\x00-\x1F\x7F]*$'
-        tokens:
-          type: object
-          additionalProperties: false
-          required: [access_token, refresh_token]
-          properties:
-            access_token: {$ref: '#/components/schemas/Opaque'}
-            refresh_token: {$ref: '#/components/schemas/Opaque'}
-            merchant_id: {type: string, pattern: '^[A-Za-z0-9]{1,64}$'}
+        tokens: {$ref: '#/components/schemas/ImportedTokens'}
+    ImportedTokens:
+      type: object
+      description: Tokens that the app holds already, for clients with `import_tokens`.
+      additionalProperties: false
+      required: [access_token, refresh_token]
+      properties:
+        access_token: {$ref: '#/components/schemas/Opaque'}
+        refresh_token: {$ref: '#/components/schemas/Opaque'}
+        merchant_id: {type: string, pattern: '^[A-Za-z0-9]{1,64}$'}
     FinishRegistration:
       type: object
       additionalProperties: false
@@ -2036,50 +1909,58 @@ components:
         state_key: {$ref: '#/components/schemas/Opaque'}
         attributes:
           type: object
+          description: By their names (letters, digits, `_`, `.`, `-`), each a string (to 1024), a number or a boolean.
           maxProperties: 64
-          propertyNames: {pattern: '^[A-Za-z0-9_.-]{1,64}$'}
-          additionalProperties:
-            type: [string, number, boolean]
-            maxLength: 1024
+          additionalProperties: true
         login_token: {$ref: '#/components/schemas/LoginToken'}
+    ForwardOutcome:
+      description: |
+        What a forward makes: with 201 a session, with 202 a registration to finish. (One type for both statuses, as most
+        generators give an operation one type of answer.)
+      oneOf:
+        - {$ref: '#/components/schemas/NewSession'}
+        - {$ref: '#/components/schemas/RegistrationRequired'}
     RegistrationRequired:
       type: object
       additionalProperties: false
       required: [outcome, provider, state_key, identifier, expires_at, fields]
       properties:
-        outcome: {const: registration_required}
+        outcome: {type: string, const: registration_required}
         provider: {$ref: '#/components/schemas/Name'}
         state_key: {type: string}
         identifier: {type: [string, 'null'], description: The e-mail address that the social provider gave.}
         expires_at: {$ref: '#/components/schemas/Time'}
-        fields:
-          type: array
-          items:
-            type: object
-            additionalProperties: false
-            required: [name, type, required]
-            properties:
-              name: {type: string}
-              type: {type: string, enum: [string, number, boolean]}
-              required: {type: boolean}
+        fields: {type: array, items: {$ref: '#/components/schemas/RegistrationField'}}
+    RegistrationField:
+      type: object
+      additionalProperties: false
+      required: [name, type, required]
+      properties:
+        name: {type: string}
+        type: {type: string, enum: [string, number, boolean]}
+        required: {type: boolean}
 
     Identity:
       type: object
       description: |
-        What the provider confirmed. `unverified` holds what came only in a callback parameter.
+        What the provider confirmed: each member is a string, a number, a boolean or a list of strings. `unverified` holds
+        what came only in a callback parameter.
       required: [unverified]
       properties:
-        unverified: {type: object, additionalProperties: {$ref: '#/components/schemas/IdentityValue'}}
-      additionalProperties: {$ref: '#/components/schemas/IdentityValue'}
-    IdentityValue:
-      oneOf:
-        - type: string
-        - type: number
-        - type: boolean
-        - {type: array, items: {type: string}}
-    SessionMembers:
+        unverified: {type: object, additionalProperties: true}
+      additionalProperties: true
+    SessionTokens:
+      type: object
+      description: What is known of the provider's tokens; never the tokens.
+      additionalProperties: false
+      required: [expires_at, refreshable]
+      properties:
+        expires_at: {type: [string, 'null'], format: date-time, pattern: '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$'}
+        refreshable: {type: boolean}
+    Session:
       type: object
       description: Never holds a token. Every member is always there.
+      additionalProperties: false
       required: [handle, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens]
       properties:
         handle: {$ref: '#/components/schemas/Handle'}
@@ -2092,28 +1973,89 @@ components:
         last_used_at: {$ref: '#/components/schemas/Time'}
         idle_expires_at: {$ref: '#/components/schemas/Time'}
         expires_at: {$ref: '#/components/schemas/Time'}
-        tokens:
-          type: object
-          additionalProperties: false
-          required: [expires_at, refreshable]
-          properties:
-            expires_at: {oneOf: [{$ref: '#/components/schemas/Time'}, {type: 'null'}]}
-            refreshable: {type: boolean}
-    Session:
-      $ref: '#/components/schemas/SessionMembers'
-      unevaluatedProperties: false
+        tokens: {$ref: '#/components/schemas/SessionTokens'}
     NewSession:
-      allOf: [{$ref: '#/components/schemas/SessionMembers'}]
+      type: object
+      description: A session just made; the token for bearer clients alone.
+      additionalProperties: false
+      required: [handle, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens]
       properties:
+        handle: {$ref: '#/components/schemas/Handle'}
+        provider: {$ref: '#/components/schemas/Name'}
+        client: {$ref: '#/components/schemas/Name'}
+        subject: {type: string, minLength: 1, description: 'With the provider, the account''s key.'}
+        identity: {$ref: '#/components/schemas/Identity'}
+        scope: {type: array, items: {type: string}, description: Empty when unknown.}
+        created_at: {$ref: '#/components/schemas/Time'}
+        last_used_at: {$ref: '#/components/schemas/Time'}
+        idle_expires_at: {$ref: '#/components/schemas/Time'}
+        expires_at: {$ref: '#/components/schemas/Time'}
+        tokens: {$ref: '#/components/schemas/SessionTokens'}
         session_token: {$ref: '#/components/schemas/Token', description: For clients with `transport bearer` only.}
-      unevaluatedProperties: false
     ListedSession:
-      allOf: [{$ref: '#/components/schemas/SessionMembers'}]
-      required: [current, device]
+      type: object
+      description: One of the user's sessions.
+      additionalProperties: false
+      required: [handle, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens, current, device]
       properties:
+        handle: {$ref: '#/components/schemas/Handle'}
+        provider: {$ref: '#/components/schemas/Name'}
+        client: {$ref: '#/components/schemas/Name'}
+        subject: {type: string, minLength: 1, description: 'With the provider, the account''s key.'}
+        identity: {$ref: '#/components/schemas/Identity'}
+        scope: {type: array, items: {type: string}, description: Empty when unknown.}
+        created_at: {$ref: '#/components/schemas/Time'}
+        last_used_at: {$ref: '#/components/schemas/Time'}
+        idle_expires_at: {$ref: '#/components/schemas/Time'}
+        expires_at: {$ref: '#/components/schemas/Time'}
+        tokens: {$ref: '#/components/schemas/SessionTokens'}
         current: {type: boolean}
         device: {type: [string, 'null']}
-      unevaluatedProperties: false
+    AdminSession:
+      type: object
+      description: A session as operators see it.
+      additionalProperties: false
+      required: [handle, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens, device, ended_at, reason]
+      properties:
+        handle: {$ref: '#/components/schemas/Handle'}
+        provider: {$ref: '#/components/schemas/Name'}
+        client: {$ref: '#/components/schemas/Name'}
+        subject: {type: string, minLength: 1, description: 'With the provider, the account''s key.'}
+        identity: {$ref: '#/components/schemas/Identity'}
+        scope: {type: array, items: {type: string}, description: Empty when unknown.}
+        created_at: {$ref: '#/components/schemas/Time'}
+        last_used_at: {$ref: '#/components/schemas/Time'}
+        idle_expires_at: {$ref: '#/components/schemas/Time'}
+        expires_at: {$ref: '#/components/schemas/Time'}
+        tokens: {$ref: '#/components/schemas/SessionTokens'}
+        device: {type: [string, 'null']}
+        ended_at: {type: [string, 'null'], format: date-time, pattern: '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$'}
+        reason: {oneOf: [{$ref: '#/components/schemas/EndReason'}, {type: 'null'}]}
+    HowManyEnded:
+      type: object
+      additionalProperties: false
+      required: [ended]
+      properties: {ended: {type: integer, minimum: 0}}
+    LogOutPage:
+      type: object
+      additionalProperties: false
+      required: [logout_url]
+      properties:
+        logout_url:
+          type: [string, 'null']
+          format: uri
+          description: |
+            `end_session` with `client_id` and, where the client has one, `post_logout_redirect_uri` and a fresh `state`,
+            which the app compares when it is opened again. Never an id_token.
+    HandedOutToken:
+      type: object
+      additionalProperties: false
+      required: [access_token, token_type, expires_at, scope]
+      properties:
+        access_token: {type: string, minLength: 1}
+        token_type: {type: string, const: Bearer}
+        expires_at: {type: [string, 'null'], format: date-time, pattern: '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$'}
+        scope: {type: array, items: {type: string}}
     SessionList:
       type: object
       additionalProperties: false
@@ -2121,14 +2063,6 @@ components:
       properties:
         items: {type: array, items: {$ref: '#/components/schemas/ListedSession'}}
         next_cursor: {type: [string, 'null']}
-    AdminSession:
-      allOf: [{$ref: '#/components/schemas/SessionMembers'}]
-      required: [device, ended_at, reason]
-      properties:
-        device: {type: [string, 'null']}
-        ended_at: {oneOf: [{$ref: '#/components/schemas/Time'}, {type: 'null'}]}
-        reason: {oneOf: [{$ref: '#/components/schemas/EndReason'}, {type: 'null'}]}
-      unevaluatedProperties: false
     AdminSessionList:
       type: object
       additionalProperties: false
@@ -2151,28 +2085,33 @@ components:
         name: {$ref: '#/components/schemas/Name'}
         kind: {$ref: '#/components/schemas/ProviderKind'}
         display_name: {type: string}
-        clients:
-          type: array
-          minItems: 1
-          items:
-            type: object
-            additionalProperties: false
-            required: [name, login, transport, pkce, redirect_uris, scope]
-            properties:
-              name: {$ref: '#/components/schemas/Name'}
-              login: {type: string, enum: [broker, app, both]}
-              transport: {type: string, enum: [cookie, bearer]}
-              pkce: {type: string, enum: [required, unsupported]}
-              redirect_uris: {type: array, items: {type: string}}
-              scope: {type: array, items: {type: string}}
-              social_providers: {type: array, items: {type: string}, description: Zephr only.}
+        clients: {type: array, minItems: 1, items: {$ref: '#/components/schemas/ProviderClient'}}
+    ProviderClient:
+      type: object
+      additionalProperties: false
+      required: [name, login, transport, pkce, redirect_uris, scope]
+      properties:
+        name: {$ref: '#/components/schemas/Name'}
+        login: {type: string, enum: [broker, app, both]}
+        transport: {type: string, enum: [cookie, bearer]}
+        pkce: {type: string, enum: [required, unsupported]}
+        redirect_uris: {type: array, items: {type: string}}
+        scope: {type: array, items: {type: string}}
+        social_providers: {type: array, items: {type: string}, description: Zephr only.}
     ProviderKind: {type: string, enum: [oidc, oauth2, clever, clover, zephr]}
+    BreakerState:
+      type: string
+      description: The provider's circuit breaker. `closed` is good, its calls go through; `open` means that they do not, after failures.
+      enum: [closed, half_open, open, unknown]
     ProviderState:
       type: object
-      required: [name, kind]
+      required: [name, kind, breaker, issuer, failures_in_a_row]
       properties:
         name: {$ref: '#/components/schemas/Name'}
         kind: {$ref: '#/components/schemas/ProviderKind'}
+        breaker: {$ref: '#/components/schemas/BreakerState'}
+        issuer: {type: string}
+        failures_in_a_row: {type: integer, minimum: 0}
     Readiness:
       type: object
       required: [status]
@@ -2180,7 +2119,7 @@ components:
         status: {type: string, enum: [ready, store_unavailable, keys_do_not_fit, shutting_down]}
         store: {type: string, enum: [ok, unavailable]}
         keys: {type: string, enum: [ok, do_not_open_the_store], description: Whether the key ring opens a sample of what is stored.}
-        providers: {type: object}
+        providers: {type: object, additionalProperties: {$ref: '#/components/schemas/BreakerState'}}
 
     KeyState:
       type: object
@@ -2207,9 +2146,7 @@ components:
       type: object
       required: [active]
       additionalProperties: false
-      if: {properties: {active: {const: true}}}
-      then: {required: [sub, iss, client_id, scope, exp, iat, sid]}
-      else: {maxProperties: 1}
+      description: Of a token that opens no session, `active` alone; else every member.
       properties:
         active: {type: boolean}
         sub: {type: string}
@@ -2225,7 +2162,7 @@ components:
       required: [access_token, issued_token_type, token_type]
       properties:
         access_token: {type: string, minLength: 1}
-        issued_token_type: {const: 'urn:ietf:params:oauth:token-type:access_token'}
+        issued_token_type: {type: string, const: 'urn:ietf:params:oauth:token-type:access_token'}
         token_type: {type: string}
         expires_in: {type: integer, minimum: 0, description: Left out when unknown.}
         scope: {type: string}
@@ -2251,16 +2188,7 @@ components:
         code: {$ref: '#/components/schemas/ProblemCode'}
         detail: {type: string, description: For a developer. Never holds input.}
         request_id: {type: string, pattern: '^req_[A-Za-z0-9_-]{11}$'}
-        errors:
-          type: array
-          minItems: 1
-          items:
-            type: object
-            additionalProperties: false
-            required: [pointer, code]
-            properties:
-              pointer: {type: string, description: A JSON pointer into the body, or the name of a query parameter or header.}
-              code: {type: string, enum: [required, unknown, duplicate, wrong_type, too_long, too_short, malformed, not_allowed, conflict]}
+        errors: {type: array, minItems: 1, items: {$ref: '#/components/schemas/FieldFault'}}
         reason: {$ref: '#/components/schemas/EndReason'}
         retry: {type: string, enum: [new_login], description: The same code is of no more use; start a new login.}
         login: {$ref: '#/components/schemas/StartedLogin'}
@@ -2269,6 +2197,13 @@ components:
           maxLength: 64
           pattern: '^[a-z_]+$'
           description: The provider's own error, where it is a word that RFC 6749 or OpenID Connect define.
+    FieldFault:
+      type: object
+      additionalProperties: false
+      required: [pointer, code]
+      properties:
+        pointer: {type: string, description: A JSON pointer into the body, or the name of a query parameter or header.}
+        code: {type: string, enum: [required, unknown, duplicate, wrong_type, too_long, too_short, malformed, not_allowed, conflict]}
     ProblemCode:
       type: string
       enum:

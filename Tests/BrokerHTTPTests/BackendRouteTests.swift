@@ -204,6 +204,28 @@ struct BackendRouteTests {
         #expect(try await harness.post("/v1/introspect", "{}", Backends.proof).status == 415)
     }
 
+    @Test("Introspection counts as use for a backend that slides, and only about the sessions it may know of")
+    func slidingIntrospection() async throws {
+        for (slides, client, day) in [(false, "ios", 0), (true, "desk", 0), (true, "ios", 1)] {
+            let time = Moment()
+            let scope = BackendConfiguration.Scope(
+                provider: ProviderName(unchecked: "as"), clients: [ClientName(unchecked: "ios")])
+            let harness = try HTTPHarness(time: time) { configuration, vault in
+                configuration.backends = [Backends.orders(vault, allow: [scope], slides: slides)]
+            }
+            let signedIn = try await harness.signIn(client: client)
+            time.advance(.seconds(86_400))
+            let answer = try await harness.form(
+                "/v1/introspect", "token=\(signedIn.token.reveal())", Backends.proof)
+            #expect(answer.json?["active"]?.bool == (client == "ios"))
+            let now = try await harness.useCases.resumeSession.resume(signedIn.token).view
+            #expect(
+                now.idleExpiresAt.since(signedIn.session.idleExpiresAt) == .seconds(86_400 * day), "\(slides) \(client)"
+            )
+            #expect(now.expiresAt == signedIn.session.expiresAt)
+        }
+    }
+
     @Test("Token exchange gives the provider's access token for a live session (RFC 8693)")
     func tokenExchange() async throws {
         let harness = try harness()

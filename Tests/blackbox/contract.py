@@ -1,5 +1,6 @@
-"""Checks openapi.yaml by itself: valid OpenAPI 3.1, every example fits its schema, and the two closed lists (problem codes,
-reasons of an ended session) are those of the sources.
+"""Checks openapi.yaml by itself: valid OpenAPI 3.1, in the form that generators of clients take; with the strict rules of
+strict.overlay.yaml over it every example fits its schema, and every answer's description names the codes that it may have. The
+two closed lists (problem codes, reasons of an ended session) are those of the sources.
 
     python contract.py
 """
@@ -9,13 +10,15 @@ import re
 import sys
 
 import jsonschema
-import yaml
 from openapi_spec_validator import validate
 from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
 
+import strict
+
 root = pathlib.Path(__file__).resolve().parents[2]
-contract = yaml.safe_load((root / "openapi.yaml").read_text())
+loose = strict.plain()
+contract = strict.overlaid(strict.plain())
 registry = Registry().with_resource("urn:contract", Resource(contents=contract, specification=DRAFT202012))
 passed = failed = 0
 
@@ -51,11 +54,31 @@ def examples_fit(content, where):
         say(not errors, f"{where}: the example fits", errors[0].message[:200] if errors else "")
 
 
-try:
-    validate(contract)
-    say(True, "openapi.yaml is valid OpenAPI 3.1")
-except Exception as error:  # noqa: BLE001 - whatever is wrong, it is wrong
-    say(False, "openapi.yaml is valid OpenAPI 3.1", str(error)[:300])
+for name, document in (("openapi.yaml", loose), ("openapi.yaml with its strict rules", contract)):
+    try:
+        validate(document)
+        say(True, f"{name} is valid OpenAPI 3.1")
+    except Exception as error:  # noqa: BLE001 - whatever is wrong, it is wrong
+        say(False, f"{name} is valid OpenAPI 3.1", str(error)[:300])
+
+
+def walk(node, where=""):
+    """Every schema keyword of a document with its place."""
+    if isinstance(node, dict):
+        for name, value in node.items():
+            yield where, name, value
+            yield from walk(value, f"{where}/{name}")
+    elif isinstance(node, list):
+        for index, item in enumerate(node):
+            yield from walk(item, f"{where}/{index}")
+
+
+# What makes generators drop a type or invent one.
+hard = [f"{where}/{name}" for where, name, _ in walk(loose) if name in ("allOf", "anyOf", "not", "if", "unevaluatedProperties")]
+say(not hard, "openapi.yaml has nothing that generators stumble over", ", ".join(hard[:5]))
+problems = [value["schema"] for _, name, value in walk(loose) if name == "application/problem+json"]
+odd = [schema for schema in problems if schema != {"$ref": "#/components/schemas/Problem"}]
+say(bool(problems) and not odd, f"its {len(problems)} problem answers are plain references", str(odd[0]) if odd else "")
 
 operations = set()
 for path, item in contract["paths"].items():
@@ -72,8 +95,17 @@ for path, item in contract["paths"].items():
             missing = "X-Request-Id" not in response.get("headers", {})
             if missing:
                 say(False, f"{name} {status}: has X-Request-Id")
-            for content in response.get("content", {}).values():
+            for media, content in response.get("content", {}).items():
                 examples_fit(content, f"{name} {status}")
+                if media == "application/problem+json" and status[0] in "45" and "properties" in content["schema"]:
+                    rule = content["schema"]["properties"]
+                    if str(rule["status"]["const"]) != status:
+                        say(False, f"{name} {status}: its strict rule is of this status")
+                    unnamed = [code for code in rule["code"]["enum"] if f"`{code}`" not in response["description"]]
+                    if unnamed:
+                        say(False, f"{name} {status}: the description names its codes", ", ".join(unnamed))
+                elif media == "application/problem+json" and not response["description"].startswith("`invalid_request`, `invalid_grant`"):
+                    say(False, f"{name} {status}: has a strict rule")
 
 
 def swift_cases(path):

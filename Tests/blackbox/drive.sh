@@ -13,6 +13,9 @@ step "1. The contract by itself"
 "$PYTHON" "$root/Tests/blackbox/contract.py" | grep -v '^ok '
 same 0 "${PIPESTATUS[0]}" "valid, its examples fit, its lists are the sources'"
 
+"$PYTHON" "$root/Tests/blackbox/strict.py" >"$work/strict.yaml"
+same 0 $? "the strict rules fit onto it"
+
 step "2. Every documented path and method, and no other"
 "$PYTHON" "$root/Tests/blackbox/routes.py" "$BROKER" "$MANAGEMENT" admin-ender-b81c64e2f0
 same 0 $? "the routes are the contract's"
@@ -21,7 +24,7 @@ same 0 $? "the routes are the contract's"
 drive() {
     local name=$1 url=$2
     shift 2
-    (cd "$work" && "$(dirname "$PYTHON")/schemathesis" --config-file "$root/Tests/blackbox/schemathesis.toml" run "$root/openapi.yaml" \
+    (cd "$work" && "$(dirname "$PYTHON")/schemathesis" --config-file "$root/Tests/blackbox/schemathesis.toml" run "$work/strict.yaml" \
         --url "$url" --checks all --max-examples "${EXAMPLES:-30}" --seed "${SEED:-1}" --max-redirects 0 --request-timeout 20 \
         --suppress-health-check all --warnings off --no-color "$@")
     same 0 $? "schemathesis finds nothing on the $name listener"

@@ -45,7 +45,8 @@ package struct ResumeSession: Sendable {
         return session
     }
 
-    private func slide(_ session: LiveSession) {
+    /// Slides the idle time of a live session, where enough of it has passed.
+    package func slide(_ session: LiveSession) {
         let now = context.clock.now()
         let lifetimes = session.facts.lifetimes
         guard now.since(session.row.lastUsedAt) >= SessionLimits.slideInterval(idle: lifetimes.idle),

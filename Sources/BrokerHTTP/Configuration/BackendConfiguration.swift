@@ -31,10 +31,12 @@ package struct BackendConfiguration: Sendable {
     package let allow: [Scope]?
     /// Whether forward-auth gives it the provider's access token.
     package let forwardAccessToken: Bool
+    /// Whether its introspection of a session counts as use, for backends that ask in no other way.
+    package let slides: Bool
 
     package init(
         name: BackendName, digest: Digest?, may: Set<BackendPermission>, peers: [IPNetwork] = [],
-        allow: [Scope]? = nil, forwardAccessToken: Bool = false
+        allow: [Scope]? = nil, forwardAccessToken: Bool = false, slides: Bool = false
     ) {
         self.name = name
         self.digest = digest
@@ -42,6 +44,7 @@ package struct BackendConfiguration: Sendable {
         self.peers = peers
         self.allow = allow
         self.forwardAccessToken = forwardAccessToken
+        self.slides = slides
     }
 
     /// Returns whether it may ask about this session (SEC-42).

@@ -37,7 +37,7 @@ extension BrokerAPI {
         return token
     }
 
-    /// `POST /v1/introspect` (RFC 7662); it does not slide the idle time.
+    /// `POST /v1/introspect` (RFC 7662); it slides the idle time for backends with `slides` alone.
     @Sendable func introspect(_ call: Call) async throws(BrokerProblem) -> Answer {
         let backend = try backend(call, for: .introspect)
         var form = try form(call)
@@ -47,6 +47,7 @@ extension BrokerAPI {
         guard let token, let session = try await known(Secret(token)),
             backend.configuration.mayAsk(about: session.view)
         else { return Answers.json(.ok, Self.inactive, call) }
+        if backend.configuration.slides { useCases.resumeSession.slide(session) }
         return Answers.json(.ok, introspection(of: session.view), call)
     }
 

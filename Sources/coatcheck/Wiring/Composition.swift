@@ -65,7 +65,7 @@ struct Composition: Sendable {
             resealing: Resealing(context, store, owner: owner(vault)), store: store, transport: transport,
             context: context,
             useCases: BrokerUseCases(context, publicURL: configuration.server.publicURL.text),
-            http: HTTPConfiguration(configuration, contract: Array(Contract.text.utf8)),
+            http: HTTPConfiguration(configuration, contract: Contract.served(at: configuration.server.publicURL.text)),
             relay: Relay(
                 upstreams: configuration.upstreams.compactMap { $0.relayed(configuration.providers) },
                 outbound: RelayOutbound(outbound), maximumBody: configuration.limits.relayBody,

@@ -12,10 +12,10 @@ enum Backends {
 
     static func orders(
         _ vault: OpenSSLVault, may: Set<BackendPermission> = Set(BackendPermission.allCases),
-        peers: [String] = [], allow: [BackendConfiguration.Scope]? = nil, token: Bool = false
+        peers: [String] = [], allow: [BackendConfiguration.Scope]? = nil, token: Bool = false, slides: Bool = false
     ) -> BackendConfiguration {
         BackendConfiguration(
             name: BackendName(unchecked: "orders"), digest: vault.digest(Array(credential.utf8)), may: may,
-            peers: peers.compactMap { IPNetwork($0) }, allow: allow, forwardAccessToken: token)
+            peers: peers.compactMap { IPNetwork($0) }, allow: allow, forwardAccessToken: token, slides: slides)
     }
 }

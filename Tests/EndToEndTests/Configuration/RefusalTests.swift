@@ -444,6 +444,10 @@ struct RefusalTests {
             added("backends: {a: {peers: [10.0.0.1], may: [introspect], forward_access_token: true}}"),
             at: "backends.a.forward_access_token", says: "forward-auth"),
         Refusal(
+            "sliding without introspection", providers,
+            added("backends: {a: {peers: [10.0.0.1], may: [token], slides: true}}"), at: "backends.a.slides",
+            says: "introspect"),
+        Refusal(
             "an app link for every path (SEC-93)", providers,
             added("app_links: {ios: {app_ids: [T.a], paths: [\"/*\"]}}"), at: "app_links.ios.paths", says: "every link"),
         Refusal(

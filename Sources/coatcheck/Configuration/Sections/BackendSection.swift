@@ -14,6 +14,7 @@ struct BackendSection: Sendable {
         let may = section.choices("may", as: BackendPermission.self)
         let ranges = section.networks("peers")
         let forward = section.flag("forward_access_token", default: false)
+        let slides = section.flag("slides", default: false)
         let scopes = section.list("allow").compactMap { item -> BackendConfiguration.Scope? in
             let clients = item.words("clients").map { Set($0.map { ClientName(unchecked: $0) }) }
             guard let provider = item.requiredText("provider", limit: 63) else { return nil }
@@ -26,6 +27,7 @@ struct BackendSection: Sendable {
         if forward, !may.contains(.forwardAuth) {
             section.report("forward_access_token", "needs `forward-auth` in `may`")
         }
+        if slides, !may.contains(.introspect) { section.report("slides", "needs `introspect` in `may`") }
         for range in ranges where range.isEverything { section.report("peers", "holds the whole internet (\(range))") }
         guard let name = BackendName(name) else {
             section.report(nil, "has a name that is not 1 to 63 letters, digits, `-`, `_` or `.`")
@@ -33,6 +35,6 @@ struct BackendSection: Sendable {
         }
         settings = BackendConfiguration(
             name: name, digest: digest, may: may, peers: ranges,
-            allow: section.has("allow") ? scopes : nil, forwardAccessToken: forward)
+            allow: section.has("allow") ? scopes : nil, forwardAccessToken: forward, slides: slides)
     }
 }

@@ -1,0 +1,94 @@
+#!/usr/bin/env bash
+# docs/backends.md: its Node and Python services and its curl line, taken out of the page and run as they stand there.
+source "$(dirname "$0")/lib.bash"
+start_stack
+page="$root/docs/backends.md"
+
+# block LANGUAGE: the page's block in that language
+block() { awk -v mark="\`\`\`$1" '$0 == mark { inside = 1; next } inside && /^```/ { exit } inside' "$page"; }
+
+start_login oidc android
+browser "$AUTHORIZATION_URL" ana
+forward "$CALLBACK" "\"login_token\":\"$LOGIN_TOKEN\""
+TOKEN=$(json .session_token)
+JAR=
+export COATCHECK_URL=$BROKER CREDENTIAL=orders-credential-4f1d9c TOKEN
+
+# service NAME COMMAND…: runs one of the services through who is let in
+service() {
+    local name=$1
+    shift
+    PORT=$(free_port)
+    PORT=$PORT "$@" >"$work/$name.log" 2>&1 &
+    pids+=($!)
+    step "$name"
+    wait_for 30 curl -s -o "$work/none" "http://127.0.0.1:$PORT/"
+    same 0 $? "it starts"
+    request GET "http://127.0.0.1:$PORT/" -H "Authorization: Bearer $TOKEN"
+    same "200 user-ana" "$STATUS $(body)" "knows who it is"
+    request GET "http://127.0.0.1:$PORT/"
+    expect_status 401 "without a token"
+    request GET "http://127.0.0.1:$PORT/" -H "Authorization: Bearer $(random_token)"
+    expect_status 401 "an unknown token"
+    ports+=("$PORT")
+}
+
+ports=()
+block js >"$work/service.mjs"
+service Node node "$work/service.mjs"
+block python >"$work/service.py"
+service Python python3 "$work/service.py"
+
+step "The token exchange"
+block sh >"$work/exchange.sh"
+bash -eu "$work/exchange.sh" >"$work/body" 2>"$work/exchange.log"
+same 0 $? "runs"
+matches '.' "$(json .access_token)" "gives an access token"
+
+step "The configuration is one"
+sed -n '1,/^backends:/p' "$work/coatcheck.yaml" | sed '$d' >"$work/with-block.yaml"
+block yaml >>"$work/with-block.yaml"
+chmod 600 "$work/with-block.yaml"
+"$COATCHECK" check --config "$work/with-block.yaml" >"$work/check" 2>&1
+same 0 $? "check takes the block"
+
+step "A broker that is away is 503, never 401"
+kill_broker KILL
+for port in "${ports[@]}"; do
+    request GET "http://127.0.0.1:$port/" -H "Authorization: Bearer $TOKEN"
+    expect_status 503
+done
+
+step "Introspection slides the idle time for a backend that says so, and for no other"
+sed -i 's/^  orders: {/&slides: true, /; s|^  gateway: |  auditor: {sha256: e04936a5a3bdd4bd02ff3efb2fdb4d2ba6aa1ee2ba7ef0b4be2cd3fc2bb7ab01, may: [introspect]}\n&|' "$work/coatcheck.yaml"
+digest=$(printf %s auditor-credential-77b1 | openssl dgst -sha256 -r | cut -d' ' -f1)
+sed -i "s/e04936a5a3bdd4bd02ff3efb2fdb4d2ba6aa1ee2ba7ef0b4be2cd3fc2bb7ab01/$digest/" "$work/coatcheck.yaml"
+start_broker
+# The client `brief` has an idle time of four seconds; asked for ACTIVE as long as LONGEST, the widest gap between two
+# questions, says nothing against it.
+ask_on() {
+    local backend=$1 begin=$SECONDS last=$SECONDS
+    LONGEST=0
+    device "$backend-$RANDOM"
+    sign_in oidc brief ana
+    session=$(cookie coatcheck)
+    JAR=
+    while [ $((SECONDS - begin)) -lt 7 ]; do
+        request POST /v1/introspect -H "X-Coatcheck-Backend: $backend" -d "token=$session"
+        [ "$(json .active)" = true ] || break
+        [ $((SECONDS - last)) -le "$LONGEST" ] || LONGEST=$((SECONDS - last))
+        last=$SECONDS
+        sleep 0.3
+    done
+    ACTIVE=$(json .active)
+    [ $((SECONDS - last)) -le "$LONGEST" ] || LONGEST=$((SECONDS - last))
+}
+for _ in 1 2 3; do
+    ask_on orders-credential-4f1d9c
+    [ "$ACTIVE" = false ] && [ "$LONGEST" -ge 2 ] || break
+done
+same true "$ACTIVE" "asked for all the while, it lives beyond its idle time"
+ask_on auditor-credential-77b1
+same false "$ACTIVE" "asked for by another backend, it ends"
+
+finish

@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Clients generated from the contract as the broker serves it: the Python one logs in and decodes a problem; the Kotlin and Swift
+# ones are generated without an error and have the types that the central calls need.
+source "$(dirname "$0")/lib.bash"
+if [ -z "${PYTHON:-}" ]; then
+    "$root/Tests/blackbox/setup" || give_up "the set-up of .venv"
+    PYTHON="$root/.venv/bin/python"
+fi
+start_stack
+
+step "1. The served contract is the file, at this broker's address"
+request GET /openapi.yaml
+expect_status 200
+cp "$work/body" "$work/served.yaml"
+same "- url: '$BROKER'" "$(grep -m1 -A1 '^servers:' "$work/served.yaml" | tail -1 | sed 's/^ *//')" "servers has the public URL"
+diff <(sed "s|  - url: https://auth.example.com|  - url: '$BROKER'|" "$root/openapi.yaml") "$work/served.yaml" >"$work/difference"
+same 0 $? "nothing else differs"
+
+step "2. openapi-python-client"
+(cd "$work" && PATH="$(dirname "$PYTHON"):$PATH" "$PYTHON" -m openapi_python_client generate --path served.yaml --output-path generated --meta none) >"$work/python.log" 2>&1
+same 0 $? "it runs"
+same "1 1" "$(grep -c '^WARNING' "$work/python.log") $(grep -c '^WARNING parsing GET /openapi.yaml' "$work/python.log")" "with one warning: it has no type for YAML"
+(cd "$work" && BROKER=$BROKER timeout 60 "$PYTHON" "$here/generated_client.py" >"$work/run.log" 2>&1)
+status=$?
+take_over <"$work/run.log"
+same 0 $status "its client ran to the end"
+
+step "3. openapi-generator: Kotlin and Swift"
+jar=$("$PYTHON" -c 'import openapi_generator_cli, pathlib; print(next(pathlib.Path(openapi_generator_cli.__file__).parent.glob("*.jar")))')
+# generate GENERATOR [OPTIONS]: into $work/GENERATOR
+generate() {
+    local name=$1
+    shift
+    timeout 120 java -XX:TieredStopAtLevel=1 -jar "$jar" generate -i "$work/served.yaml" -g "$name" -o "$work/$name" "$@" >"$work/$name.log" 2>&1
+    same 0 $? "$name: it runs"
+    same "" "$(grep -aE ' ERROR |Exception' "$work/$name.log" | head -3)" "$name: without an error"
+}
+members="callback_url client code code_verifier device handoff login_token nonce provider redirect_uri state tokens"
+generate kotlin -p serializationLibrary=gson -p generateOneOfAnyOfWrappers=true
+models="$work/kotlin/src/main/kotlin/org/openapitools/client/models"
+same "$members" "$(sed -nE 's/.*@SerializedName\("([a-z_]+)"\).*/\1/p' "$models/ForwardCode.kt" | sort | tr '\n' ' ' | sed 's/ $//')" "ForwardCode has its members"
+same 2 "$(grep -cE 'val adapter(NewSession|RegistrationRequired) ' "$models/ForwardOutcome.kt")" "a forward's answer is a session or a registration"
+grep -q 'fun forwardCode(forwardCode: ForwardCode) : ForwardOutcome' "$work/kotlin/src/main/kotlin/org/openapitools/client/apis/LoginApi.kt"
+same 0 $? "and the call gives it"
+generate swift6
+models=$(dirname "$(find "$work/swift6" -name ForwardCode.swift)")
+same "$members" "$(sed -nE '/enum CodingKeys/,/}/ s/.*case [A-Za-z]+ = "([a-z_]+)".*/\1/p; /enum CodingKeys/,/}/ s/.*case ([a-z]+)$/\1/p' "$models/ForwardCode.swift" | sort | tr '\n' ' ' | sed 's/ $//')" "ForwardCode has its members"
+same 2 "$(grep -cE 'case type(NewSession|RegistrationRequired)\(' "$models/ForwardOutcome.swift")" "a forward's answer is a session or a registration"
+grep -qE 'func forwardCode\(.*\) async throws.* -> ForwardOutcome' "$(find "$work/swift6" -name LoginAPI.swift)"
+same 0 $? "and the call gives it"
+same "" "$(find "$work/swift6" "$work/kotlin" -name 'InlineObject*')" "no type without a name for problems"
+
+finish

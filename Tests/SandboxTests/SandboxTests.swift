@@ -16,6 +16,16 @@ import Testing
         }
     }
 
+    @Test("A fault does its work, and the record has what was sent")
+    func faultAndRecord() async throws {
+        try await withSandbox { sandbox in
+            let browser = Browser(sandbox: sandbox)
+            try sandbox.control.place(Fault(provider: "oidc", "status", times: 1, status: 503))
+            #expect(try await browser.redeem(browser.code()).status == 503)
+            #expect(sandbox.control.requests(provider: "oidc", endpoint: "token").first?.bodyText.isEmpty == false)
+        }
+    }
+
     @Test("A used refresh token is refused, and under rotate-strict the family dies")
     func refreshReuse() async throws {
         try await withSandbox { sandbox in

@@ -1,0 +1,180 @@
+"""Checks what the documents say: every link leads somewhere, every block of code is run, compiled, checked or said not to be,
+and the table of failures has every code. (YAML blocks are loaded by ProviderSettingsTests.)
+
+    python documents.py [COATCHECK]
+"""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import yaml
+
+root = pathlib.Path(__file__).resolve().parents[2]
+program = sys.argv[1] if len(sys.argv) > 1 else os.environ.get("COATCHECK")
+passed = failed = 0
+
+
+def say(good, sentence, why=""):
+    global passed, failed
+    passed, failed = passed + bool(good), failed + (not good)
+    print(f"{'ok' if good else 'not ok'} {passed + failed} - {sentence}")
+    if why and not good:
+        print(f"#   {why}")
+
+
+tracked = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "*.md"], cwd=root, capture_output=True, text=True).stdout.split()
+pages = [root / name for name in sorted(set(tracked)) if (root / name).is_file()] or sorted(
+    [*root.glob("*.md"), *root.glob("docs/**/*.md"), *root.glob("deploy/**/*.md"), *root.glob("clients/*/*.md")])
+
+
+def prose(text):
+    """The text without its blocks and spans of code."""
+    return re.sub(r"`[^`\n]*`", "`code`", re.sub(r"^ *```.*?^ *```", "", text, flags=re.M | re.S))
+
+
+def anchors(page):
+    """The anchors that its headings get."""
+    text = re.sub(r"^ *```.*?^ *```", "", page.read_text(), flags=re.M | re.S)
+    found = set(re.findall(r'<a id="([^"]+)"', text))
+    for heading in re.findall(r"^#+ +(.+?) *$", text, re.M):
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
+        found.add(re.sub(r"[^\w\- ]", "", plain).replace(" ", "-"))
+    return found
+
+
+# Links. Those to other sites are not followed: a test asks nobody outside. They have to be https and whole.
+for page in pages:
+    name = page.relative_to(root)
+    dead = []
+    text = prose(page.read_text())
+    for target in re.findall(r"\]\(<?([^)\s>]+)>?\)", text) + re.findall(r'(?:src|href|srcset)="([^"]+)"', text):
+        if re.match(r"https://[\w.-]+(/|$)", target) or target.startswith("mailto:"):
+            continue
+        path, _, fragment = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        if not file.exists() or (fragment and fragment not in anchors(file)):
+            dead.append(target)
+    say(not dead, f"{name}: every link leads somewhere", ", ".join(dead))
+
+# Blocks of code.
+def squeezed(text):
+    return re.sub(r"\s+", " ", text).strip()
+
+
+sources = {
+    "swift": squeezed("\n".join(p.read_text() for part in ("clients/swift/Tests", "clients/swift/Sources", "Tests") for p in (root / part).rglob("*.swift") if ".build" not in p.parts)),
+    "kotlin": squeezed("\n".join(p.read_text() for p in (root / "clients/kotlin").glob("*.kt"))),
+}
+# Run as they stand there, by the test that is named.
+run = {"js": "backend-examples.sh", "python": "backend-examples.sh"}
+targets = set(re.findall(r"^([a-z-]+):", (root / "Makefile").read_text(), re.M))
+helps = {}
+
+
+def help_of(words):
+    """What a command says of itself; None without a program to ask."""
+    if not program:
+        return None
+    if words not in helps:
+        helps[words] = subprocess.run([program, *words, "--help"], capture_output=True, text=True, timeout=30).stdout
+    return helps[words]
+
+
+def faults_of_shell(block):
+    """What is wrong with a block for the shell: syntax, commands of ours, files, targets."""
+    # A line that shows what a command prints is none.
+    block = "\n".join(line for line in block.splitlines() if not re.match(r"^(ses_|\{)", line))
+    checked = subprocess.run(["bash", "-n"], input=block.replace("…", "x"), capture_output=True, text=True)
+    if checked.returncode:
+        yield checked.stderr.strip()[:200]
+    for line in re.sub(r"\\\n", " ", block).splitlines():
+        line = line.split("  #")[0]
+        if match := re.match(r"^make ([a-z-]+)", line):
+            if match.group(1) not in targets:
+                yield f"no target {match.group(1)}"
+        for file in re.findall(r"(?:-f |^)((?:deploy|scripts|Tests)/[\w./-]+)", line):
+            if not (root / file).exists():
+                yield f"no {file}"
+        if match := re.match(r"^coatcheck((?: [a-z][a-z-]*)*)((?: .*)?)$", line):
+            words = tuple(match.group(1).split())
+            text = help_of(words[:2]) or help_of(words[:1])
+            while text is not None and "USAGE: coatcheck " + " ".join(words) not in text and words:
+                words = words[:-1]
+                text = help_of(words)
+            if text is not None and not words:
+                yield f"no command: {line}"
+            for option in re.findall(r" (--[a-z-]+)", match.group(2)):
+                if text is not None and option not in text:
+                    yield f"coatcheck {' '.join(words)} has no {option}"
+
+
+for page in pages:
+    name = page.relative_to(root)
+    text = page.read_text()
+    for number, match in enumerate(re.finditer(r"^( *)```(\w*)\n(.*?)^ *```", text, re.M | re.S), 1):
+        language, block = match.group(2), match.group(3)
+        where = f"{name}, block {number} ({language or 'no language'})"
+        uncompiled = re.search(r"not compiled here[^\n]*\n\s*$", text[: match.start()], re.I)
+        if language == "sh":
+            faults = list(faults_of_shell(block))
+            say(not faults, f"{where}: syntax, commands, files", "; ".join(faults))
+        elif language == "json":
+            plain = re.sub(r"^(GET|POST|PUT|DELETE) \S+\n", "", block).replace("\n", " ")
+            try:
+                json.loads(plain)
+                say(True, f"{where}: is JSON")
+            except ValueError as error:
+                say(False, f"{where}: is JSON", str(error))
+        elif language == "yaml":
+            try:
+                yaml.safe_load(block)
+                say(True, f"{where}: is YAML")
+            except yaml.YAMLError as error:
+                say(False, f"{where}: is YAML", str(error))
+        elif language in sources:
+            say(squeezed(block) in sources[language], f"{where}: stands in a file that is compiled")
+        elif language in run:
+            test = (root / "Tests/curl" / run[language]).read_text()
+            say(name.name in test and f"block {language}" in test, f"{where}: is run by {run[language]}")
+        elif uncompiled or language in ("text", "http", "mermaid"):
+            say(True, f"{where}: is no code, or says that it is not compiled")
+        else:
+            say(False, f"{where}: is run, compiled or checked")
+
+# The login of the README is run by readme.sh; the page of problems and the apps' table have every code.
+contract = yaml.safe_load((root / "openapi.yaml").read_text())
+codes = set(contract["components"]["schemas"]["ProblemCode"]["enum"])
+native = (root / "docs/native-apps.md").read_text()
+table = native[native.index("## When something fails"):]
+named = set(re.findall(r"`([a-z_]+)`", " ".join(row.split("|")[2] for row in table.splitlines() if row.startswith("|") and row.count("|") > 3)))
+say(named == codes | {"code"} or named == codes, "docs/native-apps.md: the table of failures has every code, and no other", ", ".join(sorted(named ^ codes)))
+say(codes <= anchors(root / "docs/problems.md"), "docs/problems.md: every code is an anchor")
+statuses = {}
+strict = yaml.safe_load((root / "Tests/blackbox/strict.overlay.yaml").read_text())
+for action in strict["actions"]:
+    rule = action["update"].get("properties", {}) if isinstance(action["update"], dict) else {}
+    if isinstance(rule.get("status"), dict) and "const" in rule["status"]:
+        for code in rule["code"]["enum"]:
+            statuses.setdefault(code, set()).add(str(rule["status"]["const"]))
+for row in table.splitlines():
+    cells = row.split("|")
+    if row.startswith("|") and len(cells) > 4 and re.match(r" *[\d]", cells[1]):
+        said = set(re.findall(r"\d{3}", cells[1]))
+        wrong = [code for code in re.findall(r"`([a-z_]+)`", cells[2]) if code in statuses and not statuses[code] & said]
+        say(not wrong, f"docs/native-apps.md: the statuses of {cells[2].strip()[:60]}", ", ".join(wrong))
+
+# Figures of the README are those of docs/performance.md.
+readme, measured = (root / "README.md").read_text(), (root / "docs/performance.md").read_text()
+figures = re.findall(r"^\| ([^|]+) \| ([^|]+) \| `make bench", readme, re.M)
+say(len(figures) == 3, "README.md: three figures")
+for what, figure in figures:
+    say(figure.strip() in measured, f"README.md: {what.strip()} is as measured", figure)
+version = re.search(r'"(\d+\.\d+\.\d+)"', (root / "Sources/coatcheck/Version.swift").read_text()).group(1)
+say(f"## {version}" in (root / "CHANGELOG.md").read_text(), "CHANGELOG.md has this version", version)
+
+print(f"\n{passed} passed, {failed} failed")
+sys.exit(failed > 0)

@@ -39,6 +39,10 @@ bench: ## Measure side by side with nginx and Apache; prints ratios
 soak: ## Keep the release build under load for SOAK_MINUTES=30; fails on growth or a leak
 	@scripts/soak
 
+.PHONY: chaos
+chaos: ## Kill replicas, PostgreSQL and the provider under load (CHAOS_SECONDS=120); counts what must be zero
+	@scripts/chaos
+
 .PHONY: lint
 lint: ## Check house rules and format
 	@scripts/lint

@@ -1,0 +1,879 @@
+"""Three replicas on a PostgreSQL with a synchronous standby, phones that call them without pause, and everything that can go
+wrong going wrong meanwhile (issue: the guarantees of DESIGN section 4 hold across replicas that are killed). `scripts/chaos`
+starts it; docs/operations.md says what it shows.
+
+The provider rotates strictly and its tokens live five seconds. A gate before it notes each use of a code and of a refresh
+token, and by whom. Meanwhile replicas are killed and started again, PostgreSQL is restarted, crashes and fails over, the
+provider is away or loses its answers, and single replicas' wall clocks are stepped.
+
+What has to be zero: sessions ended for another reason than one that counts, 5xx without `Retry-After`, sessions that are
+unknown after their 201, refresh tokens and codes that were used again, log-outs undone after their 204. A session whose
+rotated token was lost with the provider's answer, or with the process that had it, ends with `refresh_lost`: counted apart.
+"""
+
+import argparse
+import asyncio
+import base64
+import collections
+import contextlib
+import json
+import mmap
+import os
+import pathlib
+import random
+import re
+import signal
+import struct
+import subprocess
+import sys
+import time
+import urllib.parse
+
+from harness import BACKEND, COATCHECK, HERE, SANDBOX, free_port
+
+TOKEN_LIFETIME = 5
+FAULTS = ("none", "reuse", "ended", "bare", "unsynchronous")
+
+CONFIGURATION = """\
+server: {{listen: "127.0.0.1:{port}", public_url: "http://127.0.0.1:{first}", drain_delay: 0s}}
+management: {{listen: "127.0.0.1:{management}"}}
+store: {{url: "{store}"}}
+keys: {{file: {folder}/keys.json}}
+log: {{level: info, requests: false}}
+providers:
+  oidc:
+    kind: oidc
+    issuer: {sandbox}/oidc
+    endpoints: {{token: "{gate}/{number}/oidc/token", refresh: "{gate}/{number}/oidc/token"}}
+    clients:
+      ios: {{client_id: ios-app, auth: none, redirect_uris: ["com.example.app:/cb"], scope: openid email offline_access}}
+upstreams:
+  api: {{base_url: "{sandbox}/api", provider: oidc, allow: ["GET /private/**"]}}
+  closed: {{base_url: "http://127.0.0.1:{closed}", provider: oidc, allow: ["GET /**"]}}
+backends:
+  orders: {{sha256: 1fc72e39e16a2f72e5a5382851ff187f11feac41a2a5901c39579c46c9edbc6d, may: [token]}}
+"""
+
+
+# ---- HTTP ------------------------------------------------------------------------------------------------------------
+
+
+class Answer:
+    def __init__(self, status, fields, body):
+        self.status, self.fields, self.body = status, fields, body
+
+    @property
+    def json(self):
+        try:
+            found = json.loads(self.body)
+        except ValueError:
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def told(self):
+        found = self.json
+        words = [str(self.status), found.get("code") or found.get("error") or "", found.get("reason") or ""]
+        return " ".join(word for word in words if word)
+
+    def cookie(self, name):
+        found = re.search(rf"(?:^|; ?|, ?|\n){name}=([^;]+)", self.fields.get("set-cookie", ""))
+        return found[1] if found else None
+
+
+async def read_head(reader):
+    """The first line and the fields of a message; several of one name are joined by line ends."""
+    lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin1").split("\r\n")
+    fields = {}
+    for line in lines[1:]:
+        name, _, value = line.partition(":")
+        if value:
+            name, value = name.lower(), value.strip()
+            fields[name] = f"{fields[name]}\n{value}" if name in fields else value
+    return lines[0], fields
+
+
+async def read_body(reader, fields, is_answer):
+    if fields.get("transfer-encoding", "").lower() == "chunked":
+        parts = []
+        while size := int((await reader.readline()).split(b";")[0], 16):
+            parts.append(await reader.readexactly(size))
+            await reader.readline()
+        await reader.readline()
+        return b"".join(parts)
+    if "content-length" in fields:
+        return await reader.readexactly(int(fields["content-length"]))
+    return await reader.read() if is_answer else b""
+
+
+class Unreached(Exception):
+    """No answer came: the other side is not there, or went away."""
+
+
+class Connections:
+    """One caller's connections, kept as long as the other side keeps them."""
+
+    def __init__(self):
+        self.open = {}
+
+    def close(self):
+        for _, writer in self.open.values():
+            writer.close()
+        self.open = {}
+
+    async def call(self, url, method="GET", body=None, form=None, seconds=60, **headers):
+        parts = urllib.parse.urlsplit(url)
+        key = (parts.hostname, parts.port)
+        text = b""
+        if body is not None:
+            text, headers["Content_Type"] = json.dumps(body).encode(), "application/json"
+        if form is not None:
+            text, headers["Content_Type"] = urllib.parse.urlencode(form).encode(), "application/x-www-form-urlencoded"
+        target = urllib.parse.urlunsplit(("", "", parts.path or "/", parts.query, ""))
+        lines = [f"{method} {target} HTTP/1.1", f"Host: {parts.netloc}"]
+        lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+        if text or method in ("POST", "PUT"):
+            lines.append(f"Content-Length: {len(text)}")
+        try:
+            async with asyncio.timeout(seconds):
+                if key not in self.open:
+                    self.open[key] = await asyncio.open_connection(*key, limit=1 << 20)
+                reader, writer = self.open[key]
+                writer.write("\r\n".join(lines).encode("latin1") + b"\r\n\r\n" + text)
+                head, fields = await read_head(reader)
+                status = int(head.split(" ")[1])
+                content = b"" if method == "HEAD" or status in (204, 304) else await read_body(reader, fields, True)
+        except TimeoutError:
+            self.drop(key)
+            raise
+        except (OSError, EOFError, ValueError, IndexError, asyncio.LimitOverrunError) as error:
+            self.drop(key)
+            raise Unreached(repr(error)) from None
+        if fields.get("connection", "").lower() == "close" or "content-length" not in fields and "transfer-encoding" not in fields:
+            self.drop(key)
+        return Answer(status, fields, content)
+
+    def drop(self, key):
+        if key in self.open:
+            self.open.pop(key)[1].close()
+
+
+# ---- what is counted -------------------------------------------------------------------------------------------------
+
+
+class Tally:
+    """What was seen; `must_be_zero` decides."""
+
+    MUST_BE_ZERO = {
+        "wrongful log-outs": "wrongful",
+        "5xx without Retry-After": "bare",
+        "sessions lost after a 201": "lost",
+        "refresh-token reuses seen by the provider": "reused",
+        "codes used again": "codes",
+        "log-outs undone after a 204": "undone",
+        "requests without an answer for a minute": "hung",
+    }
+
+    def __init__(self):
+        self.figures = collections.Counter()
+        self.answers = collections.Counter()
+        self.events = collections.Counter()
+        self.examples = collections.defaultdict(list)
+        self.began = time.monotonic()
+
+    def count(self, figure, example):
+        self.figures[figure] += 1
+        if len(self.examples[figure]) < 8:
+            self.examples[figure].append(f"{time.monotonic() - self.began:.2f} s: {example}")
+
+
+class Use:
+    """A use of a refresh token at the provider."""
+
+    def __init__(self, replica, began):
+        self.replica, self.life, self.began = replica, replica.life, began
+        self.status = self.ended = self.access = None
+        self.is_lost = False
+
+
+class Family:
+    """The tokens that came from one code."""
+
+    def __init__(self, subject):
+        self.subject = subject
+        self.is_lost = False
+
+
+class Gate:
+    """Stands before the provider's token endpoint and passes everything on."""
+
+    def __init__(self, chaos):
+        self.chaos = chaos
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.uses = collections.defaultdict(list)
+        self.codes = collections.defaultdict(list)
+        self.families = {}
+        self.by_subject = {}
+        self.seen = set()
+        self.rotations = 0
+        self.repeats = 0
+
+    async def start(self):
+        self.server = await asyncio.start_server(self.take, "127.0.0.1", self.port, backlog=1024)
+
+    async def take(self, reader, writer):
+        try:
+            head, fields = await read_head(reader)
+            body = await read_body(reader, fields, False)
+            _, number, path = head.split(" ")[1].split("/", 2)
+            form = dict(urllib.parse.parse_qsl(body.decode("latin1")))
+            answer = await self.pass_on(self.chaos.replicas[int(number)], "/" + path, fields, form, body, reader)
+            if answer:
+                writer.write(
+                    f"HTTP/1.1 {answer.status} Passed\r\nContent-Type: {answer.fields.get('content-type', 'text/plain')}\r\n"
+                    .encode() + self.retry_after(answer) + f"Content-Length: {len(answer.body)}\r\nConnection: close\r\n\r\n"
+                    .encode() + answer.body)
+                await writer.drain()
+        except (OSError, EOFError, ValueError):
+            pass
+        finally:
+            writer.close()
+
+    @staticmethod
+    def retry_after(answer):
+        found = answer.fields.get("retry-after")
+        return f"Retry-After: {found}\r\n".encode() if found else b""
+
+    async def pass_on(self, replica, path, fields, form, body, reader):
+        token = form.get("refresh_token")
+        use = Use(replica, time.monotonic())
+        (self.uses[token] if token else self.codes[form.get("code")]).append(use)
+        answer = await self.ask(path, fields, body)
+        use.ended = time.monotonic()
+        use.status = answer.status if answer else 0
+        # Whoever has hung up hears no answer.
+        use.is_lost = answer is None or reader.at_eof()
+        if token:
+            self.judge(token, use, answer)
+            if self.chaos.fault == "reuse" and use.status == 200 and random.random() < 0.05:
+                again = Use(replica, time.monotonic())
+                self.uses[token].append(again)
+                again_answer = await self.ask(path, fields, body)
+                again.status, again.ended = again_answer.status if again_answer else 0, time.monotonic()
+                self.judge(token, again, again_answer)
+        else:
+            earlier = [u for u in self.codes[form.get("code")] if u is not use and u.status in (200, None, 0)]
+            if earlier:
+                self.chaos.tally.count("codes", f"replica {replica.number}, after {earlier[0].status}")
+            if use.status == 200:
+                self.note_family(answer.json, use)
+        return answer
+
+    async def ask(self, path, fields, body):
+        sent = {name: value for name, value in fields.items() if name in ("authorization", "accept", "content-type", "user-agent")}
+        connections = Connections()
+        try:
+            form = dict(urllib.parse.parse_qsl(body.decode("latin1")))
+            sent.pop("content-type", None)
+            return await connections.call(self.chaos.sandbox + path, "POST", form=form, **sent)
+        except (Unreached, TimeoutError):
+            return None
+        finally:
+            connections.close()
+
+    def note_family(self, answer, use):
+        payload = answer["id_token"].split(".")[1]
+        subject = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))["sub"]
+        family = Family(subject)
+        self.families[answer["refresh_token"]] = self.by_subject[subject] = family
+        use.access = answer["access_token"]
+
+    def judge(self, token, use, answer):
+        family = self.families.get(token)
+        if use.status == 200:
+            self.rotations += 1
+            use.access = answer.json["access_token"]
+            if family:
+                self.families[answer.json["refresh_token"]] = family
+        if use.status != 400 or answer.json.get("error") != "invalid_grant":
+            return
+        for earlier in self.uses[token]:
+            # Refused itself, or refused with 5xx before any work.
+            if earlier is use or earlier.status not in (200, 0, None):
+                continue
+            if self.excuses(earlier):
+                self.repeats += 1
+                if family:
+                    family.is_lost = True
+            else:
+                self.chaos.tally.count(
+                    "reused", f"{family and family.subject}: replica {use.replica.number}, first by {earlier.replica.number} "
+                    f"{use.began - earlier.began:.2f} s before (status {earlier.status})")
+            return
+
+    def excuses(self, use):
+        """Whether the rotated token was lost with its answer, or with the process that had it, before it was stored."""
+        if use.is_lost:
+            return True
+        if use.access in self.seen:
+            return False
+        died = use.replica.deaths.get(use.life)
+        if died is None:
+            return False
+        if use.ended is None or died <= use.ended + 2:
+            return True
+        # It was waiting for PostgreSQL.
+        return any(begin < died and end > use.ended for begin, end in self.chaos.database.outages())
+
+
+# ---- the cluster -----------------------------------------------------------------------------------------------------
+
+
+class Clock:
+    """The wall clock of the processes that preload it."""
+
+    library = None
+
+    def __init__(self, folder, name):
+        if not Clock.library:
+            Clock.library = folder / "preloaded_clock.so"
+            compiler = next(c for c in ("cc", "clang") if subprocess.run(["which", c], capture_output=True).returncode == 0)
+            subprocess.run(
+                [compiler, "-shared", "-fPIC", "-O2", "-o", Clock.library, HERE / "preloaded_clock.c", "-ldl"], check=True)
+        self.file = folder / f"clock-{name}"
+        self.file.write_bytes(bytes(16))
+        with open(self.file, "r+b") as file:
+            self.memory = mmap.mmap(file.fileno(), 16)
+
+    @property
+    def environment(self):
+        return {"LD_PRELOAD": str(self.library), "PRELOADED_CLOCK": str(self.file)}
+
+    def step(self, seconds):
+        struct.pack_into("qq", self.memory, 0, int(seconds * 1000), 0)
+
+
+class Replica:
+    def __init__(self, chaos, number, first_port):
+        self.chaos, self.number = chaos, number
+        self.port = first_port if number == 0 else free_port()
+        self.management_port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.clock = Clock(chaos.folder, number)
+        # How often it was started, and when each of its processes was killed.
+        self.life = 0
+        self.deaths = {}
+        self.process = None
+        self.configuration = chaos.folder / f"replica-{number}.yaml"
+        self.configuration.write_text(CONFIGURATION.format(
+            port=self.port, first=first_port, management=self.management_port, store=chaos.database.url, folder=chaos.folder,
+            sandbox=chaos.sandbox, gate=chaos.gate.url, number=number, closed=free_port()))
+        self.configuration.chmod(0o600)
+
+    def start(self):
+        self.life += 1
+        self.process = self.chaos.start(
+            [COATCHECK, "serve", "--config", str(self.configuration)], f"replica-{self.number}.log", self.clock.environment)
+
+    def kill(self):
+        self.deaths[self.life] = time.monotonic()
+        self.process.kill()
+        self.process.wait()
+
+    async def is_ready(self):
+        connections = Connections()
+        try:
+            return (await connections.call(f"http://127.0.0.1:{self.management_port}/readyz", seconds=5)).status == 200
+        except (Unreached, TimeoutError):
+            return False
+        finally:
+            connections.close()
+
+
+class Database:
+    """PostgreSQL and its standby: `Tests/blackbox/postgresql`."""
+
+    def __init__(self, chaos):
+        self.chaos = chaos
+        self.away = []
+        self.lock = asyncio.Lock()
+
+    async def start(self):
+        settings = ["synchronous_standby_names="] if self.chaos.fault == "unsynchronous" else []
+        self.process = await asyncio.create_subprocess_exec(
+            HERE / "postgresql", "--standby", *settings, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE)
+        words = (await asyncio.wait_for(self.process.stdout.readline(), 120)).decode().split()
+        if len(words) != 6 or words[0] != "ready":
+            raise SystemExit("chaos: no PostgreSQL: scripts/setup test installs what is missing")
+        self.port = words[1]
+        self.url = f"postgresql://coatcheck@127.0.0.1:{words[1]},127.0.0.1:{words[5]}/postgres?target_session_attrs=read-write"
+
+    async def do(self, command):
+        async with self.lock:
+            begin = time.monotonic()
+            self.away.append([begin, float("inf")])
+            self.process.stdin.write(f"{command}\n".encode())
+            words = (await asyncio.wait_for(self.process.stdout.readline(), 120)).decode().split()
+            # Connections come back within two seconds.
+            self.away[-1][1] = time.monotonic() + 3
+            if not words or words[0] != "done":
+                raise SystemExit(f"chaos: PostgreSQL: {command} failed")
+            self.port = words[2]
+            return time.monotonic() - begin
+
+    def outages(self):
+        return self.away
+
+    async def stop(self):
+        if getattr(self, "process", None):
+            self.process.stdin.close()
+            await asyncio.wait_for(self.process.wait(), 30)
+
+
+class Session:
+    def __init__(self, token, subject):
+        self.token, self.subject = token, subject
+        # When it was ended by its user: None while it was not; `is_sure` when a 204 said so.
+        self.ended_at = None
+        self.is_sure = False
+        # Whether its end was judged.
+        self.is_counted = False
+        self.began_at = time.monotonic()
+
+
+class Phone:
+    """A phone: signs in, calls, and sometimes logs out; a replica that is not there is followed by the next."""
+
+    def __init__(self, chaos, number):
+        self.chaos, self.number = chaos, number
+        self.random = random.Random(f"{chaos.seed}-{number}")
+        self.connections = Connections()
+        self.replica = number % len(chaos.replicas)
+        self.sign_ins = 0
+        # Some never log out.
+        self.stays = number % 2 == 0
+        self.session = None
+
+    async def run(self):
+        try:
+            while not self.chaos.is_over:
+                self.session = self.session or await self.sign_in()
+                if self.session and not await self.use():
+                    self.session = None
+        finally:
+            self.connections.close()
+
+    def next_replica(self):
+        self.replica = (self.replica + 1) % len(self.chaos.replicas)
+
+    async def call(self, method, path, **more):
+        """Makes one request of a replica; None when there was no answer."""
+        replica = self.chaos.replicas[self.replica]
+        try:
+            answer = await self.connections.call(replica.url + path, method, **more)
+        except Unreached:
+            self.chaos.tally.answers["none"] += 1
+            self.next_replica()
+            await asyncio.sleep(0.02)
+            return None
+        except TimeoutError:
+            self.chaos.tally.count("hung", f"replica {replica.number}: {method} {path}")
+            self.next_replica()
+            return None
+        self.chaos.tally.answers[answer.told] += 1
+        if answer.status >= 500:
+            has_time = re.fullmatch(r"\d+", answer.fields.get("retry-after", ""))
+            if not has_time or "set-cookie" in answer.fields:
+                self.chaos.tally.count("bare", f"replica {replica.number}: {method} {path}: {answer.told} {answer.body[:300]!r}")
+            # A phone would wait as long as it is told; this one tries the next.
+            await asyncio.sleep(0.05)
+            self.next_replica()
+        elif self.random.random() < 0.2:
+            self.next_replica()
+        return answer
+
+    async def sign_in(self):
+        self.sign_ins += 1
+        user = f"p{self.number}n{self.sign_ins}"
+        begun = await self.call("POST", "/v1/logins", body={"provider": "oidc", "client": "ios"})
+        if not begun or begun.status != 201:
+            return None
+        login = begun.cookie("coatcheck-login")
+        try:
+            url = begun.json["authorization_url"] + "&sandbox_user=" + user
+            callback = (await self.connections.call(url)).fields["location"]
+        except (Unreached, TimeoutError, KeyError):
+            return None
+        end = time.monotonic() + 40
+        while time.monotonic() < end and not self.chaos.is_cut:
+            answer = await self.call("POST", "/v1/sessions", body={"callback_url": callback}, Cookie=f"coatcheck-login={login}")
+            if answer is None:
+                continue
+            if answer.status == 201:
+                session = Session(answer.cookie("coatcheck"), answer.json["subject"])
+                self.chaos.sessions.append(session)
+                return session
+            if answer.status == 503 and "retry" not in answer.json:
+                continue
+            if answer.status < 500 and answer.told not in ("409 login_required", "410 login_expired"):
+                self.chaos.tally.answers[f"refused sign-in: {answer.told}"] += 1
+            return None
+        return None
+
+    async def use(self):
+        """Calls for a while; false when the session is over."""
+        session = self.session
+        for _ in range(self.random.randrange(20, 80)):
+            if self.chaos.is_over:
+                return True
+            if not await self.one_call(session):
+                return False
+        if self.stays:
+            return True
+        return not await self.log_out(session)
+
+    async def one_call(self, session):
+        cookie, dice = f"coatcheck={session.token}", self.random.random()
+        if dice < 0.4:
+            answer = await self.call("GET", "/v1/session", Cookie=cookie)
+        elif dice < 0.8:
+            path = "/v1/relay/closed/x" if self.chaos.fault == "bare" and dice < 0.42 else "/v1/relay/api/private/echo"
+            answer = await self.call("GET", path, Cookie=cookie)
+            if answer and answer.status == 200 and answer.fields.get("coatcheck-source") == "upstream":
+                held = dict((name.lower(), value) for name, value in answer.json.get("headers", []))
+                self.chaos.gate.seen.add(held.get("authorization", "").removeprefix("Bearer "))
+        elif dice < 0.97:
+            answer = await self.call(
+                "POST", "/v1/token", X_Coatcheck_Backend=BACKEND, form={
+                    "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange", "subject_token": session.token,
+                    "subject_token_type": "urn:ietf:params:oauth:token-type:access_token"})
+            if answer and answer.status == 200:
+                self.chaos.gate.seen.add(answer.json["access_token"])
+            if answer and answer.status == 400:
+                # OAuth's word for a session that is over: which way, the session's own answer says.
+                answer = await self.call("GET", "/v1/session", Cookie=cookie)
+        else:
+            answer = await self.call("POST", "/v1/session/refresh", Cookie=cookie)
+        return self.chaos.still_lives(session, answer)
+
+    async def log_out(self, session):
+        """Logs out; true when the session is over, or may be."""
+        session.ended_at = time.monotonic()
+        for _ in range(100):
+            answer = await self.call("DELETE", "/v1/session", Cookie=f"coatcheck={session.token}")
+            if answer is None or answer.status >= 500:
+                continue
+            if answer.status == 204:
+                session.ended_at, session.is_sure = time.monotonic(), True
+                self.chaos.tally.events["log-outs"] += 1
+            return True
+        return True
+
+
+# ---- what happens meanwhile ------------------------------------------------------------------------------------------
+
+
+class Chaos:
+    def __init__(self, options):
+        self.seconds, self.seed, self.fault = options.seconds, options.seed, options.fault
+        self.folder = pathlib.Path(options.work)
+        self.random = random.Random(self.seed)
+        self.tally = Tally()
+        self.sessions = []
+        self.processes = []
+        self.is_over = self.is_cut = False
+        self.phones_count = options.phones
+        self.database = Database(self)
+        self.gate = Gate(self)
+        self.busy = set()
+
+    def start(self, command, log, environment=None):
+        with open(self.folder / log, "ab") as file:
+            process = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "KILL", *command], stdout=file, stderr=file, stdin=subprocess.DEVNULL,
+                env=os.environ | (environment or {}))
+        self.processes.append(process)
+        return process
+
+    def still_lives(self, session, answer):
+        """Judges what a session's answer says of it; false when it is over."""
+        if answer is None or answer.status != 401:
+            if answer and answer.status == 200 and session.is_sure and time.monotonic() > session.ended_at + 6:
+                self.tally.count("undone", f"{session.subject}, {time.monotonic() - session.ended_at:.1f} s after")
+            return True
+        if answer.fields.get("coatcheck-source") == "upstream":
+            return True
+        session.is_counted = True
+        if answer.json.get("code") == "session_required":
+            self.tally.count("lost", f"{session.subject}, {time.monotonic() - session.began_at:.1f} s after its 201")
+        elif session.ended_at is not None and answer.json.get("reason") == "logged_out":
+            pass
+        elif answer.json.get("reason") == "refresh_lost" and self.family_is_lost(session):
+            self.tally.events["refresh_lost"] += 1
+        else:
+            self.tally.count("wrongful", f"{session.subject}: {answer.told}")
+        return False
+
+    def family_is_lost(self, session):
+        family = self.gate.by_subject.get(session.subject)
+        return family is not None and family.is_lost
+
+    async def control(self, method, path, body=None):
+        connections = Connections()
+        try:
+            return await connections.call(f"{self.sandbox}/_sandbox{path}", method, body=body)
+        finally:
+            connections.close()
+
+    # -- the faults
+
+    async def kill(self):
+        alive = [replica for replica in self.replicas if replica.number not in self.busy]
+        if len(alive) < 2:
+            return
+        replica = self.random.choice(alive)
+        self.busy.add(replica.number)
+        replica.kill()
+        self.tally.events["kills"] += 1
+        await asyncio.sleep(self.random.uniform(0.2, 2.5))
+        await self.bring_back(replica)
+
+    async def bring_back(self, replica):
+        replica.start()
+        for _ in range(600):
+            if await replica.is_ready():
+                break
+            if replica.process.poll() is not None:
+                # PostgreSQL was away at its start: whoever watches over it starts it again.
+                replica.deaths[replica.life] = time.monotonic()
+                self.tally.events["starts without a store"] += 1
+                await asyncio.sleep(0.2)
+                replica.start()
+            await asyncio.sleep(0.1)
+        self.busy.discard(replica.number)
+
+    async def restart(self):
+        await self.database.do("restart")
+        self.tally.events["PostgreSQL restarts"] += 1
+
+    async def crash(self):
+        await self.database.do("crash")
+        self.tally.events["PostgreSQL crashes"] += 1
+
+    async def failover(self):
+        await self.database.do("lag-failover" if self.fault == "unsynchronous" else "failover")
+        self.tally.events["failovers"] += 1
+
+    async def outage(self):
+        kind = self.random.choice(["status", "drop-before", "drop-after", "slow", "slow-after", "rate-limited", "gone"])
+        endpoint = self.random.choice(["token", "refresh", "refresh"])
+        fault = {"fault": kind, "endpoint": endpoint}
+        if kind == "status":
+            fault |= {"status": 503, "body": "busy"}
+        if kind == "rate-limited":
+            fault["headers"] = {"Retry-After": "1"}
+        if kind.startswith("slow"):
+            fault["delay_ms"] = 1500
+        if kind.startswith("drop"):
+            fault["times"] = self.random.randrange(1, 4)
+        if kind == "gone":
+            fault = {"fault": "drop-before", "endpoint": "*"}
+        await self.control("PUT", "/faults/oidc", fault)
+        self.tally.events["provider outages"] += 1
+        await asyncio.sleep(self.random.uniform(0.5, 2.5))
+        await self.control("DELETE", "/faults/oidc")
+
+    async def step(self):
+        replica = self.random.choice(self.replicas)
+        seconds = self.random.choice([45, -45, 600, -600, 7200, -7200, 91 * 86400, -30 * 86400])
+        replica.clock.step(seconds)
+        self.tally.events["clock steps"] += 1
+        # One that starts with a wrong clock sees no step.
+        if self.random.random() < 0.3 and replica.number not in self.busy and len(self.busy) < 2:
+            self.busy.add(replica.number)
+            replica.kill()
+            self.tally.events["starts with a wrong clock"] += 1
+            await self.bring_back(replica)
+        await asyncio.sleep(self.random.uniform(1, 5))
+        replica.clock.step(0)
+
+    async def end_one(self):
+        """The wired-in fault `ended`: an operator's hand in the table."""
+        live = [s for s in self.sessions if s.ended_at is None]
+        if live:
+            victim = self.gate.by_subject and self.random.choice(live)
+            import hashlib
+            digest = hashlib.sha256(victim.token.encode()).hexdigest()
+            binaries = sorted(pathlib.Path("/usr/lib/postgresql").glob("*/bin"))[-1]
+            process = await asyncio.create_subprocess_exec(
+                binaries / "psql", "-X", "-q", "-h", "127.0.0.1", "-p", self.database.port, "-U", "coatcheck", "-d", "postgres",
+                "-c", f"DELETE FROM session_states WHERE token = '\\x{digest}'", "-c",
+                f"DELETE FROM sessions WHERE token = '\\x{digest}'")
+            await process.wait()
+
+    # -- the run
+
+    async def run(self):
+        self.sandbox = f"http://127.0.0.1:{free_port()}"
+        self.start([SANDBOX, "--listen", self.sandbox.removeprefix("http://"), "--no-record"], "sandbox.log")
+        await self.database.start()
+        await self.gate.start()
+        subprocess.run([COATCHECK, "keys", "generate", "--file", self.folder / "keys.json"], check=True, capture_output=True)
+        for _ in range(200):
+            with contextlib.suppress(Unreached, TimeoutError):
+                if (await self.control("GET", "/health")).status == 200:
+                    break
+            await asyncio.sleep(0.05)
+        # A refresh token's life is shorter than some clocks are stepped.
+        await self.control("PUT", "/settings/oidc", {
+            "refresh_mode": "rotate-strict", "access_token_lifetime": TOKEN_LIFETIME, "refresh_token_lifetime": 20 * 86400})
+        first = free_port()
+        self.replicas = [Replica(self, number, first) for number in range(3)]
+        for replica in self.replicas:
+            replica.start()
+        for replica in self.replicas:
+            for _ in range(400):
+                if await replica.is_ready():
+                    break
+                await asyncio.sleep(0.05)
+            else:
+                raise SystemExit(f"chaos: replica {replica.number} did not start")
+        phones = [Phone(self, number) for number in range(self.phones_count)]
+        tasks = [asyncio.create_task(phone.run()) for phone in phones]
+        await self.wreak()
+        self.is_over = True
+        _, late = await asyncio.wait(tasks, timeout=45)
+        self.is_cut = True
+        if late:
+            await asyncio.wait(late, timeout=30)
+        for task in tasks:
+            if task.done() and task.exception():
+                raise task.exception()
+        await self.look_at_all()
+
+    async def wreak(self):
+        """Has things go wrong, each kind in turn, until the time is over; then waits until all is well."""
+        end = time.monotonic() + self.seconds
+        kinds = [self.kill, self.outage, self.step, self.restart, self.kill, self.outage, self.step, self.failover, self.kill,
+                 self.outage, self.step, self.crash]
+        if self.fault == "ended":
+            kinds += [self.end_one]
+        # The first round has one of each, however short the time is.
+        deck = [self.kill, self.outage, self.step, self.failover, self.restart, self.kill, self.outage]
+        tasks = set()
+        await asyncio.sleep(min(2, self.seconds / 10))
+        while time.monotonic() < end:
+            deck = deck or self.random.sample(kinds, len(kinds))
+            tasks.add(asyncio.create_task(deck.pop(0)()))
+            if self.fault == "ended":
+                tasks.add(asyncio.create_task(self.end_one()))
+            await asyncio.sleep(min(self.random.uniform(0.8, 2.4), max(0, end - time.monotonic())))
+        for task in tasks:
+            await task
+        # Everything is well again; what waited goes on for a moment.
+        for replica in self.replicas:
+            if replica.process.poll() is not None:
+                await self.bring_back(replica)
+        await asyncio.sleep(2)
+
+    async def look_at_all(self):
+        """Asks every replica about every session that somebody had."""
+        connections = Connections()
+        try:
+            for session in self.sessions:
+                for replica in self.replicas if session in self.sessions[-200:] else [self.random.choice(self.replicas)]:
+                    answer = None
+                    end = time.monotonic() + 40
+                    while time.monotonic() < end:
+                        try:
+                            answer = await connections.call(replica.url + "/v1/session", Cookie=f"coatcheck={session.token}")
+                        except Unreached:
+                            continue
+                        if answer.status < 500:
+                            break
+                        await asyncio.sleep(0.2)
+                    if answer is None or answer.status >= 500:
+                        self.tally.count("hung", f"replica {replica.number} does not come back: {answer and answer.told}")
+                        return
+                    self.final(session, answer)
+        finally:
+            connections.close()
+
+    def final(self, session, answer):
+        if session.is_counted:
+            return
+        if answer.status == 200 and session.is_sure:
+            self.tally.count("undone", f"{session.subject}, at the end")
+        elif session.ended_at is None:
+            if answer.status == 401 and answer.json.get("reason") == "refresh_lost" and self.family_is_lost(session):
+                return
+            self.still_lives(session, answer)
+        elif answer.json.get("code") == "session_required":
+            session.is_counted = True
+            self.tally.count("lost", f"{session.subject}, at the end: ended, and not even known")
+
+    async def close(self):
+        self.is_over = self.is_cut = True
+        for process in self.processes:
+            with contextlib.suppress(OSError):
+                process.kill()
+            process.wait()
+        await self.database.stop()
+
+    # -- the verdict
+
+    def report(self):
+        passed = failed = 0
+
+        def verdict(good, sentence, why=()):
+            nonlocal passed, failed
+            passed, failed = passed + bool(good), failed + (not good)
+            print(f"{'ok' if good else 'not ok'} {passed + failed} - {sentence}")
+            for line in () if good else why:
+                print(f"#   {line}"[:500])
+
+        good = sum(count for told, count in self.tally.answers.items() if told in ("200", "201", "204"))
+        print(f"# {self.seconds} s, seed {self.seed}, {self.phones_count} phones, 3 replicas; fault wired in: {self.fault}")
+        print("# answers: " + ", ".join(f"{count} × {told}" for told, count in self.tally.answers.most_common()))
+        print("# events: " + ", ".join(f"{name} {count}" for name, count in sorted(self.tally.events.items())))
+        print(f"# sessions {len(self.sessions)}, rotations {self.gate.rotations}")
+        for sentence, figure in Tally.MUST_BE_ZERO.items():
+            count = self.tally.figures[figure]
+            verdict(count == 0, f"{sentence}: {count}", self.tally.examples[figure])
+        print(
+            f"# counted apart: refresh_lost {self.tally.events['refresh_lost']} (tokens used again because an answer was lost, or "
+            f"its owner killed before it could be stored: {self.gate.repeats})")
+        verdict(good > 20 * self.seconds, f"work was done: {good} good answers")
+        verdict(self.gate.rotations > self.seconds, f"tokens were rotated: {self.gate.rotations}")
+        wanted = ["kills", "provider outages", "clock steps", "failovers", "PostgreSQL restarts"]
+        verdict(all(self.tally.events[name] for name in wanted), "everything went wrong at least once")
+        refused = {told: count for told, count in self.tally.answers.items() if told.startswith("refused sign-in")}
+        verdict(not refused, "no sign-in was refused for good", [str(refused)])
+        traps = [
+            line for log in self.folder.glob("*.log") for line in log.read_text(errors="replace").splitlines()
+            if re.search("fatal error|precondition|Swift runtime failure|stack dump", line, re.IGNORECASE)]
+        verdict(not traps, "no trap in the logs", traps[:2])
+        print(f"\n{passed} passed, {failed} failed")
+        return failed == 0
+
+
+async def main():
+    options = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    options.add_argument("--work", required=True, help="a folder for its files")
+    options.add_argument("--seconds", type=float, default=120)
+    options.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 30))
+    options.add_argument("--phones", type=int, default=16)
+    options.add_argument("--fault", choices=FAULTS, default="none", help="a fault wired in, which has to be found")
+    chaos = Chaos(options.parse_args())
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, asyncio.current_task().cancel)
+    try:
+        await chaos.run()
+    finally:
+        await chaos.close()
+    return chaos.report()
+
+
+if __name__ == "__main__":
+    sys.exit(0 if asyncio.run(main()) else 1)

@@ -1,8 +1,9 @@
-// A client of Coatcheck for Android, in one file to copy: OkHttp (3.13 or newer) and org.json, which Android has, nothing else.
+// A client of Coatcheck for Android, in one file to copy: OkHttp and org.json, which Android has, nothing else. It keeps to what
+// OkHttp 3, 4 and 5 have in common; with 3 copy OkHttp3.kt, too. (The project's tests compile it with 3 and Kotlin 1.3.)
 // Every call blocks: call it from a background thread, or from a coroutine by withContext(Dispatchers.IO). What opens the
 // sign-in page in a Custom Tab is in android/CustomTabSignIn.kt.
 //
-//     val coatcheck = Coatcheck(HttpUrl.get("https://auth.example.com"), "android", KeystoreStorage(context))
+//     val coatcheck = Coatcheck("https://auth.example.com".toHttpUrl(), "android", KeystoreStorage(context))
 //     val page = coatcheck.start("cloudentity")                 // open it; the browser comes back to the app
 //     when (val signIn = coatcheck.finish(callback)) {
 //         is SignIn.SignedIn -> show(signIn.session)
@@ -19,6 +20,7 @@ import okhttp3.OkHttpClient
 import okhttp3.Request
 import okhttp3.RequestBody
 import okhttp3.Response
+import okio.BufferedSink
 import org.json.JSONArray
 import org.json.JSONException
 import org.json.JSONObject
@@ -162,7 +164,7 @@ class Coatcheck(
         } catch (problem: Problem) {
             val login = problem.json.optJSONObject("login")
             if (problem.code != "login_required" || login == null) throw problem
-            return SignIn.OpenOnceMore(HttpUrl.get(login.getString("authorization_url")))
+            return SignIn.OpenOnceMore(url(login.getString("authorization_url")))
         }
     }
 
@@ -203,7 +205,7 @@ class Coatcheck(
         storage.write(Credentials(
             kept.session, token ?: answer.cookie("$cookieName-login") ?: kept.login, login.getString("login_id"),
             token != null, kept.lastSession))
-        return HttpUrl.get(login.getString("authorization_url"))
+        return url(login.getString("authorization_url"))
     }
 
     // ---- The session ------------------------------------------------------------------------------------------------
@@ -242,7 +244,7 @@ class Coatcheck(
         storage.write(null)
         if (!atProvider) return null
         val json = answer.json()
-        return if (json.isNull("logout_url")) null else HttpUrl.get(json.getString("logout_url"))
+        return if (json.isNull("logout_url")) null else url(json.getString("logout_url"))
     }
 
     /** The user's sessions on all devices, newest first. */
@@ -294,7 +296,7 @@ class Coatcheck(
             try {
                 val request = request("GET", "/v1/session/events", null, true)
                 val over = patient.newCall(request).execute().use { response ->
-                    if (response.code() == 200) {
+                    if (response.code == 200) {
                         tries = 0
                         events(response, listener, request, stop)
                     } else {
@@ -316,7 +318,7 @@ class Coatcheck(
     }
 
     private fun events(response: Response, listener: SessionListener, request: Request, stop: () -> Boolean): Boolean {
-        val source = response.body()!!.source()
+        val source = response.body!!.source()
         var name = ""
         var data = ""
         while (!stop()) {
@@ -350,11 +352,13 @@ class Coatcheck(
 
     private fun request(method: String, path: String, body: RequestBody?, withSession: Boolean): Request {
         val kept = kept()
-        val url = broker.resolve(path) ?: throw IllegalArgumentException("path")
+        val url = url(path)
         // OkHttp takes dot segments out of a path: what it would send has to be what was asked for.
-        require(url.encodedPath() == path.substringBefore('?')) { "a path that could be read in more than one way" }
+        val sent = "/" + url.toString().substringAfter("://").substringAfter('/')
+        require(sent.substringBefore('?') == path.substringBefore('?')) { "a path that could be read in more than one way" }
         val builder = Request.Builder().url(url)
-        builder.method(method, body ?: if (method in listOf("POST", "PUT", "PATCH")) RequestBody.create(null, ByteArray(0)) else null)
+        builder.method(method, body ?: if (method in listOf("POST", "PUT", "PATCH")) Bytes(ByteArray(0)) else null)
+        if (body is Bytes) builder.header("Content-Type", "application/json")
         if (kept.bearer) {
             if (kept.session != null && withSession) builder.header("Authorization", "Bearer ${kept.session}")
         } else {
@@ -367,7 +371,7 @@ class Coatcheck(
     }
 
     private fun call(method: String, path: String, body: JSONObject? = null, withSession: Boolean = true): Answer {
-        val bytes = body?.let { RequestBody.create(MediaType.get("application/json"), it.toString().toByteArray()) }
+        val bytes = body?.let { Bytes(it.toString().toByteArray()) }
         return repeat(path, method, bytes, withSession, true) { it.status in 200..299 }
     }
 
@@ -418,14 +422,22 @@ class Coatcheck(
 
     private fun value(url: String, name: String): String? =
         // The scheme is the app's own: only the query is of interest.
-        HttpUrl.parse("http://callback/?" + url.substringBefore('#').substringAfter('?', ""))?.queryParameter(name)
+        broker.resolve("/?" + url.substringBefore('#').substringAfter('?', ""))?.queryParameter(name)
+
+    private fun url(text: String): HttpUrl = broker.resolve(text) ?: throw Unreachable("not a URL of the web")
+
+    private class Bytes(private val bytes: ByteArray) : RequestBody() {
+        override fun contentType(): MediaType? = null
+        override fun contentLength(): Long = bytes.size.toLong()
+        override fun writeTo(sink: BufferedSink) { sink.write(bytes) }
+    }
 
     private class Answer(response: Response) {
-        val status: Int = response.code()
+        val status: Int = response.code
         val source: String? = response.header("Coatcheck-Source")
         val contentType: String? = response.header("Content-Type")
         val retryAfter: Long? = response.header("Retry-After")?.toLongOrNull()
-        val body: ByteArray = response.body()?.bytes() ?: ByteArray(0)
+        val body: ByteArray = response.body?.bytes() ?: ByteArray(0)
         private val cookies: List<String> = response.headers("Set-Cookie")
 
         fun json(): JSONObject = try {

@@ -19,7 +19,7 @@ RUN scripts/build-release /out
 FROM debian:12.11-slim AS run
 # hadolint ignore=DL3008
 RUN apt-get update \
-    && apt-get install -y --no-install-recommends libssl3 libpq5 libsqlite3-0 zlib1g ca-certificates tzdata curl \
+    && apt-get install -y --no-install-recommends libssl3 libpq5 libsqlite3-0 zlib1g ca-certificates tzdata \
     && rm -rf /var/lib/apt/lists/* \
     && useradd --system --uid 10001 --no-create-home --shell /usr/sbin/nologin coatcheck \
     && install -d -o coatcheck -g coatcheck -m 0700 /var/lib/coatcheck \
@@ -39,8 +39,8 @@ WORKDIR /var/lib/coatcheck
 VOLUME ["/var/lib/coatcheck"]
 # In a container both listeners take 0.0.0.0 (`server.listen`, `management.listen`); publish the management port nowhere.
 EXPOSE 8080 9090
-HEALTHCHECK --interval=10s --timeout=3s --start-period=5s --retries=3 \
-    CMD ["curl", "-fsS", "-o", "/dev/null", "http://127.0.0.1:9090/livez"]
+HEALTHCHECK --interval=10s --timeout=5s --start-period=5s --retries=3 \
+    CMD ["coatcheck", "health", "--config", "/etc/coatcheck/coatcheck.yaml"]
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["coatcheck"]
 CMD ["serve", "--config", "/etc/coatcheck/coatcheck.yaml"]

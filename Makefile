@@ -31,6 +31,17 @@ release: ## Build the release binaries with exactly the container's flags
 	@scripts/setup build
 	@scripts/build-release
 
+.PHONY: prove-container
+prove-container: ## Build the Dockerfile without a daemon (as root, with buildah), and run its images
+	@scripts/setup test
+	@scripts/prove-container build
+	@scripts/prove-container run
+
+.PHONY: dist
+dist: ## Pack binaries, documents, deploy/ and a bill of materials into one archive, the same bytes each time
+	@scripts/setup build
+	@scripts/dist
+
 .PHONY: bench
 bench: ## Measure side by side with nginx and Apache; prints ratios
 	@scripts/bench

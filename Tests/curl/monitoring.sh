@@ -63,6 +63,12 @@ same True "$near" "the free bytes are those of the disk"
 wait_for 20 shows '^coatcheck_key_age_seconds\{key="k[^"]+",use="opens"\}'
 same "2" "$(curl -s "$MANAGEMENT/metrics" | grep -c '^coatcheck_key_age_seconds{')" "after a rotation two keys, one that seals"
 
+step "coatcheck health, for whoever has no curl"
+same "ready" "$("$COATCHECK" health --config "$work/coatcheck.yaml" 2>&1)" "the address is the configuration's"
+same "live" "$("$COATCHECK" health --live --management "$MANAGEMENT" 2>&1)" "or told"
+"$COATCHECK" health --management "http://127.0.0.1:$CLOSED_PORT" >"$work/health" 2>&1
+same "1 http://127.0.0.1:$CLOSED_PORT does not answer" "$? $(cat "$work/health")" "nobody there"
+
 step "Prometheus scrapes it"
 monitoring impatient "$root/deploy/prometheus" "$work/prometheus" "127.0.0.1:$MANAGEMENT_PORT"
 PROMETHEUS_PORT=$(free_port)

@@ -1,0 +1,121 @@
+#!/usr/bin/env bash
+# Looks through the images that scripts/prove-container has built, and runs them as a careful operator would: by their own
+# user, entry point and command, on a root that is read-only but for the volume. A chroot in a mount namespace of its own
+# stands for the container: what is in the image is what there is.
+#   container.sh FOLDER-OF-PROVE-CONTAINER FOLDER-WITH-THE-BINARIES
+source "$(dirname "$0")/../curl/lib.bash"
+place=$1
+bin=$2
+export BUILDAH_ISOLATION=chroot
+bh() { buildah --storage-driver "$DRIVER" --root "$place/storage" --runroot "$place/runroot" "$@"; }
+containers=()
+trap 'stop_stack; for c in "${containers[@]}"; do bh rm "$c" >/dev/null 2>&1; done' EXIT
+
+step "The images"
+declare -A tree
+for name in coatcheck sandbox; do
+    container=$(bh from --pull-never "coatcheck-$name") || give_up "the image of $name"
+    containers+=("$container")
+    tree[$name]=$(bh mount "$container")
+    bh inspect --type image "coatcheck-$name" >"$work/$name.json"
+    same 10001 "$(jq -r .Docker.config.User "$work/$name.json")" "$name: an unprivileged user"
+    kib=$(du -skx "${tree[$name]}" | cut -f1)
+    packed=$(tar -C "${tree[$name]}" -c . | gzip -6 | wc -c)
+    echo "# $name: $((kib / 1024)) MiB unpacked, $((packed / 1048576)) MiB as a compressed archive; the largest parts (MiB):"
+    (cd "${tree[$name]}" && du -mx --max-depth=4 . | sort -rn | grep -E '/(coatcheck[a-z-]*|x86_64-linux-gnu|dpkg|locale|zoneinfo|perl-base|doc|info)$' | head -6; du -m usr/local/bin/*) | sed 's/^/#   /'
+    same 1 "$((packed < 150 * 1000000))" "$name: less than 150 MB as a compressed archive"
+done
+bin_name() { [ "$1" = sandbox ] && echo coatcheck-sandbox || echo coatcheck; }
+for name in coatcheck sandbox; do
+    cmp -s "$bin/$(bin_name "$name")" "${tree[$name]}/usr/local/bin/$(bin_name "$name")"
+    same 0 $? "$name: the very binary that the tests run"
+    same "" "$(chroot "${tree[$name]}" ldd "/usr/local/bin/$(bin_name "$name")" | grep 'not found')" "$name: has every library"
+    same "" "$(cd "${tree[$name]}" && ls usr/bin/curl usr/bin/swift src 2>/dev/null)" "$name: no curl, no toolchain, no sources"
+done
+same 1 "$(chroot "${tree[coatcheck]}" dpkg-query -W libpq5 2>/dev/null | wc -l)" "libpq5 is there"
+
+step "They run, each by its own entry point and command"
+group=$(awk -F: '$1 == "coatcheck" { print $4 }' "${tree[coatcheck]}/etc/passwd")
+mkdir -p "$work/etc" "$work/volume"
+chmod 755 "$work" "$work/etc"
+chown "10001:$group" "$work/volume"
+chmod 700 "$work/volume"
+# inside NAME VOLUME COMMAND…: runs it in the image as its user; the root is read-only but for the volume and /tmp
+inside() {
+    local root=${tree[$1]} volume=$2
+    shift 2
+    unshare -m bash -ec '
+        root=$1 volume=$2 config=$3 group=$4
+        shift 4
+        mount --bind "$root" "$root"
+        mount --bind "$volume" "$root/var/lib/coatcheck"
+        mount --bind "$config" "$root/etc/coatcheck"
+        mount -t proc proc "$root/proc"
+        mount -t tmpfs -o mode=1777 tmpfs "$root/tmp"
+        mount -o remount,ro,bind "$root/etc/coatcheck"
+        mount -o remount,ro,bind "$root"
+        exec env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+            setpriv --bounding-set=-all,+setuid,+setgid,+sys_chroot,+setpcap --no-new-privs \
+            chroot --userspec="10001:$group" --groups= "$root" sh -c "cd /var/lib/coatcheck && exec \"\$@\"" sh "$@"' \
+        _ "$root" "$volume" "$work/etc" "$group" "$@"
+}
+entry() { jq -r '.Docker.config | ((.Entrypoint // []) + (.Cmd // []))[]' "$work/$1.json"; }
+same "coatcheck serve --config /etc/coatcheck/coatcheck.yaml" "$(entry coatcheck | tr '\n' ' ' | sed 's/ $//')" "what it does by itself"
+same "coatcheck-sandbox --listen 127.0.0.1:8089" "$(entry sandbox | tr '\n' ' ' | sed 's/ $//')" "and the sandbox"
+inside coatcheck "$work/volume" sh -c 'touch /usr/local/bin/x' 2>/dev/null
+same 1 "$(($? != 0))" "the root is read-only"
+sandbox_port=$(free_port)
+SANDBOX="http://127.0.0.1:$sandbox_port"
+mkdir "$work/none"
+inside sandbox "$work/none" coatcheck-sandbox --listen "127.0.0.1:$sandbox_port" >"$work/sandbox.log" 2>&1 &
+pids+=($!)
+wait_for 30 curl -sf "$SANDBOX/_sandbox/health" || give_up "the sandbox's image"
+ok "the sandbox answers"
+BROKER_PORT=$(free_port)
+MANAGEMENT_PORT=$(free_port)
+BROKER="http://127.0.0.1:$BROKER_PORT"
+MANAGEMENT="http://127.0.0.1:$MANAGEMENT_PORT"
+# The configuration of deploy/compose.yaml, on free ports.
+sed -e "s|0.0.0.0:8080|0.0.0.0:$BROKER_PORT|" -e "s|0.0.0.0:9090|0.0.0.0:$MANAGEMENT_PORT|" -e "s|http://127.0.0.1:8089|$SANDBOX|" \
+    -e "s|http://127.0.0.1:8080|$BROKER|" "$root/deploy/compose.coatcheck.yaml" >"$work/etc/coatcheck.yaml"
+chmod 644 "$work/etc/coatcheck.yaml"
+inside coatcheck "$work/volume" coatcheck keys generate --file keys.json >"$work/keys.log" 2>&1
+same "600 10001" "$(stat -c '%a %u' "$work/volume/keys.json")" "keys are made in the volume"
+health() { (eval "inside coatcheck \"$work/volume\" $(jq -r '.Docker.config.Healthcheck.Test[1:] | map(@sh) | join(" ")' "$work/coatcheck.json")"); }
+health >"$work/health.log" 2>&1
+same 1 $? "before the start it is not healthy: $(cat "$work/health.log")"
+mapfile -t command < <(entry coatcheck)
+inside coatcheck "$work/volume" "${command[@]}" >"$work/broker.log" 2>&1 &
+broker_pid=$!
+wait_for 40 curl -sf "$MANAGEMENT/readyz" || give_up "the broker's image"
+health >"$work/health.log" 2>&1
+same "0 ready" "$? $(cat "$work/health.log")" "the image's own health check says so, without curl"
+served=$(pgrep -P "$broker_pid" | head -1)
+served=${served:-$broker_pid}
+same "10001 10001 10001 10001" "$(awk '$1 == "Uid:" { print $2, $3, $4, $5 }' "/proc/$served/status")" "it runs as the image's user"
+same 0000000000000000 "$(awk '$1 == "CapEff:" { print $2 }' "/proc/$served/status")" "and may nothing else"
+device phone
+start_login oidc ios
+browser "$AUTHORIZATION_URL" ana
+forward "$CALLBACK"
+expect_status 201 "a login"
+request GET /v1/session
+expect_status 200 "and its session"
+request GET /v1/relay/api/private/echo
+expect_status 200 "and a relayed call"
+kill -TERM "$served"
+wait "$broker_pid"
+same 0 $? "SIGTERM ends it with status 0"
+broker_pid=
+matches '"message":"stopped"' "$(tail -1 "$work/broker.log")" "and the log says so"
+mapfile -t command < <(entry coatcheck)
+inside coatcheck "$work/volume" "${command[@]}" >>"$work/broker.log" 2>&1 &
+broker_pid=$!
+wait_for 40 curl -sf "$MANAGEMENT/readyz" || give_up "the broker's image again"
+request GET /v1/session
+expect_status 200 "the session is in the volume"
+served=$(pgrep -P "$broker_pid" | head -1)
+kill -TERM "${served:-$broker_pid}"
+wait "$broker_pid"
+broker_pid=
+finish

@@ -170,6 +170,9 @@ matches 'no commit waits for a standby' "$(cat "$work/check.log")" "and what a f
 on 2
 JAR= request GET "${managements[2]}/metrics"
 matches 'coatcheck_store_connections 8' "$(body)" "the connections are counted"
+for name in store_connections_lost_total store_waiting sessions_live 'build_info\{version="[0-9.]+",store="postgresql"\}'; do
+    matches "coatcheck_$name [0-9]+" "$(body)" "what dashboard and alerts ask of PostgreSQL: $name"
+done
 
 step "8. PostgreSQL stands still: 503 with Retry-After, the cookie stays, and it goes on afterwards"
 device f-phone

@@ -139,11 +139,20 @@ struct ServerConnectionTests {
                 }, answer,
             ], event: .bodyRead, effects: [], phase: .lastRequest),
         Row(
-            name: "a shutdown closes who is idle", before: [], event: .quiesce(more: false, pending: false),
-            effects: .close, phase: .closed),
+            name: "a shutdown closes who is idle", before: get + [answer, ended],
+            event: .quiesce(more: false, pending: false), effects: .close, phase: .closed),
         Row(
-            name: "a shutdown waits for what is not sent", before: [], event: .quiesce(more: false, pending: true),
-            effects: [.closeOutput, .reschedule], phase: .closing),
+            name: "a shutdown waits for what is not sent", before: get + [answer, ended],
+            event: .quiesce(more: false, pending: true), effects: [.closeOutput, .reschedule], phase: .closing),
+        Row(
+            name: "a shutdown waits for the first request of who has just come", before: [],
+            event: .quiesce(more: false, pending: false), effects: .reschedule, phase: .open, takesInput: true),
+        Row(
+            name: "which is served", before: [.quiesce(more: false, pending: false), head()], event: .end,
+            effects: .serve, phase: .open),
+        Row(
+            name: "and is the last", before: [.quiesce(more: false, pending: false), head(), .end, answer],
+            event: ended, effects: [.closeOutput, .reschedule], phase: .closing),
         Row(
             name: "a shutdown waits for the answer", before: get, event: .quiesce(more: false, pending: false),
             effects: [], phase: .open),
@@ -204,6 +213,16 @@ struct ServerConnectionTests {
         #expect(machine.deadline == 60 * Self.second)
         #expect(machine.checkDeadlines(at: 59 * Self.second, taken: 0, pending: false) == [])
         #expect(machine.checkDeadlines(at: 60 * Self.second, taken: 0, pending: false) == .close)
+    }
+
+    @Test("In a shutdown the first request is waited for until a second after the connection was accepted")
+    func firstRequest() {
+        var machine = Self.machine()
+        _ = machine.handle(.quiesce(more: false, pending: false), at: Self.second / 2)
+        #expect(machine.deadline == Self.second)
+        #expect(machine.checkDeadlines(at: Self.second, taken: 0, pending: false) == .close)
+        var late = Self.machine()
+        #expect(late.handle(.quiesce(more: false, pending: false), at: Self.second) == .close)
     }
 
     @Test("Where something is not sent the idle time ends in a reset")

@@ -48,9 +48,11 @@ get /v1/session
 expect_status 200 "who has not noticed yet is served"
 wait_for 2 logged draining
 same "1 1 2000 32000" "$(member draining requests) $(member draining streams) $(member draining delay_ms) $(member draining at_most_ms)" "draining: a request, a stream, the delay, the longest it may take"
-refused() { ! curl -s -o /dev/null -m 2 "$BROKER/v1/providers"; }
+refused() { get /v1/providers && [ "$STATUS" = 503 ]; }
 wait_for 10 refused
-same 0 $? "then the listener closes"
+expect_problem 503 shutting_down "then everybody is told to come again"
+expect_header Retry-After 1
+expect_header Connection close "on another connection"
 took=$((($(date +%s%N) - begin) / 1000000))
 [ "$took" -ge 1900 ]; same 0 $? "and not before ($took ms)"
 wait "$stream"

@@ -20,6 +20,7 @@ package struct BrokerResponder: WireService {
     private let log: RequestLog
     private let framing: FramingProblems
     private let date = FormattedTimeCache(\.httpDate)
+    private var isRefusing = false
 
     init(
         routes: [Route], rules: ListenerRules, errors: ProblemResponder, limits: HTTPLimits, clock: BrokerClock,
@@ -34,6 +35,14 @@ package struct BrokerResponder: WireService {
         self.load = load
         self.log = log
         framing = FramingProblems(log: log, hasStrictTransport: rules.hasStrictTransport)
+    }
+
+    /// The same listener while the process ends: it refuses everything (503 `shutting_down`), and touches nothing that may
+    /// be closed by then.
+    package var refusing: BrokerResponder {
+        var copy = self
+        copy.isRefusing = true
+        return copy
     }
 
     /// What nginx and others log where the client hung up before the answer; it is never sent.
@@ -78,6 +87,7 @@ package struct BrokerResponder: WireService {
         if circumstances.isRelay { answer.fields.removeAll { $0.name == .date } }
         answer.fields.append(HTTPField(name: .date, value: date.text(at: clock.now())))
         if call.isHead, !circumstances.isRelay || problem != nil { answer.leaveBodyOut() }
+        if isRefusing || load.isDraining { answer.closes = true }
         answer.countWriting(in: load, asRequest: circumstances.isRelay)
         // Nobody heard the refusal of a call that its client gave up: it must not look like an outage.
         let isUnheard = problem != nil && call.connection?.isGone == true
@@ -103,6 +113,8 @@ package struct BrokerResponder: WireService {
             throw BrokerProblem(.methodNotAllowed)
         }
         circumstances.isOAuth = route.traits.contains(.oauthErrors)
+        // The next process, or another one, is a moment away.
+        if isRefusing { throw BrokerProblem(.shuttingDown, retryAfter: .zero) }
         try rules.checkOrigin(call, route)
         var body: [UInt8] = []
         if call.fields.hasBody, !route.traits.contains(.relay) {

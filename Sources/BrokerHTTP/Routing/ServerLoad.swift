@@ -4,6 +4,7 @@ import Synchronization
 package final class ServerLoad: Sendable {
     private let answering = Atomic<Int>(0)
     private let streaming = Atomic<Int>(0)
+    private let draining = Atomic<Bool>(false)
 
     package init() {}
 
@@ -12,6 +13,12 @@ package final class ServerLoad: Sendable {
 
     /// The open event streams.
     package var streams: Int { streaming.load(ordering: .relaxed) }
+
+    /// Whether the process is on its way out: answers ask their clients for another connection.
+    package var isDraining: Bool { draining.load(ordering: .relaxed) }
+
+    /// Begins to ask clients for other connections, so that few are left when the listeners drain.
+    package func drains() { draining.store(true, ordering: .relaxed) }
 
     func requestBegan() { answering.add(1, ordering: .relaxed) }
     func requestEnded() { answering.subtract(1, ordering: .relaxed) }

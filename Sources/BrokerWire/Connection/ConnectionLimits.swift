@@ -8,6 +8,9 @@ package struct ConnectionLimits: Sendable {
     package var headerFields = 64
     /// How long a connection may be silent between requests, or take to send a request's head.
     package var idle: Duration = .seconds(60)
+    /// How long after it was accepted a connection's first request is waited for although the server drains: it is on its
+    /// way, and its client has no other connection to fall back on.
+    package var firstRequest: Duration = .seconds(1)
     /// How long a closed connection's remaining input is read and thrown away, so that the answer arrives.
     package var linger: Duration = .seconds(2)
     /// How long a safe request of a client that sends nothing more goes on without a byte written: a proxy's abort looks
@@ -26,6 +29,7 @@ package struct ConnectionLimits: Sendable {
 /// The times of `ConnectionLimits`, in nanoseconds, as the state machine takes them.
 package struct ConnectionTimes: Sendable, Equatable {
     let idle: Int64
+    let firstRequest: Int64
     let linger: Int64
     let halfClosed: Int64
     /// How fast a client has to read, and how often to look.
@@ -35,6 +39,7 @@ package struct ConnectionTimes: Sendable, Equatable {
     /// Creates the times of a connection's limits.
     package init(_ limits: ConnectionLimits) {
         idle = limits.idle.nanoseconds
+        firstRequest = limits.firstRequest.nanoseconds
         linger = limits.linger.nanoseconds
         halfClosed = limits.halfClosed.nanoseconds
         check = max(limits.rateWindow.nanoseconds / 10, 1_000_000)

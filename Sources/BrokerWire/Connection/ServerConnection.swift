@@ -154,6 +154,8 @@ package struct ServerConnection: Sendable, Equatable {
     private var isBodyWanted = true
     private var isInputClosed = false
     private var isQuiescing = false
+    /// Until when the first request is waited for in a shutdown; nil once it has come.
+    private var firstRequest: Int64?
     /// When something last came in or an answer ended.
     private var lastActive: Int64
     /// When the client was last sent something; for a half-closed connection.
@@ -167,6 +169,7 @@ package struct ServerConnection: Sendable, Equatable {
     package init(limits: ConnectionTimes, now: Int64) {
         self.limits = limits
         lastActive = now
+        firstRequest = now + limits.firstRequest
     }
 
     // MARK: What may come in
@@ -227,6 +230,7 @@ package struct ServerConnection: Sendable, Equatable {
         case .quiesce(let more, let pending):
             isQuiescing = true
             guard phase == .open, exchange == nil, !more else { return [] }
+            if let firstRequest, now < firstRequest { return .reschedule }
             return pending ? closeOutput(at: now) : end(.close)
         case .inactive: return end([])
         }
@@ -235,6 +239,7 @@ package struct ServerConnection: Sendable, Equatable {
     private mutating func begin(_ head: Head, at now: Int64) -> Effects {
         guard phase == .open, exchange == nil else { return [] }
         lastActive = now
+        firstRequest = nil
         isBodyWanted = true
         exchange = Exchange(
             head: head, body: head.hasBody ? .receiving : .none, awaitsContinue: head.hasBody && head.expectsContinue)
@@ -365,7 +370,9 @@ package struct ServerConnection: Sendable, Equatable {
         if isInputClosed, let exchange, exchange.head.isSafe { return lastWrite + limits.halfClosed }
         // A request that is received whole takes the time it takes; so does a body that its reader takes slowly.
         let waitsForClient = exchange.map { !$0.isServed || ($0.body == .receiving && isBodyWanted) } ?? true
-        return waitsForClient ? lastActive + limits.idle : nil
+        guard waitsForClient else { return nil }
+        if isQuiescing, let firstRequest { return firstRequest }
+        return lastActive + limits.idle
     }
 
     /// Looks at the deadlines at `now`.

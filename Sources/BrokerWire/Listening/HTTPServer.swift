@@ -7,40 +7,33 @@ import NIOPosix
 package final class HTTPServer: Sendable {
     /// What a listener has to know.
     package struct Configuration: Sendable {
-        /// The name or address to listen on.
-        package var host: String
-        /// The port; 0 for any that is free.
-        package var port: Int
         package var limits = ConnectionLimits()
         /// What the connections of one address may take; nil for no bound.
         package var ledger: PeerLedger?
         /// What all listeners may have open together; nil for no bound.
         package var cap: ConnectionCap?
 
-        package init(host: String, port: Int) {
-            self.host = host
-            self.port = port
-        }
+        package init() {}
     }
 
     private let channel: any Channel
     private let quiescing: ServerQuiescingHelper
+    private let group: any EventLoopGroup
 
-    private init(channel: any Channel, quiescing: ServerQuiescingHelper) {
+    private init(channel: any Channel, quiescing: ServerQuiescingHelper, group: any EventLoopGroup) {
         self.channel = channel
         self.quiescing = quiescing
+        self.group = group
     }
 
-    /// Begins to listen; throws what the operating system says when it cannot.
+    /// Begins to accept what comes to a socket, which stays the caller's.
     package static func start(
-        _ service: any WireService, _ configuration: Configuration,
+        _ service: any WireService, _ configuration: Configuration, on socket: ListeningSocket,
         group: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton
     ) async throws -> HTTPServer {
         let quiescing = ServerQuiescingHelper(group: group)
         let times = ConnectionTimes(configuration.limits)
         let channel = try await ServerBootstrap(group: group)
-            .serverChannelOption(.backlog, value: 1024)
-            .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .serverChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     try channel.pipeline.syncOperations.addHandler(
@@ -62,8 +55,10 @@ package final class HTTPServer: Sendable {
                         ledger: configuration.ledger)
                 }
             }
-            .bind(host: configuration.host, port: configuration.port).get()
-        return HTTPServer(channel: channel, quiescing: quiescing)
+            .withBoundSocket(try socket.duplicate()).get()
+        // Taking it over has set it to the library's 128.
+        socket.restoreBacklog()
+        return HTTPServer(channel: channel, quiescing: quiescing, group: group)
     }
 
     /// The port that is listened on.
@@ -71,7 +66,10 @@ package final class HTTPServer: Sendable {
 
     /// Stops accepting, tells every connection so, and waits until the last of them has ended or its task is
     /// cancelled.
+    ///
+    /// What comes in from here on waits in the socket's queue for the next who accepts from it.
     package func drain() async {
+        await stopAccepting()
         let closed = channel.eventLoop.makePromise(of: Void.self)
         quiescing.initiateShutdown(promise: closed)
         await withTaskCancellationHandler {
@@ -80,6 +78,14 @@ package final class HTTPServer: Sendable {
             // A future's wait does not end by itself then, and a slow client must not hold up a shutdown that is over.
             closed.succeed(())
         }
+    }
+
+    /// Accepts nothing more, and returns when every connection that was accepted is set up: the library closes one that
+    /// is still on its way between two event loops when the listening channel closes.
+    private func stopAccepting() async {
+        try? await channel.setOption(.autoRead, value: false).get()
+        for loop in group.makeIterator() { try? await loop.submit {}.get() }
+        try? await channel.eventLoop.submit {}.get()
     }
 
     private static func configure(

@@ -10,7 +10,10 @@ import UnixSignals
 struct Serve: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Run the broker until SIGTERM or SIGINT.",
-        discussion: "Its log is JSON lines on standard error. The key file is watched; SIGHUP reads it at once.")
+        discussion: """
+            Its log is JSON lines on standard error. The key file is watched; SIGHUP reads it at once. Sockets that systemd \
+            hands over (public, backend, management) are listened on in place of the configuration's addresses.
+            """)
 
     @OptionGroup var file: ConfigOption
 
@@ -34,9 +37,19 @@ struct Serve: AsyncParsableCommand {
         for warning in configuration.warnings {
             log.write(.warning, "configuration", [("detail", warning.description)])
         }
-        let store = try await configuration.store.open()
+        let handedOver = try ListeningSockets.handedOver()
+        let wait = StartWait(clock: SystemClock.clock) { log.write(.warning, "waiting", [("detail", $0)]) }
+        let store = try await wait.retrying { () throws(StoreOpenFailure) in
+            try await configuration.store.open()
+        } while: { failure in
+            if case .locked = failure { true } else { false }
+        }
         let composition: Composition
+        let sockets: ListeningSockets
         do {
+            // Right behind the lock, which the process before gives up just before its sockets: from here on connections
+            // wait until everything is ready.
+            sockets = try await ListeningSockets.open(configuration, handedOver: handedOver, wait: wait)
             composition = try Composition.make(configuration, log: log, store: store)
         } catch {
             await store.close()
@@ -45,8 +58,9 @@ struct Serve: AsyncParsableCommand {
         LoggingSystem.bootstrap { label in
             JSONLogHandler(label: label, level: .warning, sink: sink, now: SystemClock.wallTime)
         }
-        let services = composition.services { listener, port in
-            log.write(.notice, "listening", [("listener", listener), ("port", String(port))])
+        let services = composition.services(on: sockets) { listener, port in
+            let from = handedOver[listener] == nil ? [] : [("from", "handed over")]
+            log.write(.notice, "listening", [("listener", listener.rawValue), ("port", String(port))] + from)
         }
         var group = ServiceGroupConfiguration(
             services: services, gracefulShutdownSignals: [.sigterm, .sigint], logger: Logger(label: "services"))
@@ -65,6 +79,7 @@ struct Serve: AsyncParsableCommand {
             throw error
         }
         await composition.close()
+        await sockets.close()
         log.write(.notice, "stopped")
     }
 }

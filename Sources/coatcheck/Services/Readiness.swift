@@ -32,6 +32,7 @@ final class Readiness: Service {
     func run() async throws {
         guard await Self.shutdownBegins() else { return }
         draining.store(true, ordering: .relaxed)
+        load.drains()
         began.withLock { $0 = clock.monotonic() }
         log.write(
             .notice, "draining",

@@ -7,17 +7,18 @@ import BrokerWire
 import ServiceLifecycle
 
 extension Composition {
-    /// A listener of this process, by its name and the port it got.
-    typealias Listening = @Sendable (_ listener: String, _ port: Int) -> Void
+    /// Is told of a listener that accepts, by its name and port.
+    typealias Listening = @Sendable (_ listener: ListenerName, _ port: Int) -> Void
 
     /// Returns the services in the order of their start.
     ///
     /// They stop in the opposite order: readiness turns red, the listeners for apps and backends drain, the background
-    /// work ends, what was spawned finishes, and the management listener goes last.
-    func services(listening: @escaping Listening) -> [any Service] {
+    /// work ends, what was spawned finishes, and the management listener goes last. The sockets are closed behind the
+    /// store, by whoever opened them.
+    func services(on sockets: ListeningSockets, listening: @escaping Listening) -> [any Service] {
         let cap = ConnectionCap(maximum: DescriptorLimit.connections(of: descriptors))
         var services: [any Service] = [
-            managementListener(listening),
+            managementListener(sockets, listening),
             detached,
             ReloadOnHangup { [keyWatch] in keyWatch.look(isAsked: true) },
             keyWatch.service(context.clock),
@@ -30,27 +31,25 @@ extension Composition {
             StoreGauges(store, configuration.store, metrics, now: context.clock.now).service(context.clock),
             readiness.end,
         ]
-        if let address = configuration.server.backendListen {
-            services.append(backendListener(address, cap, listening))
-        }
-        services += [publicListener(cap, listening), readiness]
+        if configuration.server.backendListen != nil { services.append(backendListener(sockets, cap, listening)) }
+        services += [publicListener(sockets, cap, listening), readiness]
         return services
     }
 
-    private func publicListener(_ cap: ConnectionCap, _ listening: @escaping Listening) -> some Service {
+    private func publicListener(
+        _ sockets: ListeningSockets, _ cap: ConnectionCap, _ listening: @escaping Listening
+    ) -> some Service {
         let requests = RequestMetrics(
             log: log, metrics: metrics, listener: "public", writesLines: configuration.log.requests)
         let responder = BrokerRouter.responder(
             useCases: useCases, relay: relay, configuration: http, clock: context.clock,
             digest: { vault.digest($0) }, load: load, log: requests.requestLog)
         requests.begin(responder.routes)
-        return Listener(
-            service: responder, configuration: listener(configuration.server.listen, PeerLedger(http), cap),
-            listening: { listening("public", $0) })
+        return listener(.public, responder, sockets, cap, listening)
     }
 
     private func backendListener(
-        _ address: ListenAddress, _ cap: ConnectionCap, _ listening: @escaping Listening
+        _ sockets: ListeningSockets, _ cap: ConnectionCap, _ listening: @escaping Listening
     ) -> some Service {
         let requests = RequestMetrics(
             log: log, metrics: metrics, listener: "backend", writesLines: configuration.log.requests)
@@ -58,12 +57,12 @@ extension Composition {
             useCases: useCases, configuration: http, clock: context.clock, digest: { vault.digest($0) }, load: load,
             log: requests.requestLog)
         requests.begin(responder.routes)
-        return Listener(
-            service: responder, configuration: listener(address, PeerLedger(http), cap),
-            listening: { listening("backend", $0) })
+        return listener(.backend, responder, sockets, cap, listening)
     }
 
-    private func managementListener(_ listening: @escaping Listening) -> some Service {
+    private func managementListener(
+        _ sockets: ListeningSockets, _ listening: @escaping Listening
+    ) -> some Service {
         let requests = RequestMetrics(
             log: log, metrics: metrics, listener: "management", writesLines: configuration.log.requests
         ).requestLog
@@ -77,9 +76,7 @@ extension Composition {
             health: health, sessions: useCases.adminSessions, store: managementStore, configuration: http,
             clock: context.clock, digest: { vault.digest($0) }, log: requests)
         // Outside the cap: health answers when everybody is there.
-        return Listener(
-            service: responder, configuration: listener(configuration.management.listen, PeerLedger(http), nil),
-            listening: { listening("management", $0) })
+        return listener(.management, responder, sockets, nil, listening)
     }
 
     /// Reads what is measured only when asked, and returns everything as text.
@@ -121,13 +118,16 @@ extension Composition {
     }
 
     private func listener(
-        _ address: ListenAddress, _ ledger: PeerLedger, _ cap: ConnectionCap?
-    ) -> HTTPServer.Configuration {
-        var settings = HTTPServer.Configuration(host: address.host, port: address.port)
+        _ name: ListenerName, _ responder: BrokerResponder, _ sockets: ListeningSockets, _ cap: ConnectionCap?,
+        _ listening: @escaping Listening
+    ) -> Listener {
+        var settings = HTTPServer.Configuration()
         settings.limits = http.limits.connection
-        settings.ledger = ledger
+        settings.ledger = PeerLedger(http)
         settings.cap = cap
-        return settings
+        return Listener(
+            name: name, responder: responder, configuration: settings, sockets: sockets,
+            listening: { listening(name, $0) })
     }
 
     static func owner(_ vault: OpenSSLVault) -> String {

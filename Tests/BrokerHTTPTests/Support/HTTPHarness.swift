@@ -167,10 +167,11 @@ struct HTTPHarness: Sendable {
     private func live<Value: Sendable>(
         _ responder: BrokerResponder, _ body: @Sendable @escaping (Int) async throws -> Value
     ) async throws -> Value {
-        var settings = HTTPServer.Configuration(host: "127.0.0.1", port: 0)
+        var settings = HTTPServer.Configuration()
         settings.limits = configuration.limits.connection
         settings.ledger = PeerLedger(configuration)
-        let server = try await HTTPServer.start(responder, settings)
+        let server = try await HTTPServer.start(
+            responder, settings, on: ListeningSocket(host: "127.0.0.1", port: 0))
         let result: Result<Value, any Error>
         do { result = .success(try await body(server.port)) } catch { result = .failure(error) }
         await server.drain()

@@ -43,7 +43,7 @@ dist: ## Pack binaries, documents, deploy/ and a bill of materials into one arch
 	@scripts/dist
 
 .PHONY: bench
-bench: ## Measure side by side with nginx and Apache; prints ratios
+bench: ## Measure side by side with nginx, Apache and pgbench; prints ratios
 	@scripts/bench
 
 .PHONY: soak
@@ -67,5 +67,5 @@ fuzz: ## Fuzz the parsers (FUZZ_RUNS=1000000 each, FUZZ_SECONDS=60 at most)
 	@scripts/fuzz
 
 .PHONY: sanitize
-sanitize: ## Run our own modules' tests under the thread sanitizer (a build of its own)
+sanitize: ## Run our own modules' tests under ThreadSanitizer and AddressSanitizer (builds of their own)
 	@scripts/sanitize

@@ -110,6 +110,10 @@ let package = Package(
             swiftSettings: strict),
         .executableTarget(
             name: "simulate", dependencies: ["BrokerSimulation"], path: "Tests/Simulate", swiftSettings: strict),
+        // Fills stores and measures them through their port (`make bench`).
+        .executableTarget(
+            name: "store-load", dependencies: ["Broker", "BrokerStore", "BrokerVault"], path: "Tests/StoreLoad",
+            swiftSettings: strict),
         .testTarget(
             name: "BrokerSimulationTests", dependencies: ["BrokerSimulation"], swiftSettings: strict),
         .testTarget(

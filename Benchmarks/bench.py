@@ -8,7 +8,6 @@ import re
 import shutil
 import signal
 import socket
-import sqlite3
 import statistics
 import subprocess
 import sys
@@ -18,6 +17,7 @@ import urllib.parse
 
 import load
 import processes
+import scale
 from report import Report
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -28,7 +28,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=int, default=4)
     parser.add_argument("--forwards", type=int, default=4000)
-    parser.add_argument("--only", default="idle,speed,forwards,memory,stored")
+    parser.add_argument("--only", default="idle,speed,forwards,memory,stored,postgresql")
     parser.add_argument("--sessions", type=int, default=1_000_000)
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
@@ -48,7 +48,11 @@ def main():
         if "memory" in parts:
             bench.memory()
         if "stored" in parts:
-            bench.stored(options.sessions, options.seconds)
+            scale.sqlite(directory, report, options.rounds, options.seconds, options.sessions)
+        if "postgresql" in parts:
+            scale.postgresql(directory, report, options.rounds, options.seconds, options.sessions, bench.hello())
+        if "writes" in parts:
+            scale.writes(directory, report, options.seconds, min(options.sessions, 100_000))
     finally:
         bench.stop()
         shutil.rmtree(directory, ignore_errors=True)
@@ -98,17 +102,17 @@ class Bench:
 
     def speed(self, rounds, seconds):
         sandbox, peers = self.env["SANDBOX"], os.environ["BENCH_PEERS"]
-        ports = [processes.free_port() for _ in range(4)]
-        hello = self.add(processes.Server("hello", [peers, "hello", str(ports[0])], ports[0], self.directory))
+        ports = [processes.free_port() for _ in range(3)]
+        hello = self.hello()
         bare = self.add(
-            processes.Server("bare-relay", [peers, "relay", str(ports[1]), self.upstream], ports[1], self.directory))
+            processes.Server("bare-relay", [peers, "relay", str(ports[0]), self.upstream], ports[0], self.directory))
         with open(os.path.join(self.stack, "web-secret")) as file:
             secret = file.read().strip()
-        apache = self.add(processes.apache(self.directory, ports[2], self.upstream, sandbox, secret))
-        nginx = self.add(self.nginx(ports[3]))
+        apache = self.add(processes.apache(self.directory, ports[1], self.upstream, sandbox, secret))
+        nginx = self.add(self.nginx(ports[2]))
         cookie = load.sign_in(self.env["BROKER"], sandbox)
         backend = f"X-Coatcheck-Backend: {self.env['BACKEND_TOKEN']}"
-        apache_cookie = asyncio.run(apache_session(ports[2], sandbox))
+        apache_cookie = asyncio.run(apache_session(ports[1], sandbox))
         targets = {
             target.name: target
             for target in (
@@ -147,6 +151,12 @@ class Bench:
         anonymous, resident = processes.memory(self.broker.pid)
         self.report.value("memory after this load, anonymous", f"{anonymous:.1f} MiB")
         self.report.value("memory after this load, resident", f"{resident:.1f} MiB")
+
+    def hello(self):
+        """Starts the bare server."""
+        port = processes.free_port()
+        return self.add(
+            processes.Server("hello", [os.environ["BENCH_PEERS"], "hello", str(port)], port, self.directory))
 
     def nginx(self, port):
         upstream = urllib.parse.urlsplit(self.upstream).netloc
@@ -235,43 +245,6 @@ class Bench:
         while processes.is_alive(self.broker.pid):
             time.sleep(0.05)
 
-    # -- many sessions stored
-
-    def stored(self, count, seconds, live=1_000):
-        """Compares session checks that read the store, with few and with many sessions in it."""
-        self.configure("session: {cache: off}")
-        cookies = self.sessions(live)
-        few = self.check_all(cookies, seconds, "few")
-        self.end_broker()
-        fill(os.path.join(self.stack, "coatcheck.db"), count)
-        self.restart()
-        many = self.check_all(cookies, seconds, "many")
-        ratio = many.ratio(few)
-        self.report.bound(f"session check, cache off, {count:,} stored : {live:,} stored",
-                          f"{ratio:.2f} × ({many.median():,.0f}/s)", ratio >= 0.9, "≥ 0.9 ×")
-        _, resident = processes.memory(self.broker.pid)
-        self.report.bound(f"memory resident with {count:,} stored", f"{resident:.1f} MiB", resident <= 150, "≤ 150 MiB")
-
-    def configure(self, lines):
-        """Adds to the broker's configuration and restarts it."""
-        with open(os.path.join(self.stack, "coatcheck.yaml"), "a") as file:
-            file.write(lines + "\n")
-        self.restart()
-
-    def check_all(self, cookies, seconds, name):
-        script = os.path.join(self.directory, "cookies.lua")
-        with open(script, "w") as file:
-            file.write("local cookies = {" + ",".join(f"'{cookie}'" for cookie in cookies) + "}\n")
-            file.write(
-                "local n = 0\nrequest = function()\n n = n % #cookies + 1\n"
-                f" return wrk.format('GET', '/v1/forward-auth', {{['Cookie'] = cookies[n], "
-                f"['X-Coatcheck-Backend'] = '{self.env['BACKEND_TOKEN']}'}})\nend\n")
-        target = load.Target(name, f"session check, {name} stored", self.broker, "/v1/forward-auth", script=script)
-        target.run(2, keep=False)
-        for _ in range(3):
-            target.run(seconds)
-        return target
-
     # -- idle
 
     def idle(self):
@@ -320,29 +293,6 @@ class Bench:
         finally:
             process.terminate()
             process.wait()
-
-
-def fill(path, count):
-    """Copies one stored session until there are `count`, each under random keys: rows that nobody asks for."""
-    database = sqlite3.connect(path, isolation_level=None)
-    columns = [row[1] for row in database.execute("PRAGMA table_info(sessions)")]
-    own = {
-        "id": "NULL", "token": "randomblob(32)", "handle": "'ses_' || lower(hex(randomblob(11)))",
-        "subject": "randomblob(32)", "subject_and_client": "randomblob(32)",
-        "sid": "CASE WHEN sid IS NULL THEN NULL ELSE randomblob(32) END",
-        "facts": "randomblob(length(facts))", "tokens": "randomblob(length(tokens))",
-    }
-    have = database.execute("SELECT count(*) FROM sessions").fetchone()[0]
-    database.execute("PRAGMA synchronous = OFF")
-    database.execute("PRAGMA cache_size = -400000")
-    database.execute("BEGIN")
-    database.execute(
-        f"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {max(count - have, 1)}) "
-        f"INSERT INTO sessions ({', '.join(columns)}) SELECT {', '.join(own.get(c, c) for c in columns)} "
-        "FROM n, (SELECT * FROM sessions WHERE ended_at IS NULL LIMIT 1)")
-    database.execute("COMMIT")
-    database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    database.close()
 
 
 async def apache_session(port, sandbox_url):

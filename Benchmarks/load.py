@@ -14,14 +14,15 @@ import urllib.parse
 class Target:
     """Is one URL to be measured, and the server whose work it is."""
 
-    def __init__(self, name, title, server, path, headers=(), script=None):
+    def __init__(self, name, title, server, path, headers=(), script=None, connections=32):
+        self.connections = connections
         self.name, self.title, self.server = name, title, server
         self.url = f"http://127.0.0.1:{server.port}{path}"
         self.headers, self.script = list(headers), script
         self.runs = []  # of (requests per second, CPU microseconds per request, p50, p99 in ms)
 
     def arguments(self, seconds):
-        arguments = ["wrk", "-t1", "-c32", f"-d{seconds}s", "--latency"]
+        arguments = ["wrk", "-t1", f"-c{self.connections}", f"-d{seconds}s", "--latency"]
         for header in self.headers:
             arguments += ["-H", header]
         if self.script:

@@ -47,7 +47,10 @@ class PostgreSQL:
         """Returns point reads a second: a million rows, prepared statements."""
         output = self.program("pgbench", "-n", "-S", "-M", "prepared", "-c", str(CONNECTIONS), "-j", "1",
                               "-T", str(seconds), "pgbench")
-        return next(float(line.split()[2]) for line in output.splitlines() if line.startswith("tps"))
+        for line in output.splitlines():
+            if line.startswith("tps"):
+                return float(line.split()[2])
+        raise SystemExit(f"bench: pgbench did nothing:\n{output}")
 
     def cpu(self):
         return sum(processes.cpu_seconds(pid) for pid in processes.family(self.pid))

@@ -1077,7 +1077,7 @@ paths:
       operationId: readyz
       summary: Can it serve? Store reachable, migrations done, key ring the store's, not shutting down.
       description: |
-        The providers' state is shown and does not count. A shutdown turns it red at once; the listeners close
+        The providers' state is shown and does not count, nor does how far the clock is ahead of the database's. A shutdown turns it red at once; the listeners close
         `server.drain_delay` later.
       security: []
       responses:
@@ -2119,6 +2119,7 @@ components:
         status: {type: string, enum: [ready, store_unavailable, keys_do_not_fit, shutting_down]}
         store: {type: string, enum: [ok, unavailable]}
         keys: {type: string, enum: [ok, do_not_open_the_store], description: Whether the key ring opens a sample of what is stored.}
+        clock_ahead_seconds: {type: integer, description: "How far the clock is ahead of the database's, where that has one; beyond a minute it is not believed."}
         providers: {type: object, additionalProperties: {$ref: '#/components/schemas/BreakerState'}}
 
     KeyState:

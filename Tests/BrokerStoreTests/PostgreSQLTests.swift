@@ -91,6 +91,28 @@ struct PostgreSQLTests {
         }
     }
 
+    @Test("The server's time, and the versions of tokens: known ones that are not ended")
+    func replicasAsk() async throws {
+        try await withReplicas(2) { stores, _ in
+            let time = try await stores[0].time()
+            let wall = WallTime(milliseconds: Int64(Date().timeIntervalSince1970 * 1000))
+            #expect(wall.since(time) < .seconds(5) && time.since(wall) < .seconds(5))
+            let (live, ended) = (Rows.session(), Rows.session())
+            for session in [live, ended] { try await stores[0].signIn(session) }
+            _ = try await stores[0].endSessions(.token(ended.token), reason: .admin, now: Rows.now)
+            let unknown = Rows.session().token
+            func versions() async throws -> [Int64] {
+                let found = try await stores[1].tokenVersions(of: [live.token, ended.token, unknown])
+                #expect(found.allSatisfy { $0.token == live.token })
+                return found.map(\.version)
+            }
+            #expect(try await versions() == [1])
+            #expect(try await stores[0].commit(live.token, version: 1, "next") == .committed)
+            #expect(try await versions() == [2])
+            #expect(try await stores[1].tokenVersions(of: []).isEmpty)
+        }
+    }
+
     @Test("A newer version's rows are left alone: a clean failure, no rewrite, no loss (SEC-130)")
     func newerRows() async throws {
         try await withReplicas(1) { stores, url in

@@ -20,6 +20,22 @@ struct RefreshTimingTests {
         }.map { $0 - 1 }
     }
 
+    @Test("A token that a wrong clock stored in the future is due")
+    func future() throws {
+        let token = try #require(Digest([UInt8](repeating: 7, count: 32)))
+        let end = Self.issued.advanced(by: .seconds(3600))
+        let stored = StoredTokens(
+            provider: ProviderName(unchecked: "as"), client: ClientName(unchecked: "ios"),
+            tokens: TokenSet(accessToken: Secret("a"), refreshToken: Secret("r"), expiresAt: end),
+            issuedAt: Self.issued)
+        func isFresh(_ seconds: Int64) -> Bool {
+            RefreshTiming.isFresh(
+                stored, token, margin: .seconds(60), at: Self.issued.advanced(by: .seconds(seconds)))
+        }
+        #expect(isFresh(0) && isFresh(-60))
+        #expect(!isFresh(-61) && !isFresh(-91 * 86_400))
+    }
+
     @Test("A minute before its end, up to 5 % earlier by session, so that one moment's sessions do not refresh at once")
     func jitter() {
         #expect(lead(life: 3600, digestBegin: 0) == 60)

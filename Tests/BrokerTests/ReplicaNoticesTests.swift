@@ -36,6 +36,66 @@ import Testing
         #expect(try await use() == 1)
     }
 
+    /// A store that knows what other replicas have refreshed.
+    private final class Versions: TokenVersions {
+        let known = Mutex<[Digest: Int64]>([:])
+        let asked = Mutex<[[Digest]]>([])
+
+        func tokenVersions(
+            of tokens: [Digest]
+        ) async throws(StoreFailure) -> [(token: Digest, version: Int64)] {
+            asked.withLock { $0.append(tokens) }
+            return known.withLock { known in tokens.compactMap { token in known[token].map { (token, $0) } } }
+        }
+    }
+
+    @Test("Listeners hear each refresh once, whoever made it; without listeners nothing is asked")
+    func refreshes() async throws {
+        let broker = try TestBroker(script: .init(tokenLifetime: .seconds(3600)))
+        let session = try await broker.signIn()
+        let live = try await broker.useCases.resumeSession.resume(session.token)
+        let versions = Versions()
+        let refreshes = ReplicaRefreshes(broker.context, versions)
+        try await refreshes.look()
+        #expect(versions.asked.withLock { $0.isEmpty })
+        let heard = Mutex<[SessionNotice]>([])
+        let subscription = broker.useCases.notices.subscribe(live.token, version: live.row.tokenVersion) { notice in
+            heard.withLock { $0.append(notice) }
+        }
+        func look(_ version: Int64) async throws -> Int {
+            versions.known.withLock { $0[live.token] = version }
+            try await refreshes.look()
+            return heard.withLock { $0.count }
+        }
+        #expect(try await look(1) == 0)
+        #expect(try await look(2) == 1)
+        #expect(try await look(2) == 1)
+        // An answer that is late, or of a standby.
+        #expect(try await look(1) == 1)
+        #expect(try await look(5) == 2)
+        _ = try await broker.useCases.refreshTokens.refreshNow(live)
+        #expect(broker.provider.refreshes == 1)
+        #expect(heard.withLock { $0 } == [.tokensRefreshed, .tokensRefreshed])
+        withExtendedLifetime(subscription) {}
+    }
+
+    @Test("A refresh of one's own is heard once")
+    func ownRefresh() async throws {
+        let broker = try TestBroker(script: .init(tokenLifetime: .seconds(3600)))
+        let session = try await broker.signIn()
+        let live = try await broker.useCases.resumeSession.resume(session.token)
+        let versions = Versions()
+        let heard = Mutex<[SessionNotice]>([])
+        let subscription = broker.useCases.notices.subscribe(live.token, version: live.row.tokenVersion) { notice in
+            heard.withLock { $0.append(notice) }
+        }
+        _ = try await broker.useCases.refreshTokens.refreshNow(live)
+        versions.known.withLock { $0[live.token] = live.row.tokenVersion + 1 }
+        try await ReplicaRefreshes(broker.context, versions).look()
+        #expect(heard.withLock { $0 } == [.tokensRefreshed])
+        withExtendedLifetime(subscription) {}
+    }
+
     @Test("An ending elsewhere is out of the cache at once, and its listeners hear the reason")
     func endings() async throws {
         let broker = try TestBroker()
@@ -50,7 +110,7 @@ import Testing
         #expect(broker.context.cache.count == 2)
         let heard = Mutex<[SessionNotice]>([])
         let subscriptions = tokens.map { token in
-            broker.useCases.notices.subscribe(token) { notice in heard.withLock { $0.append(notice) } }
+            broker.useCases.notices.subscribe(token, version: 1) { notice in heard.withLock { $0.append(notice) } }
         }
         replicas.say(.ended([EndedSession(token: tokens[0], reason: .loggedOut)]))
         #expect(broker.context.cache.count == 1)

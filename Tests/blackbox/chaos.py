@@ -403,7 +403,7 @@ class Database:
         settings = ["synchronous_standby_names="] if self.chaos.fault == "unsynchronous" else []
         self.process = await asyncio.create_subprocess_exec(
             HERE / "postgresql", "--standby", *settings, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE)
-        words = (await asyncio.wait_for(self.process.stdout.readline(), 120)).decode().split()
+        words = (await asyncio.wait_for(self.process.stdout.readline(), 300)).decode().split()
         if len(words) != 6 or words[0] != "ready":
             raise SystemExit("chaos: no PostgreSQL: scripts/setup test installs what is missing")
         self.port = words[1]
@@ -414,7 +414,7 @@ class Database:
             begin = time.monotonic()
             self.away.append([begin, float("inf")])
             self.process.stdin.write(f"{command}\n".encode())
-            words = (await asyncio.wait_for(self.process.stdout.readline(), 120)).decode().split()
+            words = (await asyncio.wait_for(self.process.stdout.readline(), 300)).decode().split()
             # Connections come back within two seconds.
             self.away[-1][1] = time.monotonic() + 3
             if not words or words[0] != "done":

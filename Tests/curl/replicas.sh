@@ -140,18 +140,34 @@ on 1
 sandbox PUT /settings/oidc '{"refresh_mode":"overlap"}'
 sign_in oidc ios ana
 session=$(cookie coatcheck)
+slow_session=$session
+device e2-phone
+sign_in oidc ios ben
+hanging_session=$(cookie coatcheck)
 sandbox DELETE /requests
+# One call's work is done after its caller has died, the other's never.
 fault oidc '{"fault":"slow","endpoint":"refresh","delay_ms":13000,"times":1}'
-JAR= request POST /v1/session/refresh -b "coatcheck=$session" -m 2
+JAR= request POST /v1/session/refresh -b "coatcheck=$slow_session" -m 2
+fault oidc '{"fault":"hang","endpoint":"refresh","delay_ms":13000,"times":1}'
+JAR= request POST /v1/session/refresh -b "coatcheck=$hanging_session" -m 2
 kill -9 "${replicas[1]}"
-same 1 "$(calls oidc/refresh)" "the first replica was calling"
+same 2 "$(calls oidc/refresh)" "the first replica was calling for both"
+session=$slow_session
 on 2
 here_session
 expect_status 200 "the second replica knows the session"
 begin=$(milliseconds)
 wait_for 60 eval 'JAR= request POST /v1/session/refresh -b "coatcheck=$session"; [ "$STATUS" = 200 ]'
 same 200 "$STATUS" "and refreshes it, $(($(milliseconds) - begin)) ms later, when the claim of the dead has lapsed"
-same 2 "$(calls oidc/refresh)" "by a call of its own"
+same 3 "$(calls oidc/refresh)" "by a call of its own"
+sandbox PUT /settings/oidc '{"refresh_mode":"rotate-strict"}'
+session=$hanging_session
+on 3
+wait_for 60 eval 'JAR= request POST /v1/session/refresh -b "coatcheck=$session"; [ "$STATUS" = 200 ]'
+same 200 "$STATUS" "where the provider had done nothing, a strict one's session survives too: the third refreshes it"
+same 4 "$(calls oidc/refresh)" "by one call"
+sandbox PUT /settings/oidc '{"refresh_mode":"overlap"}'
+session=$slow_session
 on 3
 here_session
 expect_status 200 "the third knows it too"
@@ -160,6 +176,28 @@ wait_for 30 curl -sf "${managements[1]}/readyz"
 on 1
 here_session
 expect_status 200 "and so does the first, started again"
+
+step "6b. An event stream hears what another replica refreshed, once"
+device h-phone
+on 1
+sign_in oidc ios ana
+session=$(cookie coatcheck)
+for n in 2 3; do
+    curl -sN -m 30 -b "coatcheck=$session" "${ends[n]}/v1/session/events" >"$work/events-$n" 2>/dev/null &
+    streams[n]=$!
+done
+for n in 2 3; do wait_for 5 grep -q 'event: session' "$work/events-$n"; done
+on 2
+JAR= request POST /v1/session/refresh -b "coatcheck=$session"
+expect_status 200 "refreshed on the second"
+for n in 2 3; do
+    wait_for 5 grep -q 'event: tokens_refreshed' "$work/events-$n"
+    same 0 $? "the stream on replica $n says so"
+done
+# Two more looks at the database.
+sleep 2.5
+for n in 2 3; do same 1 "$(grep -c 'event: tokens_refreshed' "$work/events-$n")" "once, on replica $n"; done
+kill "${streams[@]}" 2>/dev/null
 
 step "7. A key ring, a URL, a schema: what operators see"
 "$COATCHECK" migrate --config "$work/replica-1.yaml" >"$work/migrate.log" 2>&1

@@ -398,7 +398,12 @@ struct ExchangeCaller: Sendable {
         identityFailure failure: ProviderFailure, _ tokens: TokenSet, _ early: @escaping Early
     ) async -> BrokerProblem {
         let reason: ExchangeRow.SpentReason
-        if case .identityRejected = failure { reason = .identityRejected } else { reason = .providerError }
+        if case .identityRejected = failure {
+            // Judged by a clock that has jumped meanwhile, it says nothing of the identity.
+            reason = context.watch.believes(context.clock) ? .identityRejected : .unknown
+        } else {
+            reason = .providerError
+        }
         return await settle(reason, because: failure, revoking: tokens, early)
     }
 

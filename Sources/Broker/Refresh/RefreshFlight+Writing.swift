@@ -18,7 +18,7 @@ extension RefreshFlight {
                 switch result {
                 case .committed:
                     context.cache.remove([session])
-                    context.notices.post(.tokensRefreshed, to: session)
+                    context.notices.refreshed(session, version: row.tokenVersion + 1)
                     context.events.emit(
                         .refreshed(provider: stored.provider, client: stored.client, session: row.handle))
                     return .committed
@@ -57,14 +57,15 @@ extension RefreshFlight {
             provider: stored.provider, client: stored.client, tokens: tokens, issuedAt: now,
             uncheckedIDToken: fresh.idToken)
         let refreshable = tokens.refreshToken != nil
+        var end = SessionLimits.end(created: row.createdAt, facts.lifetimes, tokens: tokens, refreshable: refreshable)
+        // The refresh token's end was reckoned by a clock that is wrong: it must not end the session for all others.
+        if !context.watch.believes(context.clock) { end = max(end, row.expiresAt) }
         return RefreshCommit(
             token: session, tokenVersion: row.tokenVersion,
             tokens: try context.vault.seal(next.record, as: .tokens, row: session),
             facts: sealsFacts ? try context.vault.seal(facts.record, as: .session, row: session) : nil,
             tokenExpiresAt: tokens.expiresAt, refreshable: refreshable,
-            expiresAt: SessionLimits.end(
-                created: row.createdAt, facts.lifetimes, tokens: tokens, refreshable: refreshable),
-            subjectUnchecked: fresh.idToken != nil, answerLost: answerLost)
+            expiresAt: end, subjectUnchecked: fresh.idToken != nil, answerLost: answerLost)
     }
 
     /// Hands a pair that came for an ended session to the outbox, to be revoked (SEC-64): tried like a commit.

@@ -10,7 +10,14 @@ package enum SessionNotice: Sendable, Equatable {
 package final class SessionNotices: Sendable {
     private struct State {
         var next: UInt64 = 0
-        var listeners: [Digest: [UInt64: @Sendable (SessionNotice) -> Void]] = [:]
+        var sessions: [Digest: Listened] = [:]
+    }
+
+    /// A session that somebody listens to.
+    private struct Listened {
+        /// The newest version of its tokens that its listeners know of.
+        var version: Int64
+        var listeners: [UInt64: @Sendable (SessionNotice) -> Void] = [:]
     }
 
     /// Guards the listeners by session.
@@ -18,13 +25,14 @@ package final class SessionNotices: Sendable {
 
     package init() {}
 
-    /// Calls `listener` for each notice of a session from now on, as long as the returned subscription is held.
+    /// Calls `listener` for each notice of a session from now on, as long as the returned subscription is held; `version` is
+    /// that of the tokens that it knows of.
     package func subscribe(
-        _ token: Digest, _ listener: @escaping @Sendable (SessionNotice) -> Void
+        _ token: Digest, version: Int64, _ listener: @escaping @Sendable (SessionNotice) -> Void
     ) -> Subscription {
         let id = state.withLock { state in
             state.next &+= 1
-            state.listeners[token, default: [:]][state.next] = listener
+            state.sessions[token, default: Listened(version: version)].listeners[state.next] = listener
             return state.next
         }
         return Subscription { [weak self] in self?.unsubscribe(token, id) }
@@ -32,17 +40,27 @@ package final class SessionNotices: Sendable {
 
     private func unsubscribe(_ token: Digest, _ id: UInt64) {
         state.withLock { state in
-            state.listeners[token]?[id] = nil
-            if state.listeners[token]?.isEmpty == true { state.listeners[token] = nil }
+            state.sessions[token]?.listeners[id] = nil
+            if state.sessions[token]?.listeners.isEmpty == true { state.sessions[token] = nil }
         }
     }
 
     /// Tells a session's listeners.
     package func post(_ notice: SessionNotice, to token: Digest) {
-        let listeners = state.withLock { Array(($0.listeners[token] ?? [:]).values) }
+        let listeners = state.withLock { state in state.sessions[token].map { Array($0.listeners.values) } ?? [] }
         for listener in listeners { listener(notice) }
     }
 
+    /// Tells a session's listeners that its tokens are of this version now, unless they know.
+    package func refreshed(_ token: Digest, version: Int64) {
+        let isNew = state.withLock { state in
+            guard let known = state.sessions[token]?.version, known < version else { return false }
+            state.sessions[token]?.version = version
+            return true
+        }
+        if isNew { post(.tokensRefreshed, to: token) }
+    }
+
     /// The sessions that somebody listens to, for polling what other replicas did.
-    package var listenedTo: [Digest] { state.withLock { Array($0.listeners.keys) } }
+    package var listenedTo: [Digest] { state.withLock { Array($0.sessions.keys) } }
 }

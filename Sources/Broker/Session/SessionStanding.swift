@@ -2,7 +2,7 @@
 enum SessionStanding: Sendable, Equatable {
     case lives
     case lapsed(EndReason)
-    /// It has lapsed by a wall clock that has jumped: nobody can know, and nothing is concluded from it.
+    /// It has lapsed by a wall clock that has jumped or is not the store's: nobody can know, and nothing is concluded from it.
     case doubted
 
     /// Judges a row by both clocks.
@@ -18,6 +18,7 @@ enum SessionStanding: Sendable, Equatable {
 extension BrokerProblem {
     /// The answer while the wall clock is not believed.
     static var clockDoubted: BrokerProblem {
-        BrokerProblem(.storeUnavailable, privateDetail: "the clock has jumped", retryAfter: .seconds(30))
+        BrokerProblem(
+            .storeUnavailable, privateDetail: "the clock has jumped or is not the store's", retryAfter: .seconds(30))
     }
 }

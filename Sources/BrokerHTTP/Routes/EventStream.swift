@@ -19,13 +19,14 @@ struct EventStream: Sendable {
     private let connection: ClientConnection?
 
     /// Listens to a session from now on.
-    init(_ notices: SessionNotices, _ session: Digest, lookedUpBy sessions: ResumeSession, on call: Call) {
+    init(_ notices: SessionNotices, _ live: LiveSession, lookedUpBy sessions: ResumeSession, on call: Call) {
+        let session = live.token
         self.session = session
         self.sessions = sessions
         let (ticks, continuation) = AsyncStream.makeStream(of: Tick.self, bufferingPolicy: .bufferingNewest(16))
         self.ticks = ticks
         self.continuation = continuation
-        subscription = notices.subscribe(session) { notice in
+        subscription = notices.subscribe(session, version: live.row.tokenVersion) { notice in
             continuation.yield(.notice(notice))
             if case .ended = notice { continuation.finish() }
         }

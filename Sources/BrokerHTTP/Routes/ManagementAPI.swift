@@ -33,7 +33,8 @@ final class ManagementAPI: Sendable {
         Answers.json(.ok, Self.status("live"), call)
     }
 
-    /// `GET /readyz`: the store is reachable and migrated, the key ring opens it; providers are shown and do not count.
+    /// `GET /readyz`: the store is reachable and migrated, the key ring opens it; providers and
+    /// the clock are shown and do not count.
     @Sendable func ready(_ call: Call) async throws(BrokerProblem) -> Answer {
         var store = "ok"
         do throws(StoreFailure) { try await health.ping() } catch { store = "unavailable" }
@@ -46,6 +47,7 @@ final class ManagementAPI: Sendable {
             writer.member("status", status)
             writer.member("store", store)
             writer.member("keys", keys)
+            if let ahead = health.clockAhead() { writer.member("clock_ahead_seconds", ahead.components.seconds) }
             writer.name("providers")
             writer.object { writer in
                 for provider in health.providers() { writer.member(provider.name.text, provider.state) }

@@ -25,6 +25,8 @@ package struct ManagementHealth: Sendable {
     package let ping: @Sendable () async throws(StoreFailure) -> Void
     /// Whether the key ring opens what is stored.
     package let keysFit: @Sendable () -> Bool
+    /// How far the clock is ahead of the store's; nil where the store has none, or it was not asked yet.
+    package let clockAhead: @Sendable () -> Duration?
     /// Whether the process is shutting down: readiness turns red first (SEC-123).
     package let isShuttingDown: @Sendable () -> Bool
     /// Returns the metrics as Prometheus text.
@@ -35,12 +37,14 @@ package struct ManagementHealth: Sendable {
     package init(
         ping: @escaping @Sendable () async throws(StoreFailure) -> Void,
         keysFit: @escaping @Sendable () -> Bool = { true },
+        clockAhead: @escaping @Sendable () -> Duration? = { nil },
         isShuttingDown: @escaping @Sendable () -> Bool = { false },
         metrics: @escaping @Sendable () async -> String = { "" },
         providers: @escaping @Sendable () -> [Provider] = { [] }
     ) {
         self.ping = ping
         self.keysFit = keysFit
+        self.clockAhead = clockAhead
         self.isShuttingDown = isShuttingDown
         self.metrics = metrics
         self.providers = providers

@@ -51,7 +51,7 @@ extension PostgreSQLStore {
     }
 
     /// Runs `body` with a connection of its own, on a thread of its own.
-    private static func connected<Value: Sendable>(
+    static func connected<Value: Sendable>(
         _ settings: ConnectionSettings,
         _ body: @escaping @Sendable (LibPQConnection) throws(StoreOpenFailure) -> Value
     ) async throws(StoreOpenFailure) -> Value {

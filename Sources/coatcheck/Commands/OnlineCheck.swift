@@ -17,6 +17,7 @@ enum OnlineCheck {
 
     static func run(_ configuration: Configuration) async -> [Finding] {
         var findings = [keys(configuration), await store(configuration.store)]
+        if let finding = await storeClock(configuration.store) { findings.append(finding) }
         if let finding = await ring(configuration) { findings.append(finding) }
         let outbound = configuration.outbound
         let transport = ProviderHTTP(
@@ -104,6 +105,20 @@ enum OnlineCheck {
             }
             return Finding(place: "store", isGood: false, text: "\(error)")
         }
+    }
+
+    /// Compares the clock with the store's; nil where it has none, or does not answer, which is said elsewhere.
+    private static func storeClock(_ settings: StoreSettings) async -> Finding? {
+        guard case .postgresql(let place) = settings, let time = try? await PostgreSQLStore.time(place.connection)
+        else { return nil }
+        let ahead = SystemClock.wallTime().since(time)
+        let seconds = abs(ahead.components.seconds)
+        let limit = ClockCheck.tolerance.components.seconds
+        let text =
+            seconds <= limit
+            ? "agrees within \(limit) s"
+            : "is \(seconds) s \(ahead > .zero ? "behind" : "ahead of") this machine's; set the wrong one right"
+        return Finding(place: "store clock", isGood: seconds <= limit, text: text)
     }
 
     private static func sqlite(_ path: String) async -> Finding {

@@ -65,6 +65,7 @@ struct Serve: AsyncParsableCommand {
         var group = ServiceGroupConfiguration(
             services: services, gracefulShutdownSignals: [.sigterm, .sigint], logger: Logger(label: "services"))
         group.maximumGracefulShutdownDuration = composition.readiness.limit
+        await composition.clockCheck?.begin()
         if try await !Sweeper.checkClock(composition.context) {
             log.write(
                 .warning, "the clock is more than a week beyond the last time this database has seen",

@@ -17,6 +17,17 @@ enum Maintenance {
         }
     }
 
+    /// Tells listeners of the refreshes of other replicas.
+    static func refreshes(_ context: BrokerContext, _ versions: any TokenVersions) -> RepeatedWork {
+        let refreshes = ReplicaRefreshes(context, versions)
+        return RepeatedWork(clock: context.clock, delay: .seconds(1)) {
+            do throws(StoreFailure) { try await refreshes.look() } catch {
+                context.events.emit(.storeFailed(operation: "tokenVersions", detail: "\(error)"))
+            }
+            return .seconds(1)
+        }
+    }
+
     /// Lets go of cached rows that have died, also when nobody asks for anything, and of their memory.
     static func trimming(_ context: BrokerContext) -> RepeatedWork {
         let memory = FreedMemory()

@@ -31,6 +31,8 @@ extension Composition {
             StoreGauges(store, configuration.store, metrics, now: context.clock.now).service(context.clock),
             readiness.end,
         ]
+        if let clockCheck { services.append(clockCheck.service(context.clock)) }
+        if let versions = store as? any TokenVersions { services.append(Maintenance.refreshes(context, versions)) }
         if configuration.server.backendListen != nil { services.append(backendListener(sockets, cap, listening)) }
         services += [publicListener(sockets, cap, listening), readiness]
         return services
@@ -69,6 +71,7 @@ extension Composition {
         let health = ManagementHealth(
             ping: { [store] () async throws(StoreFailure) in try await store.ping() },
             keysFit: { [ringWatch] in ringWatch.isGood },
+            clockAhead: { [context] in context.watch.ahead },
             isShuttingDown: { [readiness] in readiness.isDraining },
             metrics: { [self] in await measured() },
             providers: { [context] in ProviderHealth.all(context.providers) })
@@ -96,6 +99,9 @@ extension Composition {
             metrics.gauge("coatcheck_store_connections").set(Int64(connections.standing))
             metrics.counter("coatcheck_store_connections_lost_total").advance(to: Int64(connections.lost))
             metrics.gauge("coatcheck_store_waiting").set(Int64(postgresql.waiting))
+        }
+        if let ahead = context.watch.ahead {
+            metrics.gauge("coatcheck_clock_ahead_seconds").set(Double(ahead.wholeMilliseconds) / 1000)
         }
         // What cannot be read now keeps its last value; that the store fails is counted elsewhere.
         if let pending = try? await context.store.outboxCount() {

@@ -17,6 +17,8 @@ struct Composition: Sendable {
     let sealUse: SealUse
     let keyWatch: KeyWatch
     let ringWatch: RingWatch
+    /// Nil where the store has no clock of its own.
+    let clockCheck: ClockCheck?
     let resealing: Resealing
     let store: any AdministeredStore
     let transport: ProviderHTTP
@@ -30,8 +32,11 @@ struct Composition: Sendable {
     /// Wires everything; throws a sentence for the operator when a part cannot be made.
     static func make(
         _ configuration: Configuration, log: ProcessLog, store: any AdministeredStore,
-        clock: BrokerClock = SystemClock.clock
+        clock system: BrokerClock = SystemClock.clock
     ) throws(StartFailure) -> Composition {
+        let isShared = store is any StoreClock
+        let watch = isShared ? ClockWatch(correcting: system) : ClockWatch()
+        let clock = isShared ? watch.corrected(system) : system
         let metrics = MetricsRegistry()
         StartingSeries.register(configuration, metrics)
         let timed = TimedStore(base: store, metrics: metrics, monotonic: clock.monotonic)
@@ -51,7 +56,7 @@ struct Composition: Sendable {
             clock: clock, spawner: detached.spawner, events: events.sink, vault: vault, store: timed,
             providers: ProviderDirectory(try makeProviders(configuration, transport, clock, vault)),
             cache: SessionCache(lifetime: configuration.session.cache), notices: SessionNotices(),
-            settings: BrokerSettings(configuration.limits))
+            settings: BrokerSettings(configuration.limits), watch: watch)
         if let replicas = store as? any EndingNotices { ReplicaNotices(context).listen(to: replicas) }
         let load = ServerLoad()
         let readiness = Readiness(
@@ -61,7 +66,7 @@ struct Composition: Sendable {
             configuration: configuration, log: log, metrics: metrics, load: load, readiness: readiness,
             detached: detached, vault: vault, sealUse: SealUse(vault, timed),
             keyWatch: KeyWatch(configuration.keys, keyText, ring, vault, now: clock.now, log: log),
-            ringWatch: RingWatch(vault, store, log: log),
+            ringWatch: RingWatch(vault, store, log: log), clockCheck: ClockCheck(context, store, log: log),
             resealing: Resealing(context, store, owner: owner(vault)), store: store, transport: transport,
             context: context,
             useCases: BrokerUseCases(context, publicURL: configuration.server.publicURL.text),

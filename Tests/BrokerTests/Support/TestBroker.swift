@@ -6,7 +6,7 @@ import Synchronization
 
 /// A whole domain over an in-memory store, a real vault and a scripted provider.
 struct TestBroker: Sendable {
-    let clock = TestClock()
+    let clock: TestClock
     let provider: ScriptedProvider
     let store: any BrokerStore
     let vault: OpenSSLVault
@@ -20,8 +20,11 @@ struct TestBroker: Sendable {
         store: (any BrokerStore)? = nil, vault sharedVault: OpenSSLVault? = nil,
         provider shared: ScriptedProvider? = nil,
         clients: [ClientProfile]? = nil, script: ScriptedProvider.Script = .init(), settings: BrokerSettings = .init(),
-        also others: [any ProviderClient] = [], reach: RevocationReach = .token
+        also others: [any ProviderClient] = [], reach: RevocationReach = .token,
+        clock: TestClock = TestClock(), correctsClock: Bool = false
     ) throws {
+        self.clock = clock
+        let watch = correctsClock ? ClockWatch(correcting: clock.clock) : ClockWatch()
         let redirect = RedirectURI(Self.redirect).map { [$0] } ?? []
         let named = { (name: String) in ClientName(unchecked: name) }
         let standard = [
@@ -48,10 +51,11 @@ struct TestBroker: Sendable {
         let events = EventLog()
         self.events = events
         context = BrokerContext(
-            clock: clock.clock, spawner: Spawner { _, work in Task { await work() } },
+            clock: correctsClock ? watch.corrected(clock.clock) : clock.clock,
+            spawner: Spawner { _, work in Task { await work() } },
             events: EventSink { events.append($0) }, vault: vault, store: self.store,
             providers: ProviderDirectory([provider] + others), cache: SessionCache(), notices: SessionNotices(),
-            settings: settings)
+            settings: settings, watch: watch)
         useCases = BrokerUseCases(context, publicURL: "https://auth.example.com")
     }
 

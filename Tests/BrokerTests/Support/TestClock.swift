@@ -11,6 +11,9 @@ final class TestClock: Sendable {
 
     private let state = Mutex(State())
 
+    /// Creates one whose wall clock has been wrong from the beginning.
+    init(ahead: Duration = .zero) { jump(ahead) }
+
     var now: WallTime { state.withLock { $0.now } }
 
     func advance(_ duration: Duration) {

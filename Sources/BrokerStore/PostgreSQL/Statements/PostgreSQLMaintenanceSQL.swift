@@ -48,6 +48,7 @@ enum PostgreSQLMaintenanceSQL {
         """)
     static let appendAudit = Statement(
         "append_audit", "itttt", "INSERT INTO audit (at, actor, action, target, outcome) VALUES ($1, $2, $3, $4, $5)")
+    static let time = Statement("time", "", "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint")
     static let version = Statement("version", "", "SELECT max(version) FROM schema_version")
 
     /// What was begun and is past its keeping time: values are when it was spent, the time, the limit of each kind.

@@ -15,6 +15,11 @@ enum PostgreSQLSessionSQL {
     static let byToken = Statement("session_by_token", "b", "SELECT \(columns) FROM \(joined) WHERE s.token = $1")
     static let byHandle = Statement("session_by_handle", "t", "SELECT \(columns) FROM \(joined) WHERE s.handle = $1")
 
+    static let tokenVersions = Statement(
+        "token_versions", "B",
+        """
+        SELECT token, token_version FROM session_states WHERE token = ANY ($1) AND NOT ended AND format = 1
+        """)
     static let slide = Statement(
         "slide", "bii",
         """

@@ -1,0 +1,144 @@
+import Synchronization
+import Testing
+
+@testable import Broker
+
+/// A replica whose wall clock is not the database's ends nothing and writes no times of its own (guarantee 3).
+@Suite(.timeLimit(.minutes(2))) struct ClockComparisonTests {
+    private static let quarter = Duration.seconds(91 * 86_400)
+
+    /// The clock of a store, as far off the test's true time as it is told.
+    private struct StoreTime: StoreClock {
+        let clock: TestClock
+        var ahead = Duration.zero
+
+        func time() async throws(StoreFailure) -> WallTime { clock.now.advanced(by: ahead) }
+    }
+
+    /// A store that does not answer.
+    private struct Silence: StoreClock {
+        func time() async throws(StoreFailure) -> WallTime { throw .unavailable("no answer") }
+    }
+
+    /// A right replica with a session, and one on the same store whose clock was wrong from its start.
+    private func replicas(
+        _ ahead: Duration, script: ScriptedProvider.Script = .init(tokenLifetime: nil)
+    ) async throws -> (right: TestBroker, wrong: TestBroker, session: SignedIn) {
+        let right = try TestBroker(script: script)
+        let session = try await right.signIn()
+        let wrong = try TestBroker(
+            store: right.store, vault: right.vault, provider: right.provider, clock: TestClock(ahead: ahead),
+            correctsClock: true)
+        return (right, wrong, session)
+    }
+
+    private func answer(_ broker: TestBroker, _ session: SignedIn) async -> BrokerProblem? {
+        await problem { try await broker.useCases.resumeSession.use(session.token) }
+    }
+
+    @Test("A start with a clock 91 days ahead: by the store's time the session lives", .timeLimit(.minutes(1)))
+    func wrongStart() async throws {
+        let (right, wrong, session) = try await replicas(Self.quarter)
+        // Nothing tells it: this is what the comparison is for.
+        #expect(await answer(wrong, session)?.reason == .expired)
+        try await ClockComparison(wrong.context, StoreTime(clock: right.clock)).look()
+        #expect(wrong.context.watch.ahead == Self.quarter)
+        #expect(wrong.context.clock.now() == right.clock.now)
+        #expect(await answer(wrong, session) == nil)
+        #expect(!wrong.context.watch.believes(wrong.context.clock))
+        #expect(try await Sweeper(wrong.context, owner: "wrong").sweep() == nil)
+        #expect(try await right.store.lease("sweeper") == nil)
+        #expect(try await right.store.session(handle: session.session.handle)?.endedAt == nil)
+    }
+
+    @Test("While the clock is off no lapse is believed; when it is right again, it is", .timeLimit(.minutes(1)))
+    func lapses() async throws {
+        let (right, wrong, session) = try await replicas(.seconds(7200))
+        let comparison = ClockComparison(wrong.context, StoreTime(clock: right.clock))
+        try await comparison.look()
+        for broker in [right, wrong] { broker.clock.advance(.seconds(31 * 86_400)) }
+        let problem = await answer(wrong, session)
+        #expect(problem?.code == .storeUnavailable && problem?.retryAfter != nil)
+        #expect(await answer(right, session)?.reason == .idleExpired)
+        wrong.clock.jump(.seconds(-7200))
+        try await comparison.look()
+        wrong.clock.advance(.seconds(600))
+        #expect(wrong.context.watch.ahead == .zero)
+        #expect(await answer(wrong, session)?.reason == .idleExpired)
+    }
+
+    @Test("A jump is corrected at once, before the store is asked again", .timeLimit(.minutes(1)))
+    func jump() async throws {
+        let (right, wrong, _) = try await replicas(.zero)
+        let context = wrong.context
+        let comparison = ClockComparison(context, StoreTime(clock: right.clock))
+        try await comparison.look()
+        for step in [Duration.seconds(7200), .seconds(-600), .zero - Self.quarter] {
+            wrong.clock.jump(step)
+            #expect(context.clock.now() == right.clock.now)
+            #expect(context.watch.isOff(context.clock))
+            wrong.clock.jump(.zero - step)
+            #expect(context.clock.now() == right.clock.now)
+            #expect(!context.watch.isOff(context.clock))
+        }
+        // Steps of less than a minute are ordinary: the clock is the process's own.
+        wrong.clock.jump(.seconds(45))
+        try await comparison.look()
+        #expect(context.watch.ahead == .seconds(45) && !context.watch.isOff(context.clock))
+        #expect(context.clock.now() == wrong.clock.now)
+    }
+
+    @Test("A store whose own clock is wrong logs nobody out", .timeLimit(.minutes(1)))
+    func wrongStore() async throws {
+        let (right, other, session) = try await replicas(.zero)
+        try await ClockComparison(other.context, StoreTime(clock: right.clock, ahead: Self.quarter)).look()
+        let problem = await answer(other, session)
+        #expect(problem?.code == .storeUnavailable && problem?.retryAfter != nil)
+        #expect(try await right.store.session(handle: session.session.handle)?.endedAt == nil)
+    }
+
+    @Test("A store that does not answer says nothing of the clock", .timeLimit(.minutes(1)))
+    func silence() async throws {
+        let broker = try TestBroker()
+        await #expect(throws: StoreFailure.self) { try await ClockComparison(broker.context, Silence()).look() }
+        #expect(broker.context.watch.ahead == nil)
+        #expect(broker.context.watch.believes(broker.context.clock))
+    }
+
+    @Test("A refresh by a clock set back does not end the session for all others", .timeLimit(.minutes(1)))
+    func refreshTokenEnd() async throws {
+        let broker = try TestBroker(
+            script: .init(tokenLifetime: .seconds(3600), refreshTokenLifetime: .seconds(14 * 86_400)))
+        let session = try await broker.signIn()
+        let live = try await broker.useCases.resumeSession.resume(session.token)
+        broker.clock.jump(.seconds(-30 * 86_400))
+        _ = try await broker.useCases.refreshTokens.refreshNow(live)
+        #expect(broker.provider.refreshes == 1)
+        let row = try await broker.store.session(handle: session.session.handle)
+        #expect(row?.expiresAt == live.row.expiresAt)
+        broker.clock.jump(.seconds(30 * 86_400))
+        broker.clock.advance(.seconds(601))
+        #expect(await answer(broker, session) == nil)
+        // With a clock that is believed the refresh token's end counts again.
+        _ = try await broker.useCases.refreshTokens.refreshNow(
+            broker.useCases.resumeSession.resume(session.token))
+        let end = try await broker.store.session(handle: session.session.handle)?.expiresAt
+        #expect(end == broker.clock.now.advanced(by: .seconds(14 * 86_400)))
+    }
+
+    @Test("An identity refused by a clock that jumped meanwhile: the app is to sign in anew", .timeLimit(.minutes(1)))
+    func identityByWrongClock() async throws {
+        let broker = try TestBroker()
+        let login = try await broker.start()
+        broker.provider.script.withLock { $0.identify = [.identityRejected(detail: "expired")] }
+        broker.provider.gate.close()
+        let url = broker.callback(login)
+        let forward = Task { await problem { try await broker.forward(url, login.loginToken) } }
+        while broker.provider.gate.waiting == 0 { await Task.yield() }
+        broker.clock.jump(Self.quarter)
+        broker.provider.gate.open()
+        let first = await forward.value
+        #expect(first?.code == .providerUnavailable && first?.retry == "new_login")
+        #expect(broker.provider.grants == 1)
+    }
+}

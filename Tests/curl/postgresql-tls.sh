@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# PostgreSQL over TLS: the certificate has to be signed by a known authority and name the host; verify-full is what a URL
+# means that says nothing of it, unless the host is this machine. And its clock, which is compared with this machine's.
+source "$(dirname "$0")/lib.bash"
+start_postgresql --tls
+"$COATCHECK" keys generate --file "$work/keys.json" >"$work/keys.log" 2>&1 || give_up "keys generate"
+port=${POSTGRESQL##*:}
+port=${port%%/*}
+ca="$POSTGRESQL_FOLDER/ca.crt"
+other="$POSTGRESQL_FOLDER/other-ca.crt"
+# A name that leads here, and is not this machine's: what the URL says of TLS is all that counts.
+named="postgresql://coatcheck@db.example.test:$port/postgres?hostaddr=127.0.0.1&sslmode=verify-full"
+# An address that is not called loopback and leads here.
+address="postgresql://coatcheck@0.0.0.0:$port/postgres?"
+
+# try URL: `check --online` for a store there
+try() {
+    cat >"$work/coatcheck.yaml" <<TEXT
+server: {listen: "127.0.0.1:0", public_url: "http://127.0.0.1:8080"}
+store: {url: "$1"}
+keys: {file: $work/keys.json}
+providers:
+  id:
+    kind: oauth2
+    endpoints: {authorization: "http://127.0.0.1:1/authorize", token: "http://127.0.0.1:1/token", api: "http://127.0.0.1:1/api"}
+    identity: {source: api, url: "http://127.0.0.1:1/api/me", subject: /id}
+    clients:
+      ios: {client_id: ios-app, auth: none, redirect_uris: ["com.example.app:/cb"]}
+TEXT
+    ${CLOCK:+env $CLOCK} "$COATCHECK" check --online --config "$work/coatcheck.yaml" >"$work/body" 2>&1
+    STORE=$(grep -E '^(ok +|FAULT +)store:' "$work/body")
+}
+# encrypted: how many of the broker's connections are, by PostgreSQL's own word
+encrypted() {
+    "$(ls -d /usr/lib/postgresql/*/bin | sort -V | tail -1)/psql" -X -A -t -h 127.0.0.1 -p "$port" -U coatcheck -d postgres -c \
+        "SELECT count(*) FILTER (WHERE ssl) || ' of ' || count(*) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE application_name = 'coatcheck'"
+}
+
+step "1. Refused: another name, an unknown authority, no authority at all"
+try "postgresql://coatcheck@db.other.test:$port/postgres?hostaddr=127.0.0.1&sslmode=verify-full&sslrootcert=$ca"
+matches '^FAULT +store: .*db\.other\.test' "$STORE" "a certificate that does not name the host"
+try "postgresql://coatcheck@127.0.0.1:$port/postgres?sslmode=verify-full&sslrootcert=$ca"
+matches '^FAULT +store: .*127\.0\.0\.1' "$STORE" "nor its address"
+try "$named&sslrootcert=$other"
+matches '^FAULT +store: .*certificate verify failed' "$STORE" "a certificate that another authority signed"
+try "$named&sslrootcert=/nowhere/ca.crt"
+matches '^FAULT +store: .*root certificate' "$STORE" "an authority that is not there"
+try "${address}"
+matches '^FAULT +store: .*(certificate verify failed|root certificate)' "$STORE" "verify-full unasked, against the system's authorities"
+try "${address}sslrootcert=$other"
+matches '^FAULT +store: .*certificate verify failed' "$STORE" "verify-full unasked, against another authority"
+
+step "2. Accepted: the right authority and name"
+try "${address}sslrootcert=$ca"
+matches '^ok +store: will be migrated' "$STORE" "verify-full unasked"
+try "$named&sslrootcert=$ca"
+matches '^ok +store: will be migrated' "$STORE" "verify-full by name"
+"$COATCHECK" migrate --config "$work/coatcheck.yaml" >"$work/migrate.log" 2>&1
+same 0 $? "migrate: $(cat "$work/migrate.log")"
+try "$named&sslrootcert=$ca"
+matches '^ok +store: answers and is up to date' "$STORE" "and it answers"
+matches '^ok +store clock: agrees within 5 s' "$(grep 'store clock' "$work/body")" "its clock agrees"
+matches 'failing over to one loses what was answered last' "$STORE" "without a standby that is waited for, it says what a failover loses"
+
+step "3. A broker's connections are encrypted, each of them"
+start_sandbox
+CLOSED_PORT=$(free_port)
+sed -e "s|url: sqlite:.*|url: \"${named//&/\\&}\\&sslrootcert=$ca\"|" "$here/coatcheck.yaml" >"$work/template.yaml"
+start_stack "$work/template.yaml"
+sign_in oidc ios ana
+expect_status 201 "signed in"
+get /v1/session
+expect_status 200 "the session is there"
+matches '^([0-9]+) of ([0-9]+)$' "$(encrypted)" "by PostgreSQL's word: $(encrypted)"
+[ "${BASH_REMATCH[1]}" = "${BASH_REMATCH[2]}" ] && [ "${BASH_REMATCH[1]}" -ge 9 ]
+same 0 $? "all of them, listening included"
+get "$MANAGEMENT/readyz"
+same 0 "$(json .clock_ahead_seconds)" "readiness says how far the clock is ahead of the database's"
+get "$MANAGEMENT/metrics"
+matches 'coatcheck_clock_ahead_seconds -?[0-9.e-]+' "$(body)" "and so do the metrics"
+
+step "4. A server without TLS"
+start_postgresql
+port=${POSTGRESQL##*:}
+port=${port%%/*}
+try "postgresql://coatcheck@0.0.0.0:$port/postgres?sslrootcert=$ca"
+matches '^FAULT +store: .*does not support SSL' "$STORE" "is refused where the host is not this machine"
+finish

@@ -13,6 +13,7 @@ import resource
 import socket
 import threading
 import time
+import traceback
 import urllib.request
 
 options = argparse.ArgumentParser()
@@ -612,9 +613,12 @@ def last():
 
 
 if __name__ == "__main__":
-    corpus()
-    if not options.no_slow:
-        slow_clients()
-    last()
+    try:
+        corpus()
+        if not options.no_slow:
+            slow_clients()
+        last()
+    except Exception as error:  # what went wrong is said where the verdicts are, not only on standard error
+        verdict(False, "every case came to its verdict", f"{type(error).__name__}: {error} {traceback.format_exc()[-250:]}")
     print(f"# raw sockets: {passed} passed, {failed} failed")
     raise SystemExit(bool(failed))

@@ -19,6 +19,7 @@ let hummingbirdCore: Target.Dependency = .product(name: "HummingbirdCore", packa
 let httpTypes: Target.Dependency = .product(name: "HTTPTypes", package: "swift-http-types")
 let nioCore: Target.Dependency = .product(name: "NIOCore", package: "swift-nio")
 let nioPosix: Target.Dependency = .product(name: "NIOPosix", package: "swift-nio")
+let nioTLS: Target.Dependency = .product(name: "NIOTLS", package: "swift-nio")
 let nioHTTP1: Target.Dependency = .product(name: "NIOHTTP1", package: "swift-nio")
 let nioFoundationCompat: Target.Dependency = .product(name: "NIOFoundationCompat", package: "swift-nio")
 let nioConcurrencyHelpers: Target.Dependency = .product(name: "NIOConcurrencyHelpers", package: "swift-nio")
@@ -81,7 +82,7 @@ let package = Package(
             swiftSettings: product),
         .target(
             name: "BrokerWire",
-            dependencies: [httpTypes, nioCore, nioPosix, nioHTTP1, nioExtras],
+            dependencies: [httpTypes, nioCore, nioPosix, nioHTTP1, nioSSL, nioTLS, nioExtras],
             swiftSettings: product),
         .target(
             name: "BrokerHTTP",

@@ -35,13 +35,19 @@ package struct Relay: Sendable {
 
     /// Creates a relay.
     ///
-    /// `maximumBody` bounds request bodies, in bytes. End it with `shutdown()`.
+    /// `maximumBody` bounds request bodies, in bytes. An upstream that stands in the relay `before` at the same place
+    /// keeps its connections, unless `outbound` is another, and its places; connections of others close when the last
+    /// call on them is done. End it with `shutdown()`.
     package init(
         upstreams: [UpstreamSettings], outbound: RelayOutbound = RelayOutbound(), maximumBody: Int = 1 << 30,
-        observe: Observer? = nil
+        after before: Relay? = nil, keepsConnections: Bool = false, observe: Observer? = nil
     ) {
         self.upstreams = Dictionary(
-            upstreams.map { ($0.name.text, Upstream($0, outbound: outbound)) }, uniquingKeysWith: { first, _ in first })
+            upstreams.map { settings in
+                let old = before?.upstreams[settings.name.text]
+                let upstream = Upstream(settings, outbound: outbound, after: old, keepsConnections: keepsConnections)
+                return (settings.name.text, upstream)
+            }, uniquingKeysWith: { first, _ in first })
         self.maximumBody = maximumBody
         self.observe = observe
     }
@@ -88,7 +94,7 @@ package struct Relay: Sendable {
         // Last, so that neither a slow app nor a slow provider holds a place at an upstream that is not yet called.
         var call = RelayCall(
             request: request, upstream: upstream, url: url, body: body,
-            place: try upstream.concurrency.take(for: session), token: first)
+            place: try upstream.concurrency.take(for: session, on: upstream.client), token: first)
         let response = try await call.send()
         guard response.status == .unauthorized, call.canBeRepeated(after: response) else {
             return try await call.answer(response)

@@ -7,8 +7,9 @@ import NIOSSL
 /// The connections to one upstream: a client and a pool of its own, so that one upstream's trouble, timeouts and
 /// address policy are nobody else's.
 ///
-/// It follows no redirect, decodes no body and remembers no credential (SEC-61).
-struct RelayClient: Sendable {
+/// It follows no redirect, decodes no body and remembers no credential (SEC-61). Its connections close with the last
+/// call that holds it.
+final class RelayClient: Sendable {
     /// An error thrown when the address behind the upstream's name is not one we call (SEC-74).
     struct AddressRefused: Error {}
 
@@ -45,6 +46,11 @@ struct RelayClient: Sendable {
             clients[ObjectIdentifier(loop)] = HTTPClient(
                 eventLoopGroupProvider: .shared(loop), configuration: configuration)
         }
+    }
+
+    deinit {
+        let clients = [anywhere] + clients.values
+        Task.detached { for client in clients { try? await client.shutdown() } }
     }
 
     private static func prepare(_ channel: any Channel, patience: TimeAmount) -> EventLoopFuture<Void> {

@@ -10,8 +10,8 @@ final class UpstreamConcurrency: Sendable {
     /// Takes a place for a session's call; throws `rate_limited` when the caller has its share, and `upstream_busy`
     /// when there is none.
     ///
-    /// It is free again when the last holder lets it go.
-    func take(for session: RelaySession) throws(BrokerProblem) -> Place {
+    /// It is free again when the last holder lets it go; so long the connections that it is a place on stay open.
+    func take(for session: RelaySession, on client: RelayClient) throws(BrokerProblem) -> Place {
         let refusal: UpstreamShares.Refusal? = shares.withLock { shares in
             do throws(UpstreamShares.Refusal) {
                 try shares.take(session.subject, session.handle)
@@ -19,7 +19,7 @@ final class UpstreamConcurrency: Sendable {
             } catch { return error }
         }
         switch refusal {
-        case nil: return Place(concurrency: self, session: session)
+        case nil: return Place(concurrency: self, session: session, client: client)
         case .shareIsTaken:
             throw BrokerProblem(
                 .rateLimited, detail: "Too many of this user's calls to this upstream are under way.",
@@ -35,10 +35,12 @@ final class UpstreamConcurrency: Sendable {
     final class Place: Sendable {
         private let concurrency: UpstreamConcurrency
         private let session: RelaySession
+        private let client: RelayClient
 
-        fileprivate init(concurrency: UpstreamConcurrency, session: RelaySession) {
+        fileprivate init(concurrency: UpstreamConcurrency, session: RelaySession, client: RelayClient) {
             self.concurrency = concurrency
             self.session = session
+            self.client = client
         }
 
         deinit { concurrency.shares.withLock { $0.giveBack(session.subject, session.handle) } }

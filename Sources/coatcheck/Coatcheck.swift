@@ -9,6 +9,6 @@ struct Coatcheck: AsyncParsableCommand {
         version: Version.text,
         subcommands: [
             Serve.self, Check.self, Keys.self, Migrate.self, HashSecret.self, Sessions.self, Backup.self, Restore.self,
-            StoreCommand.self, Health.self,
+            StoreCommand.self, Health.self, ConfigCommand.self,
         ])
 }

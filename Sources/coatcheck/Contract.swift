@@ -1368,6 +1368,72 @@ paths:
         '500': {$ref: '#/components/responses/InternalError'}
         '503': {$ref: '#/components/responses/StoreUnavailable'}
 
+  /admin/v1/config/diff:
+    servers: [{url: 'http://127.0.0.1:9090', description: The management listener.}]
+    post:
+      tags: [management]
+      operationId: adminCompareConfiguration
+      summary: Which settings of a configuration are those of the running one.
+      description: |
+        Needs an admin token with `configure`. Neither side's values travel: a setting's digest is the SHA-256 of the salt,
+        a zero byte, its path, a zero byte and its value as text, where `{env: …}` and `{file: …}` count with what they
+        give. The answer has every path of either side. `coatcheck config diff` makes this call.
+      security: [{adminBearer: []}]
+      requestBody:
+        required: true
+        content:
+          application/json:
+            schema:
+              type: object
+              additionalProperties: false
+              required: [salt, items]
+              properties:
+                salt: {type: string, minLength: 22, maxLength: 86, pattern: '^[A-Za-z0-9_-]+$', description: Random bytes in base64url.}
+                items:
+                  type: array
+                  maxItems: 10000
+                  items:
+                    type: object
+                    additionalProperties: false
+                    required: [path, digest]
+                    properties:
+                      path: {type: string, minLength: 1, maxLength: 1024}
+                      digest: {type: string, minLength: 43, maxLength: 43, pattern: '^[A-Za-z0-9_-]{43}$'}
+            example: {salt: AAAAAAAAAAAAAAAAAAAAAA, items: [{path: server.listen, digest: 47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU}]}
+      responses:
+        '200':
+          description: The paths, and whether their values differ.
+          headers:
+            X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
+            Cache-Control: {$ref: '#/components/headers/No-Store'}
+          content:
+            application/json:
+              schema:
+                type: object
+                additionalProperties: false
+                required: [changed, items]
+                properties:
+                  changed: {type: integer, minimum: 0, description: How many differ.}
+                  items:
+                    type: array
+                    items:
+                      type: object
+                      additionalProperties: false
+                      required: [path, state, needs_restart]
+                      properties:
+                        path: {type: string, description: 'Where the setting stands, as a dotted path.'}
+                        state: {type: string, enum: [same, changed]}
+                        needs_restart: {type: boolean, description: Whether it differs and a reload would refuse it.}
+        '400': {$ref: '#/components/responses/InvalidRequest'}
+        '401': {$ref: '#/components/responses/AdminUnauthorized'}
+        '403': {$ref: '#/components/responses/BackendNotAllowed'}
+        '404': {$ref: '#/components/responses/NotFound'}
+        '413': {$ref: '#/components/responses/TooLarge'}
+        '415': {$ref: '#/components/responses/UnsupportedMediaType'}
+        '421': {$ref: '#/components/responses/WrongHost'}
+        '429': {$ref: '#/components/responses/RateLimited'}
+        '500': {$ref: '#/components/responses/InternalError'}
+
 components:
   securitySchemes:
     sessionCookie:

@@ -155,7 +155,10 @@ struct ListeningSocketTests {
     func fresh() async throws {
         let socket = try ListeningSocket(host: "127.0.0.1", port: 0)
         var configuration = HTTPServer.Configuration()
-        configuration.limits.firstRequest = .seconds(30)
+        var limits = ConnectionLimits()
+        limits.firstRequest = .seconds(30)
+        let terms = ConnectionTerms(limits)
+        configuration.terms = { terms }
         let server = try await HTTPServer.start(Named(name: "served"), configuration, on: socket)
         let clients = try (0..<20).map { _ in try Self.connect(server.port) }
         // Each is accepted, because the next connection's answer comes after it.

@@ -54,14 +54,14 @@ def rules():
 
 
 def documented():
-    """Names of the document's table, by whether only PostgreSQL has them."""
+    """Names of the document's table, by whether only PostgreSQL or TLS of its own has them."""
     names = {}
     section = OPERATIONS.read_text().split("## What to watch", 1)[1].split("\n## ", 1)[0]
     for row in re.findall(r"^\| (`.*)$", section, re.MULTILINE):
         cells = row.split(" | ")
         for name in re.findall(r"`([a-z_]+)`", cells[0]):
             full = name if name.startswith("process_") else "coatcheck_" + name
-            names[full] = "| PostgreSQL: " in row
+            names[full] = "| PostgreSQL: " in row or "| With `server.tls`: " in row
     return names
 
 

@@ -112,7 +112,7 @@ matches 'outside `site_url`' "$(body)" "and what is wrong"
 step "7. Key ring and store"
 KEYS=$work/nowhere.json write "$SANDBOX/oidc"
 check 1
-says 'error: line 3: keys\.file: names a file that cannot be read; `coatcheck keys generate --file` makes one' "no key file"
+says 'error: line 3: keys\.file: names a file that cannot be read: .*/nowhere.json does not exist; `coatcheck keys generate --file` makes one' "no key file"
 (umask 077 && echo '{}' >"$work/empty.json")
 KEYS=$work/empty.json write "$SANDBOX/oidc"
 check 1

@@ -18,8 +18,8 @@ struct ChargeBook {
     /// Why nothing was charged.
     enum Refusal: Equatable { case share, capacity }
 
-    private let capacity: Int
-    private let share: Int
+    private var capacity: Int
+    private var share: Int
     private var receipts: [Digest: Receipt] = [:]
     private var held: [IPAddress: Int] = [:]
     /// The keys in the order of their expiry, which is that of their charging: all items of a kind live equally long.
@@ -28,6 +28,12 @@ struct ChargeBook {
 
     /// Creates an empty book for `capacity` items, of which one address may have `share`.
     init(capacity: Int, share: Int) {
+        self.capacity = capacity
+        self.share = share
+    }
+
+    /// Goes on with other bounds; what is charged for stays so.
+    mutating func adopt(capacity: Int, share: Int) {
         self.capacity = capacity
         self.share = share
     }

@@ -5,7 +5,9 @@ import Synchronization
 /// In process and in bounded memory; nothing of it is stored, so a restart forgives and a replica counts by itself.
 package final class ChargeLedger: Sendable {
     private struct State {
-        var books: [ChargedItem: ChargeBook]
+        var books: [ChargedItem: ChargeBook] = [:]
+        /// How many items of each kind there may be.
+        var capacity = 1
         /// How many provider calls a login or registration has had, by its key.
         var calls: [Digest: (count: Int, until: Duration)] = [:]
         var nextSweep = Duration.zero
@@ -21,7 +23,6 @@ package final class ChargeLedger: Sendable {
     private let logins: TokenBuckets
     private let callbacks: TokenBuckets
     private let wrongTokens: TokenBuckets
-    private let capacity: Int
     private let monotonic: @Sendable () -> Duration
     /// Guards the books; only the buckets' own locks are taken while it is held.
     private let state: Mutex<State>
@@ -32,14 +33,26 @@ package final class ChargeLedger: Sendable {
         logins = TokenBuckets(perMinute: limits.loginsPerMinute, monotonic: monotonic)
         callbacks = TokenBuckets(perMinute: limits.loginsPerMinute, monotonic: monotonic)
         wrongTokens = TokenBuckets(perMinute: limits.wrongTokensPerMinute, monotonic: monotonic)
-        capacity = max(limits.pending, 1)
-        var books: [ChargedItem: ChargeBook] = [:]
-        for item in ChargedItem.allCases {
-            // Logins that were burned stand here until they expire, while the store's cap counts what is pending.
-            let capacity = item == .login ? 2 * capacity : capacity
-            books[item] = ChargeBook(capacity: capacity, share: item == .exchange ? capacity : limits.share)
+        state = Mutex(State())
+        adopt(limits)
+    }
+
+    /// Goes on with other limits; what was charged stays charged.
+    package func adopt(_ limits: ChargeLimits) {
+        logins.adopt(perMinute: limits.loginsPerMinute)
+        callbacks.adopt(perMinute: limits.loginsPerMinute)
+        wrongTokens.adopt(perMinute: limits.wrongTokensPerMinute)
+        let pending = max(limits.pending, 1)
+        state.withLock { state in
+            state.capacity = pending
+            for item in ChargedItem.allCases {
+                // Logins that were burned stand here until they expire, while the store's cap counts what is pending.
+                let capacity = item == .login ? 2 * pending : pending
+                let share = item == .exchange ? capacity : limits.share
+                state.books[item, default: ChargeBook(capacity: capacity, share: share)]
+                    .adopt(capacity: capacity, share: share)
+            }
         }
-        state = Mutex(State(books: books))
     }
 
     /// Charges an address for an item, or returns how long it has to wait; an item that is charged for costs nothing
@@ -117,13 +130,13 @@ package final class ChargeLedger: Sendable {
     func countCall(of key: Digest) {
         let now = monotonic()
         state.withLock { state in
-            if state.calls.count >= capacity, now >= state.nextSweep {
+            if state.calls.count >= state.capacity, now >= state.nextSweep {
                 state.nextSweep = now + .seconds(1)
                 state.calls = state.calls.filter { now < $0.value.until }
             }
             let made = state.calls[key]?.count ?? 0
             // A table full of others: what is not counted was charged for when its row was made.
-            guard made > 0 || state.calls.count < capacity else { return }
+            guard made > 0 || state.calls.count < state.capacity else { return }
             state.calls[key] = (made + 1, now + Self.callsLifetime)
         }
     }

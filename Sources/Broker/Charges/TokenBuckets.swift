@@ -11,14 +11,29 @@ package final class TokenBuckets: Sendable {
     }
 
     private struct State {
+        var perMinute: Double
         var buckets: [IPAddress: Bucket] = [:]
         /// Shared by addresses that find the table full of others still waiting for theirs.
         var overflow: Bucket
         /// Not before then is a full table searched again for buckets that have refilled.
         var nextSweep = Duration.zero
+
+        func refilled(_ bucket: Bucket, now: Duration) -> Double {
+            let elapsed = Double(max(now - bucket.at, .zero).wholeMilliseconds) / 1000
+            return min(perMinute, bucket.tokens + elapsed * perMinute / 60)
+        }
+
+        func take(_ bucket: inout Bucket, now: Duration) -> Duration? {
+            bucket.tokens = refilled(bucket, now: now)
+            bucket.at = now
+            guard bucket.tokens < 1 else {
+                bucket.tokens -= 1
+                return nil
+            }
+            return .milliseconds(Int64(((1 - bucket.tokens) * 60_000 / perMinute).rounded(.up)))
+        }
     }
 
-    private let perMinute: Double
     private let maximumAddresses: Int
     private let monotonic: @Sendable () -> Duration
     /// Guards the buckets; nothing is called while it is held.
@@ -26,11 +41,14 @@ package final class TokenBuckets: Sendable {
 
     /// Creates buckets of `perMinute` tokens that refill in a minute, for at most `maximumAddresses` addresses.
     package init(perMinute: Int, maximumAddresses: Int = 65_536, monotonic: @escaping @Sendable () -> Duration) {
-        self.perMinute = Double(max(perMinute, 1))
+        let perMinute = Double(max(perMinute, 1))
         self.maximumAddresses = maximumAddresses
         self.monotonic = monotonic
-        state = Mutex(State(overflow: Bucket(tokens: Double(max(perMinute, 1)), at: monotonic())))
+        state = Mutex(State(perMinute: perMinute, overflow: Bucket(tokens: perMinute, at: monotonic())))
     }
+
+    /// Goes on with another number of tokens a minute; what was taken stays taken.
+    package func adopt(perMinute: Int) { state.withLock { $0.perMinute = Double(max(perMinute, 1)) } }
 
     /// Takes a token; returns nil when there was one, else how long until the next.
     package func take(_ address: IPAddress) -> Duration? {
@@ -38,17 +56,21 @@ package final class TokenBuckets: Sendable {
         let key = address.limitKey
         return state.withLock { state in
             if var bucket = state.buckets[key] {
-                let wait = take(&bucket, now: now)
+                let wait = state.take(&bucket, now: now)
                 state.buckets[key] = bucket
                 return wait
             }
             if state.buckets.count >= maximumAddresses, now >= state.nextSweep {
                 state.nextSweep = now + .seconds(1)
-                state.buckets = state.buckets.filter { refilled($0.value, now: now) < perMinute }
+                state.buckets = state.buckets.filter { [state] in state.refilled($0.value, now: now) < state.perMinute }
             }
-            guard state.buckets.count < maximumAddresses else { return take(&state.overflow, now: now) }
-            var bucket = Bucket(tokens: perMinute, at: now)
-            let wait = take(&bucket, now: now)
+            guard state.buckets.count < maximumAddresses else {
+                var overflow = state.overflow
+                defer { state.overflow = overflow }
+                return state.take(&overflow, now: now)
+            }
+            var bucket = Bucket(tokens: state.perMinute, at: now)
+            let wait = state.take(&bucket, now: now)
             state.buckets[key] = bucket
             return wait
         }
@@ -61,7 +83,7 @@ package final class TokenBuckets: Sendable {
         state.withLock { state in
             // An address without a bucket has all its tokens.
             guard var bucket = state.buckets[key] else { return }
-            bucket.tokens = min(perMinute, refilled(bucket, now: now) + 1)
+            bucket.tokens = min(state.perMinute, state.refilled(bucket, now: now) + 1)
             bucket.at = now
             state.buckets[key] = bucket
         }
@@ -69,19 +91,4 @@ package final class TokenBuckets: Sendable {
 
     /// How many addresses are remembered.
     package var count: Int { state.withLock { $0.buckets.count } }
-
-    private func refilled(_ bucket: Bucket, now: Duration) -> Double {
-        let elapsed = Double(max(now - bucket.at, .zero).wholeMilliseconds) / 1000
-        return min(perMinute, bucket.tokens + elapsed * perMinute / 60)
-    }
-
-    private func take(_ bucket: inout Bucket, now: Duration) -> Duration? {
-        bucket.tokens = refilled(bucket, now: now)
-        bucket.at = now
-        guard bucket.tokens < 1 else {
-            bucket.tokens -= 1
-            return nil
-        }
-        return .milliseconds(Int64(((1 - bucket.tokens) * 60_000 / perMinute).rounded(.up)))
-    }
 }

@@ -1,7 +1,7 @@
 /// Works the revocation outbox: tells providers which tokens and sessions ended, with retries that outlive a restart
 /// (SEC-63).
 package struct Revocations: Sendable {
-    private let context: BrokerContext
+    private var context: BrokerContext
     private let slots = RevocationSlots()
     private let taken = BelievedTime()
 
@@ -12,6 +12,13 @@ package struct Revocations: Sendable {
     private static let claim = Duration.seconds(120)
 
     package init(_ context: BrokerContext) { self.context = context }
+
+    /// Returns the same work with another configuration's providers.
+    package func with(_ context: BrokerContext) -> Revocations {
+        var work = self
+        work.context = context
+        return work
+    }
 
     /// Begins what is due and what there are places for, and does not wait for it; returns how many rows it took.
     package func begin() async throws(StoreFailure) -> Int {
@@ -100,7 +107,9 @@ package struct Revocations: Sendable {
             context.events.emit(.rowDidNotOpen(kind: .outbox, unknownKey: false))
             return .done
         }
-        guard let provider = context.providers[stored.provider] else { return .done }
+        // One that left the configuration may come back into it.
+        guard context.providers.has(stored.provider, stored.client), let provider = context.providers[stored.provider]
+        else { return .again }
         if let pause = provider.refusesCallsFor { return .later(max(pause, .seconds(2))) }
         guard slots.begin(stored.provider) else { return .later(.seconds(2)) }
         defer { slots.end(stored.provider) }

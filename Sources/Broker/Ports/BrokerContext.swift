@@ -5,10 +5,10 @@ package struct BrokerContext: Sendable {
     package let events: EventSink
     package let vault: any Vault
     package let store: any BrokerStore
-    package let providers: ProviderDirectory
+    package private(set) var providers: ProviderDirectory
     package let cache: SessionCache
     package let notices: SessionNotices
-    package let settings: BrokerSettings
+    package private(set) var settings: BrokerSettings
     /// What this process remembers for a short time; losing it costs a call, never a session.
     let memory: ProcessMemory
     package let watch: ClockWatch
@@ -31,5 +31,13 @@ package struct BrokerContext: Sendable {
         self.watch = watch
         // What both clocks say now is what later looks are compared with.
         _ = watch.believes(clock)
+    }
+
+    /// Returns the same broker with other providers and settings: what it keeps and remembers is shared.
+    package func with(_ providers: ProviderDirectory, _ settings: BrokerSettings) -> BrokerContext {
+        var context = self
+        context.providers = providers
+        context.settings = settings
+        return context
     }
 }

@@ -10,6 +10,13 @@ extension BrokerProblem {
         }
     }
 
+    /// The problem of a session whose provider or client is not configured: it may be again, so the session stays.
+    static var notConfigured: BrokerProblem {
+        BrokerProblem(
+            .providerUnavailable, detail: "The session's provider or client is not configured here at the moment.",
+            privateDetail: "the session's provider or client is not in the configuration", retryAfter: .seconds(30))
+    }
+
     /// Creates the problem of a sealed value that cannot be read now: its key is not here yet, a newer version wrote it,
     /// or the vault itself fails.
     ///

@@ -25,6 +25,11 @@ package struct ProviderDirectory: Sendable {
     /// Returns the provider of a name, or nil.
     package subscript(_ name: ProviderName) -> (any ProviderClient)? { byName[name] }
 
+    /// Returns whether the provider and its client are configured.
+    package func has(_ provider: ProviderName, _ client: ClientName) -> Bool {
+        byName[provider]?.profile.client(client) != nil
+    }
+
     /// Returns who registered a redirect URI; the configuration lets only one client have each.
     package func owner(ofRedirect target: String) -> (provider: ProviderName, client: ClientName)? {
         byRedirect[RedirectURI(registered: target)?.registration ?? target]

@@ -123,6 +123,7 @@ struct RefreshFlight: Sendable {
             return .read(version: 0, live: false, fresh: false, usable: false, refreshable: false)
         }
         let stored = try StoredTokens.open(row, context)
+        guard context.providers.has(stored.provider, stored.client) else { throw .notConfigured }
         work.row = row
         work.stored = stored
         work.provider = context.providers[stored.provider] as? any TokenRefreshing

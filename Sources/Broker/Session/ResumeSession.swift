@@ -26,6 +26,9 @@ package struct ResumeSession: Sendable {
         return session
     }
 
+    /// The same without providers: for who waits for days, and must not keep a configuration in memory that is gone.
+    package var waiting: ResumeSession { ResumeSession(context.with(ProviderDirectory([]), context.settings)) }
+
     /// Throws as `resume` does when the session of a token digest is over or cannot be looked up; opens nothing and keeps
     /// nothing, for who waits for the end of many sessions.
     package func checkLives(_ token: Digest) async throws(BrokerProblem) {
@@ -84,9 +87,9 @@ package struct ResumeSession: Sendable {
 
     private func live(_ row: SessionRow) throws(BrokerProblem) -> LiveSession {
         try checkLives(row)
+        let facts: SessionFacts
         do {
-            let bytes = try context.vault.open(row.facts, as: .session, row: row.token)
-            return LiveSession(row: row, facts: try SessionFacts(record: bytes))
+            facts = try SessionFacts(record: try context.vault.open(row.facts, as: .session, row: row.token))
         } catch {
             if let passing = BrokerProblem(opening: error) {
                 context.events.emit(.rowDidNotOpen(kind: .session, unknownKey: true))
@@ -97,6 +100,9 @@ package struct ResumeSession: Sendable {
             end(row, .integrity)
             throw BrokerProblem(.sessionEnded, reason: .integrity)
         }
+        // Nobody is logged out by a line that left the configuration.
+        guard context.providers.has(facts.provider, facts.client) else { throw .notConfigured }
+        return LiveSession(row: row, facts: facts)
     }
 
     private func end(_ row: SessionRow, _ reason: EndReason) {

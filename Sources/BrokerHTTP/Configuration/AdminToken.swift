@@ -1,7 +1,7 @@
 package import Broker
 
 /// What an admin token is good for (`management.admin_tokens.may`).
-package enum AdminPermission: String, Sendable, CaseIterable { case read, end, maintain }
+package enum AdminPermission: String, Sendable, CaseIterable { case read, end, maintain, configure }
 
 /// An operator's credential for the management listener, known by its hash only (SEC-97).
 package struct AdminToken: Sendable {

@@ -11,6 +11,8 @@ package struct HTTPConfiguration: Sendable {
     package var hosts: [String] = []
     /// Where backends have a listener of their own (`10.0.0.5:8081`); nil where they share the public one.
     package var backendListen: String?
+    /// Whether the listeners for apps and backends end TLS themselves.
+    package var endsTLS = false
     /// Names accepted in `Host` on the management listener, beside addresses and loopback names.
     package var managementHosts: [String] = []
     package var trustedProxies: [IPNetwork] = []

@@ -8,6 +8,8 @@ package struct HTTPLimits: Sendable {
     package var pendingLogins = 100_000
     /// Bytes of a JSON or form body.
     package var body = 64 * 1024
+    /// Bytes of a body that names every setting of a configuration.
+    static let largeBody = 1 << 20
     /// Bytes of a relayed request body.
     package var relayBody = 1024 * 1024 * 1024
     /// Open connections of one address.

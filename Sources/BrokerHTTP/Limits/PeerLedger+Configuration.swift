@@ -1,16 +1,16 @@
 import Broker
 package import BrokerWire
 
-extension PeerLedger {
-    /// Makes a ledger that bounds what one address may take of a listener for apps and backends (SEC-105).
+extension PeerPolicy {
+    /// Returns what one address may take of a listener for apps and backends (SEC-105).
     ///
     /// Trusted proxies speak for everybody behind them: they have as many connections as they want, and more bytes.
     /// Loopback peers are not limited in development.
-    package convenience init(_ configuration: HTTPConfiguration) {
+    package static func each(_ configuration: HTTPConfiguration) -> @Sendable (PeerAddress) -> PeerPolicy {
         let isDevelopment = PublicName(configuration).isLoopback
         let trusted = configuration.trustedProxies
         let limits = configuration.limits
-        self.init { peer in
+        return { peer in
             let address = IPAddress(high: peer.high, low: peer.low)
             var policy = PeerPolicy(key: peer)
             guard !(isDevelopment && address.isLoopback) else { return policy }
@@ -26,4 +26,9 @@ extension PeerLedger {
             return policy
         }
     }
+}
+
+extension PeerLedger {
+    /// Makes a ledger with the policy of one configuration.
+    package convenience init(_ configuration: HTTPConfiguration) { self.init(policy: PeerPolicy.each(configuration)) }
 }

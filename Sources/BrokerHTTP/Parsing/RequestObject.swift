@@ -96,8 +96,8 @@ struct RequestObject {
     }
 
     /// Returns a secret of base64url characters.
-    mutating func token(_ name: String, length: ClosedRange<Int>) -> Secret? {
-        text(name, length: length, where: RequestText.isBase64URL).map { Secret($0) }
+    mutating func token(_ name: String, required: Bool = false, length: ClosedRange<Int>) -> Secret? {
+        text(name, required: required, length: length, where: RequestText.isBase64URL).map { Secret($0) }
     }
 
     /// Returns a configured name.
@@ -145,6 +145,34 @@ struct RequestObject {
         let result = body(&inner)
         faults += inner.allFaults
         return result
+    }
+
+    /// Reads a list of objects by `body`, which gets a reader of each; their faults count here.
+    mutating func list<Value>(
+        _ name: String, required: Bool, maximum: Int, _ body: (inout RequestObject) -> Value?
+    ) -> [Value]? {
+        guard let value = value(name, required: required) else { return nil }
+        guard case .array(let items) = value else {
+            fault(name, .wrongType)
+            return nil
+        }
+        guard items.count <= maximum else {
+            fault(name, .tooLong)
+            return nil
+        }
+        var found: [Value] = []
+        for (index, item) in items.enumerated() {
+            // The rest is not even looked at.
+            guard faults.count < Self.maximumFaults else { break }
+            guard case .object(let object) = item else {
+                fault(JSONPointer.make([name, String(index)]), .wrongType)
+                continue
+            }
+            var inner = RequestObject(object, path: path + [name, String(index)])
+            if let value = body(&inner) { found.append(value) }
+            faults += inner.allFaults
+        }
+        return found
     }
 
     /// Names are the client's words: enough of one to find it, no more.

@@ -22,7 +22,7 @@ struct EventStream: Sendable {
     init(_ notices: SessionNotices, _ live: LiveSession, lookedUpBy sessions: ResumeSession, on call: Call) {
         let session = live.token
         self.session = session
-        self.sessions = sessions
+        self.sessions = sessions.waiting
         let (ticks, continuation) = AsyncStream.makeStream(of: Tick.self, bufferingPolicy: .bufferingNewest(16))
         self.ticks = ticks
         self.continuation = continuation

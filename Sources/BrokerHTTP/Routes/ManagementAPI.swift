@@ -9,6 +9,8 @@ final class ManagementAPI: Sendable {
     let sessions: AdminSessions
     /// Nil where nobody administers the store.
     let store: ManagementStore?
+    /// Nil where no file stands behind the configuration.
+    let comparison: ManagementComparison?
     let configuration: HTTPConfiguration
     let clock: BrokerClock
     /// SHA-256, for comparing admin tokens with what is stored of them.
@@ -16,16 +18,20 @@ final class ManagementAPI: Sendable {
     let wrongTokens: TokenBuckets
 
     init(
-        health: ManagementHealth, sessions: AdminSessions, store: ManagementStore?, configuration: HTTPConfiguration,
-        clock: BrokerClock, digest: @escaping @Sendable ([UInt8]) -> Digest
+        health: ManagementHealth, sessions: AdminSessions, store: ManagementStore?, comparison: ManagementComparison?,
+        configuration: HTTPConfiguration, clock: BrokerClock, digest: @escaping @Sendable ([UInt8]) -> Digest,
+        wrongTokens: TokenBuckets?
     ) {
         self.store = store
+        self.comparison = comparison
         self.health = health
         self.sessions = sessions
         self.configuration = configuration
         self.clock = clock
         self.digest = digest
-        wrongTokens = TokenBuckets(perMinute: configuration.limits.wrongTokensPerMinute, monotonic: clock.monotonic)
+        self.wrongTokens =
+            wrongTokens
+            ?? TokenBuckets(perMinute: configuration.limits.wrongTokensPerMinute, monotonic: clock.monotonic)
     }
 
     /// `GET /livez`: the process serves requests.

@@ -14,10 +14,12 @@ package enum BackendRouter {
     /// Returns what serves the backends' own listener; the parameters are those of `BrokerRouter.responder`.
     package static func responder(
         useCases: BrokerUseCases, configuration: HTTPConfiguration, clock: BrokerClock,
-        digest: @escaping @Sendable ([UInt8]) -> Digest, load: ServerLoad = ServerLoad(), log: RequestLog
+        digest: @escaping @Sendable ([UInt8]) -> Digest, load: ServerLoad = ServerLoad(),
+        ledger: ChargeLedger? = nil, log: RequestLog
     ) -> BrokerResponder {
         let api = BrokerAPI(
-            useCases: useCases, relay: nil, configuration: configuration, listener: .backend, clock: clock,
+            useCases: useCases, relay: nil, configuration: configuration, listener: .backend,
+            ledger: ledger, clock: clock,
             digest: digest)
         return BrokerResponder(
             routes: routes(api), rules: api.rules, errors: ProblemResponder(cookies: api.cookies, now: clock.now),

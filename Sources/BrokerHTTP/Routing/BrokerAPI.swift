@@ -21,7 +21,7 @@ final class BrokerAPI: Sendable {
 
     init(
         useCases: BrokerUseCases, relay: Relay?, configuration: HTTPConfiguration, listener: ListenerKind,
-        clock: BrokerClock, digest: @escaping @Sendable ([UInt8]) -> Digest
+        ledger: ChargeLedger? = nil, clock: BrokerClock, digest: @escaping @Sendable ([UInt8]) -> Digest
     ) {
         self.useCases = useCases
         self.relay = relay
@@ -33,12 +33,7 @@ final class BrokerAPI: Sendable {
         cookies = CookieWriter(configuration, isSecure: name.isSecure)
         rules = ListenerRules(configuration, name: name, cookies: cookies, kind: listener)
         constants = ConstantBodies(configuration, profiles: useCases.profiles)
-        let limits = configuration.limits
-        ledger = ChargeLedger(
-            ChargeLimits(
-                loginsPerMinute: limits.loginsPerMinute, wrongTokensPerMinute: limits.wrongTokensPerMinute,
-                pending: limits.pendingLogins),
-            monotonic: clock.monotonic)
+        self.ledger = ledger ?? ChargeLedger(ChargeLimits(configuration.limits), monotonic: clock.monotonic)
     }
 
     /// Returns whom the request's costs are charged to (SEC-119, SEC-121); the routes hand it to the use cases, which

@@ -118,7 +118,8 @@ package struct BrokerResponder: WireService {
         try rules.checkOrigin(call, route)
         var body: [UInt8] = []
         if call.fields.hasBody, !route.traits.contains(.relay) {
-            body = try await BodyReader.collect(call, upTo: limits.body, within: limits.bodyDeadline)
+            let maximum = route.traits.contains(.largeBody) ? HTTPLimits.largeBody : limits.body
+            body = try await BodyReader.collect(call, upTo: maximum, within: limits.bodyDeadline)
         }
         return try await route.handler(call.with(parameters: found.parameters, body: body))
     }

@@ -39,10 +39,12 @@ package enum BrokerRouter {
     /// gets one record for each request.
     package static func responder(
         useCases: BrokerUseCases, relay: Relay? = nil, configuration: HTTPConfiguration, clock: BrokerClock,
-        digest: @escaping @Sendable ([UInt8]) -> Digest, load: ServerLoad = ServerLoad(), log: RequestLog
+        digest: @escaping @Sendable ([UInt8]) -> Digest, load: ServerLoad = ServerLoad(),
+        ledger: ChargeLedger? = nil, log: RequestLog
     ) -> BrokerResponder {
         let api = BrokerAPI(
-            useCases: useCases, relay: relay, configuration: configuration, listener: .public, clock: clock,
+            useCases: useCases, relay: relay, configuration: configuration, listener: .public,
+            ledger: ledger, clock: clock,
             digest: digest)
         return BrokerResponder(
             routes: routes(api), rules: api.rules, errors: ProblemResponder(cookies: api.cookies, now: clock.now),

@@ -52,7 +52,7 @@ struct ListenerRules: Sendable {
     }
 
     private func isAddress(_ host: String, of local: SocketAddress?) -> Bool {
-        guard let authority = Authority(host), authority.port ?? 80 == local?.port,
+        guard let authority = Authority(host), authority.port ?? (configuration.endsTLS ? 443 : 80) == local?.port,
             let address = local?.ipAddress.flatMap({ IPAddress($0) })
         else { return false }
         return authority.address == address || (authority.isLoopback && address.isLoopback)

@@ -22,20 +22,22 @@ package enum ManagementRouter {
             Route(.get, "/admin/v1/keys/reseal", handler: api.resealProgress),
             Route(.post, "/admin/v1/keys/reseal", handler: api.reseal),
             Route(.post, "/admin/v1/backups", handler: api.backUp),
+
+            Route(.post, "/admin/v1/config/diff", .largeBody, handler: api.compareConfiguration),
         ]
     }
 
     /// Returns what serves the management listener.
     package static func responder(
         health: ManagementHealth, sessions: AdminSessions, store: ManagementStore? = nil,
-        configuration: HTTPConfiguration, clock: BrokerClock, digest: @escaping @Sendable ([UInt8]) -> Digest,
-        log: RequestLog
+        comparison: ManagementComparison? = nil, configuration: HTTPConfiguration, clock: BrokerClock,
+        digest: @escaping @Sendable ([UInt8]) -> Digest, wrongTokens: TokenBuckets? = nil, log: RequestLog
     ) -> BrokerResponder {
         let name = PublicName(configuration)
         let cookies = CookieWriter(configuration, isSecure: name.isSecure)
         let api = ManagementAPI(
-            health: health, sessions: sessions, store: store, configuration: configuration, clock: clock, digest: digest
-        )
+            health: health, sessions: sessions, store: store, comparison: comparison, configuration: configuration,
+            clock: clock, digest: digest, wrongTokens: wrongTokens)
         return BrokerResponder(
             routes: routes(api),
             rules: ListenerRules(configuration, name: name, cookies: cookies, kind: .management),

@@ -15,6 +15,8 @@ package struct Route: Sendable {
         static let anyOrigin = Traits(rawValue: 4)
         /// Its errors are OAuth's.
         static let oauthErrors = Traits(rawValue: 8)
+        /// Its body may have a mebibyte, whatever `limits.body` says.
+        static let largeBody = Traits(rawValue: 16)
     }
 
     typealias Handler = @Sendable (Call) async throws(BrokerProblem) -> Answer

@@ -4,13 +4,15 @@ package import Broker
 package enum ProviderCatalogue {
     /// Makes one client per entry, in order; throws `CatalogueFailure` for settings that cannot work.
     ///
-    /// `random` gives that many random bytes (the vault's); it names assertions.
+    /// `random` gives that many random bytes (the vault's); it names assertions. `keeping` returns the client of an entry
+    /// that has not changed: its breaker, metadata and keys go on.
     package static func make(
         settings: [ProviderSettings], http: ProviderHTTP, clock: BrokerClock,
-        random: @escaping @Sendable (Int) throws -> [UInt8]
+        random: @escaping @Sendable (Int) throws -> [UInt8],
+        keeping: (ProviderName) -> (any ProviderClient)? = { _ in nil }
     ) throws -> [any ProviderClient] {
         let environment = ProviderEnvironment(http: http, clock: clock, random: random)
-        return try settings.map { try make($0, environment) }
+        return try settings.map { try keeping($0.name) ?? make($0, environment) }
     }
 
     /// The one closed switch over the kinds: adding one means a case here and a folder beside its neighbours.

@@ -13,10 +13,15 @@ package final class ProviderHTTP: Sendable {
     /// Whether private addresses are open to every provider.
     let allowsPrivate: Bool
 
-    /// Creates the transport; `shutdown()` must be called before it goes.
+    /// Creates the transport; its connections close with the last call that holds it, or at `shutdown()`.
     package init(settings: TransportSettings = TransportSettings()) {
         clients = HTTPClients(settings, group: HTTPClient.defaultEventLoopGroup)
         allowsPrivate = settings.allowPrivate
+    }
+
+    deinit {
+        let clients = clients
+        Task.detached { await clients.shutdown() }
     }
 
     /// Ends every connection.

@@ -2,18 +2,25 @@ package import NIOCore
 import NIOExtras
 import NIOHTTP1
 import NIOPosix
+import NIOSSL
 
 /// One listener: accepts connections, serves their requests, and drains at its end.
 package final class HTTPServer: Sendable {
     /// What a listener has to know.
     package struct Configuration: Sendable {
-        package var limits = ConnectionLimits()
+        /// Returns the terms of a new connection.
+        package var terms: @Sendable () -> ConnectionTerms
         /// What the connections of one address may take; nil for no bound.
         package var ledger: PeerLedger?
         /// What all listeners may have open together; nil for no bound.
         package var cap: ConnectionCap?
+        /// Where the handshakes of all listeners are counted.
+        package var handshakes = HandshakeRoom()
 
-        package init() {}
+        package init() {
+            let terms = ConnectionTerms()
+            self.terms = { terms }
+        }
     }
 
     private let channel: any Channel
@@ -32,7 +39,6 @@ package final class HTTPServer: Sendable {
         group: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton
     ) async throws -> HTTPServer {
         let quiescing = ServerQuiescingHelper(group: group)
-        let times = ConnectionTimes(configuration.limits)
         let channel = try await ServerBootstrap(group: group)
             .serverChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
@@ -51,8 +57,7 @@ package final class HTTPServer: Sendable {
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     try Self.configure(
-                        channel, service: service, limits: configuration.limits, times: times,
-                        ledger: configuration.ledger)
+                        channel, service: service, terms: configuration.terms(), configuration)
                 }
             }
             .withBoundSocket(try socket.duplicate()).get()
@@ -89,27 +94,31 @@ package final class HTTPServer: Sendable {
     }
 
     private static func configure(
-        _ channel: any Channel, service: any WireService, limits: ConnectionLimits, times: ConnectionTimes,
-        ledger: PeerLedger?
+        _ channel: any Channel, service: any WireService, terms: ConnectionTerms, _ configuration: Configuration
     ) throws {
         var account: PeerAccount?
-        if let ledger, let address = channel.remoteAddress.flatMap({ PeerAddress($0) }) {
+        // Before a byte of TLS is read.
+        if let ledger = configuration.ledger, let address = channel.remoteAddress.flatMap({ PeerAddress($0) }) {
             guard let opened = ledger.open(address) else { throw ChannelError.eof }
             account = opened
             channel.closeFuture.whenComplete { _ in ledger.close(opened) }
         }
         var decoder = NIOHTTPDecoderLimitConfiguration()
-        decoder.maxHeaderFieldSize = limits.headerField
-        decoder.maxHeaderListSize = limits.headers
-        decoder.maxHeaderFieldCount = limits.headerFields
+        decoder.maxHeaderFieldSize = terms.limits.headerField
+        decoder.maxHeaderListSize = terms.limits.headers
+        decoder.maxHeaderFieldCount = terms.limits.headerFields
         let connection = ClientConnection(
             remoteAddress: channel.remoteAddress, localAddress: channel.localAddress, account: account,
             eventLoop: channel.eventLoop)
         let handler = ServerConnectionHandler(
-            service: service, channel: channel, connection: connection, account: account, times: times)
+            service: service, channel: channel, connection: connection, account: account, times: terms.times)
         let input = InboundBuffer(handler)
         handler.reads(input)
         let pipeline = channel.pipeline.syncOperations
+        if let tls = terms.tls {
+            try pipeline.addHandler(NIOSSLServerHandler(context: tls.context))
+            try pipeline.addHandler(HandshakeGuard(configuration.handshakes))
+        }
         try pipeline.addHandler(input)
         // Header values are checked when they are made (HTTPTypes), so no validator stands behind the encoder.
         try pipeline.addHandler(HTTPResponseEncoder())

@@ -11,8 +11,9 @@ struct Serve: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Run the broker until SIGTERM or SIGINT.",
         discussion: """
-            Its log is JSON lines on standard error. The key file is watched; SIGHUP reads it at once. Sockets that systemd \
-            hands over (public, backend, management) are listened on in place of the configuration's addresses.
+            Its log is JSON lines on standard error. The key file is watched. SIGHUP reads it and the configuration again; \
+            what cannot be used changes nothing. Sockets that systemd hands over (public, backend, management) are listened \
+            on in place of the configuration's addresses.
             """)
 
     @OptionGroup var file: ConfigOption
@@ -58,22 +59,26 @@ struct Serve: AsyncParsableCommand {
         LoggingSystem.bootstrap { label in
             JSONLogHandler(label: label, level: .warning, sink: sink, now: SystemClock.wallTime)
         }
-        let services = composition.services(on: sockets) { listener, port in
-            let from = handedOver[listener] == nil ? [] : [("from", "handed over")]
-            log.write(.notice, "listening", [("listener", listener.rawValue), ("port", String(port))] + from)
-        }
+        let services = composition.services(
+            on: sockets,
+            listening: { listener, port in
+                let from = handedOver[listener] == nil ? [] : [("from", "handed over")]
+                log.write(.notice, "listening", [("listener", listener.rawValue), ("port", String(port))] + from)
+            },
+            load: { [path = file.config] () throws(ConfigurationFailure) in try Configuration.load(path: path) })
         var group = ServiceGroupConfiguration(
             services: services, gracefulShutdownSignals: [.sigterm, .sigint], logger: Logger(label: "services"))
-        group.maximumGracefulShutdownDuration = composition.readiness.limit
-        await composition.clockCheck?.begin()
+        group.maximumGracefulShutdownDuration = composition.parts.readiness.limit
+        await composition.parts.clockCheck?.begin()
         // A clock that is compared with the database's has been named already.
-        let isKnown = composition.context.watch.isOff(composition.context.clock)
-        if try await !Sweeper.checkClock(composition.context), !isKnown {
+        let context = composition.parts.context
+        let isKnown = context.watch.isOff(context.clock)
+        if try await !Sweeper.checkClock(context), !isKnown {
             log.write(
                 .warning, "the clock is more than a week beyond the last time this database has seen",
                 [("detail", "for an hour no session runs out")])
         }
-        await composition.ringWatch.look()
+        await composition.parts.ringWatch.look()
         log.write(.notice, "starting", [("version", Version.text)])
         do {
             try await ServiceGroup(configuration: group).run()

@@ -12,6 +12,8 @@ struct Configuration: Sendable {
     let appLinks: AppLinkSettings
     let outbound: OutboundSettings
     let log: LogSettings
+    /// Every setting by its path, to compare configurations by.
+    let values: ConfigValues
     /// What is allowed and unwise; start-up logs each.
     let warnings: [ConfigProblem]
 
@@ -24,7 +26,9 @@ struct Configuration: Sendable {
             ConfigSection(root, path: "", pattern: "", line: 1, context: context))
         ConfigurationRules.check(draft, context)
         let problems = context.finish()
-        guard !problems.contains(where: { $0.severity == .error }), let configuration = draft.complete(problems) else {
+        guard !problems.contains(where: { $0.severity == .error }), let root,
+            let configuration = draft.complete(problems, ConfigValues(root, resolved: context.resolved))
+        else {
             throw ConfigurationFailure(problems: problems)
         }
         return configuration
@@ -32,21 +36,36 @@ struct Configuration: Sendable {
 
     /// Reads the configuration file at a path; `{file: …}` and other relative paths are relative to its folder.
     static func load(path: String) throws(ConfigurationFailure) -> Configuration {
-        guard let bytes = BoundedFile.read(path, limit: 1 << 20), let text = String(validating: bytes, as: UTF8.self)
-        else {
-            let message = "cannot be read: it has to be a UTF-8 file of at most 1 MiB"
-            throw ConfigurationFailure(
-                problems: [ConfigProblem(line: nil, path: path, message: message, severity: .error)])
-        }
+        let text = try text(of: path)
         let directory = path.contains("/") ? String(path[..<(path.lastIndex(of: "/") ?? path.startIndex)]) : ""
         let folder = path.hasPrefix("/") && directory.isEmpty ? "/" : directory
         return try load(text: text, sources: .process(directory: folder))
     }
 
+    private static func text(of path: String) throws(ConfigurationFailure) -> String {
+        func failure(_ message: String) -> ConfigurationFailure {
+            ConfigurationFailure(problems: [ConfigProblem(line: nil, path: path, message: message, severity: .error)])
+        }
+        var bytes: [UInt8]
+        do throws(FileFault) { bytes = try BoundedFile.load(path, limit: 1 << 20) } catch {
+            throw failure(path == "-" ? "\(error): standard input is `/dev/stdin`" : "\(error)")
+        }
+        guard !bytes.isEmpty else { throw failure("is empty") }
+        // Some editors begin a file with this mark.
+        if bytes.starts(with: [0xEF, 0xBB, 0xBF]) { bytes.removeFirst(3) }
+        guard let text = String(validating: bytes, as: UTF8.self) else {
+            throw failure(
+                bytes.starts(with: [0xFF, 0xFE]) || bytes.starts(with: [0xFE, 0xFF])
+                    ? "is UTF-16: it has to be UTF-8" : "is not UTF-8")
+        }
+        return text
+    }
+
     /// Returns every key that the decoder knows, as patterns with `*` for names (`providers.*.issuer`).
     static func knownKeys() -> Set<String> {
         let sources = ConfigSources(
-            environment: { _ in nil }, readFile: { _ in nil }, isOpenToOthers: { _ in false }, directory: "")
+            environment: { _ in nil }, readFile: { _ throws(FileFault) in throw .missing },
+            isOpenToOthers: { _ in false }, directory: "")
         let context = ConfigContext(sources: sources, isCataloguing: true)
         _ = ConfigurationDraft(ConfigSection(nil, path: "", pattern: "", line: nil, context: context))
         return context.knownKeys

@@ -7,6 +7,8 @@ struct ConfigurationDraft {
     let session: SessionSettings
     let limits: LimitSettings
     let providers: [ProviderSection]
+    /// The names of all providers of the file, those that could not be read included.
+    let providerNames: [String]
     let upstreams: [UpstreamSection]
     let backends: [BackendSection]
     let appLinks: AppLinkSettings
@@ -21,7 +23,9 @@ struct ConfigurationDraft {
         session = SessionSettings(root.section("session"), isSecure: server?.publicURL.isSecure ?? true)
         limits = LimitSettings(root.section("limits"))
         let defaults = session.lifetimes
-        providers = root.named("providers").compactMap { ProviderSection(name: $0.name, $0.section, defaults) }
+        let sections = root.named("providers")
+        providerNames = sections.map(\.name)
+        providers = sections.compactMap { ProviderSection(name: $0.name, $0.section, defaults) }
         upstreams = root.named("upstreams").compactMap { UpstreamSection(name: $0.name, $0.section) }
         backends = root.named("backends").compactMap { BackendSection(name: $0.name, $0.section) }
         appLinks = AppLinkSettings(root.section("app_links"))
@@ -30,11 +34,11 @@ struct ConfigurationDraft {
     }
 
     /// Returns the configuration, or nil when something that has to be there is missing.
-    func complete(_ warnings: [ConfigProblem]) -> Configuration? {
+    func complete(_ warnings: [ConfigProblem], _ values: ConfigValues) -> Configuration? {
         guard let server, let store, let keys else { return nil }
         return Configuration(
             server: server, management: management, store: store, keys: keys, session: session, limits: limits,
             providers: providers, upstreams: upstreams, backends: backends, appLinks: appLinks, outbound: outbound,
-            log: log, warnings: warnings)
+            log: log, values: values, warnings: warnings)
     }
 }

@@ -44,7 +44,12 @@ enum ConfigurationRules {
                     + "it a credential (`sha256`) instead of `peers`", path: "\(backend.path).peers", line: backend.line
             )
         }
-        if !draft.backends.isEmpty, server.trustedProxies.isEmpty {
+        if server.publicURL.isSecure, server.tls == nil, server.trustedProxies.isEmpty {
+            context.report(
+                "is empty, and `public_url` is https: a proxy in front ends TLS, and all its users share its address and "
+                    + "its limits (`limits: {logins_per_minute}` of them together); list the proxy, such as `[127.0.0.1]`",
+                path: "server.trusted_proxies", line: nil, severity: .warning)
+        } else if !draft.backends.isEmpty, server.trustedProxies.isEmpty {
             context.report(
                 "is empty, and there are backends: where a proxy asks for all its users, or stands in front, they share "
                     + "its address and its limits; list the proxy", path: "server.trusted_proxies", line: nil,
@@ -97,16 +102,25 @@ enum ConfigurationRules {
 
     private static func checkReferences(_ draft: ConfigurationDraft, _ context: ConfigContext) {
         let providers = Dictionary(draft.providers.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
-        func isKnown(_ provider: ProviderName, _ clients: Set<ClientName>?) -> Bool {
-            guard let known = providers[provider] else { return false }
-            return clients?.allSatisfy { name in known.clients.contains { $0.settings.profile.name == name } } ?? true
+        /// Returns what is wrong with a reference; nil also where the provider itself could not be read, which was said.
+        func fault(_ provider: ProviderName, _ clients: Set<ClientName>?) -> String? {
+            guard draft.providerNames.contains(provider.text) else {
+                return "names a provider that is not configured"
+                    + Spelling.hint(for: provider.text, among: draft.providerNames)
+            }
+            guard let known = providers[provider] else { return nil }
+            let unknown = clients?.sorted { $0.text < $1.text }.first { !known.clientNames.contains($0.text) }
+            guard let unknown else { return nil }
+            return "names a client that `\(provider)` does not have"
+                + Spelling.hint(for: unknown.text, among: known.clientNames)
         }
         for upstream in draft.upstreams {
             guard let settings = upstream.settings else { continue }
-            if !isKnown(settings.provider, settings.clients) {
-                context.report(
-                    "names a provider or client that is not configured", path: "\(upstream.path).provider",
-                    line: upstream.line)
+            if let fault = fault(settings.provider, settings.clients) {
+                let key = draft.providerNames.contains(settings.provider.text) ? "clients" : "provider"
+                context.report(fault, path: "\(upstream.path).\(key)", line: upstream.line)
+            } else if providers[settings.provider] == nil {
+                continue
             } else if upstream.employees, providers[settings.provider]?.kind != .clover {
                 context.report(
                     "is for upstreams of kind `clover`", path: "\(upstream.path).employees", line: upstream.line)
@@ -118,10 +132,9 @@ enum ConfigurationRules {
         }
         for (index, backend) in draft.backends.enumerated() {
             let settings = backend.settings
-            if settings.allow?.allSatisfy({ isKnown($0.provider, $0.clients) }) == false {
-                context.report(
-                    "names a provider or client that is not configured", path: "\(backend.path).allow",
-                    line: backend.line)
+            for scope in settings.allow ?? [] {
+                guard let fault = fault(scope.provider, scope.clients) else { continue }
+                context.report(fault, path: "\(backend.path).allow", line: backend.line)
             }
             for other in draft.backends.prefix(index)
             where settings.digest != nil && other.settings.digest == settings.digest {

@@ -2,13 +2,21 @@ import Broker
 
 /// The log of this process: a level, a clock and where lines go.
 struct ProcessLog: Sendable {
-    let level: LogSettings.Level
+    let threshold: LogThreshold
     let now: @Sendable () -> WallTime
     /// Takes a finished line.
     let emit: @Sendable ([UInt8]) -> Void
 
+    init(
+        level: LogSettings.Level, now: @escaping @Sendable () -> WallTime, emit: @escaping @Sendable ([UInt8]) -> Void
+    ) {
+        threshold = LogThreshold(level)
+        self.now = now
+        self.emit = emit
+    }
+
     /// Returns whether lines of this level are written.
-    func takes(_ level: LogSettings.Level) -> Bool { level.rank >= self.level.rank }
+    func takes(_ level: LogSettings.Level) -> Bool { threshold.takes(level) }
 
     /// Writes a line.
     ///

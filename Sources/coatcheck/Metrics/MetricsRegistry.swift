@@ -103,6 +103,14 @@ final class MetricsRegistry: MetricsFactory {
         }
     }
 
+    /// Forgets a gauge whose subject is gone.
+    func forget(gauge label: String, _ dimensions: [(String, String)]) {
+        let key = Key(label: label, dimensions: dimensions.flatMap { [$0.0, $0.1] })
+        state.withLock { state in
+            if state.series.removeValue(forKey: key) != nil { state.sizes[label, default: 1] -= 1 }
+        }
+    }
+
     /// How many series there are.
     var seriesCount: Int { state.withLock { $0.series.count } }
 

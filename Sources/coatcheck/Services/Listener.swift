@@ -1,4 +1,3 @@
-import BrokerHTTP
 import BrokerWire
 import ServiceLifecycle
 
@@ -8,7 +7,7 @@ import ServiceLifecycle
 /// to the next process, which finds what came in meanwhile.
 struct Listener: Service {
     let name: ListenerName
-    let responder: BrokerResponder
+    let service: CurrentService
     let configuration: HTTPServer.Configuration
     let sockets: ListeningSockets
     /// Is told the port.
@@ -16,12 +15,12 @@ struct Listener: Service {
 
     func run() async throws {
         let socket = try sockets.socket(name)
-        let server = try await HTTPServer.start(responder, configuration, on: socket)
+        let server = try await HTTPServer.start(service, configuration, on: socket)
         listening(server.port)
         try? await gracefulShutdown()
         if !socket.isHandedOver {
             // Beside the server that drains, so that at no moment nobody accepts.
-            let refusing = try? await HTTPServer.start(responder.refusing, configuration, on: socket)
+            let refusing = try? await HTTPServer.start(service.refusing, configuration, on: socket)
             if let refusing { sockets.keep(refusing) }
         }
         await server.drain()

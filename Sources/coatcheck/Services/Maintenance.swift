@@ -40,11 +40,14 @@ enum Maintenance {
     }
 
     /// Works the outbox: at once again while there is more, every second otherwise.
-    static func revocations(_ context: BrokerContext) -> RepeatedWork {
-        let revocations = Revocations(context)
-        return RepeatedWork(clock: context.clock, delay: .seconds(1)) {
+    ///
+    /// `revocations` is asked for each time, because the providers may be others.
+    static func revocations(
+        _ context: BrokerContext, _ revocations: @escaping @Sendable () -> Revocations
+    ) -> RepeatedWork {
+        RepeatedWork(clock: context.clock, delay: .seconds(1)) {
             do throws(StoreFailure) {
-                return try await revocations.begin() > 0 ? .milliseconds(50) : .seconds(1)
+                return try await revocations().begin() > 0 ? .milliseconds(50) : .seconds(1)
             } catch {
                 context.events.emit(.storeFailed(operation: "outbox", detail: "\(error)"))
                 return .seconds(5)

@@ -7,27 +7,9 @@ import BrokerVault
 
 /// The whole broker, wired and not yet listening: what `serve` runs, and what tests can build for themselves.
 struct Composition: Sendable {
-    let configuration: Configuration
-    let log: ProcessLog
-    let metrics: MetricsRegistry
-    let load: ServerLoad
-    let readiness: Readiness
-    let detached: DetachedWork
-    let vault: OpenSSLVault
-    let sealUse: SealUse
-    let keyWatch: KeyWatch
-    let ringWatch: RingWatch
-    /// Nil where the store has no clock of its own.
-    let clockCheck: ClockCheck?
-    let resealing: Resealing
-    let store: any AdministeredStore
-    let transport: ProviderHTTP
-    let context: BrokerContext
-    let useCases: BrokerUseCases
-    let http: HTTPConfiguration
-    let relay: Relay
-    /// How many descriptors the process may have.
-    let descriptors: Int
+    let parts: ProcessParts
+    /// The configuration at work.
+    let running: ConfigurationOwner
 
     /// Wires everything; throws a sentence for the operator when a part cannot be made.
     static func make(
@@ -38,7 +20,6 @@ struct Composition: Sendable {
         let watch = isShared ? ClockWatch(correcting: system) : ClockWatch()
         let clock = isShared ? watch.corrected(system) : system
         let metrics = MetricsRegistry()
-        StartingSeries.register(configuration, metrics)
         let timed = TimedStore(base: store, metrics: metrics, monotonic: clock.monotonic)
         let keyText = try KeyRingFile.bytes(configuration.keys)
         let ring = try KeyRingFile.ring(keyText, of: configuration.keys.place)
@@ -47,35 +28,36 @@ struct Composition: Sendable {
         let events = EventLog(log: log, metrics: metrics) { handle in
             String(Base64URL.encode(vault.index(.logTag, [handle.text]).bytes).prefix(16))
         }
-        let outbound = configuration.outbound
-        let transport = ProviderHTTP(
-            settings: TransportSettings(
-                caFile: outbound.caFile, proxy: outbound.proxy, allowPrivate: outbound.allowPrivate,
-                connectTimeout: outbound.connectTimeout))
         let context = BrokerContext(
             clock: clock, spawner: detached.spawner, events: events.sink, vault: vault, store: timed,
-            providers: ProviderDirectory(try makeProviders(configuration, transport, clock, vault)),
-            cache: SessionCache(lifetime: configuration.session.cache), notices: SessionNotices(),
-            settings: BrokerSettings(configuration.limits), watch: watch)
+            providers: ProviderDirectory([]), cache: SessionCache(lifetime: configuration.session.cache),
+            notices: SessionNotices(), settings: BrokerSettings(configuration.limits), watch: watch)
         if let replicas = store as? any EndingNotices { ReplicaNotices(context).listen(to: replicas) }
         let load = ServerLoad()
         let readiness = Readiness(
             delay: configuration.server.drainDelay, timeout: configuration.server.shutdownTimeout, load: load, log: log,
             clock: clock)
-        return Composition(
-            configuration: configuration, log: log, metrics: metrics, load: load, readiness: readiness,
-            detached: detached, vault: vault, sealUse: SealUse(vault, timed),
+        let charges = ChargeLimits(
+            loginsPerMinute: configuration.limits.loginsPerMinute,
+            wrongTokensPerMinute: configuration.limits.wrongTokensPerMinute,
+            pending: configuration.limits.pendingLogins)
+        let parts = ProcessParts(
+            log: log, metrics: metrics, load: load, readiness: readiness, detached: detached, vault: vault,
+            sealUse: SealUse(vault, timed),
             keyWatch: KeyWatch(configuration.keys, keyText, ring, vault, now: clock.now, log: log),
             ringWatch: RingWatch(vault, store, log: log), clockCheck: ClockCheck(context, store, log: log),
-            resealing: Resealing(context, store, owner: owner(vault)), store: store, transport: transport,
-            context: context,
-            useCases: BrokerUseCases(context, publicURL: configuration.server.publicURL.text),
-            http: HTTPConfiguration(configuration, contract: Contract.served(at: configuration.server.publicURL.text)),
-            relay: Relay(
-                upstreams: configuration.upstreams.compactMap { $0.relayed(configuration.providers) },
-                outbound: RelayOutbound(outbound), maximumBody: configuration.limits.relayBody,
-                observe: RelayMetrics(metrics).observer),
+            resealing: Resealing(context, store, owner: owner(vault)), store: store, context: context,
+            revocations: Revocations(context), charges: ChargeLedger(charges, monotonic: clock.monotonic),
+            backendCharges: ChargeLedger(charges, monotonic: clock.monotonic),
+            wrongTokens: TokenBuckets(
+                perMinute: configuration.limits.wrongTokensPerMinute, monotonic: clock.monotonic),
             descriptors: DescriptorLimit.raise())
+        return Composition(
+            parts: parts, running: ConfigurationOwner(try RunningConfiguration(configuration, parts)))
+    }
+
+    static func owner(_ vault: OpenSSLVault) -> String {
+        (try? vault.randomToken(bytes: 12).reveal()) ?? "process"
     }
 
     /// Makes the vault of a configuration, for a command.
@@ -91,24 +73,13 @@ struct Composition: Sendable {
         }
     }
 
-    private static func makeProviders(
-        _ configuration: Configuration, _ transport: ProviderHTTP, _ clock: BrokerClock, _ vault: OpenSSLVault
-    ) throws(StartFailure) -> [any ProviderClient] {
-        do {
-            return try ProviderCatalogue.make(
-                settings: configuration.providers.map(\.settings), http: transport, clock: clock,
-                random: { try vault.random($0) })
-        } catch {
-            throw StartFailure("\(error)")
-        }
-    }
-
     /// Ends what holds connections and files; everything that uses them has ended before.
     func close() async {
-        await relay.shutdown()
-        await transport.shutdown()
+        let last = running.current
+        await last.relay.shutdown()
+        await last.transport.shutdown()
         // What could not be told is not counted: an advice, not a limit.
-        try? await sealUse.tell()
-        await store.close()
+        try? await parts.sealUse.tell()
+        await parts.store.close()
     }
 }

@@ -9,6 +9,7 @@ extension HTTPConfiguration {
         let session = configuration.session
         hosts = configuration.server.hosts
         backendListen = configuration.server.backendListen?.description
+        endsTLS = configuration.server.tls != nil
         managementHosts = configuration.management.hosts
         trustedProxies = configuration.server.trustedProxies
         cookieName = session.cookieName

@@ -168,7 +168,8 @@ struct HTTPHarness: Sendable {
         _ responder: BrokerResponder, _ body: @Sendable @escaping (Int) async throws -> Value
     ) async throws -> Value {
         var settings = HTTPServer.Configuration()
-        settings.limits = configuration.limits.connection
+        let terms = ConnectionTerms(configuration.limits.connection)
+        settings.terms = { terms }
         settings.ledger = PeerLedger(configuration)
         let server = try await HTTPServer.start(
             responder, settings, on: ListeningSocket(host: "127.0.0.1", port: 0))

@@ -4,6 +4,28 @@
 enum ConfigurationFixture {
     static let keyFile = "keys.json"
 
+    /// For localhost and *.example.com, for a hundred years from 2026-11-22.
+    static let certificate = """
+        -----BEGIN CERTIFICATE-----
+        MIIBpTCCAUqgAwIBAgIUXKEoOUPHJSQo2bcvEM5xHw3sfaMwCgYIKoZIzj0EAwIw
+        FDESMBAGA1UEAwwJbG9jYWxob3N0MCAXDTI2MTEyMjE1MzE0MloYDzIxMjYxMDI5
+        MTUzMTQyWjAUMRIwEAYDVQQDDAlsb2NhbGhvc3QwWTATBgcqhkjOPQIBBggqhkjO
+        PQMBBwNCAAS0Rd8GemOlLMFGhgK5ioA0m3E6iiJUJ/vcU5QoipRZ9CksemObuEVz
+        Mibe//PuZtFv7G/1a3ZtBYZcgrlrV3Xlo3gwdjAdBgNVHQ4EFgQUe01N3EIHiz0X
+        5CwfFDEH+vGfuGswHwYDVR0jBBgwFoAUe01N3EIHiz0X5CwfFDEH+vGfuGswDwYD
+        VR0TAQH/BAUwAwEB/zAjBgNVHREEHDAagglsb2NhbGhvc3SCDSouZXhhbXBsZS5j
+        b20wCgYIKoZIzj0EAwIDSQAwRgIhAIUY+RrcCd9dtuvkwIijPdZE12eEQHcRT7zd
+        RN95xh9uAiEA/uzm5NUMrY5IbzdQWNoUYpzEFz8u68OsMUbb53eUJG0=
+        -----END CERTIFICATE-----
+        """
+    static let certificateKey = """
+        -----BEGIN PRIVATE KEY-----
+        MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgxKCT+F4NmwxQO25X
+        +N8q3pqcr7iKvZKEzoL26TAZkNyhRANCAAS0Rd8GemOlLMFGhgK5ioA0m3E6iiJU
+        J/vcU5QoipRZ9CksemObuEVzMibe//PuZtFv7G/1a3ZtBYZcgrlrV3Xl
+        -----END PRIVATE KEY-----
+        """
+
     static let sources = ConfigSources(
         environment: { name in
             switch name {
@@ -14,16 +36,18 @@ enum ConfigurationFixture {
             default: nil
             }
         },
-        readFile: { path in
+        readFile: { path throws(FileFault) in
             switch path {
             case keyFile, "open-keys.json": Array("{}".utf8)
             case "google-client-secret": Array("zQ8vN2kLr5TwX7yB3mHd\n".utf8)
             case "apple-key.p8", "service-key.pem":
                 Array("-----BEGIN PRIVATE KEY-----\n-----END PRIVATE KEY-----\n".utf8)
             case "service-cert.pem": Array("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n".utf8)
+            case "fullchain.pem": Array(certificate.utf8)
+            case "privkey.pem": Array(certificateKey.utf8)
             case "company-ca.pem": Array("-----BEGIN CERTIFICATE-----\n".utf8)
             case "not-a-key.pem", "not-a-certificate.pem": Array("hello\n".utf8)
-            default: nil
+            default: throw .missing
             }
         },
         isOpenToOthers: { $0.hasPrefix("open-") }, directory: "")

@@ -233,12 +233,10 @@ struct ProviderSettingsTests {
             environment: { name in
                 name.hasSuffix("_URL") ? "postgresql://coatcheck@localhost/coatcheck" : "zQ8vN2kLr5TwX7yB3mHd"
             },
-            readFile: { path in
+            readFile: { path throws(FileFault) in
                 path.hasSuffix(".json")
                     ? Array("{}".utf8)
-                    : Array(
-                        "-----BEGIN PRIVATE KEY-----\n-----END PRIVATE KEY-----\n-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
-                            .utf8)
+                    : Array((ConfigurationFixture.certificate + "\n" + ConfigurationFixture.certificateKey).utf8)
             }, isOpenToOthers: { _ in false }, directory: "")
         var blocks = 0
         for folder in ["", "docs/", "docs/providers/", "docs/decisions/"] {

@@ -438,7 +438,7 @@ struct RefusalTests {
             "a backend for no client", providers,
             added(
                 "backends: {a: {peers: [10.0.0.1], may: [introspect], allow: [{provider: example, clients: [android]}]}}"
-            ), at: "backends.a.allow", says: "not configured"),
+            ), at: "backends.a.allow", says: "does not have"),
         Refusal(
             "a forwarded token without forward-auth", providers,
             added("backends: {a: {peers: [10.0.0.1], may: [introspect], forward_access_token: true}}"),
@@ -484,9 +484,11 @@ struct RefusalTests {
         let paths = Set(errors.map(\.path))
         #expect(
             paths.isSuperset(of: [
-                "providers.other.isuer", "providers.other", "providers.other.clients.ios.client_secret",
+                "providers.other.isuer", "providers.other.clients.ios.client_secret",
                 "providers.other.clients.ios.redirect_uris",
             ]), "\(errors)")
+        // What is only misspelt is not missing, too.
+        #expect(!paths.contains("providers.other"))
         #expect(errors.allSatisfy { ($0.line ?? 0) > 13 }, "\(errors)")
         #expect(errors == errors.sorted())
     }

@@ -5,6 +5,8 @@ import BrokerProviders
 struct ProviderSection: Sendable {
     let settings: ProviderSettings
     let clients: [ClientSection]
+    /// The names of all clients of the file, those that could not be read included.
+    let clientNames: [String]
     /// The Site URL, for kind `clover`.
     let cloverSite: CloverSite?
     let path: String
@@ -22,7 +24,7 @@ struct ProviderSection: Sendable {
             return nil
         }
         let preset = Self.preset(section)
-        let written = section.choice("kind", as: ProviderKind.self)
+        let written = Self.kind(section)
         guard let kind = written ?? preset?.service.kind else {
             if !section.has("kind"), !section.has("preset") { section.report(nil, "needs `kind` or `preset`") }
             section.abandon()
@@ -34,10 +36,27 @@ struct ProviderSection: Sendable {
         self.init(name: name, kind: kind, preset: preset, section, lifetimes)
     }
 
+    private static func kind(_ section: ConfigSection) -> ProviderKind? {
+        if let scalar = section.scalar("kind"), Presets.named(scalar.text) != nil,
+            ProviderKind(rawValue: scalar.text) == nil
+        {
+            section.report("kind", "is no kind: write `preset: \(scalar.text)`")
+            return nil
+        }
+        return section.choice("kind", as: ProviderKind.self)
+    }
+
     private static func preset(_ section: ConfigSection) -> Preset? {
         guard let scalar = section.scalar("preset") else { return nil }
         if let preset = Presets.named(scalar.text) { return preset }
-        section.report("preset", "has to be \(ConfigSection.alternatives(Presets.all.map(\.name)))")
+        let kinds = ProviderKind.allCases.map(\.rawValue)
+        section.report(
+            "preset",
+            kinds.contains(scalar.text)
+                ? "is no preset: write `kind: \(scalar.text)`"
+                : "has to be \(ConfigSection.alternatives(Presets.all.map(\.name)))"
+                    + (Spelling.nearest(to: scalar.text, among: Presets.all.map(\.name)).map { Spelling.hint($0) }
+                        ?? "; any other service is `kind: oidc` with its `issuer`, or `kind: oauth2`"))
         return nil
     }
 
@@ -77,7 +96,9 @@ struct ProviderSection: Sendable {
         } else {
             cloverSite = nil
         }
-        clients = section.named("clients").compactMap { ClientSection(name: $0.name, provider: draft, $0.section) }
+        let sections = section.named("clients")
+        clientNames = sections.map(\.name)
+        clients = sections.compactMap { ClientSection(name: $0.name, provider: draft, $0.section) }
         if !section.has("clients") { section.report(nil, "needs `clients`: at least one") }
         if preset?.name == "apple" { Self.checkApple(clients, section.context) }
         let settings = Self.settings(name, service, preset, section, clients: clients.map(\.settings))
@@ -115,6 +136,12 @@ struct ProviderSection: Sendable {
             allowPrivate: section.flag("allow_private", default: false), limits: limits,
             own: section.section("session").choice("own", among: [.subject, .device]), clients: clients)
         if kind == .oidc, issuer == nil { section.require("issuer") }
+        if let issuer, issuer.contains("/.well-known/") {
+            section.report(
+                "issuer",
+                "is the address of a document: the issuer is what stands before `/.well-known/`, byte for byte "
+                    + "as that document says it")
+        }
         if kind == .oauth2, issuer == nil, endpoints.authorization == nil || endpoints.token == nil {
             section.report(
                 nil, "needs `endpoints` with `authorization` and `token`, or an `issuer` that publishes them")

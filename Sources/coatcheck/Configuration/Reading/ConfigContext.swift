@@ -1,3 +1,4 @@
+import Broker
 import Yams
 
 /// Gathers what a reading of the file finds: its problems, and which keys were asked for.
@@ -11,6 +12,8 @@ final class ConfigContext {
     private(set) var knownKeys: Set<String> = []
     /// Whether lists and named maps are walked once although they are empty, to learn their keys.
     let isCataloguing: Bool
+    /// What `{env: …}` and `{file: …}` stand for, by the path of the key that they belong to.
+    private(set) var resolved: [String: Secret] = [:]
     private var sections: [ConfigSection] = []
     private var inlineSecrets: [(path: String, line: Int?)] = []
 
@@ -27,6 +30,9 @@ final class ConfigContext {
         problems.append(ConfigProblem(line: line, path: path, message: message, severity: severity))
     }
 
+    /// Remembers what a reference stands for.
+    func note(_ value: Secret, for path: String) { resolved[path] = value }
+
     /// Remembers that a secret stands in the file itself.
     func noteInlineSecret(path: String, line: Int?) { inlineSecrets.append((path, line)) }
 
@@ -41,7 +47,12 @@ final class ConfigContext {
 
     /// Reports the keys that no decoder asked for, and returns all problems in the order of the file.
     func finish() -> [ConfigProblem] {
-        for section in sections { section.reportUnknownKeys() }
+        for section in sections {
+            // What is only misspelt is not missing, too.
+            for key in section.reportUnknownKeys() {
+                problems.removeAll { $0.path == section.path && $0.message == ConfigSection.need(key) }
+            }
+        }
         sections = []
         return Set(problems).sorted()
     }
@@ -52,7 +63,7 @@ final class ConfigContext {
     func compose(_ text: String) -> Node? {
         do {
             guard let node = try Yams.compose(yaml: text) else {
-                report("the file is empty", path: "", line: nil)
+                report("the file has no settings, only blank lines and comments", path: "", line: nil)
                 return nil
             }
             return node
@@ -64,16 +75,32 @@ final class ConfigContext {
             report("is not YAML: \(problem)", path: "", line: mark.line)
         } catch YamlError.duplicatedKeysInMapping(let keys, let context) {
             report(
-                "names a key twice: \(keys.map(ConfigContext.printable).joined(separator: ", "))", path: "",
-                line: context.mark.line)
+                "names a key twice: \(keys.map { Self.printable($0) }.joined(separator: ", "))", path: "",
+                line: keys.first.flatMap { Self.secondLine(of: $0, in: text, from: context.mark.line) }
+                    ?? context.mark.line)
         } catch {
             report("is not YAML", path: "", line: nil)
         }
         return nil
     }
 
+    /// Returns the line where a key stands for the second time, as far in as for the first.
+    private static func secondLine(of key: String, in text: String, from line: Int) -> Int? {
+        var indent: Int?
+        for (index, line) in text.split(separator: "\n", omittingEmptySubsequences: false).enumerated().dropFirst(
+            line - 1)
+        {
+            let rest = line.drop { $0 == " " }
+            guard ["\(key):", "\"\(key)\":", "'\(key)':"].contains(where: { rest.hasPrefix($0) }) else { continue }
+            let depth = line.count - rest.count
+            if indent == depth { return index + 1 }
+            if indent == nil { indent = depth }
+        }
+        return nil
+    }
+
     /// Returns a key of the file fit for a message: capped, and without control characters.
-    static func printable(_ text: String) -> String {
-        String(text.unicodeScalars.prefix(64).map { (0x20...0x7E).contains($0.value) ? Character($0) : "?" })
+    static func printable(_ text: String, _ limit: Int = 64) -> String {
+        String(text.unicodeScalars.prefix(limit).map { (0x20...0x7E).contains($0.value) ? Character($0) : "?" })
     }
 }

@@ -47,9 +47,10 @@ extension ConfigSection {
         switch (variable, file) {
         case (let name?, nil):
             guard let value = context.sources.environment(name) else {
-                report(key, "names an environment variable that is not set")
+                report(key, "names an environment variable that is not set\(Self.named(name))")
                 return nil
             }
+            context.note(Secret(value), for: child(key))
             return value
         case (nil, let path?):
             return content(of: context.sources.resolve(path), key)
@@ -62,8 +63,9 @@ extension ConfigSection {
     }
 
     private func content(of path: String, _ key: String) -> String? {
-        guard let bytes = context.sources.readFile(path) else {
-            report(key, "names a file that cannot be read")
+        guard let bytes = context.sources.readFile(path, for: key, of: self) else { return nil }
+        guard !bytes.isEmpty else {
+            report(key, "names a file that is empty: \(ConfigContext.printable(path, 255))")
             return nil
         }
         if context.sources.isOpenToOthers(path) {
@@ -72,6 +74,15 @@ extension ConfigSection {
         // One line end at the end is what editors and `echo` leave.
         var text = String(decoding: bytes, as: UTF8.self)
         if text.hasSuffix("\r\n") || text.hasSuffix("\n") { text.removeLast() }
+        context.note(Secret(text), for: child(key))
         return text
+    }
+
+    /// Returns `: NAME` for what is the name of a variable; anything else could be the secret itself.
+    static func named(_ variable: String) -> String {
+        let isName =
+            variable.utf8.count <= 64
+            && variable.utf8.allSatisfy { (0x41...0x5A).contains($0) || (0x30...0x39).contains($0) || $0 == 0x5F }
+        return isName ? ": \(variable)" : " (its name is not shown: it is not in capitals, digits and `_`)"
     }
 }

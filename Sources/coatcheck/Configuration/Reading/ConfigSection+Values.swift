@@ -16,7 +16,7 @@ extension ConfigSection {
 
     /// Reports a key that has to be there and is not.
     func require(_ key: String) {
-        if !has(key) { report(nil, "needs `\(key)`") }
+        if !has(key) { report(nil, Self.need(key)) }
     }
 
     /// Reads a list of printable texts.
@@ -66,7 +66,7 @@ extension ConfigSection {
     where Value.RawValue == String {
         guard let scalar = scalar(key) else { return nil }
         if let value = Value(rawValue: scalar.text) { return value }
-        report(key, "has to be \(Self.alternatives(Value.allCases.map(\.rawValue)))")
+        reportChoice(key, scalar, Value.allCases.map(\.rawValue))
         return nil
     }
 
@@ -75,7 +75,7 @@ extension ConfigSection {
     where Value.RawValue == String {
         guard let scalar = scalar(key) else { return nil }
         if let value = values.first(where: { $0.rawValue == scalar.text }) { return value }
-        report(key, "has to be \(Self.alternatives(values.map(\.rawValue)))")
+        reportChoice(key, scalar, values.map(\.rawValue))
         return nil
     }
 
@@ -87,7 +87,8 @@ extension ConfigSection {
         for scalar in scalars(key) {
             guard let value = Value(rawValue: scalar.text) else {
                 context.report(
-                    "has to hold only \(Self.alternatives(Value.allCases.map(\.rawValue)))", path: child(key),
+                    "has to hold only \(Self.alternatives(Value.allCases.map(\.rawValue)))"
+                        + Spelling.hint(for: scalar.text, among: Value.allCases.map(\.rawValue)), path: child(key),
                     line: scalar.line)
                 continue
             }
@@ -137,10 +138,8 @@ extension ConfigSection {
     func readableFile(_ key: String) -> (path: String, bytes: [UInt8])? {
         guard let text = text(key, limit: 4096) else { return nil }
         let path = context.sources.resolve(text)
-        guard let bytes = context.sources.readFile(path) else {
-            report(key, "names a file that cannot be read")
-            return nil
-        }
+        guard let bytes = context.sources.readFile(path, for: key, of: self) else { return nil }
+        context.note(Secret(String(decoding: bytes, as: UTF8.self)), for: child(key))
         return (path, bytes)
     }
 
@@ -183,6 +182,11 @@ extension ConfigSection {
             return nil
         }
         return scalar.text
+    }
+
+    /// Reports a word that is none of those that it has to be.
+    func reportChoice(_ key: String, _ scalar: ConfigScalar, _ words: [String]) {
+        report(key, "has to be \(Self.alternatives(words))" + Spelling.hint(for: scalar.text, among: words))
     }
 
     static func alternatives(_ words: [String]) -> String {

@@ -58,16 +58,24 @@ final class ConfigSection {
     /// Leaves the rest unread without calling its keys unknown: what it is could not be told.
     func abandon() { isAbandoned = true }
 
-    func reportUnknownKeys() {
-        guard !isAbandoned else { return }
+    /// Reports the keys that nobody asked for; returns those that they seem to be meant for.
+    func reportUnknownKeys() -> [String] {
+        guard !isAbandoned else { return [] }
+        var meant: [String] = []
         for name in order where !asked.contains(name) {
-            let near = asked.filter { Spelling.isNear($0, name) }.min()
-            let hint = near.map { "; did you mean `\($0)`?" } ?? ""
+            // One that is missing is more likely meant than one that is there.
+            let near =
+                Spelling.nearest(to: name, among: asked.filter { !has($0) }) ?? Spelling.nearest(to: name, among: asked)
             let known = pattern.isEmpty ? name : "\(pattern).\(name)"
             let place = context.knownKeys.contains(known) ? "does not apply here" : "is not a key of this file"
-            report(name, place + hint)
+            report(name, place + Spelling.hint(near))
+            if let near { meant.append(near) }
         }
+        return meant
     }
+
+    /// Returns the words for a key that has to be there.
+    static func need(_ key: String) -> String { "needs `\(key)`" }
 
     // MARK: Nodes
 

@@ -1,13 +1,16 @@
+import Broker
 import Foundation
 
 /// Where `{env: …}` and `{file: …}` are looked up: closures, so that tests own them.
 struct ConfigSources: Sendable {
     /// Returns an environment variable's value, or nil.
     var environment: @Sendable (String) -> String?
-    /// Reads a file, at most 1 MiB; nil when it cannot be read.
-    var readFile: @Sendable (String) -> [UInt8]?
+    /// Reads a file, at most 1 MiB.
+    var readFile: @Sendable (String) throws(FileFault) -> [UInt8]
     /// Whether others than its owner may read the file.
     var isOpenToOthers: @Sendable (String) -> Bool
+    /// The time, for what runs out.
+    var now: @Sendable () -> WallTime = { SystemClock.wallTime() }
     /// What relative paths are relative to: the folder of the configuration file.
     var directory: String
 
@@ -15,9 +18,18 @@ struct ConfigSources: Sendable {
     static func process(directory: String) -> ConfigSources {
         ConfigSources(
             environment: { ProcessInfo.processInfo.environment[$0] },
-            readFile: { BoundedFile.read($0, limit: 1 << 20) },
+            readFile: { path throws(FileFault) in try BoundedFile.load(path, limit: 1 << 20) },
             isOpenToOthers: { FileMode.isOpenToOthers($0) },
             directory: directory)
+    }
+
+    /// Reads a file; reports at a key why it cannot be used, and what would help.
+    func readFile(_ path: String, for key: String, of section: ConfigSection, _ help: String = "") -> [UInt8]? {
+        do throws(FileFault) { return try readFile(path) } catch {
+            section.report(
+                key, "names a file that cannot be read: \(ConfigContext.printable(path, 255)) \(error)\(help)")
+            return nil
+        }
     }
 
     /// Returns a path of the file as the process has to open it.

@@ -1,15 +1,32 @@
-/// Finds the key that a misspelt one was meant to be.
+/// Finds the word that a misspelt one was meant to be.
 enum Spelling {
     /// Returns whether two words differ by at most two edits, and by fewer than half of the shorter one.
-    static func isNear(_ left: String, _ right: String) -> Bool {
-        let (a, b) = (Array(left.utf8.prefix(40)), Array(right.utf8.prefix(40)))
-        guard abs(a.count - b.count) <= 2 else { return false }
+    static func isNear(_ left: String, _ right: String) -> Bool { distance(left, right) != nil }
+
+    /// Returns the nearest of the words, or nil when none is near.
+    static func nearest(to word: String, among words: some Sequence<String>) -> String? {
+        words.compactMap { other in distance(word, other).map { (distance: $0, word: other) } }
+            .min { ($0.distance, $0.word) < ($1.distance, $1.word) }?.word
+    }
+
+    /// Returns the end of a sentence that asks whether a word was meant, empty for none.
+    static func hint(_ word: String?) -> String { word.map { "; did you mean `\($0)`?" } ?? "" }
+
+    /// Returns the end of a sentence that asks whether the nearest of the words was meant, empty when none is near.
+    static func hint(for word: String, among words: some Sequence<String>) -> String {
+        hint(nearest(to: word, among: words))
+    }
+
+    private static func distance(_ left: String, _ right: String) -> Int? {
+        let (a, b) = (Array(left.lowercased().utf8.prefix(40)), Array(right.lowercased().utf8.prefix(40)))
+        guard abs(a.count - b.count) <= 2 else { return nil }
         var row = Array(0...b.count)
         for (i, x) in a.enumerated() {
             var next = [i + 1]
             for (j, y) in b.enumerated() { next.append(min(row[j + 1] + 1, next[j] + 1, row[j] + (x == y ? 0 : 1))) }
             row = next
         }
-        return (row.last ?? .max) <= min(2, min(a.count, b.count) / 2)
+        guard let edits = row.last, edits <= min(2, min(a.count, b.count) / 2) else { return nil }
+        return edits
     }
 }

@@ -17,7 +17,7 @@ enum KeySettings: Sendable {
             }
             guard let name else { return nil }
             guard let text = sources.environment(name) else {
-                section.report("env", "names an environment variable that is not set")
+                section.report("env", "names an environment variable that is not set\(ConfigSection.named(name))")
                 return nil
             }
             self = .variable(name: name, text: text)
@@ -26,9 +26,8 @@ enum KeySettings: Sendable {
         guard let path = section.requiredText("file", limit: 4096) else { return nil }
         let file = sources.resolve(path)
         self = .file(file)
-        if sources.readFile(file) == nil {
-            section.report("file", "names a file that cannot be read; `coatcheck keys generate --file` makes one")
-        } else if sources.isOpenToOthers(file) {
+        let help = "; `coatcheck keys generate --file` makes one"
+        if sources.readFile(file, for: "file", of: section, help) != nil, sources.isOpenToOthers(file) {
             section.report(
                 "file", "names a file that others may read; its mode has to be 0600, or 0640 with this process's group")
         }

@@ -4,8 +4,8 @@ import Broker
 struct ManagementSettings: Sendable {
     /// One credential for the admin API, stored as its digest.
     struct AdminToken: Sendable {
-        /// What it may do: list sessions and keys, end sessions, back up and seal again.
-        enum Permission: String, Sendable, CaseIterable, Hashable { case read, end, maintain }
+        /// What it may do: list sessions and keys, end sessions, back up and seal again, compare configurations.
+        enum Permission: String, Sendable, CaseIterable, Hashable { case read, end, maintain, configure }
 
         let name: String
         let sha256: Digest
@@ -28,7 +28,9 @@ struct ManagementSettings: Sendable {
             let digest = item.sha256("sha256")
             item.require("sha256")
             let may = item.choices("may", as: AdminToken.Permission.self)
-            if may.isEmpty { item.report(nil, "needs `may: [read]`, `[end]`, `[maintain]` or several of them") }
+            if may.isEmpty {
+                item.report(nil, "needs `may: [read]`, `[end]`, `[maintain]`, `[configure]` or several of them")
+            }
             guard let name, let digest else { return nil }
             return AdminToken(name: name, sha256: digest, may: may)
         }

@@ -1,4 +1,5 @@
 import Broker
+import BrokerWire
 
 /// The public listener, and the backends' own where there is one (`server`).
 struct ServerSettings: Sendable {
@@ -11,6 +12,8 @@ struct ServerSettings: Sendable {
     let hosts: [String]
     /// Whose `X-Forwarded-For` and `-Proto` are believed.
     let trustedProxies: [IPNetwork]
+    /// The certificate of the listeners for apps and backends; nil where TLS ends in front.
+    let tls: ServerTLS?
     /// How long readiness is red before a listener closes.
     let drainDelay: Duration
     /// How long running requests may take after that.
@@ -23,6 +26,7 @@ struct ServerSettings: Sendable {
             section.warn(
                 "backend_listen", "is reachable from elsewhere: keep the port inside, where only backends get to it")
         }
+        tls = Self.tls(section)
         trustedProxies = section.networks("trusted_proxies")
         drainDelay = section.duration("drain_delay", default: .seconds(2), in: .zero ... .seconds(60))
         shutdownTimeout = section.duration("shutdown_timeout", default: .seconds(30), in: .seconds(1) ... .seconds(300))
@@ -39,6 +43,38 @@ struct ServerSettings: Sendable {
                     ? "is plain http: the cookie has neither its `__Host-` prefix nor `Secure` (development only)"
                     : "is plain http on a name that is not loopback: cookies and tokens travel in the clear")
         }
+        if section.has("tls"), !url.isSecure { section.report("tls", "needs an https `public_url`") }
+        if let tls, url.isSecure, IPAddress(urlHost: url.host) == nil, !tls.isFor(url.host) {
+            section.warn("tls", "has a certificate that is not for the host of `public_url`")
+        }
         publicURL = url
+    }
+
+    /// How long before its end a certificate is warned of, in seconds.
+    private static let lastDays: Int64 = 14 * 86_400
+
+    private static func tls(_ parent: ConfigSection) -> ServerTLS? {
+        guard let section = parent.optionalSection("tls") else { return nil }
+        for key in ["certificate", "key"] where parent.has("tls") { section.require(key) }
+        let certificate = section.readableFile("certificate")
+        let key = section.privateKeyFile("key")
+        guard let certificate, let key else { return nil }
+        let now = section.context.sources.now().seconds
+        do throws(ServerTLS.Failure) {
+            let tls = try ServerTLS(certificate: certificate.bytes, key: key.bytes(), now: now)
+            if tls.expiresAt - now < lastDays {
+                section.warn("certificate", "runs out on \(WallTime(seconds: tls.expiresAt).rfc3339)")
+            }
+            return tls
+        } catch {
+            switch error {
+            case .noCertificate: section.report("certificate", "names a file that \(error)")
+            case .noKey: section.report("key", "names a file that \(error)")
+            case .doesNotFit: section.report("key", "\(error)")
+            case .runOut(let time), .notYet(let time):
+                section.report("certificate", "names a file that \(error) (\(WallTime(seconds: time).rfc3339))")
+            }
+            return nil
+        }
     }
 }

@@ -3,7 +3,7 @@ import BrokerHTTP
 import BrokerStore
 import BrokerVault
 
-extension Composition {
+extension ProcessParts {
     /// What the management listener does with store and keys.
     var managementStore: ManagementStore {
         let (store, vault, keys, now) = (store, vault, keyWatch, context.clock.now)

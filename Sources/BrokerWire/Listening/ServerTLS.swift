@@ -1,0 +1,69 @@
+import NIOCore
+import NIOSSL
+
+/// A certificate and its key, ready for handshakes: TLS 1.2 and newer, HTTP/1.1, no client certificates.
+package struct ServerTLS: Sendable {
+    /// Why a certificate cannot be served, in a sentence for the operator that names neither file.
+    package enum Failure: Error, Sendable, Equatable, CustomStringConvertible {
+        case noCertificate
+        case noKey
+        case doesNotFit
+        /// Its last or first second, as Unix time.
+        case runOut(Int64)
+        case notYet(Int64)
+
+        package var description: String {
+            switch self {
+            case .noCertificate: "holds no certificate in PEM"
+            case .noKey: "holds no private key in PEM that is not encrypted"
+            case .doesNotFit: "is not the key of the first certificate"
+            case .runOut: "holds a certificate that has run out"
+            case .notYet: "holds a certificate that is not valid yet"
+            }
+        }
+    }
+
+    /// How long a handshake may take.
+    static let patience = TimeAmount.seconds(10)
+
+    /// When the first of the chain's certificates runs out, as Unix time.
+    package let expiresAt: Int64
+    /// The names that the certificate is for, in lower case; addresses are left out.
+    package let names: [String]
+    let context: NIOSSLContext
+
+    /// Takes a certificate, its intermediates behind it, and its key, in PEM; throws why they cannot be served at `now`.
+    package init(certificate: [UInt8], key: [UInt8], now: Int64) throws(Failure) {
+        guard let chain = try? NIOSSLCertificate.fromPEMBytes(certificate), let leaf = chain.first else {
+            throw .noCertificate
+        }
+        guard let key = try? NIOSSLPrivateKey(bytes: key, format: .pem) else { throw .noKey }
+        let end = chain.map { Int64($0.notValidAfter) }.min() ?? 0
+        let begin = chain.map { Int64($0.notValidBefore) }.max() ?? 0
+        guard now <= end else { throw .runOut(end) }
+        guard now >= begin else { throw .notYet(begin) }
+        var configuration = TLSConfiguration.makeServerConfiguration(
+            certificateChain: chain.map { .certificate($0) }, privateKey: .privateKey(key))
+        configuration.minimumTLSVersion = .tlsv12
+        configuration.applicationProtocols = ["http/1.1"]
+        configuration.renegotiationSupport = .none
+        // How long a peer may take to say goodbye before it is left.
+        configuration.shutdownTimeout = .seconds(1)
+        guard let context = try? NIOSSLContext(configuration: configuration) else { throw .doesNotFit }
+        self.context = context
+        expiresAt = end
+        names = leaf._subjectAlternativeNames().compactMap { name -> String? in
+            guard name.nameType == .dnsName else { return nil }
+            return String(decoding: Array(name.contents), as: UTF8.self).lowercased()
+        }
+    }
+
+    /// Returns whether the certificate is for a host name; what stands for a whole label (`*.`) counts.
+    package func isFor(_ host: String) -> Bool {
+        let host = host.lowercased()
+        return names.contains { name in
+            guard name.hasPrefix("*.") else { return name == host }
+            return host.drop { $0 != "." } == name.dropFirst() && !host.hasPrefix(".")
+        }
+    }
+}

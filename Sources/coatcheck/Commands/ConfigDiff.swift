@@ -1,0 +1,67 @@
+import ArgumentParser
+import Broker
+import BrokerVault
+
+/// Says which settings of a file are other ones than the running broker's.
+struct ConfigDiff: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "diff",
+        abstract: "Say which settings of a file differ from the running broker's; status 1 if any, 2 for trouble.",
+        discussion: """
+            Prints paths, never values: the two sides are compared by salted digests. Secrets count with what `{env: …}` \
+            and `{file: …}` give where this command runs, so run it as the broker's user. The token needs `configure`.
+            """)
+
+    @OptionGroup var file: ConfigOption
+    @OptionGroup var client: ManagementClient
+    @Flag(help: "Print the settings that are the same, too.")
+    var all = false
+
+    func run() async throws {
+        let changed: Int
+        do { changed = try await compare() } catch let trouble as ExitCode {
+            throw trouble == .success ? trouble : ExitCode(2)
+        }
+        guard changed == 0 else { throw ExitCode(1) }
+    }
+
+    private func compare() async throws -> Int {
+        let values = try file.load().values
+        let vault = try OpenSSLVault(ring: .generate(now: SystemClock.wallTime(), random: SystemRandom.bytes))
+        let salt = try SystemRandom.bytes(32)
+        var writer = JSONWriter()
+        writer.object { writer in
+            writer.member("salt", Base64URL.encode(salt))
+            writer.name("items")
+            writer.array { writer in
+                for (path, digest) in values.digests(salt, { vault.digest($0) }).sorted(by: { $0.key < $1.key }) {
+                    writer.object { writer in
+                        writer.member("path", path)
+                        writer.member("digest", Base64URL.encode(digest.bytes))
+                    }
+                }
+            }
+        }
+        guard let answer = try await client.call("POST", "/admin/v1/config/diff", body: writer.bytes),
+            case .array(let items) = answer["items"]
+        else { throw ManagementClient.fault("the answer is not one of a broker") }
+        return Self.show(items.compactMap(\.object), all)
+    }
+
+    private static func show(_ items: [JSONObject], _ all: Bool) -> Int {
+        var changed = 0
+        for item in items {
+            guard let path = item["path"]?.string, let state = item["state"]?.string else { continue }
+            changed += state == "changed" ? 1 : 0
+            guard all || state == "changed" else { continue }
+            let needsRestart = item["needs_restart"] == .bool(true)
+            print("\(state.padding(to: 8)) \(path)\(needsRestart ? " (takes a restart)" : "")")
+        }
+        if changed == 0 { print("the running configuration is this one") }
+        return changed
+    }
+}
+
+extension String {
+    fileprivate func padding(to width: Int) -> String { self + String(repeating: " ", count: max(width - count, 0)) }
+}

@@ -1,0 +1,31 @@
+import Glibc
+
+/// Why a file of the configuration cannot be used.
+enum FileFault: Error, Sendable, Equatable, CustomStringConvertible {
+    case missing
+    case notPermitted
+    case folder
+    case tooLarge(limit: Int)
+    case unreadable(Int32)
+
+    /// Takes what the operating system said.
+    init(errno code: Int32) {
+        self =
+            switch code {
+            case ENOENT, ENOTDIR: .missing
+            case EACCES, EPERM: .notPermitted
+            case EISDIR: .folder
+            default: .unreadable(code)
+            }
+    }
+
+    var description: String {
+        switch self {
+        case .missing: "does not exist"
+        case .notPermitted: "may not be read by this process's user"
+        case .folder: "is a folder"
+        case .tooLarge(let limit): "has more than \(SizeText.write(limit))"
+        case .unreadable(let code): "cannot be read (\(String(cString: strerror(code))))"
+        }
+    }
+}

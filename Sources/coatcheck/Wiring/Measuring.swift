@@ -1,0 +1,78 @@
+import Broker
+import BrokerRelay
+import BrokerStore
+import BrokerVault
+import BrokerWire
+
+/// Reads what is measured only when it is asked for.
+struct Measuring: Sendable {
+    private let parts: ProcessParts
+    private let context: BrokerContext
+    private let relay: Relay
+    private let upstreams: [UpstreamName]
+    private let tls: ServerTLS?
+
+    init(
+        _ parts: ProcessParts, _ context: BrokerContext, _ relay: Relay, _ upstreams: [UpstreamName], _ tls: ServerTLS?
+    ) {
+        self.parts = parts
+        self.context = context
+        self.relay = relay
+        self.upstreams = upstreams
+        self.tls = tls
+    }
+
+    /// Returns everything as Prometheus text.
+    func text() async -> String {
+        let metrics = parts.metrics
+        ProviderHealth.measure(context.providers, metrics)
+        ProcessMetrics.measure(metrics)
+        metrics.gauge("process_max_fds").set(Int64(parts.descriptors))
+        if let sqlite = parts.store as? SQLiteStore {
+            let written = sqlite.writeStatistics
+            metrics.counter("coatcheck_store_transactions_total").advance(to: Int64(written.transactions))
+            metrics.counter("coatcheck_store_writes_total").advance(to: Int64(written.writes))
+            metrics.gauge("coatcheck_store_pending_endings").set(Int64(sqlite.pendingEndings))
+            metrics.gauge("coatcheck_store_reserve_missing").set(sqlite.hasReserve ? 0.0 : 1.0)
+        }
+        if let postgresql = parts.store as? PostgreSQLStore {
+            let connections = postgresql.connections
+            metrics.gauge("coatcheck_store_connections").set(Int64(connections.standing))
+            metrics.counter("coatcheck_store_connections_lost_total").advance(to: Int64(connections.lost))
+            metrics.gauge("coatcheck_store_waiting").set(Int64(postgresql.waiting))
+        }
+        if let ahead = context.watch.ahead {
+            metrics.gauge("coatcheck_clock_ahead_seconds").set(Double(ahead.wholeMilliseconds) / 1000)
+        }
+        // What cannot be read now keeps its last value; that the store fails is counted elsewhere.
+        if let pending = try? await context.store.outboxCount() {
+            metrics.gauge("coatcheck_revocations_pending").set(Int64(pending))
+        }
+        metrics.gauge("coatcheck_keys_fit").set(parts.ringWatch.isGood ? 1.0 : 0.0)
+        let now = context.clock.now()
+        metrics.setGauges(
+            "coatcheck_key_age_seconds",
+            parts.keyWatch.ring.list(at: now).map { key in
+                let use = key.seals ? "seals" : key.waitsUntil == nil ? "opens" : "waits"
+                return ([("key", key.id), ("use", use)], Double(now.seconds - key.created.seconds))
+            })
+        metrics.gauge("coatcheck_key_rotation_advised").set(parts.vault.rotationAdvised ? 1.0 : 0.0)
+        if let tls { metrics.gauge("coatcheck_tls_certificate_expires_seconds").set(tls.expiresAt) }
+        for upstream in upstreams {
+            metrics.gauge("coatcheck_relay_calls_under_way", [("upstream", upstream.text)])
+                .set(Int64(relay.underWay(upstream)))
+        }
+        return metrics.text()
+    }
+
+    /// Forgets what was measured of what another configuration has no more.
+    func forget(whatIsNotIn next: Configuration) {
+        for name in context.providers.all.map(\.profile.name)
+        where !next.providers.contains(where: { $0.name == name }) {
+            parts.metrics.forget(gauge: "coatcheck_provider_breaker", [("provider", name.text)])
+        }
+        for name in upstreams where !next.upstreams.contains(where: { $0.settings?.name == name }) {
+            parts.metrics.forget(gauge: "coatcheck_relay_calls_under_way", [("upstream", name.text)])
+        }
+    }
+}

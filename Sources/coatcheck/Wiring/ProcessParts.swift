@@ -1,0 +1,39 @@
+import Broker
+import BrokerHTTP
+import BrokerStore
+import BrokerVault
+
+/// What a process has for its whole life, whatever becomes of its configuration.
+struct ProcessParts: Sendable {
+    let log: ProcessLog
+    let metrics: MetricsRegistry
+    let load: ServerLoad
+    let readiness: Readiness
+    let detached: DetachedWork
+    let vault: OpenSSLVault
+    let sealUse: SealUse
+    let keyWatch: KeyWatch
+    let ringWatch: RingWatch
+    /// Nil where the store has no clock of its own.
+    let clockCheck: ClockCheck?
+    let resealing: Resealing
+    let store: any AdministeredStore
+    /// Without providers: those are a configuration's.
+    let context: BrokerContext
+    let revocations: Revocations
+    /// What addresses were charged for on the public listener, and on the backends' own.
+    let charges: ChargeLedger
+    let backendCharges: ChargeLedger
+    /// Wrong admin tokens.
+    let wrongTokens: TokenBuckets
+    /// How many descriptors the process may have.
+    let descriptors: Int
+
+    /// Has what was counted under one configuration's limits go on under another's.
+    func adopt(_ configuration: Configuration, _ http: HTTPConfiguration) {
+        log.threshold.adopt(configuration.log.level)
+        charges.adopt(ChargeLimits(http.limits))
+        backendCharges.adopt(ChargeLimits(http.limits))
+        wrongTokens.adopt(perMinute: http.limits.wrongTokensPerMinute)
+    }
+}

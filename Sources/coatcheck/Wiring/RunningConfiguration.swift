@@ -1,0 +1,131 @@
+import Broker
+import BrokerHTTP
+import BrokerProviders
+import BrokerRelay
+import BrokerStore
+import BrokerVault
+import BrokerWire
+
+/// A configuration at work: what was made of one file, whole and never changed.
+///
+/// A request keeps the one that it began with. What did not change is shared with the one before; the rest goes with the
+/// last request that holds it.
+final class RunningConfiguration: Sendable {
+    let configuration: Configuration
+    let http: HTTPConfiguration
+    let context: BrokerContext
+    let useCases: BrokerUseCases
+    let revocations: Revocations
+    let transport: ProviderHTTP
+    let relay: Relay
+    /// How many providers were taken over from the configuration before.
+    let kept: Int
+    let publicResponder: BrokerResponder
+    let backendResponder: BrokerResponder
+    let managementResponder: BrokerResponder
+    let terms: ConnectionTerms
+    /// Those of the management listener.
+    let plainTerms: ConnectionTerms
+    let peers: @Sendable (PeerAddress) -> PeerPolicy
+    private let measuring: Measuring
+
+    /// Makes everything of a configuration; throws a sentence for the operator when a part cannot be made.
+    init(
+        _ configuration: Configuration, _ parts: ProcessParts, after before: RunningConfiguration? = nil
+    ) throws(StartFailure) {
+        self.configuration = configuration
+        let clock = parts.context.clock
+        let unchanged = Unchanged(configuration.values, since: before?.configuration.values)
+        let outbound = configuration.outbound
+        let transport =
+            (unchanged.outbound ? before?.transport : nil)
+            ?? ProviderHTTP(
+                settings: TransportSettings(
+                    caFile: outbound.caFile, proxy: outbound.proxy, allowPrivate: outbound.allowPrivate,
+                    connectTimeout: outbound.connectTimeout))
+        self.transport = transport
+        let providers: [any ProviderClient]
+        do {
+            providers = try ProviderCatalogue.make(
+                settings: configuration.providers.map(\.settings), http: transport, clock: clock,
+                random: { [vault = parts.vault] in try vault.random($0) },
+                keeping: { unchanged.has($0) ? before?.context.providers[$0] : nil })
+        } catch {
+            throw StartFailure("\(error)")
+        }
+        kept = configuration.providers.count { unchanged.has($0.name) }
+        let context = parts.context.with(ProviderDirectory(providers), BrokerSettings(configuration.limits))
+        self.context = context
+        revocations = parts.revocations.with(context)
+        let useCases = BrokerUseCases(context, publicURL: configuration.server.publicURL.text)
+        self.useCases = useCases
+        let relay = Relay(
+            upstreams: configuration.upstreams.compactMap { $0.relayed(configuration.providers) },
+            outbound: RelayOutbound(outbound), maximumBody: configuration.limits.relayBody, after: before?.relay,
+            keepsConnections: unchanged.outbound, observe: RelayMetrics(parts.metrics).observer)
+        self.relay = relay
+        let http = HTTPConfiguration(configuration, contract: Contract.served(at: configuration.server.publicURL.text))
+        self.http = http
+        terms = ConnectionTerms(http.limits.connection, tls: configuration.server.tls)
+        plainTerms = ConnectionTerms(http.limits.connection)
+        peers = PeerPolicy.each(http)
+        func requests(_ listener: ListenerName) -> RequestMetrics {
+            RequestMetrics(
+                log: parts.log, metrics: parts.metrics, listener: listener.rawValue,
+                writesLines: configuration.log.requests)
+        }
+        StartingSeries.register(configuration, parts.metrics)
+        let digest: @Sendable ([UInt8]) -> Digest = { [vault = parts.vault] in vault.digest($0) }
+        let publicRequests = requests(.public)
+        publicResponder = BrokerRouter.responder(
+            useCases: useCases, relay: relay, configuration: http, clock: clock, digest: digest, load: parts.load,
+            ledger: parts.charges, log: publicRequests.requestLog)
+        publicRequests.begin(publicResponder.routes)
+        let backendRequests = requests(.backend)
+        backendResponder = BackendRouter.responder(
+            useCases: useCases, configuration: http, clock: clock, digest: digest, load: parts.load,
+            ledger: parts.backendCharges, log: backendRequests.requestLog)
+        if configuration.server.backendListen != nil { backendRequests.begin(backendResponder.routes) }
+        let values = configuration.values
+        let measuring = Measuring(
+            parts, context, relay, configuration.upstreams.compactMap(\.settings?.name), configuration.server.tls)
+        self.measuring = measuring
+        managementResponder = ManagementRouter.responder(
+            health: ManagementHealth(
+                ping: { [store = parts.store] () async throws(StoreFailure) in try await store.ping() },
+                keysFit: { [ringWatch = parts.ringWatch] in ringWatch.isGood },
+                clockAhead: { context.watch.ahead },
+                isShuttingDown: { [readiness = parts.readiness] in readiness.isDraining },
+                metrics: { await measuring.text() },
+                providers: { ProviderHealth.all(context.providers) }),
+            sessions: useCases.adminSessions, store: parts.managementStore,
+            comparison: ManagementComparison { salt, digests in
+                FixedSettings.compare(values.digests(salt, digest), with: digests)
+            },
+            configuration: http, clock: clock, digest: digest, wrongTokens: parts.wrongTokens,
+            log: requests(.management).requestLog)
+    }
+
+    /// Forgets what was measured of what another configuration has no more.
+    func forget(whatIsNotIn next: Configuration) { measuring.forget(whatIsNotIn: next) }
+
+    /// What of a configuration is as it was.
+    private struct Unchanged {
+        private let changes: [String]?
+        /// Whether calls leave this machine as before.
+        let outbound: Bool
+
+        init(_ values: ConfigValues, since before: ConfigValues?) {
+            let changes = before.map { values.changes(since: $0) }
+            self.changes = changes
+            outbound = changes.map { !$0.contains { ConfigValues.lies($0, under: "outbound") } } ?? false
+        }
+
+        /// Whether a provider is as it was: its own settings, and those that it takes over.
+        func has(_ provider: ProviderName) -> Bool {
+            guard let changes, outbound else { return false }
+            let paths = ["providers.\(provider)", "session.idle", "session.absolute"]
+            return !changes.contains { change in paths.contains { ConfigValues.lies(change, under: $0) } }
+        }
+    }
+}

@@ -1,0 +1,115 @@
+import Synchronization
+import Testing
+
+@testable import Broker
+
+/// What becomes of sessions, revocations and limits when the configuration is another.
+@Suite("Another configuration", .timeLimit(.minutes(2))) struct ReconfigurationTests {
+    private static func without(_ broker: TestBroker) -> BrokerContext {
+        broker.context.with(ProviderDirectory([]), broker.context.settings)
+    }
+
+    @Test("A session whose provider left the file is 503, whatever is asked of it, and lives when it is back")
+    func provider() async throws {
+        let broker = try TestBroker()
+        let token = try await broker.signIn().token
+        let without = BrokerUseCases(Self.without(broker), publicURL: "https://auth.example.com")
+        for problem in [
+            await problem { try await without.resumeSession.resume(token) },
+            await problem { try await without.resumeSession.use(token) },
+            await problem { try await without.handOutToken.handOut(token) },
+        ] {
+            #expect(problem?.code == .providerUnavailable && problem?.retryAfter != nil)
+        }
+        #expect(try await broker.useCases.resumeSession.resume(token).view.provider.text == "as")
+    }
+
+    @Test("So is one whose client left, and a flight that finds its provider gone ends nothing")
+    func client() async throws {
+        let broker = try TestBroker()
+        let signedIn = try await broker.signIn()
+        let other = ClientProfile(
+            name: ClientName(unchecked: "other"), redirectURIs: [RedirectURI("com.example.other:/cb")].compactMap { $0 }
+        )
+        let rest = try TestBroker(clients: [other])
+        let context = broker.context.with(rest.context.providers, broker.context.settings)
+        let left = BrokerUseCases(context, publicURL: "https://auth.example.com")
+        #expect(
+            await problem { try await left.resumeSession.resume(signedIn.token) }?.code == .providerUnavailable)
+        // It was resumed by the configuration before, and refreshes by this one.
+        let session = try await broker.useCases.resumeSession.resume(signedIn.token)
+        #expect(await problem { try await left.refreshTokens.refreshNow(session) }?.code == .providerUnavailable)
+        #expect(try await broker.useCases.refreshTokens.refreshNow(session).refreshable)
+    }
+
+    @Test("The user of a session whose provider left logs out all the same")
+    func logOut() async throws {
+        let broker = try TestBroker()
+        let token = try await broker.signIn().token
+        try await EndSession(Self.without(broker)).logOut(token)
+        #expect(await problem { try await broker.useCases.resumeSession.resume(token) }?.reason == .loggedOut)
+    }
+
+    @Test("A revocation waits for a provider that left, and is done when it is back (SEC-63)")
+    func revocation() async throws {
+        let broker = try TestBroker()
+        try await broker.useCases.endSession.logOut(broker.signIn().token)
+        let revocations = Revocations(broker.context)
+        #expect(try await revocations.with(Self.without(broker)).work() == 1)
+        #expect(try await broker.store.outboxCount() == 1)
+        broker.clock.advance(.seconds(120))
+        #expect(try await revocations.work() == 1)
+        #expect(try await broker.store.outboxCount() == 0)
+        #expect(broker.provider.script.withLock { $0.revoked } == 1)
+    }
+
+    @Test("Who waits for a session's end needs no provider for it")
+    func waiting() async throws {
+        let broker = try TestBroker()
+        let token = try await broker.signIn().token
+        let waiting = broker.useCases.resumeSession.waiting
+        try await waiting.checkLives(broker.vault.digest(token))
+        try await broker.useCases.endSession.logOut(token)
+        #expect(
+            await problem { try await waiting.checkLives(broker.vault.digest(token)) }?.reason == .loggedOut)
+    }
+
+    @Test("Other limits hold at once, and what was taken stays taken (SEC-119, SEC-121)")
+    func limits() throws {
+        let clock = TestClock()
+        let address = IPAddress(high: 0, low: 0xFFFF_0A00_0001)
+        let ledger = ChargeLedger(
+            ChargeLimits(loginsPerMinute: 2, wrongTokensPerMinute: 2, pending: 200), monotonic: clock.clock.monotonic)
+        #expect(ledger.takeWrongToken(from: address) == nil)
+        #expect(ledger.takeWrongToken(from: address) == nil)
+        #expect(ledger.takeWrongToken(from: address) != nil)
+        ledger.adopt(ChargeLimits(loginsPerMinute: 2, wrongTokensPerMinute: 600, pending: 200))
+        // Nothing is forgiven: it refills, only faster.
+        #expect(ledger.takeWrongToken(from: address) != nil)
+        clock.advance(.seconds(1))
+        for _ in 0..<10 { #expect(ledger.takeWrongToken(from: address) == nil) }
+        #expect(ledger.takeWrongToken(from: address) != nil)
+        ledger.adopt(ChargeLimits(loginsPerMinute: 2, wrongTokensPerMinute: 1, pending: 200))
+        clock.advance(.seconds(60))
+        #expect(ledger.takeWrongToken(from: address) == nil)
+        #expect(ledger.takeWrongToken(from: address) != nil)
+    }
+
+    @Test("A smaller share refuses the next item and takes none back")
+    func share() throws {
+        let clock = TestClock()
+        let address = IPAddress(high: 0, low: 0xFFFF_0A00_0001)
+        let ledger = ChargeLedger(
+            ChargeLimits(loginsPerMinute: 1000, pending: 200), monotonic: clock.clock.monotonic)
+        func take(_ number: UInt8) throws -> Duration? {
+            let key = try #require(Digest([UInt8](repeating: number, count: 32)))
+            return ledger.take(.login, key, from: address, lasting: .seconds(600), payer: nil, isGuess: false)
+        }
+        for number in 0..<10 { #expect(try take(UInt8(number)) == nil) }
+        ledger.adopt(ChargeLimits(loginsPerMinute: 1000, pending: 8))
+        #expect(try take(10) != nil)
+        #expect(ledger.count(.login, of: address) == 10)
+        ledger.adopt(ChargeLimits(loginsPerMinute: 1000, pending: 200))
+        #expect(try take(10) == nil)
+    }
+}

@@ -1,0 +1,86 @@
+import Synchronization
+import Testing
+
+@testable import BrokerWire
+
+@Suite("The certificate of a listener", .timeLimit(.minutes(1)))
+struct ServerTLSTests {
+    /// For localhost and *.example.com, from 2026-11-22 for a hundred years.
+    private static let certificate = """
+        -----BEGIN CERTIFICATE-----
+        MIIBpTCCAUqgAwIBAgIUXKEoOUPHJSQo2bcvEM5xHw3sfaMwCgYIKoZIzj0EAwIw
+        FDESMBAGA1UEAwwJbG9jYWxob3N0MCAXDTI2MTEyMjE1MzE0MloYDzIxMjYxMDI5
+        MTUzMTQyWjAUMRIwEAYDVQQDDAlsb2NhbGhvc3QwWTATBgcqhkjOPQIBBggqhkjO
+        PQMBBwNCAAS0Rd8GemOlLMFGhgK5ioA0m3E6iiJUJ/vcU5QoipRZ9CksemObuEVz
+        Mibe//PuZtFv7G/1a3ZtBYZcgrlrV3Xlo3gwdjAdBgNVHQ4EFgQUe01N3EIHiz0X
+        5CwfFDEH+vGfuGswHwYDVR0jBBgwFoAUe01N3EIHiz0X5CwfFDEH+vGfuGswDwYD
+        VR0TAQH/BAUwAwEB/zAjBgNVHREEHDAagglsb2NhbGhvc3SCDSouZXhhbXBsZS5j
+        b20wCgYIKoZIzj0EAwIDSQAwRgIhAIUY+RrcCd9dtuvkwIijPdZE12eEQHcRT7zd
+        RN95xh9uAiEA/uzm5NUMrY5IbzdQWNoUYpzEFz8u68OsMUbb53eUJG0=
+        -----END CERTIFICATE-----
+        """
+    private static let key = """
+        -----BEGIN PRIVATE KEY-----
+        MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgxKCT+F4NmwxQO25X
+        +N8q3pqcr7iKvZKEzoL26TAZkNyhRANCAAS0Rd8GemOlLMFGhgK5ioA0m3E6iiJU
+        J/vcU5QoipRZ9CksemObuEVzMibe//PuZtFv7G/1a3ZtBYZcgrlrV3Xl
+        -----END PRIVATE KEY-----
+        """
+    private static let otherKey = """
+        -----BEGIN PRIVATE KEY-----
+        MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgW4XrYUgR7/3nQ9l1
+        mDYCb7/U/BKQz8x+Df0QkNjVTzChRANCAARmWLqNX2a+LeYcCt2/vG6/1y67oq2V
+        2Ww3q5FxYNGNguYnicnDnK8uO1Zvvq7SapTKu9WxU3FaqBic2940zucc
+        -----END PRIVATE KEY-----
+        """
+    private static let now: Int64 = 1_795_400_000
+
+    private func make(
+        _ certificate: String = Self.certificate, _ key: String = Self.key, now: Int64 = Self.now
+    ) throws(ServerTLS.Failure) -> ServerTLS {
+        try ServerTLS(certificate: Array(certificate.utf8), key: Array(key.utf8), now: now)
+    }
+
+    @Test("What cannot be served is refused, and says why")
+    func refusals() {
+        #expect(throws: ServerTLS.Failure.noCertificate) { try make("") }
+        #expect(throws: ServerTLS.Failure.noCertificate) { try make(Self.key) }
+        #expect(throws: ServerTLS.Failure.noCertificate) {
+            try make("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
+        }
+        #expect(throws: ServerTLS.Failure.noKey) { try make(Self.certificate, "") }
+        #expect(throws: ServerTLS.Failure.noKey) { try make(Self.certificate, Self.certificate) }
+        #expect(throws: ServerTLS.Failure.doesNotFit) { try make(Self.certificate, Self.otherKey) }
+        #expect(throws: ServerTLS.Failure.runOut(4_948_961_502)) { try make(now: 5_000_000_000) }
+        #expect(throws: ServerTLS.Failure.notYet(1_795_361_502)) { try make(now: 1_700_000_000) }
+    }
+
+    @Test("A certificate that fits its key is served, and says for whom and how long")
+    func serves() throws {
+        let tls = try make()
+        #expect(tls.names == ["localhost", "*.example.com"])
+        #expect(tls.expiresAt == 4_948_961_502)
+        for host in ["localhost", "LOCALHOST", "auth.example.com"] { #expect(tls.isFor(host)) }
+        for host in ["example.com", ".example.com", "a.b.example.com", "auth.example.org", "127.0.0.1", ""] {
+            #expect(!tls.isFor(host), "\(host)")
+        }
+    }
+
+    @Test("Where there are as many handshakes as may be, the oldest makes room (SEC-105)")
+    func room() {
+        let room = HandshakeRoom(maximum: 3)
+        let gone = Mutex<[Int]>([])
+        let places = (0..<3).map { number in room.enter { gone.withLock { $0.append(number) } } }
+        #expect(room.count == 3 && gone.withLock { $0 }.isEmpty)
+        // Done in time: nobody has to go for the next one.
+        room.leave(places[0])
+        let fourth = room.enter { gone.withLock { $0.append(3) } }
+        #expect(room.count == 3 && gone.withLock { $0 }.isEmpty)
+        for number in 4..<6 { _ = room.enter { gone.withLock { $0.append(number) } } }
+        #expect(room.count == 3 && gone.withLock { $0 } == [1, 2])
+        // One that had to go leaves again when its connection is closed.
+        room.leave(places[1])
+        room.leave(fourth)
+        #expect(room.count == 2)
+    }
+}

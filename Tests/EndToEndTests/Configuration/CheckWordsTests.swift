@@ -1,0 +1,161 @@
+import Broker
+import Foundation
+import Testing
+
+@testable import coatcheck
+
+@Suite("What `check` says", .timeLimit(.minutes(1)))
+struct CheckWordsTests {
+    private static let url = "public_url: https://auth.example.com"
+    private static let redirect = "redirect_uris: [\"com.example.app:/oauth2redirect\"]"
+
+    private static func minimal(_ part: String, _ other: String, more: String = "") -> String {
+        ConfigurationFixture.minimal.replacingFirst(part, with: other) + more
+    }
+
+    private static func errors(_ text: String) -> [String] { ConfigurationFixture.errors(text).map(\.description) }
+
+    /// Loads bytes as a file of their own; returns what is said, without the file's path.
+    private static func load(_ bytes: [UInt8]) throws -> String {
+        let path = NSTemporaryDirectory() + "coatcheck-" + UUID().uuidString + ".yaml"
+        try Data(bytes).write(to: URL(fileURLWithPath: path))
+        defer { try? FileManager.default.removeItem(atPath: path) }
+        return said(path)
+    }
+
+    private static func said(_ path: String) -> String {
+        do throws(ConfigurationFailure) {
+            _ = try Configuration.load(path: path)
+            return ""
+        } catch { return "\(error)".replacingOccurrences(of: path, with: "FILE") }
+    }
+
+    @Test("A missing, an empty, an oversized and an unreadable file are told apart")
+    func files() throws {
+        #expect(try Self.load([]) == "error: FILE: is empty")
+        #expect(try Self.load(Array("# nothing\n\n".utf8)).contains("has no settings, only blank lines and comments"))
+        #expect(try Self.load([UInt8](repeating: 0x20, count: (1 << 20) + 1)) == "error: FILE: has more than 1MiB")
+        #expect(try Self.load([0xFF, 0xFE, 0x61, 0]) == "error: FILE: is UTF-16: it has to be UTF-8")
+        #expect(try Self.load([0x61, 0x3A, 0xFF]) == "error: FILE: is not UTF-8")
+        #expect(Self.said("/nonexistent/coatcheck.yaml") == "error: FILE: does not exist")
+        #expect(Self.said(NSTemporaryDirectory()) == "error: FILE: is a folder")
+        #expect(Self.said("-").contains("does not exist: standard input is `/dev/stdin`"))
+    }
+
+    @Test("A byte order mark at the beginning is passed over")
+    func byteOrderMark() throws {
+        let said = try Self.load([0xEF, 0xBB, 0xBF] + Array(ConfigurationFixture.minimal.utf8))
+        // Its key file is not there; nothing else is wrong.
+        #expect(said.split(separator: "\n").count(where: { $0.hasPrefix("error") }) == 1 && said.contains("keys.file"))
+    }
+
+    @Test("A secret that cannot be read is named with its variable or path, but for what could be the secret itself")
+    func secrets() {
+        func said(_ reference: String) -> String {
+            Self.errors(Self.minimal("auth: none", "client_secret: \(reference)")).joined()
+        }
+        #expect(said("{env: NO_SUCH_SECRET}").contains("names an environment variable that is not set: NO_SUCH_SECRET"))
+        #expect(
+            said("{file: no/such.secret}").contains("names a file that cannot be read: no/such.secret does not exist"))
+        let mistaken = said("{env: zQ8vN2kLr5TwX7yB3mHd}")
+        #expect(mistaken.contains("is not set") && !mistaken.contains("zQ8vN2kLr5TwX7yB3mHd"))
+        #expect(
+            Self.errors(Self.minimal("file: keys.json", "file: other.json")).joined().contains(
+                "other.json does not exist; `coatcheck keys generate --file` makes one"))
+    }
+
+    @Test(
+        "Names that are nearly right are offered",
+        arguments: [
+            ("kind: oidc", "kind: oidcc", "did you mean `oidc`?"),
+            ("kind: oidc", "kind: google", "is no kind: write `preset: google`"),
+            ("kind: oidc", "preset: gogle", "did you mean `google`?"),
+            ("kind: oidc", "preset: oidc", "is no preset: write `kind: oidc`"),
+            ("kind: oidc", "preset: okta", "any other service is `kind: oidc` with its `issuer`"),
+            ("auth: none", "auth: nome", "did you mean `none`?"),
+            ("auth: none", "auth: none\n        transport: cokie", "did you mean `cookie`?"),
+            (
+                "issuer: https://id.example.com", "issuer: https://id.example.com/.well-known/openid-configuration",
+                "the issuer is what stands before `/.well-known/`"
+            ),
+        ])
+    func near(_ part: String, _ other: String, _ words: String) {
+        let said = Self.errors(Self.minimal(part, other))
+        #expect(said.contains { $0.contains(words) }, "\(said)")
+    }
+
+    @Test(
+        "So are providers and clients that upstreams and backends name",
+        arguments: [
+            (
+                "\nupstreams: {api: {base_url: \"https://api.example.com\", provider: exampel, allow: [\"GET /\"]}}",
+                "upstreams.api.provider: names a provider that is not configured; did you mean `example`?"
+            ),
+            (
+                "\nupstreams: {api: {base_url: \"https://api.example.com\", provider: example, clients: [ioss], allow: [\"GET /\"]}}",
+                "upstreams.api.clients: names a client that `example` does not have; did you mean `ios`?"
+            ),
+            ("\nbackends: {a: {peers: [10.0.0.1], may: [introspekt]}}", "did you mean `introspect`?"),
+        ])
+    func references(_ more: String, _ words: String) {
+        let said = Self.errors(ConfigurationFixture.minimal + more)
+        #expect(said.contains { $0.contains(words) }, "\(said)")
+    }
+
+    @Test("One mistake is one error")
+    func noFollowOn() {
+        #expect(Self.errors(Self.minimal("public_url:", "publc_url:")).count == 1)
+        let upstream =
+            "\nupstreams: {api: {base_url: \"https://api.example.com\", provider: example, allow: [\"GET /\"]}}"
+        // The provider is there; only it could not be read.
+        #expect(Self.errors(Self.minimal("kind: oidc", "kind: oidcc", more: upstream)).count == 1)
+        let clover = Self.minimal(
+            "kind: oidc\n    issuer: https://id.example.com",
+            "kind: clover\n    environment: prod\n    site_url: https://app.example.com", more: upstream)
+        #expect(Self.errors(clover).filter { $0.contains("upstreams") }.isEmpty)
+    }
+
+    @Test("A key that stands twice is named where it stands for the second time")
+    func twice() {
+        let text = ConfigurationFixture.minimal + "\nserver:\n  hosts: []\n"
+        let said = Self.errors(text)
+        let line = text.split(separator: "\n", omittingEmptySubsequences: false).lastIndex(of: "server:").map { $0 + 1 }
+        #expect(said == ["error: line \(line ?? 0): names a key twice: server"])
+    }
+
+    @Test("https without a trusted proxy and without TLS of its own is warned of")
+    func proxies() throws {
+        func warnings(_ text: String) throws -> [String] { try ConfigurationFixture.load(text).warnings.map(\.path) }
+        #expect(try warnings(ConfigurationFixture.minimal) == ["server.trusted_proxies"])
+        #expect(try warnings(Self.minimal(Self.url, Self.url + "\n  trusted_proxies: [127.0.0.1]")).isEmpty)
+        #expect(
+            try warnings(Self.minimal(Self.url, Self.url + "\n  tls: {certificate: fullchain.pem, key: privkey.pem}"))
+                .isEmpty)
+    }
+
+    @Test("A certificate is looked at: whose, for whom, how long")
+    func certificates() throws {
+        let tls = "\n  tls: {certificate: fullchain.pem, key: privkey.pem}"
+        func said(_ other: String, at seconds: Int64 = 1_795_400_000) -> [String] {
+            var sources = ConfigurationFixture.sources
+            sources.now = { .init(seconds: seconds) }
+            do throws(ConfigurationFailure) {
+                return try Configuration.load(text: Self.minimal(Self.url, other), sources: sources)
+                    .warnings.map(\.description)
+            } catch { return error.problems.map(\.description) }
+        }
+        #expect(said(Self.url + tls).isEmpty)
+        #expect(
+            said("public_url: https://auth.example.org" + tls).contains {
+                $0.contains("not for the host of `public_url`")
+            })
+        #expect(said("public_url: http://127.0.0.1:8080" + tls).contains { $0.contains("server.tls: needs an https") })
+        #expect(said(Self.url + tls, at: 4_948_000_000).contains { $0.contains("runs out on 2126-10-29T15:31:42Z") })
+        #expect(said(Self.url + tls, at: 4_949_000_000).contains { $0.contains("has run out (2126-10-29T15:31:42Z)") })
+        #expect(
+            said(Self.url + "\n  tls: {certificate: privkey.pem, key: privkey.pem}").contains {
+                $0.contains("server.tls.certificate: names a file that holds no certificate in PEM")
+            })
+        #expect(said(Self.url + "\n  tls: {certificate: fullchain.pem}").contains { $0.contains("needs `key`") })
+    }
+}

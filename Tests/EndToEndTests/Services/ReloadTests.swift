@@ -1,0 +1,260 @@
+import Broker
+import BrokerHTTP
+import BrokerStore
+import BrokerVault
+import Synchronization
+import Testing
+
+@testable import BrokerProviders
+@testable import coatcheck
+
+@Suite("The configuration of a running broker", .timeLimit(.minutes(2)))
+struct ReloadTests {
+    /// A wired broker that does not listen, with a file and a log that the test owns.
+    private final class Wired: Sendable {
+        let composition: Composition
+        private let work: ConfigurationReload
+        private let lines: Lines
+        private let file: Held
+
+        final class Lines: Sendable {
+            private let text = Mutex("")
+            func add(_ line: [UInt8]) { text.withLock { $0 += String(decoding: line, as: UTF8.self) + "\n" } }
+            func take() -> String {
+                text.withLock { text in
+                    defer { text = "" }
+                    return text
+                }
+            }
+        }
+
+        init(_ text: String, secret: @escaping @Sendable () -> String = { "zQ8vN2kLr5TwX7yB3mHd" }) throws {
+            let ring = try KeyRing.generate(now: SystemClock.wallTime(), random: SystemRandom.bytes)
+            let ringText = String(decoding: ring.json().bytes(), as: UTF8.self)
+            let sources = ConfigSources(
+                environment: { name in name == "RING" ? ringText : nil },
+                readFile: { path throws(FileFault) in
+                    guard path == "secret" else { throw .missing }
+                    return Array(secret().utf8)
+                }, isOpenToOthers: { _ in false }, directory: "")
+            let lines = Lines()
+            let held = Held(text)
+            self.lines = lines
+            composition = try Composition.make(
+                Configuration.load(text: text, sources: sources),
+                log: ProcessLog(level: .info, now: SystemClock.wallTime, emit: { lines.add($0) }),
+                store: InMemoryStore())
+            work = ConfigurationReload(composition.parts, composition.running) {
+                () throws(ConfigurationFailure) in try Configuration.load(text: held.value, sources: sources)
+            }
+            file = held
+        }
+
+        final class Held: Sendable {
+            private let text: Mutex<String>
+            init(_ text: String) { self.text = Mutex(text) }
+            var value: String {
+                get { text.withLock { $0 } }
+                set { text.withLock { $0 = newValue } }
+            }
+        }
+
+        var running: RunningConfiguration { composition.running.current }
+
+        /// Puts another text into the file, reloads, and returns what the log says.
+        func reload(_ text: String) async -> String {
+            file.value = text
+            await work.run()
+            return lines.take()
+        }
+
+        func limiter(_ provider: String) -> CallLimiter? {
+            (running.context.providers[ProviderName(unchecked: provider)] as? OAuth2Client)?.engine.caller.limiter
+        }
+    }
+
+    private static let text = """
+        server: {listen: "127.0.0.1:8080", public_url: "https://auth.example.com", trusted_proxies: [127.0.0.1]}
+        management: {listen: "127.0.0.1:9090"}
+        store: {url: "sqlite:coatcheck.db"}
+        keys: {env: RING}
+        session: {idle: 30d}
+        limits: {body: 64KiB}
+        providers:
+          one:
+            kind: oauth2
+            endpoints: {authorization: "https://one.example.com/a", token: "https://one.example.com/t", userinfo: "https://one.example.com/u"}
+            clients:
+              ios: {client_id: one-app, auth: none, redirect_uris: ["com.example.one:/cb"]}
+              web: {client_id: one-web, client_secret: {file: secret}, redirect_uris: ["com.example.web:/cb"]}
+          two:
+            kind: oauth2
+            endpoints: {authorization: "https://two.example.com/a", token: "https://two.example.com/t", userinfo: "https://two.example.com/u"}
+            clients:
+              ios: {client_id: two-app, auth: none, redirect_uris: ["com.example.two:/cb"]}
+        upstreams:
+          api: {base_url: "https://api.example.com", provider: one, allow: ["GET /a"]}
+        """
+
+    @Test(
+        "A file that cannot be used changes nothing, and the log names each fault",
+        arguments: [
+            ("limits: {body: 64KiB}", "limits: {body: 64KiB", "is not YAML"),
+            ("kind: oauth2", "kind: oauth", "has to be"),
+            ("limits: {body: 64KiB}", "limits: {body: 64KiB, boddy: 1}", "did you mean `body`"),
+            ("provider: one", "provider: onee", "did you mean `one`"),
+            ("{file: secret}", "{file: gone}", "gone does not exist"),
+        ])
+    func faulty(_ part: String, _ other: String, _ words: String) async throws {
+        let wired = try Wired(Self.text)
+        let before = wired.running
+        let log = await wired.reload(Self.text.replacingFirst(part, with: other))
+        #expect(log.contains("configuration not reloaded") && log.contains(words), "\(log)")
+        #expect(wired.running === before)
+        await wired.composition.close()
+    }
+
+    @Test(
+        "What a running broker cannot change refuses the whole by name",
+        arguments: [
+            ("listen: \"127.0.0.1:8080\"", "listen: \"127.0.0.1:8081\"", "server.listen"),
+            (
+                "trusted_proxies: [127.0.0.1]", "trusted_proxies: [127.0.0.1], backend_listen: \"127.0.0.1:8082\"",
+                "server.backend_listen"
+            ),
+            ("https://auth.example.com", "https://other.example.com", "server.public_url"),
+            ("listen: \"127.0.0.1:9090\"", "listen: \"127.0.0.1:9091\"", "management.listen"),
+            ("sqlite:coatcheck.db", "sqlite:other.db", "store.url"),
+            ("session: {idle: 30d}", "session: {idle: 20d, cookie: {name: __Host-other}}", "session.cookie.name"),
+            ("session: {idle: 30d}", "session: {idle: 20d, cookie: {same_site: lax}}", "session.cookie.same_site"),
+            ("session: {idle: 30d}", "session: {cache: off}", "session.cache"),
+        ])
+    func fixed(_ part: String, _ other: String, _ path: String) async throws {
+        let wired = try Wired(Self.text)
+        let before = wired.running
+        // Beside it something that could be changed.
+        let changed = Self.text.replacingFirst("allow: [\"GET /a\"]", with: "allow: [\"GET /b\"]")
+        let log = await wired.reload(changed.replacingFirst(part, with: other))
+        #expect(log.contains("\(path): has changed, which takes a restart"), "\(log)")
+        #expect(wired.running === before)
+        #expect(FixedSettings.needsRestart(path))
+        await wired.composition.close()
+    }
+
+    @Test("Providers that did not change keep their connections, breakers and caches; the others are new")
+    func kept() async throws {
+        let wired = try Wired(Self.text)
+        let before = wired.running
+        let (one, two) = (wired.limiter("one"), wired.limiter("two"))
+        #expect(one != nil && two != nil)
+        let log = await wired.reload(Self.text.replacingFirst("client_id: two-app", with: "client_id: two-other"))
+        #expect(log.contains("configuration reloaded") && log.contains("providers.two.clients.ios.client_id"), "\(log)")
+        #expect(wired.running !== before && wired.running.kept == 1)
+        #expect(wired.limiter("one") === one && wired.limiter("two") !== two)
+        #expect(wired.running.transport === before.transport)
+        // What clients take over from the session's settings is theirs.
+        _ = await wired.reload(Self.text.replacingFirst("idle: 30d", with: "idle: 20d"))
+        #expect(wired.running.kept == 0 && wired.running.transport === before.transport)
+        _ = await wired.reload(Self.text + "\noutbound: {connect_timeout: 3s}")
+        #expect(wired.running.kept == 0 && wired.running.transport !== before.transport)
+        await wired.composition.close()
+        await before.transport.shutdown()
+    }
+
+    @Test("A secret's file is read again, and only what it belongs to is new")
+    func secret() async throws {
+        let secret = Wired.Held("zQ8vN2kLr5TwX7yB3mHd")
+        let wired = try Wired(Self.text, secret: { secret.value })
+        let (one, two) = (wired.limiter("one"), wired.limiter("two"))
+        #expect(await wired.reload(Self.text).contains("configuration unchanged"))
+        #expect(wired.limiter("one") === one)
+        secret.value = "rT5nLk2YvB7xHs0dPq4m"
+        let log = await wired.reload(Self.text)
+        #expect(log.contains("providers.one.clients.web.client_secret"), "\(log)")
+        #expect(!log.contains("rT5nLk2YvB7xHs0dPq4m") && !log.contains("zQ8vN2kLr5TwX7yB3mHd"))
+        #expect(wired.limiter("one") !== one && wired.limiter("two") === two)
+        await wired.composition.close()
+    }
+
+    @Test("The level of the log, hosts, backends and limits are those of the file at once")
+    func rest() async throws {
+        let wired = try Wired(Self.text)
+        let digest = "3b1f0d7c5f0a3a9d4b8f6b2f6a8e1c2d3e4f5061728394a5b6c7d8e9fa0b1c2d"
+        let text =
+            Self.text.replacingFirst("body: 64KiB", with: "body: 8KiB")
+            + "\nlog: {level: error}\nbackends: {a: {sha256: \(digest), may: [introspect]}}"
+        #expect(await wired.reload(text).isEmpty)
+        #expect(wired.running.http.limits.body == 8192 && wired.running.http.backends.count == 1)
+        #expect(await wired.reload(Self.text).contains("configuration reloaded"))
+        #expect(wired.running.http.backends.isEmpty)
+        await wired.composition.close()
+    }
+
+    private final class Kept {
+        weak var value: RunningConfiguration?
+        init(_ value: RunningConfiguration) { self.value = value }
+    }
+
+    @Test("The configuration before is gone when nobody holds it any more")
+    func released() async throws {
+        let wired = try Wired(Self.text)
+        let before = Kept(wired.running)
+        #expect(before.value != nil)
+        _ = await wired.reload(Self.text.replacingFirst("client_id: two-app", with: "client_id: two-other"))
+        #expect(before.value == nil)
+        await wired.composition.close()
+    }
+
+    @Test("Signals that come amid a reload make one more, and none is lost")
+    func signals() async throws {
+        let runs = Mutex((count: 0, under: 0, most: 0))
+        let (first, firstBegan) = AsyncStream.makeStream(of: Void.self)
+        let (gate, open) = AsyncStream.makeStream(of: Void.self)
+        let (signals, signal) = AsyncStream.makeStream(of: Int.self)
+        let work = Task {
+            await ReloadOnHangup.run(signals) {
+                let number = runs.withLock { runs in
+                    runs.count += 1
+                    runs.under += 1
+                    runs.most = max(runs.most, runs.under)
+                    return runs.count
+                }
+                if number == 1 {
+                    firstBegan.finish()
+                    for await _ in gate {}
+                }
+                runs.withLock { $0.under -= 1 }
+            }
+        }
+        signal.yield(0)
+        for await _ in first {}
+        for number in 1...100 { signal.yield(number) }
+        signal.finish()
+        open.finish()
+        await work.value
+        let (count, _, most) = runs.withLock { $0 }
+        #expect(most == 1)
+        #expect((2...101).contains(count))
+    }
+
+    @Test("Two configurations are compared by salted digests of what they mean, secrets included")
+    func compared() throws {
+        let one = try ConfigurationFixture.load(ConfigurationFixture.minimal)
+        let other = try ConfigurationFixture.load(
+            ConfigurationFixture.minimal.replacingFirst(
+                "client_id: mobile-app", with: "client_id: other-app\n        scope: openid"))
+        let vault = try OpenSSLVault(ring: .generate(now: SystemClock.wallTime(), random: SystemRandom.bytes))
+        let salt = [UInt8](repeating: 7, count: 32)
+        let items = FixedSettings.compare(
+            one.values.digests(salt) { vault.digest($0) }, with: other.values.digests(salt) { vault.digest($0) })
+        #expect(
+            items.filter(\.isChanged).map(\.path) == [
+                "providers.example.clients.ios.client_id", "providers.example.clients.ios.scope",
+            ])
+        #expect(items.contains { $0.path == "server.public_url" && !$0.isChanged && $0.needsRestart })
+        // Another salt, other digests.
+        let digests = one.values.digests(salt) { vault.digest($0) }
+        let salted = one.values.digests([1]) { vault.digest($0) }
+        #expect(digests.keys == salted.keys && digests.allSatisfy { salted[$0.key] != $0.value })
+    }
+}

@@ -1,0 +1,136 @@
+#!/usr/bin/env bash
+# TLS of the broker's own, on the listeners for apps and backends: versions, handshakes that strangers leave open, and
+# certificates that HUP exchanges without a connection dropped.
+source "$(dirname "$0")/lib.bash"
+
+# certificate NAME DAYS: a key and a certificate of its own for auth.example.com
+certificate() {
+    openssl req -newkey rsa:2048 -nodes -keyout "$work/$1.key" -out "$work/$1.csr" -subj "/CN=$1" 2>/dev/null
+    printf 'subjectAltName=DNS:auth.example.com,IP:127.0.0.1\n' >"$work/$1.ext"
+    openssl x509 -req -in "$work/$1.csr" -signkey "$work/$1.key" -days "$2" -extfile "$work/$1.ext" -out "$work/$1.pem" 2>/dev/null
+    chmod 600 "$work/$1.key"
+}
+certificate first 30
+certificate second 30
+certificate expired -1
+# serve_certificate CERTIFICATE KEY: what the configuration names becomes these
+serve_certificate() {
+    cp "$work/$1.pem" "$work/served.pem.next" && mv "$work/served.pem.next" "$work/served.pem"
+    cp -p "$work/$2.key" "$work/served.key.next" && mv "$work/served.key.next" "$work/served.key"
+}
+serve_certificate first first
+start_sandbox
+BACKEND_PORT=$(free_port)
+cat >"$work/tls.yaml" <<YAML
+server:
+  listen: "127.0.0.1:@BROKER_PORT@"
+  backend_listen: "127.0.0.1:$BACKEND_PORT"
+  public_url: "https://auth.example.com:@BROKER_PORT@"
+  drain_delay: 0s
+  tls: {certificate: served.pem, key: served.key}
+management: {listen: "127.0.0.1:@MANAGEMENT_PORT@"}
+store: {url: "sqlite:@WORK@/data/coatcheck.db"}
+keys: {file: "@WORK@/keys.json"}
+providers:
+  oidc:
+    kind: oidc
+    issuer: @SANDBOX@/oidc
+    clients:
+      ios: {client_id: ios-app, auth: none, redirect_uris: ["com.example.app:/cb"], scope: openid email}
+upstreams:
+  api: {base_url: "@SANDBOX@/api", provider: oidc, allow: ["GET /**", "POST /echo"]}
+backends:
+  # gateway-credential-4f1d9c
+  gateway: {sha256: 7b4049ca34849f80638caf97a214147ab8fd8ae1d76db24985866ca604819e4e, may: [forward-auth]}
+YAML
+start_stack "$work/tls.yaml"
+BROKER="https://auth.example.com:$BROKER_PORT"
+printf 'resolve = "auth.example.com:%s:127.0.0.1"\n' "$BROKER_PORT" >"$work/.curlrc"
+export CURL_HOME=$work
+export CURL_CA_BUNDLE="$work/first.pem"
+shake() { openssl s_client -connect "127.0.0.1:$BROKER_PORT" -servername auth.example.com -CAfile "$work/first.pem" "$@" </dev/null 2>&1; }
+reloads() { grep -cE '"message":"configuration (reloaded|unchanged|not reloaded)"' "$work/broker.log"; }
+more_reloads() { [ "$(reloads)" -gt "$1" ]; }
+hangup() {
+    local before
+    before=$(reloads)
+    kill -HUP "$broker_pid"
+    wait_for 20 more_reloads "$before"
+}
+
+step "refusals"
+matches 'alert|error|unsupported' "$(shake -tls1_1 -cipher 'ALL:@SECLEVEL=0' | tr '\n' ' ')" "TLS 1.1 is refused"
+matches 'Cipher is \(NONE\)' "$(shake -tls1_1 -cipher 'ALL:@SECLEVEL=0' | tr '\n' ' ')" "and nothing agreed on"
+matches '^(000|52|56)' "$(curl -s -o /dev/null -w '%{http_code}' "http://127.0.0.1:$BROKER_PORT/v1/providers")" "plain HTTP finds nobody"
+same 60 "$(CURL_CA_BUNDLE="$work/second.pem" curl -s -o /dev/null "$BROKER/v1/providers"; echo $?)" "a client that trusts another certificate hangs up"
+matches 'errno|error|no_renegotiation|NO_RENEGOTIATION|closed|write' "$( (printf 'R\n'; sleep 1) | openssl s_client -connect "127.0.0.1:$BROKER_PORT" -servername auth.example.com -tls1_2 -CAfile "$work/first.pem" 2>&1 | tail -5 | tr '\n' ' ')" "no renegotiation"
+"$COATCHECK" check --config "$work/coatcheck.yaml" >"$work/out" 2>&1
+same 0 $? "check takes it"
+serve_certificate first second
+"$COATCHECK" check --config "$work/coatcheck.yaml" >"$work/out" 2>&1
+matches '^1 .*server.tls.key.*is not the key of the first certificate' "$? $(tr '\n' ' ' <"$work/out")" "check: a key that does not fit"
+serve_certificate expired expired
+"$COATCHECK" check --config "$work/coatcheck.yaml" >"$work/out" 2>&1
+matches '^1 .*server.tls.certificate.*has run out' "$? $(tr '\n' ' ' <"$work/out")" "check: a certificate that has run out"
+serve_certificate first first
+
+step "versions and protocol"
+matches 'TLSv1.3' "$(shake -tls1_3 | grep -E '^ *Protocol|New, ' | tr '\n' ' ')" "TLS 1.3"
+matches 'TLSv1.2' "$(shake -tls1_2 | grep -E '^ *Protocol|New, ' | tr '\n' ' ')" "TLS 1.2"
+matches 'ALPN protocol: http/1.1' "$(shake -alpn h2,http/1.1 | tr '\n' ' ')" "of h2 and http/1.1 it takes http/1.1"
+
+curl -s -o "$work/metrics" "$MANAGEMENT/metrics"
+matches "coatcheck_tls_certificate_expires_seconds $(date -d "$(openssl x509 -in "$work/first.pem" -noout -enddate | cut -d= -f2)" +%s)" "$(cat "$work/metrics")" "when the certificate runs out is a metric"
+
+step "a login, and the relay"
+sign_in oidc ios
+expect_status 201 "a login over TLS"
+matches '__Host-coatcheck=.*Secure' "$(header Set-Cookie)" "the cookie is Secure"
+expect_header Strict-Transport-Security "max-age=31536000; includeSubDomains" "browsers are told to stay"
+get /v1/relay/api/bytes/3000000
+same "200 3000000" "$STATUS $(stat -c %s "$work/body")" "a long answer, whole"
+head -c 300000 /dev/urandom >"$work/upload"
+request POST /v1/relay/api/echo --data-binary "@$work/upload" -H 'Content-Type: application/octet-stream'
+expect_status 200 "an upload"
+session=$(cookie __Host-coatcheck)
+STATUS=$(curl -s -o "$work/body" -w '%{http_code}' -H 'Authorization: Bearer gateway-credential-4f1d9c' -H "X-Coatcheck-Session: $session" "https://127.0.0.1:$BACKEND_PORT/v1/forward-auth")
+expect_status 200 "the backends' listener"
+STATUS=$(curl -s -o "$work/body" -w '%{http_code}' -H "X-Forwarded-For: 203.0.113.9" -H 'X-Forwarded-Proto: http' "$BROKER/v1/providers")
+expect_status 200 "what a client says of a proxy is not believed"
+
+step "HUP exchanges the certificate, and drops nobody"
+served() { shake | openssl x509 -noout -subject 2>/dev/null; }
+same "subject=CN = first" "$(served)" "the first one"
+curl -sN -b "$JAR" "$BROKER/v1/session/events" >"$work/events" &
+listener=$!
+wait_for 10 grep -q '^event: session' "$work/events"
+serve_certificate second first
+hangup
+matches 'server.tls.key.*is not the key' "$(tail -5 "$work/broker.log")" "one that does not fit its key is refused"
+same "subject=CN = first" "$(served)" "and the old one goes on"
+serve_certificate expired expired
+hangup
+matches 'server.tls.certificate.*has run out' "$(tail -5 "$work/broker.log")" "one that has run out is refused"
+same "subject=CN = first" "$(served)" "and the old one goes on"
+serve_certificate second second
+hangup
+same "subject=CN = second" "$(served)" "a good one is served"
+kill -0 "$listener"
+same 0 $? "the stream of the old one stands"
+export CURL_CA_BUNDLE="$work/second.pem"
+request POST /v1/session/refresh
+wait_for 10 grep -q '^event: tokens_refreshed' "$work/events"
+same 0 $? "and is told what happens"
+kill "$listener"
+sed -i '/^  tls:/d' "$work/coatcheck.yaml"
+hangup
+matches 'server.tls: has changed, which takes a restart' "$(tail -5 "$work/broker.log")" "TLS itself is not taken away"
+
+step "handshakes that strangers leave open"
+matches '"ok": true' "$(python3 "$here/half_open.py" "$BROKER_PORT" "$broker_pid" 1000 | tee "$work/half")" "a thousand are bounded in number, memory and time"
+sed 's/^/# /' "$work/half"
+get /v1/session
+expect_status 200 "who has a session is served"
+kill_broker TERM
+same "" "$(grep -iE 'PRIVATE KEY|fatal' "$work/broker.log")" "the log has no key, and nothing fell"
+finish

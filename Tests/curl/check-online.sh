@@ -126,4 +126,19 @@ rm "$work/data/coatcheck.db"
 check 0
 says 'ok     store: opens and is up to date' "a store"
 
+step "8. A provider that cannot be made, with and without --online"
+cat >>"$work/coatcheck.yaml" <<TEXT
+  plain:
+    kind: oauth2
+    endpoints: {authorization: "$SANDBOX/oauth/authorize", token: "$SANDBOX/oauth/token"}
+    clients:
+      ios: {client_id: ios-app, auth: none, redirect_uris: ["com.example.app:/plain"]}
+TEXT
+check 1
+says 'providers\.plain: oauth2 needs identity\.url or endpoints\.userinfo' "nobody says who signed in"
+status=0
+"$COATCHECK" check --config "$work/coatcheck.yaml" >"$work/body" 2>&1 || status=$?
+same 1 "$status" "without --online, too"
+says 'providers\.plain: oauth2 needs identity\.url or endpoints\.userinfo' "in the same words"
+
 finish

@@ -1,4 +1,6 @@
 import ArgumentParser
+import BrokerProviders
+import BrokerVault
 
 /// Checks a configuration file and says all that is wrong with it.
 struct Check: AsyncParsableCommand {
@@ -14,9 +16,9 @@ struct Check: AsyncParsableCommand {
         let configuration = try file.load()
         // What `serve` would refuse at its start is refused here.
         do throws(StartFailure) { _ = try KeyRingFile.load(configuration.keys) } catch {
-            StandardError.write("\(file.config) cannot be used:\nkeys: \(error)\n1 error")
-            throw ExitCode(1)
+            throw refuse("keys: \(error)")
         }
+        try await checkProviders(configuration)
         for warning in configuration.warnings { print(warning) }
         let clients = configuration.providers.reduce(0) { $0 + $1.clients.count }
         print("\(file.config) is in order: \(configuration.providers.count) providers, \(clients) clients")
@@ -24,5 +26,26 @@ struct Check: AsyncParsableCommand {
         let findings = await OnlineCheck.run(configuration)
         for finding in findings { print(finding) }
         guard findings.allSatisfy(\.isGood) else { throw ExitCode(1) }
+    }
+
+    /// Makes the provider clients as `serve` does, and no call.
+    private func checkProviders(_ configuration: Configuration) async throws {
+        let transport = ProviderHTTP(configuration.outbound)
+        let fault: (any Error)?
+        do {
+            _ = try ProviderCatalogue.make(
+                settings: configuration.providers.map(\.settings), http: transport, clock: SystemClock.clock,
+                random: { try SystemRandom.bytes($0) })
+            fault = nil
+        } catch {
+            fault = error
+        }
+        await transport.shutdown()
+        if let fault { throw refuse("\(fault)") }
+    }
+
+    private func refuse(_ fault: String) -> ExitCode {
+        StandardError.write("\(file.config) cannot be used:\n\(fault)\n1 error")
+        return ExitCode(1)
     }
 }

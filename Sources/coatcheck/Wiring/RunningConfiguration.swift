@@ -37,12 +37,7 @@ final class RunningConfiguration: Sendable {
         let clock = parts.context.clock
         let unchanged = Unchanged(configuration.values, since: before?.configuration.values)
         let outbound = configuration.outbound
-        let transport =
-            (unchanged.outbound ? before?.transport : nil)
-            ?? ProviderHTTP(
-                settings: TransportSettings(
-                    caFile: outbound.caFile, proxy: outbound.proxy, allowPrivate: outbound.allowPrivate,
-                    connectTimeout: outbound.connectTimeout))
+        let transport = (unchanged.outbound ? before?.transport : nil) ?? ProviderHTTP(outbound)
         self.transport = transport
         let providers: [any ProviderClient]
         do {

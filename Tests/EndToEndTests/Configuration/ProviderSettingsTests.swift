@@ -20,6 +20,15 @@ struct ProviderSettingsTests {
         return try #require(try ConfigurationFixture.load(text).providers.first)
     }
 
+    @Test("An OpenID client has a nonce whatever its scope says: `openid` is asked for in any case (SEC-30)")
+    func nonce() throws {
+        for (scope, nonce) in [("openid email", "on"), ("email", "on"), ("email, nonce: off", "off")] {
+            let provider = try load(
+                "kind: oidc\nissuer: https://id.example.com", client: "client_id: app, auth: none, scope: \(scope)")
+            #expect(provider.settings.clients.map(\.profile.nonce) == [nonce == "on"], "\(scope)")
+        }
+    }
+
     // MARK: The issuer in callbacks
 
     /// What a vendor sends, or would send, in `iss`; nil where it publishes nothing.

@@ -69,7 +69,7 @@ struct ClientSection: Sendable {
         profile.scope = section.words("scope") ?? defaults.scope
         profile.pkce = section.choice("pkce", among: [.required, .unsupported]) ?? defaults.pkce
         if kind == .oidc || kind == .clever {
-            let isOpenID = kind == .oidc ? defaults.nonce ?? profile.scope.contains("openid") : defaults.isCleverOpenID
+            let isOpenID = kind == .oidc ? defaults.nonce ?? true : defaults.isCleverOpenID
             profile.nonce = section.choice("nonce", as: Switch.self).map { $0 == .on } ?? isOpenID
         }
         if kind == .oidc || kind == .oauth2 {

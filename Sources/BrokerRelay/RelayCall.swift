@@ -29,6 +29,23 @@ struct RelayCall {
 
     /// Sends the request and returns the response once its head is there.
     mutating func send() async throws(BrokerProblem) -> UpstreamResponse {
+        guard let parent = RequestScope.current?.span else { return try await send(nil) }
+        let (method, name) = (TraceMethod.name(request.method.rawValue), upstream.settings.name.text)
+        let span = parent.child("\(method) \(name)", .client)
+        span.set("http.request.method", method)
+        span.set("coatcheck.upstream", name)
+        do throws(BrokerProblem) {
+            let response = try await send(span)
+            span.set("http.response.status_code", Int(response.status.code))
+            span.end(response.status.code >= 500 ? String(response.status.code) : nil)
+            return response
+        } catch {
+            span.end(error.code.rawValue)
+            throw error
+        }
+    }
+
+    private mutating func send(_ span: (any TraceSpan)?) async throws(BrokerProblem) -> UpstreamResponse {
         let settings = upstream.settings
         guard token.credential == settings.credential else {
             throw BrokerProblem(
@@ -39,7 +56,7 @@ struct RelayCall {
         }
         var headers = RequestHeaderRules.headers(
             from: request.headers, extra: settings.requestHeaders, host: settings.base.authority,
-            requestID: request.requestID, credential: credential)
+            requestID: request.requestID, span: span, credential: credential)
         // Many a server sends a body all the same: on a connection that is kept it would answer somebody else's next call.
         if request.method == .head { headers.add(name: "Connection", value: "close") }
         var outgoing: HTTPClient.Request

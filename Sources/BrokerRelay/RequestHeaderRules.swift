@@ -1,4 +1,4 @@
-import Broker
+package import Broker
 package import HTTPTypes
 package import NIOHTTP1
 
@@ -44,11 +44,12 @@ package enum RequestHeaderRules {
     ///   - extra: further names that may pass, in lower case.
     ///   - host: the upstream's authority.
     ///   - requestID: our `X-Request-Id`.
+    ///   - span: the call's span, which takes the place of the app's; nil where nothing is traced.
     ///   - credential: the field name and value that carry the token.
     /// - Returns: fields as HTTP/1 writes them.
     package static func headers(
         from fields: HTTPFields, extra: Set<String>, host: String, requestID: String,
-        credential: (name: String, value: String)
+        span: (any TraceSpan)? = nil, credential: (name: String, value: String)
     ) -> HTTPHeaders {
         var options = ConnectionOptions()
         for field in fields where field.name == .connection { options.add(field.value) }
@@ -60,10 +61,13 @@ package enum RequestHeaderRules {
             guard passed.contains(name) || name.hasPrefix("if-") || extra.contains(name), !options.names(name),
                 !name.utf8.contains(0x5F)
             else { continue }
+            // A state without the context that it belongs to means nothing.
+            if let span, name == "traceparent" || (name == "tracestate" && !span.continuesCaller) { continue }
             list.append((field.name.rawName, field.value))
         }
         list.append((credential.name, credential.value))
         list.append(("X-Request-Id", requestID))
+        if let span { list.append(("traceparent", span.traceparent)) }
         return HTTPHeaders(list)
     }
 

@@ -12,6 +12,8 @@ package enum StoreOpenFailure: Error, Sendable, Equatable, CustomStringConvertib
     case locked(String)
     /// The file is some other program's database.
     case notOurs(String)
+    /// The file is no list of endings.
+    case notEndings(String)
     /// A newer version changed the schema in a way that this one cannot work with (SEC-130).
     case tooNew(found: Int, known: Int)
     /// A copy that SQLite's own check finds faulty.
@@ -41,6 +43,7 @@ package enum StoreOpenFailure: Error, Sendable, Equatable, CustomStringConvertib
         case .locked(let path):
             "another process has \(path) open: SQLite serves one process; use PostgreSQL for replicas"
         case .notOurs(let path): "\(path) is not a Coatcheck database"
+        case .notEndings(let path): "\(path) is not a file of endings, or its first line is damaged"
         case .tooNew(let found, let known):
             "the database's schema is version \(found), this program knows \(known): use a newer Coatcheck"
         case .needsMigration(let found, let known):

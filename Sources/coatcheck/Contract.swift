@@ -1077,21 +1077,21 @@ paths:
       operationId: readyz
       summary: Can it serve? Store reachable, migrations done, key ring the store's, not shutting down.
       description: |
-        The providers' state is shown and does not count, nor does how far the clock is ahead of the database's. A shutdown turns it red at once; the listeners close
+        The providers' state is shown and does not count, nor does how far the clock is ahead of the database's, nor a full disk: sessions are served all the same. A shutdown turns it red at once; the listeners close
         `server.drain_delay` later.
       security: []
       responses:
         '200':
           description: Ready.
           headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
-          content: {application/json: {schema: {$ref: '#/components/schemas/Readiness'}, example: {status: ready, store: ok, keys: ok, providers: {cloudentity: closed}}}}
+          content: {application/json: {schema: {$ref: '#/components/schemas/Readiness'}, example: {status: ready, store: ok, disk: ok, keys: ok, problems: [], providers: {cloudentity: ok}}}}
         '421': {$ref: '#/components/responses/WrongHost'}
         '503':
           description: Not ready, and why.
           headers:
             X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
             Retry-After: {$ref: '#/components/headers/Retry-After'}
-          content: {application/json: {schema: {$ref: '#/components/schemas/Readiness'}, example: {status: shutting_down, store: ok, keys: ok, providers: {}}}}
+          content: {application/json: {schema: {$ref: '#/components/schemas/Readiness'}, example: {status: shutting_down, store: ok, disk: ok, keys: ok, problems: ['shutting down: 3 requests and 2 event streams are under way'], providers: {}}}}
 
   /metrics:
     servers: [{url: 'http://127.0.0.1:9090', description: The management listener.}]
@@ -2184,9 +2184,15 @@ components:
       properties:
         status: {type: string, enum: [ready, store_unavailable, keys_do_not_fit, shutting_down]}
         store: {type: string, enum: [ok, unavailable]}
+        disk: {type: string, enum: [ok, full], description: 'Of the store. Full: sign-ins are refused, sessions are served and ended; it does not count.'}
+        endings_file: {type: string, description: 'With `store.endings_file`: `ok`, or why it takes nothing. Log-outs are then in force and answered with 503; it does not count.'}
         keys: {type: string, enum: [ok, do_not_open_the_store], description: Whether the key ring opens a sample of what is stored.}
         clock_ahead_seconds: {type: integer, description: "How far the clock is ahead of the database's, where that has one; beyond a minute it is not believed."}
-        providers: {type: object, additionalProperties: {$ref: '#/components/schemas/BreakerState'}}
+        problems: {type: array, items: {type: string}, description: 'What is wrong, a sentence each, for people.'}
+        providers:
+          type: object
+          description: '`failing`: the last calls failed, or were answered 5xx. `open`: the breaker refuses calls. It does not count.'
+          additionalProperties: {type: string, enum: [ok, failing, open, unknown]}
 
     KeyState:
       type: object

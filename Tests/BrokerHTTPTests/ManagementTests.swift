@@ -37,7 +37,8 @@ struct ManagementTests {
         #expect(try await send(harness, .get, "/livez").body == #"{"status":"live"}"#)
         let ready = try await send(harness, .get, "/readyz")
         #expect(ready.status == 200)
-        #expect(ready.body == #"{"status":"ready","store":"ok","keys":"ok","providers":{}}"#)
+        #expect(
+            ready.body == #"{"status":"ready","store":"ok","disk":"ok","keys":"ok","problems":[],"providers":{}}"#)
         let metrics = try await send(harness, .get, "/metrics")
         #expect(metrics.body == "coatcheck_up 1\n")
         #expect(metrics.headers[.contentType]?.hasPrefix("text/plain") == true)
@@ -46,7 +47,14 @@ struct ManagementTests {
     @Test("Readiness turns red when the key ring does not open what is stored")
     func foreignKeys() async throws {
         let harness = try harness()
-        let health = ManagementHealth(ping: { () async throws(StoreFailure) in }, keysFit: { false })
+        let health = ManagementHealth(
+            ping: { () async throws(StoreFailure) in },
+            conditions: {
+                var conditions = ManagementHealth.Conditions()
+                conditions.keysFit = false
+                conditions.keys = "the key ring opens 0 of 20 rows tried"
+                return conditions
+            })
         let responder = ManagementRouter.responder(
             health: health, sessions: harness.useCases.adminSessions, configuration: harness.configuration,
             clock: harness.clock, digest: { harness.vault.digest($0) }, log: harness.log)
@@ -54,6 +62,9 @@ struct ManagementTests {
         #expect(reply.status == 503)
         #expect(reply.headers[.retryAfter] != nil)
         #expect(reply.json?["status"]?.string == "keys_do_not_fit")
+        #expect(
+            reply.json?.value(at: "/problems/0")?.string
+                == "the key ring is not the store's: the key ring opens 0 of 20 rows tried")
     }
 
     @Test("A token without `maintain` neither backs up nor seals again", arguments: [reader, ender])
@@ -74,7 +85,11 @@ struct ManagementTests {
         let harness = try harness()
         let health = ManagementHealth(
             ping: { () async throws(StoreFailure) in if !shuttingDown { throw .unavailable("canary") } },
-            isShuttingDown: { shuttingDown })
+            conditions: {
+                var conditions = ManagementHealth.Conditions()
+                if shuttingDown { conditions.drain = (requests: 3, streams: 2) }
+                return conditions
+            })
         let responder = ManagementRouter.responder(
             health: health, sessions: harness.useCases.adminSessions, configuration: harness.configuration,
             clock: harness.clock, digest: { harness.vault.digest($0) }, log: harness.log)
@@ -83,6 +98,35 @@ struct ManagementTests {
         #expect(reply.headers[.retryAfter] != nil)
         #expect(reply.json?["status"]?.string == (shuttingDown ? "shutting_down" : "store_unavailable"))
         #expect(!reply.body.contains("canary"))
+        #expect(
+            reply.json?.value(at: "/problems/0")?.string
+                == (shuttingDown
+                    ? "shutting down: 3 requests and 2 event streams are under way"
+                    : "the store does not answer, or is not migrated"))
+    }
+
+    @Test("A full disk and an endings file that takes nothing are shown in words, and readiness stays green (SEC-123)")
+    func fullDisk() async throws {
+        let harness = try harness()
+        let health = ManagementHealth(
+            ping: { () async throws(StoreFailure) in },
+            conditions: {
+                var conditions = ManagementHealth.Conditions()
+                conditions.diskIsFull = true
+                conditions.pendingEndings = 2
+                conditions.endingsFile = "its disk is full"
+                conditions.unkeptEndings = 4
+                return conditions
+            })
+        let responder = ManagementRouter.responder(
+            health: health, sessions: harness.useCases.adminSessions, configuration: harness.configuration,
+            clock: harness.clock, digest: { harness.vault.digest($0) }, log: harness.log)
+        let reply = try await HTTPHarness.send(to: responder, .get, "/readyz")
+        #expect(reply.status == 200)
+        #expect(reply.json?["status"]?.string == "ready")
+        #expect(reply.json?["disk"]?.string == "full")
+        #expect(reply.json?["endings_file"]?.string == "its disk is full")
+        #expect(reply.json?["problems"]?.array?.count == 3)
     }
 
     @Test(

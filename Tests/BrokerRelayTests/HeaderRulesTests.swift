@@ -1,3 +1,4 @@
+import Broker
 import BrokerRelay
 import HTTPTypes
 import NIOHTTP1
@@ -32,6 +33,30 @@ struct HeaderRulesTests {
             ("Sec-Fetch-Site", "x"), ("X-Coatcheck-Session", "x"), ("Priority", "u=1"), ("Date", "x"),
         ])
         #expect(sent == Self.ours)
+    }
+
+    @Test("Where it is traced our context takes the place of the app's, whose state goes along only with its own trace")
+    func traced() throws {
+        struct FixedSpan: TraceSpan {
+            let continuesCaller: Bool
+            var traceID: String { "ours" }
+            var traceparent: String { "ours" }
+            var ownTraceparent: String { "own" }
+            func child(_ name: String, _ kind: TraceKind) -> any TraceSpan { self }
+            func set(_ name: StaticString, _ value: String) {}
+            func set(_ name: StaticString, _ value: Int) {}
+            func rename(_ name: String) {}
+            func believeCaller() {}
+            func end(_ fault: String?) {}
+        }
+        for continues in [true, false] {
+            let headers = RequestHeaderRules.headers(
+                from: try Self.fields([("traceparent", "a"), ("Traceparent", "b"), ("tracestate", "s")]), extra: [],
+                host: "api.example.com", requestID: "req-1", span: FixedSpan(continuesCaller: continues),
+                credential: ("Authorization", "Bearer T"))
+            #expect(headers["traceparent"] == ["ours"])
+            #expect(headers["tracestate"] == (continues ? ["s"] : []))
+        }
     }
 
     @Test("What the contract lists passes, every value of it")

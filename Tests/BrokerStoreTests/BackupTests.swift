@@ -6,7 +6,7 @@ import Testing
 
 @Suite("SQLite: backup and restore", .timeLimit(.minutes(2)))
 struct BackupTests {
-    private func accept(_ copy: DatabaseCopy) {}
+    private func accept(_ copy: DatabaseCopy, _ endings: EndingsSummary?) {}
 
     /// Makes a backup of a store with two sessions; returns them.
     private func backUp(_ path: String, to copy: String) async throws -> [SessionRow] {
@@ -63,7 +63,7 @@ struct BackupTests {
             try await refuse(nil, "newer/coatcheck.db", .tooNew(found: version, known: Schema.newest))
             // A ring that does not open it, by whoever judges that.
             await #expect(throws: StoreOpenFailure.refused("another ring")) {
-                _ = try await SQLiteStore.restore(copy, to: path, stamp: "1") { copy throws(StoreOpenFailure) in
+                _ = try await SQLiteStore.restore(copy, to: path, stamp: "1") { copy, _ throws(StoreOpenFailure) in
                     #expect(copy.sessions == 2 && copy.sample.count == 4)
                     throw .refused("another ring")
                 }

@@ -104,7 +104,7 @@ import Testing
         #expect(heard.withLock { $0 } == [.ended(.idleExpired)])
         #expect(broker.context.cache.count == 0)
         let counted = broker.events.all.contains {
-            if case .sessionEnded(.idleExpired, 1) = $0 { true } else { false }
+            if case .sessionEnded(.idleExpired, 1, _) = $0 { true } else { false }
         }
         #expect(counted)
         withExtendedLifetime(subscription) {}

@@ -1,18 +1,20 @@
-"""Endings that are interrupted: by `kill -9` between the steps of a back-channel logout, and by a full disk. What was answered
+"""Endings that are interrupted: by `kill -9` between the steps of a back-channel logout or of the endings file, and by a full disk. What was answered
 is on disk, what was not can be sent again (guarantees 4 and 6). `Tests/curl/endings.sh` starts it.
 
 A full disk is a small tmpfs: it runs as root, or in a user's own mount namespace (`unshare --map-root-user --mount`).
 """
 
+import base64
 import contextlib
 import hashlib
 import os
+import shutil
 import signal
 import subprocess
 import threading
 import time
 
-from harness import MIB, Broker, GaveUp, Sandbox, main, wait_for
+from harness import COATCHECK, MIB, Broker, GaveUp, Sandbox, call, main, wait_for
 
 ROUNDS = int(os.environ.get("ROUNDS", "50"))
 
@@ -238,7 +240,152 @@ def stopped_on_a_full_disk(case):
             f"answered {', '.join(a.told for a in out)}: ended after the restart")
 
 
+# ---- the endings file ------------------------------------------------------------------------------------------------
+
+
+def with_endings_file(case, sandbox, file):
+    broker = Broker(case, sandbox, start=False)
+    text = broker.configuration.read_text()
+    url = f'"sqlite:{broker.data}/coatcheck.db"'
+    if url not in text:
+        raise GaveUp("the configuration's store has changed")
+    broker.configuration.write_text(text.replace(url, f'{url}, endings_file: "{file}"'))
+    broker.start()
+    return broker
+
+
+def digests(file):
+    """The token digests of an endings file, whatever its last line is."""
+    lines = file.read_bytes().split(b"\n")[1:-1]
+    return {base64.urlsafe_b64decode(line.split(b" ")[0] + b"=") for line in lines}
+
+
+def digest(session):
+    return hashlib.sha256(session.encode()).digest()
+
+
+def backed_up(case, broker, name):
+    """A backup, as a copy of the stopped broker's file: what `coatcheck backup` writes is Tests/curl/backup.sh's to look at."""
+    broker.stop(signal.SIGTERM)
+    copy = case.folder / name
+    shutil.copy(broker.data / "coatcheck.db", copy)
+    broker.start()
+    return copy
+
+
+def restore(broker, copy, *options):
+    return subprocess.run(
+        [COATCHECK, "restore", copy, "--config", broker.configuration, *options], capture_output=True, text=True)
+
+
+def endings_kept(case):
+    """kill -9 under log-outs: each that was answered 204 is in the endings file, and a restored backup does not bring it back."""
+    sandbox = Sandbox(case)
+    folder = case.folder / "endings"
+    folder.mkdir(mode=0o700)
+    file = folder / "endings"
+    broker = with_endings_file(case, sandbox, file)
+    sessions = [broker.sign_in(f"user-{n}") for n in range(36)]
+    stays = broker.sign_in("stays")
+    copy = backed_up(case, broker, "backup.db")
+    answered, unanswered = [], []
+
+    def log_out(session, enough):
+        (answered if broker.log_out(session).status == 204 else unanswered).append(session)
+        # By what was answered and not by the clock: amid the others, however slow the machine is.
+        if len(answered) >= enough:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(broker.process.pid, signal.SIGKILL)
+
+    for begin in range(0, 36, 6):
+        enough = len(answered) + 1 + begin // 6 % 3
+        threads = [threading.Thread(target=log_out, args=(s, enough)) for s in sessions[begin:begin + 6]]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        broker.process.wait(10)
+        kept = digests(file)
+        lost = [s for s in answered if digest(s) not in kept]
+        case.same([], lost, f"kill -9 amid six log-outs: {len(answered)} were answered so far, all are in the file")
+        # As a crash of the machine may leave it.
+        with open(file, "ab") as torn:
+            torn.write(b"q83vEjRWeJCrze8")
+        broker.start()
+    case.verdict(len(answered) >= 6, "some were answered in each round", len(answered))
+    late = [s for s in unanswered if broker.look(s).status == 401 and digest(s) not in digests(file)]
+    case.same([], late, "what the database alone had ended came into the file at the start")
+    done = restore(broker, copy)
+    case.verdict(done.returncode == 1 and "another process" in done.stderr, "restore refuses while the broker runs", done.stderr)
+    broker.stop(signal.SIGTERM)
+    without = broker.configuration.with_name("without.yaml")
+    without.write_text(broker.configuration.read_text().replace(f', endings_file: "{file}"', ""))
+    without.chmod(0o600)
+    kept = broker.configuration
+    broker.configuration = without
+    done = restore(broker, copy)
+    case.verdict(
+        done.returncode == 1 and "log-outs since 20" in done.stderr and "--without-endings" in done.stderr,
+        "without the file it refuses, and says from when log-outs are lost", done.stderr)
+    broker.configuration = kept
+    away = file.rename(file.with_name("away"))
+    done = restore(broker, copy)
+    case.verdict(done.returncode == 1 and "is not there" in done.stderr, "nor with a file that is not there", done.stderr)
+    away.rename(file)
+    done = restore(broker, copy)
+    case.verdict(done.returncode == 0 and "had ended since" in done.stdout, "with the file it restores", done.stdout + done.stderr)
+    broker.start()
+    back = [s for s in answered if broker.look(s).told != "401 session_ended logged_out"]
+    case.same([], back, f"none of the {len(answered)} that were answered 204 is back")
+    case.same("200", broker.look(stays).told, "who never logged out is signed in")
+    broker.stop(signal.SIGTERM)
+    broker.configuration = without
+    done = restore(broker, copy, "--without-endings")
+    case.verdict(done.returncode == 0 and "are lost" in done.stderr, "--without-endings does it and says so", done.stderr)
+    broker.start()
+    case.same("200", broker.look(answered[0]).told, "and brings them back: the test can see it")
+
+
+def endings_disk_full(case):
+    """The endings file's own disk is full: a log-out is 503 and in force, sign-ins go on, and readiness says what is wrong."""
+    disk = Disk(case, "1m")
+    try:
+        sandbox = Sandbox(case)
+        file = disk.path / "endings"
+        broker = with_endings_file(case, sandbox, file)
+        sessions = [broker.sign_in(f"user-{n}") for n in range(3)]
+        case.same("204", broker.log_out(sessions[0]).told, "a log-out")
+        disk.fill()
+        # The page that the last line is on has room for some.
+        for n in range(100):
+            session = broker.sign_in(f"more-{n}")
+            out = broker.log_out(session)
+            if out.status != 204:
+                break
+        case.verdict(
+            out.is_passing_fault and out.told == "503 store_unavailable", "a log-out that the file does not take is 503", out.told)
+        case.same("401 session_ended logged_out", broker.look(session).told, "and in force at once")
+        case.same("503 store_unavailable", broker.log_out(session).told, "its repeat is 503, too")
+        case.same("200", broker.look(sessions[1]).told, "others live")
+        case.same(201, broker.log_in("late")[1].status, "sign-ins go on")
+        ready = call(broker.management + "/readyz")
+        case.same((200, "its disk is full"), (ready.status, ready.json.get("endings_file")), "readiness stays green and says why")
+        case.verdict(broker.metric("coatcheck_store_endings_unkept") == 1, "so does the metric")
+        broker.restart()
+        case.same("401 session_ended logged_out", broker.look(session).told, "it is in force after kill -9 and a start")
+        case.same("503 store_unavailable", broker.log_out(session).told, "and is 503 as long as the file does not have it")
+        disk.free()
+        good = wait_for(10, lambda: broker.log_out(session).status == 204, pause=0.2)
+        case.verdict(good, "when there is room again its repeat is 204")
+        case.verdict(digest(session) in digests(file), "and it is in the file")
+    finally:
+        case.end()
+        disk.unmount()
+
+
 CASES = {
+    "endings-kept": (endings_kept, 120),
+    "endings-disk-full": (endings_disk_full, 60),
     "interrupted-logout": (interrupted_logout, 240),
     "full-disk-with-a-reserve": (with_a_reserve, 90),
     "full-disk-without-a-reserve": (without_a_reserve, 60),

@@ -80,8 +80,12 @@ run restore "$copies/good.db" --config "$work/other.yaml"
 matches '^1 .*opens 0 of' "$RUN $(cat "$work/out")" "a ring that does not open it"
 same 0 "$(kept)" "nothing was put aside by any of these"
 
-step "restore"
 run restore "$copies/good.db" "${configuration[@]}"
+matches '^1 .*log-outs since 20.*Z.* are lost.*--without-endings' "$RUN $(cat "$work/out")" "nobody knows who was logged out since"
+same 0 "$(kept)" "and nothing is put aside"
+
+step "restore"
+run restore "$copies/good.db" "${configuration[@]}" --without-endings
 same 0 "$RUN" "the backup is put in its place"
 same 1 "$(kept)" "the old database is kept aside"
 start_broker

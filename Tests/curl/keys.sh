@@ -23,7 +23,7 @@ sealing() { admin GET /admin/v1/keys; jq -r '.items[] | select(.use == "seals") 
 values() { admin GET /admin/v1/keys; jq -r --arg id "$1" '[.items[] | select(.id == $id) | .values] | add // 0' "$work/body"; }
 known() { admin GET /admin/v1/keys; jq -e --arg id "$1" '.items[] | select(.id == $id and .use != "missing")' "$work/body" >/dev/null; }
 seals() { [ "$(sealing)" = "$1" ]; }
-first() { sed -n 1p < <("$COATCHECK" keys list --file "$1") | cut -f1; }
+first() { sed -n 1p < <("$COATCHECK" keys list --no-header --file "$1") | cut -f1; }
 generation=1
 # publish: the draft becomes the mounted key file, by a swap of links
 publish() {

@@ -159,7 +159,17 @@ request GET "$MANAGEMENT/admin/v1/sessions?state=gone" "${reader[@]}"
 expect_problem 400 invalid_request "another state"
 printf 'admin-reader-7f3d2a9c51\n' >"$work/admin-token"
 "$COATCHECK" sessions list --management "$MANAGEMENT" --token-file "$work/admin-token" --ended --provider oidc --subject user-ben >"$work/list"
-same "$ben_handle oidc ios admin user-ben" "$(cut -f1-3,5,6 "$work/list" | tr '\t' ' ')" "coatcheck sessions list --ended"
+same "HANDLE PROVIDER CLIENT REASON SUBJECT $ben_handle oidc ios admin user-ben" "$(cut -f1-3,5,6 "$work/list" | tr '\t\n' '  ' | sed 's/ $//')" "coatcheck sessions list --ended, with the columns' names"
+COATCHECK_TOKEN_FILE="$work/admin-token" "$COATCHECK" sessions list --config "$work/coatcheck.yaml" --no-header --ended --provider oidc --subject user-ben >"$work/list"
+same "$ben_handle" "$(cut -f1 "$work/list")" "the same by --config and COATCHECK_TOKEN_FILE, without the names"
+"$COATCHECK" sessions list --config "$work/coatcheck.yaml" 2>"$work/refusal" >/dev/null && not_ok "no token is refused" || matches 'token-file' "$(cat "$work/refusal")" "no token is refused, and how to give one is said"
+for shell in bash zsh fish; do
+    "$COATCHECK" --generate-completion-script "$shell" >"$work/completion.$shell" && [ -s "$work/completion.$shell" ]
+    same 0 $? "completions for $shell"
+done
+bash -n "$work/completion.bash"
+same 0 $? "bash takes its own"
+
 request GET "$MANAGEMENT/metrics"
 matches 'coatcheck_revocations_pending [0-9]+' "$(body)" "how many revocations wait"
 matches 'coatcheck_sessions_ended_total\{reason="admin"\} 2' "$(body)" "endings by reason"

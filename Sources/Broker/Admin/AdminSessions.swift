@@ -32,7 +32,8 @@ package struct AdminSessions: Sendable {
             throw BrokerProblem(error)
         }
         guard let row else { throw BrokerProblem(.notFound) }
-        try await EndSession(context).end(.token(row.token), reason: .admin)
+        RequestScope.concerns(handle)
+        try await EndSession(context).end(.token(row.token), reason: .admin, handle: handle)
     }
 
     /// Ends every session of a filter (a subject, a client, a provider); returns how many there were.

@@ -1,9 +1,7 @@
 /// Something worth telling operators.
 ///
-/// The executable turns it into a log line and metrics; none carries a secret.
-///
-/// Tags are keyed pseudonyms (`IndexKind.logTag`), so that two lines of one session can be joined by whoever has the key
-/// (SEC-116).
+/// The executable turns it into a log line and metrics; none carries a secret. Handles are public names: they lead from a
+/// line to the management listener, and open nothing.
 package enum BrokerEvent: Sendable {
     case loginStarted(provider: ProviderName, client: ClientName)
     case loginRefused(provider: ProviderName?, client: ClientName?, code: ProblemCode, detail: String)
@@ -15,7 +13,8 @@ package enum BrokerEvent: Sendable {
     case exchangeFailed(provider: ProviderName, client: ClientName, failure: ProviderFailure)
     case registrationStarted(provider: ProviderName, client: ClientName)
     case registrationFinished(provider: ProviderName, client: ClientName, result: String)
-    case sessionEnded(reason: EndReason, count: Int)
+    /// Sessions ended; the handle where it is one whose handle is known.
+    case sessionEnded(reason: EndReason, count: Int, session: SessionHandle?)
     case refreshed(provider: ProviderName, client: ClientName, session: SessionHandle)
     case refreshFailed(provider: ProviderName, client: ClientName, session: SessionHandle, reason: String)
     /// The refresh ended the session: the provider said no for good, or it is another user's now.

@@ -82,7 +82,7 @@ struct RefreshFlight: Sendable {
                 case .commit: action = machine.handle(await commit(&work))
                 case .checkSubject: action = machine.handle(await checkSubject(&work))
                 case .end(let reason):
-                    try await EndSession(context).end(.token(session), reason: reason)
+                    try await EndSession(context).end(.token(session), reason: reason, handle: work.row?.handle)
                     note(ending: reason, work)
                     work.row?.endReason = reason
                     action = .finish(.sessionEnded)

@@ -117,7 +117,7 @@ extension StoredTokens {
             context.events.emit(.rowDidNotOpen(kind: .tokens, unknownKey: false))
             let context = context
             context.spawner.spawn("integrity") {
-                _ = try? await EndSession(context).end(.token(row.token), reason: .integrity)
+                _ = try? await EndSession(context).end(.token(row.token), reason: .integrity, handle: row.handle)
             }
             throw BrokerProblem(.sessionEnded, reason: .integrity)
         }

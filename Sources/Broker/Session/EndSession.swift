@@ -9,8 +9,13 @@ package struct EndSession: Sendable {
     package func logOut(_ token: Secret) async throws(BrokerProblem) {
         guard Base64URL.isToken(token.reveal(), length: 43...43) else { return }
         // A token that nobody was given costs a read, not a write; while nobody can know, it is ended all the same.
-        if case .some(.none) = try? await context.store.session(token: context.vault.digest(token)) { return }
-        try await end(.token(context.vault.digest(token)), reason: .loggedOut)
+        let digest = context.vault.digest(token)
+        let row: SessionRow??
+        do throws(StoreFailure) { row = .some(try await context.store.session(token: digest)) } catch { row = nil }
+        if case .some(.none) = row { return }
+        let handle = row.flatMap { $0?.handle }
+        if let handle { RequestScope.concerns(handle) }
+        try await end(.token(digest), reason: .loggedOut, handle: handle)
     }
 
     /// How long a log-out waits for the address of the provider's page.
@@ -60,7 +65,7 @@ package struct EndSession: Sendable {
         guard let row, row.subject == owner.row.subject, row.token == owner.token || !owner.ownsItselfAlone(context)
         else { throw BrokerProblem(.notFound) }
         let reason: EndReason = row.token == owner.token ? .loggedOut : .loggedOutElsewhere
-        try await end(.token(row.token), reason: reason)
+        try await end(.token(row.token), reason: reason, handle: handle)
     }
 
     /// Ends all of the owner's sessions but this one.
@@ -77,40 +82,52 @@ package struct EndSession: Sendable {
     /// It returns when all of it is on disk. Otherwise it throws `store_unavailable`, and where the store can, the
     /// sessions are refused from now on all the same. A caller who hangs up does not break it off.
     @discardableResult
-    func end(_ selector: SessionSelector, reason: EndReason) async throws(BrokerProblem) -> Int {
+    func end(
+        _ selector: SessionSelector, reason: EndReason, handle: SessionHandle? = nil
+    ) async throws(BrokerProblem) -> Int {
         if case .token(let token) = selector { context.cache.remove([token]) }
         let work = self
-        let result = await Detached.run("end", on: context.spawner) { await work.endAll(selector, reason) }
+        let result = await Detached.run("end", on: context.spawner) {
+            await work.endAll(selector, reason, handle)
+        }
         guard let result else { throw BrokerProblem(.storeUnavailable, privateDetail: "the caller hung up") }
         return try result.get()
     }
 
-    private func endAll(_ selector: SessionSelector, _ reason: EndReason) async -> Result<Int, BrokerProblem> {
-        await steps(reason) { now throws(StoreFailure) in
+    private func endAll(
+        _ selector: SessionSelector, _ reason: EndReason, _ handle: SessionHandle?
+    ) async -> Result<Int, BrokerProblem> {
+        await steps(reason, handle: handle) { now throws(StoreFailure) in
             try await context.store.endSessions(selector, reason: reason, now: now, limit: Self.batch)
         }
     }
 
     /// Repeats a step of ending until there is no more, and makes known what each one ended.
     func steps(
-        _ reason: EndReason, _ step: (WallTime) async throws(StoreFailure) -> EndedBatch
+        _ reason: EndReason, handle: SessionHandle? = nil, _ step: (WallTime) async throws(StoreFailure) -> EndedBatch
     ) async -> Result<Int, BrokerProblem> {
         var count = 0
+        var isWritten = true
         while true {
             let batch: EndedBatch
             do throws(StoreFailure) { batch = try await step(context.clock.now()) } catch {
                 context.events.emit(.storeFailed(operation: "endSessions", detail: "\(error)"))
                 return .failure(BrokerProblem(error))
             }
-            announce(batch.ended, reason)
+            announce(batch.ended, reason, handle)
             count += batch.ended.count
-            guard batch.isWritten else {
+            if !batch.isWritten, isWritten {
                 context.events.emit(.storeFailed(operation: "endSessions", detail: "not written yet"))
+            }
+            // The others end all the same, and nobody is told that all is done.
+            isWritten = isWritten && batch.isWritten
+            guard !batch.more else { continue }
+            guard isWritten else {
                 return .failure(
                     BrokerProblem(
                         .storeUnavailable, privateDetail: "an ending waits for the disk", retryAfter: .seconds(2)))
             }
-            if !batch.more { return .success(count) }
+            return .success(count)
         }
     }
 
@@ -120,10 +137,12 @@ package struct EndSession: Sendable {
     }
 
     /// Makes an ending that is already written known in this process.
-    func announce(_ ended: [Digest], _ reason: EndReason) {
+    ///
+    /// The handle is that of the only one, where it is known.
+    func announce(_ ended: [Digest], _ reason: EndReason, _ handle: SessionHandle? = nil) {
         guard !ended.isEmpty else { return }
         context.cache.remove(ended)
         for token in ended { context.notices.post(.ended(reason.shown), to: token) }
-        context.events.emit(.sessionEnded(reason: reason.shown, count: ended.count))
+        context.events.emit(.sessionEnded(reason: reason.shown, count: ended.count, session: handle))
     }
 }

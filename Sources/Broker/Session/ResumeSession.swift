@@ -15,12 +15,16 @@ package struct ResumeSession: Sendable {
     package func resume(_ token: Digest) async throws(BrokerProblem) -> LiveSession {
         let moment = context.clock.monotonic()
         let cached = context.cache.lookUp(token, at: moment)
-        if let row = cached.row { return try live(row) }
+        if let row = cached.row {
+            RequestScope.concerns(row.handle)
+            return try live(row)
+        }
         let row: SessionRow?
         do throws(StoreFailure) { row = try await context.store.session(token: token) } catch {
             throw BrokerProblem(error)
         }
         guard let row else { throw BrokerProblem(.sessionRequired) }
+        RequestScope.concerns(row.handle)
         let session = try live(row)
         context.cache.insert(row, loadedAt: moment, generation: cached.generation)
         return session
@@ -110,7 +114,7 @@ package struct ResumeSession: Sendable {
         context.cache.remove([row.token])
         context.spawner.spawn("integrity") {
             // One that could not be written is found again at the next use.
-            _ = try? await EndSession(context).end(.token(row.token), reason: reason)
+            _ = try? await EndSession(context).end(.token(row.token), reason: reason, handle: row.handle)
         }
     }
 }

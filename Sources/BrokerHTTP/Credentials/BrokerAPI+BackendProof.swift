@@ -20,6 +20,7 @@ extension BrokerAPI {
             }
             throw BrokerProblem(.backendUnauthorized)
         }
+        RequestScope.current?.span?.believeCaller()
         guard found.configuration.may.contains(permission) else { throw BrokerProblem(.backendNotAllowed) }
         return found
     }

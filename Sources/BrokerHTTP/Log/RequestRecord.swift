@@ -12,6 +12,12 @@ package struct RequestRecord: Sendable {
     package let requestID: String
     /// The client's address, worked out behind trusted proxies.
     package let client: String
+    /// The session that it presented or made; nil where there is none, or none was looked for.
+    package let session: SessionHandle?
+    /// The trace that it is part of; nil where nothing is traced.
+    package let traceID: String?
+    /// The TCP peer that sent `X-Forwarded-For` and is no trusted proxy: all who come through it look like one client.
+    package let untrustedProxy: String?
     /// The client's own words, for `safeUserAgent`.
     private let userAgent: String?
     /// What was refused, if it was.
@@ -21,8 +27,12 @@ package struct RequestRecord: Sendable {
 
     init(
         method: String, route: String, status: Int, duration: Duration, requestID: String, client: String,
-        userAgent: String?, code: ProblemCode?, privateDetail: String?
+        session: SessionHandle? = nil, traceID: String? = nil, untrustedProxy: String? = nil, userAgent: String?,
+        code: ProblemCode?, privateDetail: String?
     ) {
+        self.session = session
+        self.traceID = traceID
+        self.untrustedProxy = untrustedProxy
         self.method = method
         self.route = route
         self.status = status

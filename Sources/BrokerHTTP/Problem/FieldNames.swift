@@ -13,6 +13,7 @@ extension HTTPField.Name {
     static let coatcheckReason = known("Coatcheck-Reason")
     static let coatcheckSession = known("X-Coatcheck-Session")
     static let coatcheckBackend = known("X-Coatcheck-Backend")
+    static let traceparent = known("traceparent")
     static let forwardedFor = known("X-Forwarded-For")
     static let forwardedProto = known("X-Forwarded-Proto")
     static let secFetchSite = known("Sec-Fetch-Site")

@@ -18,6 +18,7 @@ extension BrokerAPI {
 
     /// Returns the 201 of a new session, with its cookie or its token.
     func created(_ signedIn: SignedIn, _ call: Call) -> Answer {
+        RequestScope.concerns(signedIn.session.handle)
         switch signedIn.transport {
         case .cookie:
             let lifetime = signedIn.session.expiresAt.since(clock.now())

@@ -39,21 +39,28 @@ final class ManagementAPI: Sendable {
         Answers.json(.ok, Self.status("live"), call)
     }
 
-    /// `GET /readyz`: the store is reachable and migrated, the key ring opens it; providers and
-    /// the clock are shown and do not count.
+    /// `GET /readyz`: the store is reachable and migrated, the key ring opens it; providers and the clock are shown and do
+    /// not count, nor does a full disk: sessions are served all the same.
     @Sendable func ready(_ call: Call) async throws(BrokerProblem) -> Answer {
         var store = "ok"
         do throws(StoreFailure) { try await health.ping() } catch { store = "unavailable" }
-        let keys = health.keysFit() ? "ok" : "do_not_open_the_store"
+        let found = health.conditions()
+        let keys = found.keysFit ? "ok" : "do_not_open_the_store"
         let status =
-            health.isShuttingDown()
-            ? "shutting_down" : store != "ok" ? "store_unavailable" : keys != "ok" ? "keys_do_not_fit" : "ready"
+            found.drain != nil
+            ? "shutting_down" : store != "ok" ? "store_unavailable" : !found.keysFit ? "keys_do_not_fit" : "ready"
         var writer = JSONWriter()
         writer.object { writer in
             writer.member("status", status)
             writer.member("store", store)
+            writer.member("disk", found.diskIsFull ? "full" : "ok")
+            if let file = found.endingsFile { writer.member("endings_file", file) }
             writer.member("keys", keys)
-            if let ahead = health.clockAhead() { writer.member("clock_ahead_seconds", ahead.components.seconds) }
+            if let ahead = found.clockAhead { writer.member("clock_ahead_seconds", ahead.components.seconds) }
+            writer.name("problems")
+            writer.array { writer in
+                for problem in Self.problems(found, storeAnswers: store == "ok") { writer.value(.string(problem)) }
+            }
             writer.name("providers")
             writer.object { writer in
                 for provider in health.providers() { writer.member(provider.name.text, provider.state) }
@@ -61,6 +68,27 @@ final class ManagementAPI: Sendable {
         }
         guard status != "ready" else { return Answers.json(.ok, writer.bytes, call) }
         return Answers.json(.serviceUnavailable, writer.bytes, call, adding: Self.retryAfter)
+    }
+
+    /// What is wrong, a sentence each.
+    private static func problems(_ found: ManagementHealth.Conditions, storeAnswers: Bool) -> [String] {
+        var problems: [String] = []
+        if let drain = found.drain {
+            problems.append(
+                "shutting down: \(drain.requests) requests and \(drain.streams) event streams are under way")
+        }
+        if !storeAnswers { problems.append("the store does not answer, or is not migrated") }
+        if !found.keysFit { problems.append("the key ring is not the store's: \(found.keys)") }
+        if found.diskIsFull {
+            problems.append("the store's disk is full: sign-ins are refused, sessions are served and ended")
+        }
+        if found.pendingEndings > 0 {
+            problems.append("\(found.pendingEndings) endings wait for the disk: make room before a restart")
+        }
+        if let file = found.endingsFile, file != "ok" {
+            problems.append("the endings file takes nothing (\(file)): \(found.unkeptEndings) endings wait for it")
+        }
+        return problems
     }
 
     private static let retryAfter = HTTPField(name: .retryAfter, value: "5")

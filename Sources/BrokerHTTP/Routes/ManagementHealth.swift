@@ -21,14 +21,29 @@ package struct ManagementHealth: Sendable {
         }
     }
 
+    /// What readiness shows beside the store's answer and the providers.
+    package struct Conditions: Sendable {
+        /// Whether the key ring opens what is stored.
+        package var keysFit = true
+        /// What was found when it was tried, in words.
+        package var keys = ""
+        /// How far the clock is ahead of the store's; nil where the store has none, or it was not asked yet.
+        package var clockAhead: Duration?
+        /// What is under way while the process shuts down, which turns readiness red first (SEC-123); nil when it does not.
+        package var drain: (requests: Int, streams: Int)?
+        package var diskIsFull = false
+        /// Endings that the disk has not taken yet.
+        package var pendingEndings = 0
+        /// `ok`, or why it takes nothing; nil where there is none.
+        package var endingsFile: String?
+        package var unkeptEndings = 0
+
+        package init() {}
+    }
+
     /// Throws when the store does not answer or is not migrated (`BrokerStore.ping`).
     package let ping: @Sendable () async throws(StoreFailure) -> Void
-    /// Whether the key ring opens what is stored.
-    package let keysFit: @Sendable () -> Bool
-    /// How far the clock is ahead of the store's; nil where the store has none, or it was not asked yet.
-    package let clockAhead: @Sendable () -> Duration?
-    /// Whether the process is shutting down: readiness turns red first (SEC-123).
-    package let isShuttingDown: @Sendable () -> Bool
+    package let conditions: @Sendable () -> Conditions
     /// Returns the metrics as Prometheus text.
     package let metrics: @Sendable () async -> String
     /// Returns the providers' states; shown, and counting for nothing.
@@ -36,16 +51,12 @@ package struct ManagementHealth: Sendable {
 
     package init(
         ping: @escaping @Sendable () async throws(StoreFailure) -> Void,
-        keysFit: @escaping @Sendable () -> Bool = { true },
-        clockAhead: @escaping @Sendable () -> Duration? = { nil },
-        isShuttingDown: @escaping @Sendable () -> Bool = { false },
+        conditions: @escaping @Sendable () -> Conditions = { Conditions() },
         metrics: @escaping @Sendable () async -> String = { "" },
         providers: @escaping @Sendable () -> [Provider] = { [] }
     ) {
         self.ping = ping
-        self.keysFit = keysFit
-        self.clockAhead = clockAhead
-        self.isShuttingDown = isShuttingDown
+        self.conditions = conditions
         self.metrics = metrics
         self.providers = providers
     }

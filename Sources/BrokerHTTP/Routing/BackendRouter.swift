@@ -15,7 +15,7 @@ package enum BackendRouter {
     package static func responder(
         useCases: BrokerUseCases, configuration: HTTPConfiguration, clock: BrokerClock,
         digest: @escaping @Sendable ([UInt8]) -> Digest, load: ServerLoad = ServerLoad(),
-        ledger: ChargeLedger? = nil, log: RequestLog
+        ledger: ChargeLedger? = nil, log: RequestLog, traces: TraceStarter? = nil
     ) -> BrokerResponder {
         let api = BrokerAPI(
             useCases: useCases, relay: nil, configuration: configuration, listener: .backend,
@@ -23,6 +23,6 @@ package enum BackendRouter {
             digest: digest)
         return BrokerResponder(
             routes: routes(api), rules: api.rules, errors: ProblemResponder(cookies: api.cookies, now: clock.now),
-            limits: configuration.limits, clock: clock, load: load, log: log)
+            limits: configuration.limits, clock: clock, load: load, log: log, traces: traces)
     }
 }

@@ -18,14 +18,17 @@ package struct BrokerResponder: WireService {
     private let clock: BrokerClock
     private let load: ServerLoad
     private let log: RequestLog
+    /// Nil where nothing is traced.
+    private let traces: TraceStarter?
     private let framing: FramingProblems
     private let date = FormattedTimeCache(\.httpDate)
     private var isRefusing = false
 
     init(
         routes: [Route], rules: ListenerRules, errors: ProblemResponder, limits: HTTPLimits, clock: BrokerClock,
-        load: ServerLoad, log: RequestLog
+        load: ServerLoad, log: RequestLog, traces: TraceStarter? = nil
     ) {
+        self.traces = traces
         self.routes = routes
         table = RouteTable(routes)
         self.rules = rules
@@ -71,11 +74,21 @@ package struct BrokerResponder: WireService {
             eventLoop: eventLoop)
         var circumstances = ProblemResponder.Circumstances()
         var template = "-"
+        let scope = RequestScope(
+            requestID: call.requestID,
+            span: traces.map { $0.begin("request", .server, rules.traceOrigin(of: call)) })
+        let outcome = await RequestScope.$current.withValue(scope) { () async -> Result<Answer, BrokerProblem> in
+            do throws(BrokerProblem) {
+                return .success(try await serve(call, &circumstances, &template))
+            } catch {
+                return .failure(error)
+            }
+        }
         var answer: Answer
         var problem: BrokerProblem?
-        do throws(BrokerProblem) {
-            answer = try await serve(call, &circumstances, &template)
-        } catch {
+        switch outcome {
+        case .success(let made): answer = made
+        case .failure(let error):
             problem = error
             circumstances.usedBasic = call.fields.authorization.contains { $0.prefix(6).isASCIIEqual(to: "basic ") }
             circumstances.hasSessionCookie = rules.hasSessionCookie(call.fields)
@@ -91,11 +104,13 @@ package struct BrokerResponder: WireService {
         answer.countWriting(in: load, asRequest: circumstances.isRelay)
         // Nobody heard the refusal of a call that its client gave up: it must not look like an outage.
         let isUnheard = problem != nil && call.connection?.isGone == true
+        let status = isUnheard ? Self.clientClosedRequest : answer.status.code
+        scope.span?.endRequest(request.method, template, status, problem, scope)
         log.record(
             RequestRecord(
-                method: request.method.rawValue, route: template,
-                status: isUnheard ? Self.clientClosedRequest : answer.status.code,
+                method: request.method.rawValue, route: template, status: status,
                 duration: clock.monotonic() - start, requestID: call.requestID, client: rules.client(of: call).text,
+                session: scope.session, traceID: scope.span?.traceID, untrustedProxy: rules.untrustedProxy(of: call),
                 userAgent: call.fields.userAgent, code: problem?.code, privateDetail: problem?.privateDetail))
         return answer
     }

@@ -36,11 +36,11 @@ package enum BrokerRouter {
     /// Returns what serves the public listener.
     ///
     /// `relay` is shut down by the caller, `digest` is the vault's SHA-256, `load` counts what is under way, and `log`
-    /// gets one record for each request.
+    /// gets one record for each request; with `traces` each has a span.
     package static func responder(
         useCases: BrokerUseCases, relay: Relay? = nil, configuration: HTTPConfiguration, clock: BrokerClock,
         digest: @escaping @Sendable ([UInt8]) -> Digest, load: ServerLoad = ServerLoad(),
-        ledger: ChargeLedger? = nil, log: RequestLog
+        ledger: ChargeLedger? = nil, log: RequestLog, traces: TraceStarter? = nil
     ) -> BrokerResponder {
         let api = BrokerAPI(
             useCases: useCases, relay: relay, configuration: configuration, listener: .public,
@@ -48,6 +48,6 @@ package enum BrokerRouter {
             digest: digest)
         return BrokerResponder(
             routes: routes(api), rules: api.rules, errors: ProblemResponder(cookies: api.cookies, now: clock.now),
-            limits: configuration.limits, clock: clock, load: load, log: log)
+            limits: configuration.limits, clock: clock, load: load, log: log, traces: traces)
     }
 }

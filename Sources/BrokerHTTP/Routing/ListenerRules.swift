@@ -70,6 +70,23 @@ struct ListenerRules: Sendable {
             forwardedFor: call.fields.forwardedFor, trusted: configuration.trustedProxies)
     }
 
+    /// Returns the peer that speaks for others and is not believed: a proxy that `trusted_proxies` lacks, perhaps.
+    func untrustedProxy(of call: Call) -> String? {
+        guard kind != .management, !call.fields.forwardedFor.isEmpty, !isTrusted(call.connection?.address) else {
+            return nil
+        }
+        return call.connection?.peerText
+    }
+
+    /// Returns the W3C context that the request came with, and whether its caller's decisions are believed.
+    func traceOrigin(of call: Call) -> TraceOrigin? {
+        guard kind != .management else { return nil }
+        let fields = call.request.headerFields[fields: .traceparent]
+        // Of two nobody can say which is meant.
+        guard let field = fields.first, fields.dropFirst().isEmpty else { return nil }
+        return TraceOrigin(traceparent: field.value, isTrusted: isTrusted(call.connection?.address))
+    }
+
     /// Returns whether the request brought our session cookie, well formed or not.
     func hasSessionCookie(_ fields: RequestFields) -> Bool {
         kind != .management && CookieReader.value(of: cookies.sessionName, in: fields.cookies) != .absent

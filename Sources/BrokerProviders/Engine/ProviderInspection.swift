@@ -16,36 +16,44 @@ package protocol ProviderInspection: ProviderClient {
     /// The circuit breaker's state now.
     var breaker: CircuitBreaker.State { get }
 
+    /// How many of the last calls failed in a row: no answer, or a 5xx.
+    var failuresInARow: Int { get }
+
     /// Tries discovery, key set and clock, whichever the kind has.
     func probe() async -> [ProbeResult]
 }
 
 extension OIDCClient: ProviderInspection {
     package var breaker: CircuitBreaker.State { engine.caller.limiter.breaker }
+    package var failuresInARow: Int { engine.caller.limiter.failuresInARow }
     package var refusesCallsFor: Duration? { engine.caller.limiter.refusesFor }
     package func probe() async -> [ProbeResult] { await engine.probe(keysToo: true) }
 }
 
 extension OAuth2Client: ProviderInspection {
     package var breaker: CircuitBreaker.State { engine.caller.limiter.breaker }
+    package var failuresInARow: Int { engine.caller.limiter.failuresInARow }
     package var refusesCallsFor: Duration? { engine.caller.limiter.refusesFor }
     package func probe() async -> [ProbeResult] { await engine.probe(keysToo: false) }
 }
 
 extension CleverClient: ProviderInspection {
     package var breaker: CircuitBreaker.State { engine.caller.limiter.breaker }
+    package var failuresInARow: Int { engine.caller.limiter.failuresInARow }
     package var refusesCallsFor: Duration? { engine.caller.limiter.refusesFor }
     package func probe() async -> [ProbeResult] { await engine.probe(keysToo: own.openID) }
 }
 
 extension CloverClient: ProviderInspection {
     package var breaker: CircuitBreaker.State { engine.caller.limiter.breaker }
+    package var failuresInARow: Int { engine.caller.limiter.failuresInARow }
     package var refusesCallsFor: Duration? { engine.caller.limiter.refusesFor }
     package func probe() async -> [ProbeResult] { await engine.probe(keysToo: false) }
 }
 
 extension ZephrClient: ProviderInspection {
     package var breaker: CircuitBreaker.State { caller.limiter.breaker }
+    package var failuresInARow: Int { caller.limiter.failuresInARow }
     package var refusesCallsFor: Duration? { caller.limiter.refusesFor }
 
     package func probe() async -> [ProbeResult] {

@@ -9,6 +9,7 @@ package final class CallLimiter: Sendable {
     private struct State {
         var breaker: CircuitBreaker
         var inFlight = 0
+        var failures = 0
     }
 
     private let state: Mutex<State>
@@ -23,6 +24,9 @@ package final class CallLimiter: Sendable {
 
     /// The breaker's state, for the operator's page.
     package var breaker: CircuitBreaker.State { state.withLock { $0.breaker.state } }
+
+    /// How many of the last calls failed in a row, those that were answered 500 included.
+    var failuresInARow: Int { state.withLock { $0.failures } }
 
     /// How long the open breaker still refuses calls; nil when it lets one out.
     var refusesFor: Duration? {
@@ -44,10 +48,11 @@ package final class CallLimiter: Sendable {
         if let refusal { throw .notSent(detail: refusal) }
     }
 
-    /// Counts a call out, with what it says about the provider.
-    func end(_ outcome: Outcome) {
+    /// Counts a call out, with what it says about the provider; a call may have failed although the provider is alive.
+    func end(_ outcome: Outcome, failed: Bool) {
         state.withLock { state in
             state.inFlight -= 1
+            if outcome != .nothing { state.failures = failed ? state.failures + 1 : 0 }
             switch outcome {
             case .alive: state.breaker.succeed()
             case .dead: state.breaker.fail(at: clock.monotonic())

@@ -45,6 +45,8 @@ struct HTTPClients: Sendable {
             timeout: .init(connect: .milliseconds(settings.connectTimeout.wholeMilliseconds)),
             decompression: .enabled(limit: .size(ProviderAnswer.maximumBytes)))
         configuration.httpVersion = .http1Only
+        // The spans of calls are `ProviderCaller`'s.
+        configuration.tracing.tracer = nil
         configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = 256
         configuration.connectionPool.idleTimeout = .seconds(30)
         // A refused connection is known at once; whoever wants to may call again.

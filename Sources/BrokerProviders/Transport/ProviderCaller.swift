@@ -6,6 +6,7 @@ struct ProviderCaller: Sendable {
     let limiter: CallLimiter
     let allowPrivate: Bool
     let total: Duration
+    private let name: ProviderName
     private let clock: BrokerClock
 
     /// The monotonic moment by which the calls of the work at hand have ended.
@@ -13,6 +14,7 @@ struct ProviderCaller: Sendable {
 
     init(http: ProviderHTTP, settings: ProviderSettings, clock: BrokerClock) {
         self.clock = clock
+        name = settings.name
         self.http = http
         limiter = CallLimiter(limits: settings.limits, clock: clock)
         allowPrivate = settings.allowPrivate
@@ -25,7 +27,32 @@ struct ProviderCaller: Sendable {
     func send(_ request: ProviderRequest) async throws(ProviderFailure) -> ProviderAnswer {
         let rest = Self.deadline.map { $0 - clock.monotonic() } ?? total
         guard rest > .zero else { throw .notSent(detail: "no time is left for it") }
-        return try await http.send(request, limiter: limiter, internalAddresses: allowPrivate, total: min(total, rest))
+        guard let span = span(of: request) else {
+            return try await http.send(
+                request, limiter: limiter, internalAddresses: allowPrivate, total: min(total, rest))
+        }
+        var request = request
+        // Never the caller's own: what a stranger has chosen goes to no third party.
+        request.headers.append((name: "traceparent", value: span.ownTraceparent))
+        do throws(ProviderFailure) {
+            let answer = try await http.send(
+                request, limiter: limiter, internalAddresses: allowPrivate, total: min(total, rest))
+            span.set("http.response.status_code", answer.status)
+            span.end(answer.status >= 500 ? String(answer.status) : nil)
+            return answer
+        } catch {
+            span.end(error.shortDescription)
+            throw error
+        }
+    }
+
+    private func span(of request: ProviderRequest) -> (any TraceSpan)? {
+        let text = { "\(request.method) \(name)" }
+        let span =
+            RequestScope.current.map { $0.span?.child(text(), .client) } ?? http.traces?.begin(text(), .client, nil)
+        span?.set("http.request.method", request.method)
+        span?.set("coatcheck.provider", name.text)
+        return span
     }
 
     /// Does `work`, all of whose calls end by a deadline.

@@ -1,5 +1,5 @@
 import AsyncHTTPClient
-import Broker
+package import Broker
 import NIOCore
 import NIOHTTP1
 import NIOHTTPCompression
@@ -12,9 +12,12 @@ package final class ProviderHTTP: Sendable {
     private let clients: HTTPClients
     /// Whether private addresses are open to every provider.
     let allowsPrivate: Bool
+    /// Begins the spans of calls that no request wanted; nil where nothing is traced.
+    let traces: TraceStarter?
 
     /// Creates the transport; its connections close with the last call that holds it, or at `shutdown()`.
-    package init(settings: TransportSettings = TransportSettings()) {
+    package init(settings: TransportSettings = TransportSettings(), traces: TraceStarter? = nil) {
+        self.traces = traces
         clients = HTTPClients(settings, group: HTTPClient.defaultEventLoopGroup)
         allowsPrivate = settings.allowPrivate
     }
@@ -43,10 +46,10 @@ package final class ProviderHTTP: Sendable {
         switch outcome {
         case .answer(let answer):
             // 500 is often about one request; these three say that the service is not there.
-            limiter.end([502, 503, 504].contains(answer.status) ? .dead : .alive)
+            limiter.end([502, 503, 504].contains(answer.status) ? .dead : .alive, failed: answer.status >= 500)
             return answer
         case .failed(let detail, let certainlyUnsent):
-            limiter.end(Task.isCancelled ? .nothing : .dead)
+            limiter.end(Task.isCancelled ? .nothing : .dead, failed: true)
             if request.body == nil ? certainlyUnsent : !mark.isSet { throw .notSent(detail: detail) }
             throw .lost(detail: detail)
         }

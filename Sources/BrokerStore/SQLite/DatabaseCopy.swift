@@ -11,6 +11,9 @@ package struct DatabaseCopy: Sendable {
     /// Some of its sealed values, to try a key ring on.
     package let sample: [SealedRow]
 
+    /// The last moment that it knows of: the copy is as old as this, or a little younger; nil when nobody ever signed in.
+    package let lastMoment: WallTime?
+
     /// How many values of each place are tried.
     private static let sampled = 20
 
@@ -44,7 +47,7 @@ package struct DatabaseCopy: Sendable {
                 return DatabaseCopy(
                     bytes: DatabaseFiles.size(path) ?? 0, schema: found,
                     sessions: try Int.fetchOne(database, sql: "SELECT count(*) FROM sessions") ?? 0,
-                    sample: try sample(database))
+                    sample: try sample(database), lastMoment: try lastMoment(database))
             }
         } catch let failure as StoreOpenFailure {
             throw failure
@@ -57,6 +60,13 @@ package struct DatabaseCopy: Sendable {
         } catch {
             throw .database("the copy cannot be opened")
         }
+    }
+
+    private static func lastMoment(_ database: Database) throws -> WallTime? {
+        let moments = ["sessions": ["created_at", "last_used_at", "ended_at"], "logins": ["created_at"]]
+        return try moments.flatMap { table, columns in
+            try columns.compactMap { try Int64.fetchOne(database, sql: "SELECT max(\($0)) FROM \(table)") }
+        }.max().map { WallTime(milliseconds: $0) }
     }
 
     private static func sample(_ database: Database) throws -> [SealedRow] {

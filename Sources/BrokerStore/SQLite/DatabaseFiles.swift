@@ -107,11 +107,16 @@ final class DatabaseFiles: Sendable {
         }
         for suffix in ["-wal", "-shm", "-journal"] { unlink(path + suffix) }
         guard rename(copy, path) == 0 else { throw .file(path, reason: Self.reason()) }
-        let folder = open(Self.directory(of: path), O_RDONLY | O_CLOEXEC | O_DIRECTORY)
-        guard folder >= 0 else { throw .directory(Self.directory(of: path), reason: Self.reason()) }
-        defer { close(folder) }
-        guard fsync(folder) == 0 else { throw .directory(Self.directory(of: path), reason: Self.reason()) }
+        try Self.syncDirectory(of: path)
         return !isEmpty
+    }
+
+    /// Has the names in a file's directory on disk.
+    static func syncDirectory(of path: String) throws(StoreOpenFailure) {
+        let folder = open(directory(of: path), O_RDONLY | O_CLOEXEC | O_DIRECTORY)
+        guard folder >= 0 else { throw .directory(directory(of: path), reason: reason()) }
+        defer { close(folder) }
+        guard fsync(folder) == 0 else { throw .directory(directory(of: path), reason: reason()) }
     }
 
     /// How large a file is; nil when it is not there.
@@ -167,8 +172,11 @@ final class DatabaseFiles: Sendable {
         return true
     }
 
-    private static func openFile(_ path: String) throws(StoreOpenFailure) -> Int32 {
-        let descriptor = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0o600)
+    /// Opens a file of ours that stands; its mode is set to 0600.
+    static func openStanding(_ path: String) throws(StoreOpenFailure) -> Int32 { try openFile(path, making: 0) }
+
+    private static func openFile(_ path: String, making: Int32 = O_CREAT) throws(StoreOpenFailure) -> Int32 {
+        let descriptor = open(path, O_RDWR | making | O_NOFOLLOW | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else {
             throw errno == ELOOP || errno == EISDIR ? .foreignFile(path) : .file(path, reason: reason())
         }
@@ -192,7 +200,8 @@ final class DatabaseFiles: Sendable {
         }
     }
 
-    private static func takeLock(on file: String, of path: String) throws(StoreOpenFailure) -> Int32 {
+    /// Opens and locks a file until its descriptor is closed; `path` is what another process is told to have.
+    static func takeLock(on file: String, of path: String) throws(StoreOpenFailure) -> Int32 {
         let descriptor = try openFile(file)
         guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
             let busy = errno == EWOULDBLOCK

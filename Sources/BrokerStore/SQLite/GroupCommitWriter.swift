@@ -91,11 +91,13 @@ final class GroupCommitWriter: Sendable {
 
     /// Queues a write and waits until its transaction is on disk.
     ///
-    /// A caller that is cancelled gives up the wait only.
+    /// A caller that is cancelled gives up the wait only. `committed` gets the result on the writer's thread, after COMMIT
+    /// and before the caller.
     func write<Value: Sendable>(
-        _ kind: Kind = .ordinary, _ body: @escaping @Sendable (Database) throws -> Value
+        _ kind: Kind = .ordinary, committed: (@Sendable (Value) -> Void)? = nil,
+        _ body: @escaping @Sendable (Database) throws -> Value
     ) async throws(StoreFailure) -> Value {
-        let job = WaitedJob(body)
+        let job = WaitedJob(body, committed: committed)
         try enqueue(job, kind)
         return try await job.value()
     }

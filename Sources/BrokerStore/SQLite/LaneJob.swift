@@ -26,6 +26,8 @@ final class WaitedJob<Value: Sendable>: LaneJob {
     }
 
     private let body: @Sendable (Database) throws -> Value
+    /// Gets the result when it is on disk, whether or not anybody waits for it.
+    private let committed: (@Sendable (Value) -> Void)?
     /// What `run` came to.
     ///
     /// Touched only by the lane that runs the job, before it calls `finish`.
@@ -33,7 +35,12 @@ final class WaitedJob<Value: Sendable>: LaneJob {
     /// Guards who waits.
     private let waiter = Mutex(Waiter.none)
 
-    init(_ body: @escaping @Sendable (Database) throws -> Value) { self.body = body }
+    init(
+        _ body: @escaping @Sendable (Database) throws -> Value, committed: (@Sendable (Value) -> Void)? = nil
+    ) {
+        self.body = body
+        self.committed = committed
+    }
 
     func run(_ database: Database) throws {
         do {
@@ -46,7 +53,10 @@ final class WaitedJob<Value: Sendable>: LaneJob {
 
     var hasFailed: Bool { if case .failure = result { true } else { false } }
 
-    func finish(_ failure: StoreFailure?) { resume(failure.map { .failure($0) } ?? result) }
+    func finish(_ failure: StoreFailure?) {
+        if failure == nil, case .success(let value) = result { committed?(value) }
+        resume(failure.map { .failure($0) } ?? result)
+    }
 
     /// Waits for `finish`, or until the caller's task is cancelled.
     func value() async throws(StoreFailure) -> Value {

@@ -103,7 +103,13 @@ extension SQLiteStore {
         _ key: Digest, fence: Int64, session: SessionRow, replacing: Digest?, sessionLimit: Int
     ) async throws(StoreFailure) -> EndedSessions? {
         let pending = pendingLogins
-        return try await writer.write { database in
+        let (replaced, beyond) = (noting(.replaced, session.createdAt), noting(.sessionLimit, session.createdAt))
+        // The answer promises nothing of these: nobody waits for the file.
+        let note: @Sendable (EndedSessions?) -> Void = { ended in
+            replaced(ended?.replaced ?? [])
+            beyond(ended?.beyondLimit ?? [])
+        }
+        return try await writer.write(committed: note) { database in
             let values = ExchangeRow.Outcome.session(session.token).values + [key.sql, fence.databaseValue]
             guard let gate = try database.first(ExchangeSQL.settle, values, { try ExchangeGate(&$0) }) else {
                 return nil

@@ -1,5 +1,6 @@
 package import Broker
 import GRDB
+import Synchronization
 
 extension SQLiteStore {
     package func addOutbox(_ rows: [OutboxRow]) async throws(StoreFailure) {
@@ -48,8 +49,13 @@ extension SQLiteStore {
     package func consumeLogoutToken(
         _ id: Digest, until: WallTime, ending selector: SessionSelector, now: WallTime, limit: Int
     ) async throws(StoreFailure) -> LogoutTokenResult {
+        let result: LogoutTokenResult
+        let note = noting(.providerLogout, now)
         do throws(StoreFailure) {
-            return try await writer.write(.ending) { database in
+            result = try await writer.write(
+                .ending,
+                committed: { if case .ended(let batch) = $0 { note(batch.ended) } }
+            ) { database in
                 let known = try database.first(MaintenanceSQL.knownLogoutToken, [id.sql, now.sql]) { _ in true }
                 if known == true { return .replayed }
                 let batch = try database.endSessions(selector, .providerLogout, now, limit: limit)
@@ -59,6 +65,18 @@ extension SQLiteStore {
                 return .ended(batch)
             }
         } catch { return .ended(try await refused(selector, .providerLogout, now, after: error)) }
+        var batch = EndedBatch(ended: [], more: false)
+        if case .ended(let ended) = result {
+            batch = ended
+        } else if !unkeptNotices.withLock({ $0.contains(id) }) {
+            return result
+        }
+        batch.isWritten = await areKept(selector, batch.ended)
+        let isKept = batch.isWritten
+        unkeptNotices.withLock { unkept in
+            if isKept { unkept.remove(id) } else { unkept.insert(id) }
+        }
+        return .ended(batch)
     }
 
     package func acquireLease(

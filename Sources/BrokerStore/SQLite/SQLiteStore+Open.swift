@@ -8,17 +8,30 @@ extension SQLiteStore {
     ///
     /// The lock is held until the store is closed. Every fault is a sentence for the operator.
     ///
-    /// `reserve` is how much of the disk is kept for endings, for when it is full; 0 keeps nothing.
+    /// `reserve` is how much of the disk is kept for endings, for when it is full; 0 keeps nothing. With `endings` they are
+    /// also kept in a file of their own.
     package static func open(
-        path: String, migrating: Bool = true, reserve: Int = ReserveFile.standardSize,
+        path: String, migrating: Bool = true, reserve: Int = ReserveFile.standardSize, endings: EndingsPlace? = nil,
         monotonic: @escaping @Sendable () -> Duration = MonotonicTime.now
+    ) async throws(StoreOpenFailure) -> SQLiteStore {
+        try await open(
+            path: path, migrating: migrating, reserve: reserve, endings: endings, monotonic: monotonic, step: { _ in })
+    }
+
+    /// Opens it with an ear for the steps of the endings file.
+    static func open(
+        path: String, migrating: Bool = true, reserve: Int = ReserveFile.standardSize, endings: EndingsPlace?,
+        monotonic: @escaping @Sendable () -> Duration = MonotonicTime.now,
+        step: @escaping @Sendable (EndingsStep) -> Void
     ) async throws(StoreOpenFailure) -> SQLiteStore {
         let result: Result<SQLiteStore, StoreOpenFailure> = await withUnsafeContinuation { continuation in
             DispatchQueue.global().async {
                 do throws(StoreOpenFailure) {
                     continuation.resume(
                         returning: .success(
-                            try openBlocking(path, migrating: migrating, reserve: reserve, monotonic: monotonic)))
+                            try openBlocking(
+                                path, migrating: migrating, reserve: reserve, endings: endings, monotonic: monotonic,
+                                step: step)))
                 } catch { continuation.resume(returning: .failure(error)) }
             }
         }
@@ -56,7 +69,8 @@ extension SQLiteStore {
     }
 
     private static func openBlocking(
-        _ path: String, migrating: Bool, reserve: Int, monotonic: @escaping @Sendable () -> Duration
+        _ path: String, migrating: Bool, reserve: Int, endings: EndingsPlace?,
+        monotonic: @escaping @Sendable () -> Duration, step: @escaping @Sendable (EndingsStep) -> Void
     ) throws(StoreOpenFailure) -> SQLiteStore {
         let files = try DatabaseFiles(path: path)
         do {
@@ -67,10 +81,11 @@ extension SQLiteStore {
                     try setDurability(database)
                     try migrate(database, allowed: migrating)
                 }
+                let log = try endings.map { place throws in try openEndings(place, pool, step) }
                 return SQLiteStore(
                     pool: pool, files: files,
                     reserve: reserve > 0 ? ReserveFile(path: path + ".reserve", size: reserve) : nil,
-                    monotonic: monotonic)
+                    endingsLog: log, monotonic: monotonic)
             } catch {
                 try? pool.close()
                 throw error
@@ -83,6 +98,31 @@ extension SQLiteStore {
         } catch {
             throw .database("the database cannot be opened")
         }
+    }
+
+    /// Opens the endings file, and brings into it what only the database has: a crash came between the two, or the file is
+    /// a new one.
+    private static func openEndings(
+        _ place: EndingsPlace, _ pool: DatabasePool, _ step: @escaping @Sendable (EndingsStep) -> Void
+    ) throws -> EndingsLog {
+        // The first bytes of digests tell them apart: of a million, two begin alike once in ten million times.
+        var known: Set<UInt64> = []
+        let file = try EndingsFile(place, step: step) { known.insert(beginning($0.token)) }
+        let missing = try pool.read { database in
+            try database.rows(SessionSQL.tombstones, []) { columns -> EndingEntry? in
+                let (token, at) = (try? columns.digest(), try columns.time())
+                guard let token, let reason = EndReason(rawValue: try columns.text()), !known.contains(beginning(token))
+                else { return nil }
+                return EndingEntry(token: token, at: at, reason: reason)
+            }.compactMap { $0 }
+        }
+        let log = EndingsLog(file, step: step)
+        log.note(missing)
+        return log
+    }
+
+    private static func beginning(_ token: Digest) -> UInt64 {
+        token.bytes.prefix(8).reduce(0) { $0 << 8 | UInt64($1) }
     }
 
     private static var configuration: Configuration {
@@ -133,7 +173,7 @@ extension SQLiteStore {
         }
     }
 
-    private static func migrate(_ database: Database, allowed: Bool) throws {
+    static func migrate(_ database: Database, allowed: Bool) throws {
         try database.inTransaction(.immediate) {
             if allowed { try database.execute(sql: Schema.versionTable) }
             let exists = try database.tableExists("schema_version")

@@ -3,19 +3,28 @@ import Dispatch
 import GRDB
 
 extension SQLiteStore {
+    /// What restoring came to.
+    package struct Restored: Sendable {
+        package let copy: DatabaseCopy
+        /// What stood there is kept under this name; nil where there was nothing.
+        package let kept: String?
+        /// How many of its sessions had ended since; nil where no file told.
+        package let ended: Int?
+    }
+
     /// Puts a backup in the database's place, under the database's lock: a running broker makes it refuse.
     ///
     /// The copy is looked through first, by SQLite and by `accept`, which throws its own sentence. What stood there is
-    /// kept beside it under a name with `stamp`; returned is what the copy holds, and that name.
+    /// kept beside it under a name with `stamp`. The sessions that the endings file names are ended in the copy before it
+    /// takes the database's place.
     package static func restore(
-        _ copy: String, to path: String, stamp: String,
-        accept: @escaping @Sendable (DatabaseCopy) throws(StoreOpenFailure) -> Void
-    ) async throws(StoreOpenFailure) -> (copy: DatabaseCopy, kept: String?) {
-        typealias Restored = (copy: DatabaseCopy, kept: String?)
+        _ copy: String, to path: String, stamp: String, endings: String? = nil,
+        accept: @escaping @Sendable (DatabaseCopy, EndingsSummary?) throws(StoreOpenFailure) -> Void
+    ) async throws(StoreOpenFailure) -> Restored {
         let result: Result<Restored, StoreOpenFailure> = await withUnsafeContinuation { continuation in
             DispatchQueue.global().async {
                 do throws(StoreOpenFailure) {
-                    let restored = try restoreBlocking(copy, path, stamp, accept)
+                    let restored = try restoreBlocking(copy, path, stamp, endings, accept)
                     continuation.resume(returning: .success(restored))
                 } catch { continuation.resume(returning: .failure(error)) }
             }
@@ -24,9 +33,9 @@ extension SQLiteStore {
     }
 
     private static func restoreBlocking(
-        _ copy: String, _ path: String, _ stamp: String,
-        _ accept: @Sendable (DatabaseCopy) throws(StoreOpenFailure) -> Void
-    ) throws(StoreOpenFailure) -> (copy: DatabaseCopy, kept: String?) {
+        _ copy: String, _ path: String, _ stamp: String, _ endings: String?,
+        _ accept: @Sendable (DatabaseCopy, EndingsSummary?) throws(StoreOpenFailure) -> Void
+    ) throws(StoreOpenFailure) -> Restored {
         guard let size = DatabaseFiles.size(copy) else { throw .file(copy, reason: "there is no such file") }
         guard size > 0 else { throw .notOurs(copy) }
         if let log = DatabaseFiles.size(copy + "-wal"), log > 0 {
@@ -48,15 +57,62 @@ extension SQLiteStore {
                 default: throw error
                 }
             }
-            try accept(found)
+            let summary = try readEndings(endings) { _ in }
+            try accept(found, summary)
+            let ended = try summary.map { _ throws(StoreOpenFailure) in try end(endings, in: draft) }
             mergeLog(of: path)
             let kept = path + ".before-" + stamp
-            return (found, try files.replace(with: draft, keeping: kept) ? kept : nil)
+            let isKept = try files.replace(with: draft, keeping: kept)
+            return Restored(copy: found, kept: isKept ? kept : nil, ended: ended)
         } catch {
             DatabaseFiles.removeFile(draft)
             // An empty file that only the lock has made.
             if !existed, DatabaseFiles.size(path) == 0 { DatabaseFiles.removeFile(path) }
             throw error
+        }
+    }
+
+    /// Reads the endings file; nil where none is configured, or it is not there.
+    private static func readEndings(
+        _ path: String?, each: (EndingEntry) throws -> Void
+    ) throws(StoreOpenFailure) -> EndingsSummary? {
+        guard let path, DatabaseFiles.size(path) != nil else { return nil }
+        do {
+            return try EndingsFile.read(path, each: each)
+        } catch let failure as StoreOpenFailure {
+            throw failure
+        } catch let error as DatabaseError {
+            throw .database(error.message ?? "\(error.resultCode)")
+        } catch {
+            throw .file(path, reason: "\(error)")
+        }
+    }
+
+    /// Ends in a copy that nobody has open what the endings file says has ended, and returns how many that were.
+    private static func end(_ endings: String?, in copy: String) throws(StoreOpenFailure) -> Int {
+        do {
+            let queue = try DatabaseQueue(path: copy)
+            defer { try? queue.close() }
+            return try queue.writeWithoutTransaction { database in
+                try database.execute(sql: "PRAGMA secure_delete = ON; PRAGMA synchronous = FULL")
+                // An older schema lacks columns that ending touches.
+                try migrate(database, allowed: true)
+                var ended = 0
+                try database.inTransaction(.immediate) {
+                    _ = try readEndings(endings) { entry in
+                        ended += try database.endSessions(.token(entry.token), entry.reason, entry.at, limit: 1).ended
+                            .count
+                    }
+                    return .commit
+                }
+                return ended
+            }
+        } catch let failure as StoreOpenFailure {
+            throw failure
+        } catch let error as DatabaseError {
+            throw .database(error.message ?? "\(error.resultCode)")
+        } catch {
+            throw .database("the copy cannot be written")
         }
     }
 

@@ -34,15 +34,31 @@ extension SQLiteStore {
         _ selector: SessionSelector, reason: EndReason, now: WallTime, limit: Int
     ) async throws(StoreFailure) -> EndedBatch {
         let batch: EndedBatch
+        let note = noting(reason, now)
         do throws(StoreFailure) {
-            batch = try await writer.write(.ending) { database in
+            batch = try await writer.write(.ending, committed: { note($0.ended) }) { database in
                 try database.endSessions(selector, reason, now, limit: limit)
             }
         } catch { return try await refused(selector, reason, now, after: error) }
         // Those that waited for the disk have been told already.
         let fresh = endings.count == 0 ? batch.ended : batch.ended.filter { endings.ending($0) == nil }
         endings.remove(batch.ended)
-        return EndedBatch(ended: fresh, more: batch.more)
+        return EndedBatch(ended: fresh, more: batch.more, isWritten: await areKept(selector, batch.ended))
+    }
+
+    /// Returns what brings endings into the endings file.
+    func noting(_ reason: EndReason, _ now: WallTime) -> @Sendable ([Digest]) -> Void {
+        { [endingsLog] tokens in
+            endingsLog?.note(tokens.map { EndingEntry(token: $0, at: now, reason: reason) })
+        }
+    }
+
+    /// Whether the endings file has what was ended, now or by an earlier call that was told it has not.
+    func areKept(_ selector: SessionSelector, _ ended: [Digest]) async -> Bool {
+        guard let endingsLog else { return true }
+        if case .token(let token) = selector { return await endingsLog.isWritten([token] + ended) }
+        // Whose the others are that it lacks is not known here.
+        return await endingsLog.isWritten(nil)
     }
 
     /// Refuses what the selector names from now on, because the disk would not take their endings, and has the writer try
@@ -169,7 +185,8 @@ extension SQLiteStore {
         token: Digest, tokenVersion: Int64, fence: Int64, reason: EndReason, now: WallTime
     ) async throws(StoreFailure) -> Bool {
         guard endings.ending(token) == nil else { return false }
-        return try await writer.write { database in
+        let note = noting(reason, now)
+        return try await writer.write(committed: { if $0 { note([token]) } }) { database in
             let values = [token.sql, tokenVersion.databaseValue, fence.databaseValue]
             guard let name = try database.first(SessionSQL.condemnable, values, NamedSession.init) else {
                 return false

@@ -14,6 +14,10 @@ package final class SQLiteStore: BrokerStore {
     /// Where tables are walked: lists, counts, the backup.
     let scans: ReaderLanes
     let endings: PendingEndings
+    /// Where endings are kept for the day on which a backup is restored; nil where they are not.
+    let endingsLog: EndingsLog?
+    /// Guards the logout tokens that were answered "not written" although the database has them: a repeat is no replay.
+    let unkeptNotices = Mutex<Set<Digest>>([])
     let pendingLogins: PendingLoginCount
     /// Times the claims.
     let monotonic: @Sendable () -> Duration
@@ -30,8 +34,10 @@ package final class SQLiteStore: BrokerStore {
     private let reserve: ReserveFile?
 
     init(
-        pool: DatabasePool, files: DatabaseFiles, reserve: ReserveFile?, monotonic: @escaping @Sendable () -> Duration
+        pool: DatabasePool, files: DatabaseFiles, reserve: ReserveFile?, endingsLog: EndingsLog?,
+        monotonic: @escaping @Sendable () -> Duration
     ) {
+        self.endingsLog = endingsLog
         self.monotonic = monotonic
         epoch = .random(in: .min ... .max)
         let endings = PendingEndings()
@@ -44,7 +50,7 @@ package final class SQLiteStore: BrokerStore {
         readers = ReaderLanes(pool, count: ReaderLanes.points)
         scans = ReaderLanes(pool, count: ReaderLanes.scans)
         writer = GroupCommitWriter(
-            pool, reserve: reserve, additions: { EndingsJob.next(of: endings) },
+            pool, reserve: reserve, additions: { EndingsJob.next(of: endings, endingsLog) },
             rolledBack: { pendingLogins.invalidate() })
     }
 
@@ -53,6 +59,20 @@ package final class SQLiteStore: BrokerStore {
 
     /// How many endings wait to be written because the disk would not take them; for metrics.
     package var pendingEndings: Int { endings.count }
+
+    /// How many endings wait for the endings file, and why it does not take them; for metrics and readiness.
+    package var unkeptEndings: (count: Int, reason: String?) {
+        (endingsLog?.unwrittenCount ?? 0, endingsLog?.failure)
+    }
+
+    /// Whether endings are also kept in a file of their own.
+    package var keepsEndings: Bool { endingsLog != nil }
+
+    /// Tells that sessions may live longer now than was said when the store was opened.
+    package func adopt(longestLifetime: Duration) { endingsLog?.adopt(longestLifetime: longestLifetime) }
+
+    /// Whether the disk was full and has no room for the reserve yet: only endings are written; for readiness.
+    package var isDiskFull: Bool { writer.endingsOnly }
 
     /// Committed transactions and the writes in them since the store was opened; for metrics.
     package var writeStatistics: (transactions: Int, writes: Int) {
@@ -69,6 +89,7 @@ package final class SQLiteStore: BrokerStore {
 
     package func close() async {
         await writer.close()
+        await endingsLog?.close()
         await readers.close()
         await scans.close()
         guard !isClosed.exchange(true, ordering: .acquiringAndReleasing) else { return }
@@ -117,15 +138,19 @@ package enum SQLiteSetting: String, Sendable {
 private final class EndingsJob: LaneJob {
     private let pending: PendingEndings
     private let batch: [(token: Digest, ending: PendingEndings.Ending)]
+    private let log: EndingsLog?
 
-    private init(_ pending: PendingEndings, _ batch: [(token: Digest, ending: PendingEndings.Ending)]) {
+    private init(
+        _ pending: PendingEndings, _ batch: [(token: Digest, ending: PendingEndings.Ending)], _ log: EndingsLog?
+    ) {
         self.pending = pending
         self.batch = batch
+        self.log = log
     }
 
-    static func next(of pending: PendingEndings) -> [any LaneJob] {
+    static func next(of pending: PendingEndings, _ log: EndingsLog?) -> [any LaneJob] {
         let batch = pending.next()
-        return batch.isEmpty ? [] : [EndingsJob(pending, batch)]
+        return batch.isEmpty ? [] : [EndingsJob(pending, batch, log)]
     }
 
     /// Set by `run`, read by `finish`, both on the writer's thread.
@@ -142,6 +167,8 @@ private final class EndingsJob: LaneJob {
     }
 
     func finish(_ failure: StoreFailure?) {
-        if failure == nil, written { pending.remove(batch.map(\.token)) }
+        guard failure == nil, written else { return }
+        log?.note(batch.map { EndingEntry(token: $0.token, at: $0.ending.at, reason: $0.ending.reason) })
+        pending.remove(batch.map(\.token))
     }
 }

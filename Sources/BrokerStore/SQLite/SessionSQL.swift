@@ -74,6 +74,11 @@ enum SessionSQL {
         SELECT id, token FROM sessions
         WHERE token = ? AND token_version = ? AND fence = ? AND ended_at IS NULL
         """
+    /// What was ended by somebody's doing; what ran out does so in every copy.
+    static let tombstones = """
+        SELECT token, ended_at, end_reason FROM sessions
+        WHERE ended_at IS NOT NULL AND end_reason NOT IN ('expired', 'idle_expired')
+        """
     static let beyondLimit = """
         SELECT id, token FROM sessions
         WHERE subject_and_client = ?1 AND ended_at IS NULL AND idle_expires_at > ?2 AND expires_at > ?2

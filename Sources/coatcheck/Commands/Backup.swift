@@ -11,8 +11,9 @@ struct Backup: AsyncParsableCommand {
             in a folder that the broker may write in. An existing file is left alone. Keep the key ring elsewhere.
             """)
 
+    @OptionGroup var defaults: ConfigDefaults
     @OptionGroup var management: ManagementClient
-    @Argument(help: "The new file.") var file: String
+    @Argument(help: "The new file.", completion: .file()) var file: String
 
     func run() async throws {
         let path = file.hasPrefix("/") ? file : FileManager.default.currentDirectoryPath + "/" + file
@@ -22,7 +23,8 @@ struct Backup: AsyncParsableCommand {
         }
         var writer = JSONWriter(capacity: 256)
         writer.object { $0.member("file", path) }
-        let answer = try await management.call("POST", "/admin/v1/backups", body: writer.bytes, within: .seconds(3600))
+        let answer = try await management.completed(by: defaults.config)
+            .call("POST", "/admin/v1/backups", body: writer.bytes, within: .seconds(3600))
         func number(_ name: String) -> Int64 { answer?[name]?.integer ?? 0 }
         print("\(path): \(number("bytes")) bytes, \(number("sessions")) sessions")
         print("the integrity check passes; \(answer?["ring"]?.string ?? "")")

@@ -42,7 +42,8 @@ struct ConfigDiff: AsyncParsableCommand {
                 }
             }
         }
-        guard let answer = try await client.call("POST", "/admin/v1/config/diff", body: writer.bytes),
+        let running = try client.completed(by: file.config)
+        guard let answer = try await running.call("POST", "/admin/v1/config/diff", body: writer.bytes),
             case .array(let items) = answer["items"]
         else { throw ManagementClient.fault("the answer is not one of a broker") }
         return Self.show(items.compactMap(\.object), all)

@@ -2,7 +2,7 @@ import ArgumentParser
 
 /// The option that names the configuration file.
 struct ConfigOption: ParsableArguments {
-    @Option(name: .long, help: "The configuration file.")
+    @Option(name: .long, help: "The configuration file.", completion: .file(extensions: ["yaml", "yml"]))
     var config: String
 
     /// Loads the file; on a fault prints every problem on standard error and ends with status 1.

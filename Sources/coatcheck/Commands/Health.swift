@@ -10,13 +10,14 @@ struct Health: AsyncParsableCommand {
         abstract: "Ask the management listener whether the broker is ready; status 1 if it is not.",
         discussion: "The address is that of the configuration file, or of --management.")
 
-    @Option(name: .long, help: "The configuration file, for the management listener's address.") var config: String?
+    @OptionGroup var defaults: ConfigDefaults
     @Option(name: .long, help: "The management listener.") var management: String?
     @Flag(help: "Only whether it lives: do not ask for its store and keys.") var live = false
 
     func run() async throws {
         // No token goes with it, so any address will do.
-        let url = try (management ?? config.map { try Self.address(of: $0) } ?? "http://127.0.0.1:9090")
+        let configured = try management == nil ? defaults.config.map { try ManagementAddress.read($0) } : nil
+        let url = management ?? configured ?? ManagementClient.standardAddress
         var settings = HTTPClient.Configuration(redirectConfiguration: .disallow)
         settings.httpVersion = .http1Only
         let client = HTTPClient(configuration: settings)
@@ -35,17 +36,5 @@ struct Health: AsyncParsableCommand {
         let status = object?["status"]?.string ?? "\(answer.status)"
         guard answer.status == 200 else { throw ManagementClient.fault(status) }
         print(status)
-    }
-
-    /// Where this machine reaches the management listener of a configuration; one that listens everywhere is on loopback, too.
-    private static func address(of config: String) throws -> String {
-        let listen = try ConfigOption.load(config).management.listen
-        let host =
-            switch listen.host {
-            case "0.0.0.0": "127.0.0.1"
-            case "::": "::1"
-            default: listen.host
-            }
-        return "http://" + (host.contains(":") ? "[\(host)]" : host) + ":\(listen.port)"
     }
 }

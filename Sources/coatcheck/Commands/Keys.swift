@@ -9,7 +9,7 @@ struct Keys: AsyncParsableCommand {
         subcommands: [Generate.self, Rotate.self, List.self, KeysReseal.self, KeysRemove.self])
 
     struct File: ParsableArguments {
-        @Option(name: .long, help: "The key file.")
+        @Option(name: .long, help: "The key file.", completion: .file(extensions: ["json"]))
         var file: String
 
         /// Reads the ring; ends with status 1 when it cannot be used.
@@ -75,9 +75,12 @@ struct Keys: AsyncParsableCommand {
     struct List: ParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Show the keys' ids and ages, never the keys.")
         @OptionGroup var file: File
+        @Flag(help: "Without the line of the columns' names.") var noHeader = false
 
         func run() throws {
-            for entry in try file.ring().list(at: SystemClock.wallTime()) {
+            let ring = try file.ring()
+            if !noHeader { print("ID\tCREATED_AT\tUSE") }
+            for entry in ring.list(at: SystemClock.wallTime()) {
                 let use = entry.seals ? "seals" : "opens"
                 let next = entry.waitsUntil.map { ", seals from \($0.rfc3339)" } ?? ""
                 print("\(entry.id)\t\(entry.created.rfc3339)\t\(use)\(next)")

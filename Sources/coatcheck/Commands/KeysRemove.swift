@@ -16,7 +16,7 @@ struct KeysRemove: AsyncParsableCommand {
 
     @OptionGroup var file: Keys.File
     @Argument(help: "The key's id.") var id: String
-    @Option(help: "The management listener of a running broker.") var management = "http://127.0.0.1:9090"
+    @Option(help: "The management listener of a running broker.") var management = ManagementClient.standardAddress
     @Option(help: "A file with an admin token in its first line.") var tokenFile: String?
     @Option(help: "The configuration that names the store.") var config: String?
 

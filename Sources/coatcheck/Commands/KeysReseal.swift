@@ -8,9 +8,11 @@ struct KeysReseal: AsyncParsableCommand {
         abstract: "Seal everything under the newest key, in the background of a running broker; shows how far it is.",
         discussion: "It can be broken off and begun again at any time; the broker goes on without this command.")
 
-    @OptionGroup var management: ManagementClient
+    @OptionGroup var defaults: ConfigDefaults
+    @OptionGroup var options: ManagementClient
 
     func run() async throws {
+        let management = try options.completed(by: defaults.config)
         var answer = try await management.call("POST", "/admin/v1/keys/reseal")
         if answer?["state"]?.string == "elsewhere" {
             throw ManagementClient.fault("another process is at it; ask there, or again in half a minute")

@@ -1,23 +1,40 @@
 import ArgumentParser
 import AsyncHTTPClient
 import Broker
+import Foundation
 import NIOCore
 import NIOHTTP1
 
 /// The options of the commands that talk to a running broker, and the call they make.
 struct ManagementClient: ParsableArguments {
-    @Option(name: .long, help: "The management listener.")
-    var management = "http://127.0.0.1:9090"
+    /// Where a broker listens that was not told otherwise.
+    static let standardAddress = "http://127.0.0.1:9090"
+    /// The variable that names the token's file where no option does.
+    private static let tokenVariable = "COATCHECK_TOKEN_FILE"
 
-    @Option(name: .long, help: "A file with an admin token in its first line.")
-    var tokenFile: String
+    @Option(
+        name: .long, help: "The management listener (default: the configuration file's, else http://127.0.0.1:9090).")
+    var management: String?
+
+    @Option(
+        name: .long, help: "A file with an admin token in its first line (default: what COATCHECK_TOKEN_FILE names).",
+        completion: .file())
+    var tokenFile: String?
 
     init() {}
 
     /// Creates one for a command with options of its own.
-    init(management: String, tokenFile: String) {
+    init(management: String?, tokenFile: String) {
         self.management = management
         self.tokenFile = tokenFile
+    }
+
+    /// Returns one that asks the listener of a configuration file, where no other was named.
+    func completed(by config: String?) throws -> ManagementClient {
+        guard management == nil, let config else { return self }
+        var client = self
+        client.management = try ManagementAddress.read(config)
+        return client
     }
 
     /// Makes one call; returns the parsed body.
@@ -26,6 +43,10 @@ struct ManagementClient: ParsableArguments {
     func call(
         _ method: String, _ path: String, body content: [UInt8]? = nil, within limit: Duration = .seconds(15)
     ) async throws -> JSONObject? {
+        let management = management ?? Self.standardAddress
+        guard let tokenFile = tokenFile ?? ProcessInfo.processInfo.environment[Self.tokenVariable] else {
+            throw Self.fault("say --token-file, or set \(Self.tokenVariable)")
+        }
         guard let url = WebURL(management), url.isSecure || url.isLoopback else {
             throw Self.fault("--management has to be https, or http on loopback")
         }

@@ -65,7 +65,7 @@ enum OnlineCheck {
 
     /// Tries the key ring on the store; nil where one of the two cannot be had, which is said elsewhere.
     private static func ring(_ configuration: Configuration) async -> Finding? {
-        if case .sqlite(let path) = configuration.store, !FileManager.default.fileExists(atPath: path) { return nil }
+        if case .sqlite(let path, _) = configuration.store, !FileManager.default.fileExists(atPath: path) { return nil }
         guard let vault = try? Composition.makeVault(configuration.keys),
             let store = try? await configuration.store.openForCopy()
         else { return nil }
@@ -79,7 +79,7 @@ enum OnlineCheck {
     /// One that a running broker holds is in use, which is as good an answer.
     private static func store(_ settings: StoreSettings) async -> Finding {
         switch settings {
-        case .sqlite(let path): await sqlite(path)
+        case .sqlite(let path, _): await sqlite(path)
         case .postgresql(let place): await postgresql(place)
         }
     }

@@ -8,33 +8,39 @@ struct Restore: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Put a backup in the place of the SQLite database; the broker has to be stopped.",
         discussion: """
-            The database that stands there is kept beside it. Sessions that were ended since the backup live again: end \
-            them, or generate a new key ring and let everybody sign in.
+            The database that stands there is kept beside it. Sessions that were ended since the backup are ended again by \
+            what store.endings_file names. Where it cannot tell all of them, --without-endings is needed: those live again.
             """)
 
     @OptionGroup var file: ConfigOption
-    @Argument(help: "The backup.") var backup: String
+    @Argument(help: "The backup.", completion: .file()) var backup: String
     @Flag(help: "Also a backup that the key ring does not open.") var anyRing = false
+    @Flag(help: "Also where it is not known who has been logged out since the backup.") var withoutEndings = false
 
     func run() async throws {
         let configuration = try file.load()
-        guard case .sqlite(let path) = configuration.store else {
+        guard case .sqlite(let path, let endings) = configuration.store else {
             throw ManagementClient.fault("the store is no SQLite database: restore PostgreSQL with its own means")
         }
         do {
             let vault = try Composition.makeVault(configuration.keys)
-            let takesAny = anyRing
-            let (copy, kept) = try await SQLiteStore.restore(
-                backup, to: path, stamp: SystemClock.wallTime().rfc3339.filter { $0 != ":" && $0 != "-" }
-            ) { copy throws(StoreOpenFailure) in
+            let (takesAny, takesLoss) = (anyRing, withoutEndings)
+            let restored = try await SQLiteStore.restore(
+                backup, to: path, stamp: SystemClock.wallTime().rfc3339.filter { $0 != ":" && $0 != "-" },
+                endings: endings
+            ) { copy, summary throws(StoreOpenFailure) in
                 let check = RingCheck(copy.sample, vault)
                 guard check.isGood || takesAny else {
                     throw .refused("\(check): put the ring of that time back, or say --any-ring")
                 }
+                guard let loss = EndingsLoss(copy, summary, file: endings) else { return }
+                guard takesLoss else { throw .refused("\(loss); say --without-endings to restore all the same") }
+                StandardError.write("\(loss)")
             }
-            print("\(path): \(copy.sessions) sessions, schema version \(copy.schema)")
-            print("\(RingCheck(copy.sample, vault))")
-            if let kept { print("what stood there is kept as \(kept)") }
+            print("\(path): \(restored.copy.sessions) sessions, schema version \(restored.copy.schema)")
+            print("\(RingCheck(restored.copy.sample, vault))")
+            if let ended = restored.ended { print("\(ended) of them had ended since, and are ended") }
+            if let kept = restored.kept { print("what stood there is kept as \(kept)") }
         } catch {
             throw ManagementClient.fault("nothing is restored: \(error)")
         }

@@ -41,7 +41,7 @@ struct Serve: AsyncParsableCommand {
         let handedOver = try ListeningSockets.handedOver()
         let wait = StartWait(clock: SystemClock.clock) { log.write(.warning, "waiting", [("detail", $0)]) }
         let store = try await wait.retrying { () throws(StoreOpenFailure) in
-            try await configuration.store.open()
+            try await configuration.store.open(longestLifetime: configuration.longestLifetime)
         } while: { failure in
             if case .locked = failure { true } else { false }
         }

@@ -14,13 +14,16 @@ struct Sessions: AsyncParsableCommand {
                 reason, subject.
                 """)
 
-        @OptionGroup var management: ManagementClient
+        @OptionGroup var defaults: ConfigDefaults
+        @OptionGroup var options: ManagementClient
         @Option(help: "Only this provider's.") var provider: String?
         @Option(help: "Only this client's; needs --provider.") var client: String?
         @Option(help: "Only this subject's; needs --provider.") var subject: String?
         @Flag(help: "Those that have ended, with the reason.") var ended = false
+        @Flag(help: "Without the line of the columns' names.") var noHeader = false
 
         func run() async throws {
+            let management = try options.completed(by: defaults.config)
             var cursor: String?
             repeat {
                 let pairs = [
@@ -29,15 +32,20 @@ struct Sessions: AsyncParsableCommand {
                 ].compactMap { name, value in value.map { (name: name, value: $0) } }
                 let query = pairs.isEmpty ? "" : "?" + FormPairs.encode(pairs)
                 let page = try await management.call("GET", "/admin/v1/sessions" + query)
+                // After the first answer: a refusal is no table.
+                if cursor == nil, !noHeader { print(columns.map { $0.uppercased() }.joined(separator: "\t")) }
                 for item in page?["items"]?.array ?? [] { print(line(item.object)) }
                 cursor = page?["next_cursor"]?.string
             } while cursor != nil
         }
 
+        private var columns: [String] {
+            ["handle", "provider", "client"] + (ended ? ["ended_at", "reason"] : ["created_at", "last_used_at"])
+                + ["subject"]
+        }
+
         private func line(_ item: JSONObject?) -> String {
-            let times = ended ? ["ended_at", "reason"] : ["created_at", "last_used_at"]
-            return (["handle", "provider", "client"] + times + ["subject"])
-                .map { Self.printable(item?[$0]?.string ?? "-") }.joined(separator: "\t")
+            columns.map { Self.printable(item?[$0]?.string ?? "-") }.joined(separator: "\t")
         }
 
         /// A subject is a provider's text: what could move a terminal's cursor is left out.
@@ -52,7 +60,8 @@ struct Sessions: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "End one session by its handle, or all of a subject's, a client's or a provider's.")
 
-        @OptionGroup var management: ManagementClient
+        @OptionGroup var defaults: ConfigDefaults
+        @OptionGroup var options: ManagementClient
         @Argument(help: "The session's handle (ses_…).") var handle: String?
         @Option(help: "The provider whose sessions end.") var provider: String?
         @Option(help: "Only this client's.") var client: String?
@@ -70,6 +79,7 @@ struct Sessions: AsyncParsableCommand {
         }
 
         func run() async throws {
+            let management = try options.completed(by: defaults.config)
             if let handle {
                 _ = try await management.call("DELETE", "/admin/v1/sessions/\(handle)")
                 return print("ended")

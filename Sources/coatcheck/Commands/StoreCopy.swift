@@ -23,7 +23,7 @@ struct StoreCopy: AsyncParsableCommand {
         let settings = try file.load().store
         do {
             let target = try StoreSettings(url: url())
-            if case (.sqlite(let from), .sqlite(let path)) = (settings, target), from == path {
+            if case (.sqlite(let from, _), .sqlite(let path, _)) = (settings, target), from == path {
                 throw StartFailure("that is the same store")
             }
             let source = try await settings.openForCopy()

@@ -1,3 +1,6 @@
+import Broker
+import BrokerProviders
+
 /// The whole configuration file, checked.
 struct Configuration: Sendable {
     let server: ServerSettings
@@ -12,10 +15,17 @@ struct Configuration: Sendable {
     let appLinks: AppLinkSettings
     let outbound: OutboundSettings
     let log: LogSettings
+    /// Nil where nothing is traced.
+    let tracing: TracingSettings?
     /// Every setting by its path, to compare configurations by.
     let values: ConfigValues
     /// What is allowed and unwise; start-up logs each.
     let warnings: [ConfigProblem]
+
+    /// The longest that a session of any client may live.
+    var longestLifetime: Duration {
+        providers.flatMap(\.clients).map(\.settings.profile.lifetimes.absolute).reduce(session.lifetimes.absolute, max)
+    }
 
     /// Reads a configuration; throws every problem of the file at once.
     static func load(text: String, sources: ConfigSources) throws(ConfigurationFailure) -> Configuration {
@@ -42,7 +52,8 @@ struct Configuration: Sendable {
         return try load(text: text, sources: .process(directory: folder))
     }
 
-    private static func text(of path: String) throws(ConfigurationFailure) -> String {
+    /// Returns the text of a configuration file.
+    static func text(of path: String) throws(ConfigurationFailure) -> String {
         func failure(_ message: String) -> ConfigurationFailure {
             ConfigurationFailure(problems: [ConfigProblem(line: nil, path: path, message: message, severity: .error)])
         }

@@ -14,6 +14,7 @@ struct ConfigurationDraft {
     let appLinks: AppLinkSettings
     let outbound: OutboundSettings
     let log: LogSettings
+    let tracing: TracingSettings?
 
     init(_ root: ConfigSection) {
         server = ServerSettings(root.section("server"))
@@ -31,6 +32,7 @@ struct ConfigurationDraft {
         appLinks = AppLinkSettings(root.section("app_links"))
         outbound = OutboundSettings(root.section("outbound"))
         log = LogSettings(root.section("log"))
+        tracing = TracingSettings(root.section("tracing"))
     }
 
     /// Returns the configuration, or nil when something that has to be there is missing.
@@ -39,6 +41,6 @@ struct ConfigurationDraft {
         return Configuration(
             server: server, management: management, store: store, keys: keys, session: session, limits: limits,
             providers: providers, upstreams: upstreams, backends: backends, appLinks: appLinks, outbound: outbound,
-            log: log, values: values, warnings: warnings)
+            log: log, tracing: tracing, values: values, warnings: warnings)
     }
 }

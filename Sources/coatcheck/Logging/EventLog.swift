@@ -6,14 +6,11 @@ import Broker
 struct EventLog: Sendable {
     let log: ProcessLog
     let metrics: MetricsRegistry
-    /// Makes a keyed pseudonym of a session, so that its lines can be joined by whoever has the key (SEC-116).
-    let tag: @Sendable (SessionHandle) -> String
     private let unchecked = FirstTimes()
 
-    init(log: ProcessLog, metrics: MetricsRegistry, tag: @escaping @Sendable (SessionHandle) -> String) {
+    init(log: ProcessLog, metrics: MetricsRegistry) {
         self.log = log
         self.metrics = metrics
-        self.tag = tag
     }
 
     /// The port that the domain emits through.
@@ -41,7 +38,7 @@ struct EventLog: Sendable {
             write(.warning, "login finished by somebody else and burned", provider, client)
         case .loginSucceeded(let provider, let client, let session):
             count("logins", provider, client, [("result", "succeeded")])
-            write(.info, "login succeeded", provider, client, [("session", tag(session))])
+            write(.info, "login succeeded", provider, client, [("session", session.text)])
         case .exchangeReplayed(let provider):
             count("exchanges_replayed", [("provider", provider.text)])
             write(.info, "exchange answered again", provider, nil)
@@ -70,20 +67,20 @@ struct EventLog: Sendable {
         switch event {
         case .refreshed(let provider, let client, let session):
             count("refreshes", provider, client, [("result", "refreshed"), ("reason", "-")])
-            write(.debug, "tokens refreshed", provider, client, [("session", tag(session))])
+            write(.debug, "tokens refreshed", provider, client, [("session", session.text)])
         case .refreshFailed(let provider, let client, let session, let reason):
             count("refreshes", provider, client, [("result", "failed"), ("reason", reason)])
-            write(.warning, "refresh failed", provider, client, [("session", tag(session)), ("reason", reason)])
+            write(.warning, "refresh failed", provider, client, [("session", session.text), ("reason", reason)])
         case .refreshEndedSession(let provider, let client, let session, let reason):
             count("refreshes", provider, client, [("result", "ended"), ("reason", reason.rawValue)])
             write(
                 .notice, "refresh ended the session", provider, client,
-                [("session", tag(session)), ("reason", reason.rawValue)])
+                [("session", session.text), ("reason", reason.rawValue)])
         case .refreshedTokenUnverified(let provider, let client, let session, let detail):
             count("refreshed_id_tokens_unverified", provider, client)
             write(
                 .warning, "a refreshed id_token does not verify", provider, client,
-                [("session", tag(session)), ("detail", detail)])
+                [("session", session.text), ("detail", detail)])
         case .refreshWaited(let provider, let client): count("refresh_waits", provider, client)
         case .refreshShared(let provider, let client): count("refreshes_shared", provider, client)
         default: break
@@ -92,12 +89,13 @@ struct EventLog: Sendable {
 
     private func takeOther(_ event: BrokerEvent) {
         switch event {
-        case .sessionEnded(let reason, let count):
+        case .sessionEnded(let reason, let count, let session):
             metrics.counter("coatcheck_sessions_ended_total", [("reason", reason.rawValue)]).increment(by: Int64(count))
-            log.write(.info, "sessions ended", [("reason", reason.rawValue), ("count", String(count))])
+            let members = [("reason", reason.rawValue), ("count", String(count))]
+            log.write(.info, "sessions ended", session.map { [("session", $0.text)] + members } ?? members)
         case .accessTokenHandedOut(let provider, let client, let session):
             count("access_tokens_handed_out", provider, client)
-            write(.info, "access token handed out", provider, client, [("session", tag(session))])
+            write(.info, "access token handed out", provider, client, [("session", session.text)])
         case .revocation(let provider, let result):
             count("revocations", [("provider", provider.text), ("result", result)])
             write(result == "done" ? .debug : .warning, "revocation", provider, nil, [("result", result)])

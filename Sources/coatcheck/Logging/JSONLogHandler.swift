@@ -26,6 +26,7 @@ struct JSONLogHandler: LogHandler {
         line.add("logger", label)
         let all = metadata.merging(event.metadata ?? [:]) { _, own in own }
         for (name, value) in all.sorted(by: { $0.key < $1.key }).prefix(32) { line.add(name, value.description) }
+        line.add(RequestScope.current)
         sink.write(line.finished())
     }
 }

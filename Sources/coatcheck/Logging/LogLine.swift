@@ -32,6 +32,13 @@ struct LogLine {
         bytes.append(contentsOf: String(value).utf8)
     }
 
+    /// Adds the ids of the request that the line is about, if it is about one.
+    mutating func add(_ scope: RequestScope?) {
+        guard let scope else { return }
+        add("request_id", scope.requestID)
+        if let span = scope.span { add("trace_id", span.traceID) }
+    }
+
     /// Closes the object and returns the line.
     consuming func finished() -> [UInt8] {
         bytes.append(UInt8(ascii: "}"))

@@ -20,11 +20,13 @@ struct ProcessLog: Sendable {
 
     /// Writes a line.
     ///
-    /// Members are our own words or have been reduced to a fixed set; no secret may be among them.
+    /// What a request wanted has its id, and the trace's. Members are our own words or have been reduced to a fixed set; no
+    /// secret may be among them.
     func write(_ level: LogSettings.Level, _ message: String, _ members: [(String, String)] = []) {
         guard takes(level) else { return }
         var line = LogLine(now(), level: level.rawValue, message: message)
         for (name, value) in members { line.add(name, value) }
+        line.add(RequestScope.current)
         emit(line.finished())
     }
 }

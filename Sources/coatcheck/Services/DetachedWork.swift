@@ -23,8 +23,10 @@ final class DetachedWork: Service {
     private func spawn(_ name: StaticString, _ work: @escaping @Sendable () async -> Void) {
         state.withLock { $0.running += 1 }
         gauge.increment(by: 1)
+        // Nothing of the request goes along but what its lines and spans are known by.
+        let scope = RequestScope.current
         Task.detached { [self] in
-            await work()
+            await RequestScope.$current.withValue(scope) { await work() }
             finish()
         }
     }

@@ -24,6 +24,9 @@ final class RingWatch: Sendable {
     /// Whether the ring opened the store's rows when it was tried last.
     var isGood: Bool { found.withLock { $0?.isGood ?? true } }
 
+    /// What was found last, in words.
+    var description: String { found.withLock { $0?.description ?? "" } }
+
     /// Tries it; a store that does not answer says nothing about the keys.
     func look() async {
         guard let check = try? await RingCheck.run(store, vault) else { return }

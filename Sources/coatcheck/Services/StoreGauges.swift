@@ -23,7 +23,7 @@ final class StoreGauges: Sendable {
         self.store = store
         self.metrics = metrics
         self.now = now
-        if case .sqlite(let path) = settings { self.path = path } else { path = nil }
+        if case .sqlite(let path, _) = settings { self.path = path } else { path = nil }
     }
 
     /// Samples once; what cannot be read now keeps its last value.

@@ -58,6 +58,8 @@ extension Composition {
             StoreGauges(parts.store, first.store, parts.metrics, now: context.clock.now).service(context.clock),
             parts.readiness.end,
         ]
+        // It goes after everything that makes spans.
+        if let tracing = parts.tracing { services.insert(tracing.exporter, at: 1) }
         if let clockCheck = parts.clockCheck { services.append(clockCheck.service(context.clock)) }
         if let versions = parts.store as? any TokenVersions {
             services.append(Maintenance.refreshes(context, versions))

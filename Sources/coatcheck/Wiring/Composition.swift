@@ -20,14 +20,13 @@ struct Composition: Sendable {
         let watch = isShared ? ClockWatch(correcting: system) : ClockWatch()
         let clock = isShared ? watch.corrected(system) : system
         let metrics = MetricsRegistry()
-        let timed = TimedStore(base: store, metrics: metrics, monotonic: clock.monotonic)
+        let disk = DiskState(log: log)
+        let timed = TimedStore(base: store, metrics: metrics, monotonic: clock.monotonic, disk: disk)
         let keyText = try KeyRingFile.bytes(configuration.keys)
         let ring = try KeyRingFile.ring(keyText, of: configuration.keys.place)
         let vault = try makeVault(ring, clock.now())
         let detached = DetachedWork(metrics: metrics)
-        let events = EventLog(log: log, metrics: metrics) { handle in
-            String(Base64URL.encode(vault.index(.logTag, [handle.text]).bytes).prefix(16))
-        }
+        let events = EventLog(log: log, metrics: metrics)
         let context = BrokerContext(
             clock: clock, spawner: detached.spawner, events: events.sink, vault: vault, store: timed,
             providers: ProviderDirectory([]), cache: SessionCache(lifetime: configuration.session.cache),
@@ -42,7 +41,9 @@ struct Composition: Sendable {
             wrongTokensPerMinute: configuration.limits.wrongTokensPerMinute,
             pending: configuration.limits.pendingLogins)
         let parts = ProcessParts(
-            log: log, metrics: metrics, load: load, readiness: readiness, detached: detached, vault: vault,
+            log: log, metrics: metrics,
+            tracing: ProcessTracing(configuration.tracing, metrics: metrics, log: log, clock: clock), disk: disk,
+            load: load, readiness: readiness, detached: detached, vault: vault,
             sealUse: SealUse(vault, timed),
             keyWatch: KeyWatch(configuration.keys, keyText, ring, vault, now: clock.now, log: log),
             ringWatch: RingWatch(vault, store, log: log), clockCheck: ClockCheck(context, store, log: log),

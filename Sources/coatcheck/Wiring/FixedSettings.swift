@@ -7,6 +7,7 @@ enum FixedSettings {
     private static let paths = [
         "server.listen", "server.backend_listen", "server.public_url", "server.drain_delay",
         "server.shutdown_timeout", "management.listen", "store", "keys", "session.cookie", "session.cache",
+        "tracing.otlp",
     ]
 
     /// Returns whether a change of a setting takes a restart.
@@ -25,6 +26,7 @@ enum FixedSettings {
             ("session.cookie.name", old.session.cookieName == new.session.cookieName),
             ("session.cookie.same_site", old.session.sameSite == new.session.sameSite),
             ("session.cache", old.session.cache == new.session.cache),
+            ("tracing.otlp", old.tracing?.url == new.tracing?.url),
         ]
         let stored = new.values.changes(since: old.values).filter { path in
             ["store", "keys"].contains { ConfigValues.lies(path, under: $0) }

@@ -33,6 +33,7 @@ struct Measuring: Sendable {
             metrics.counter("coatcheck_store_transactions_total").advance(to: Int64(written.transactions))
             metrics.counter("coatcheck_store_writes_total").advance(to: Int64(written.writes))
             metrics.gauge("coatcheck_store_pending_endings").set(Int64(sqlite.pendingEndings))
+            metrics.gauge("coatcheck_store_endings_unkept").set(Int64(sqlite.unkeptEndings.count))
             metrics.gauge("coatcheck_store_reserve_missing").set(sqlite.hasReserve ? 0.0 : 1.0)
         }
         if let postgresql = parts.store as? PostgreSQLStore {

@@ -7,6 +7,9 @@ import BrokerVault
 struct ProcessParts: Sendable {
     let log: ProcessLog
     let metrics: MetricsRegistry
+    /// Nil where nothing is traced.
+    let tracing: ProcessTracing?
+    let disk: DiskState
     let load: ServerLoad
     let readiness: Readiness
     let detached: DetachedWork
@@ -32,6 +35,8 @@ struct ProcessParts: Sendable {
     /// Has what was counted under one configuration's limits go on under another's.
     func adopt(_ configuration: Configuration, _ http: HTTPConfiguration) {
         log.threshold.adopt(configuration.log.level)
+        tracing?.adopt(configuration.tracing)
+        (store as? SQLiteStore)?.adopt(longestLifetime: configuration.longestLifetime)
         charges.adopt(ChargeLimits(http.limits))
         backendCharges.adopt(ChargeLimits(http.limits))
         wrongTokens.adopt(perMinute: http.limits.wrongTokensPerMinute)

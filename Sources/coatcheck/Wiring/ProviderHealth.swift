@@ -7,13 +7,26 @@ enum ProviderHealth {
     static func all(_ providers: ProviderDirectory) -> [ManagementHealth.Provider] {
         providers.all.map { client in
             let profile = client.profile
-            let breaker = (client as? any ProviderInspection)?.breaker
+            let inspected = client as? any ProviderInspection
+            let failures = inspected?.failuresInARow ?? 0
             return ManagementHealth.Provider(
-                name: profile.name, kind: profile.kind, state: word(breaker),
+                name: profile.name, kind: profile.kind, state: state(inspected?.breaker, failures),
                 details: [
-                    ("breaker", .string(word(breaker))), ("issuer", .string(profile.issuer)),
-                    ("failures_in_a_row", .number(failures(breaker))),
+                    ("breaker", .string(word(inspected?.breaker))), ("issuer", .string(profile.issuer)),
+                    ("failures_in_a_row", .number(String(failures))),
                 ])
+        }
+    }
+
+    /// From how many failures in a row on a provider fails: one is anybody's.
+    private static let failing = 2
+
+    /// Returns the word for `/readyz`: `open` while the breaker refuses calls, `failing` when the last calls failed.
+    static func state(_ breaker: CircuitBreaker.State?, _ failures: Int) -> String {
+        switch breaker {
+        case .open?, .halfOpen?: "open"
+        case .closed?: failures >= failing ? "failing" : "ok"
+        case nil: "unknown"
         }
     }
 
@@ -38,10 +51,5 @@ enum ProviderHealth {
         case .open?: "open"
         case nil: "unknown"
         }
-    }
-
-    private static func failures(_ breaker: CircuitBreaker.State?) -> String {
-        if case .closed(let failures)? = breaker { return String(failures) }
-        return "0"
     }
 }

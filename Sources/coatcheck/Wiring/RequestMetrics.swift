@@ -8,6 +8,10 @@ struct RequestMetrics: Sendable {
     /// `public`, `backend` or `management`.
     let listener: String
     let writesLines: Bool
+    /// Which addresses were said to have met a limit, this minute.
+    private let limited: AddressLines
+    /// Which peers were said to be no trusted proxies.
+    private let untrusted: AddressLines
     private let known = KnownSeries<Key, Series>()
 
     private struct Key: Hashable {
@@ -18,7 +22,13 @@ struct RequestMetrics: Sendable {
 
     private typealias Series = (requests: CounterSeries, durations: HistogramSeries)
 
-    init(log: ProcessLog, metrics: MetricsRegistry, listener: String, writesLines: Bool) {
+    init(
+        log: ProcessLog, metrics: MetricsRegistry, listener: String, writesLines: Bool,
+        monotonic: @escaping @Sendable () -> Duration
+    ) {
+        limited = AddressLines(window: .seconds(60), capacity: 64, monotonic: monotonic)
+        // Once is enough to be read.
+        untrusted = AddressLines(window: .seconds(86_400), capacity: 8, monotonic: monotonic)
         self.log = log
         self.metrics = metrics
         self.listener = listener
@@ -62,6 +72,31 @@ struct RequestMetrics: Sendable {
         series.requests.increment(by: 1)
         series.durations.recordNanoseconds(record.duration.nanoseconds)
         if writesLines { write(record, method: method) }
+        if record.code == .rateLimited { writeLimit(record) }
+        if let peer = record.untrustedProxy, untrusted.line(for: peer) == .one {
+            log.write(
+                .warning, "a peer sends X-Forwarded-For and is not in server.trusted_proxies",
+                [
+                    ("listener", listener), ("peer", peer),
+                    ("detail", "if it is your proxy, all its clients share one address and its limits"),
+                ])
+        }
+    }
+
+    /// Says once a minute for each address that it has met a limit.
+    private func writeLimit(_ record: RequestRecord) {
+        switch limited.line(for: record.client) {
+        case .none: break
+        case .one:
+            var members = [
+                ("client", record.client), ("route", record.route), ("request_id", record.requestID),
+                ("detail", record.privateDetail ?? "connections or requests"),
+            ]
+            if let trace = record.traceID { members.append(("trace_id", trace)) }
+            log.write(.warning, "an address has met its limit", members)
+        case .manyMore:
+            log.write(.warning, "more addresses have met their limits", [("listener", listener)])
+        }
     }
 
     private func write(_ record: RequestRecord, method: String) {
@@ -74,9 +109,11 @@ struct RequestMetrics: Sendable {
         line.add("status", record.status)
         line.add("duration_us", Int(clamping: record.duration.nanoseconds / 1000))
         line.add("client", record.client)
+        if let session = record.session { line.add("session", session.text) }
         if let code = record.code { line.add("code", code.rawValue) }
         if let detail = record.privateDetail { line.add("detail", detail) }
         if let agent = record.safeUserAgent { line.add("user_agent", agent) }
+        if let trace = record.traceID { line.add("trace_id", trace) }
         log.emit(line.finished())
     }
 }

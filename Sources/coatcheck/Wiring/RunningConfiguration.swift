@@ -37,7 +37,8 @@ final class RunningConfiguration: Sendable {
         let clock = parts.context.clock
         let unchanged = Unchanged(configuration.values, since: before?.configuration.values)
         let outbound = configuration.outbound
-        let transport = (unchanged.outbound ? before?.transport : nil) ?? ProviderHTTP(outbound)
+        let transport =
+            (unchanged.outbound ? before?.transport : nil) ?? ProviderHTTP(outbound, traces: parts.tracing?.starter)
         self.transport = transport
         let providers: [any ProviderClient]
         do {
@@ -67,19 +68,19 @@ final class RunningConfiguration: Sendable {
         func requests(_ listener: ListenerName) -> RequestMetrics {
             RequestMetrics(
                 log: parts.log, metrics: parts.metrics, listener: listener.rawValue,
-                writesLines: configuration.log.requests)
+                writesLines: configuration.log.requests, monotonic: clock.monotonic)
         }
         StartingSeries.register(configuration, parts.metrics)
         let digest: @Sendable ([UInt8]) -> Digest = { [vault = parts.vault] in vault.digest($0) }
         let publicRequests = requests(.public)
         publicResponder = BrokerRouter.responder(
             useCases: useCases, relay: relay, configuration: http, clock: clock, digest: digest, load: parts.load,
-            ledger: parts.charges, log: publicRequests.requestLog)
+            ledger: parts.charges, log: publicRequests.requestLog, traces: parts.tracing?.starter)
         publicRequests.begin(publicResponder.routes)
         let backendRequests = requests(.backend)
         backendResponder = BackendRouter.responder(
             useCases: useCases, configuration: http, clock: clock, digest: digest, load: parts.load,
-            ledger: parts.backendCharges, log: backendRequests.requestLog)
+            ledger: parts.backendCharges, log: backendRequests.requestLog, traces: parts.tracing?.starter)
         if configuration.server.backendListen != nil { backendRequests.begin(backendResponder.routes) }
         let values = configuration.values
         let measuring = Measuring(
@@ -88,9 +89,7 @@ final class RunningConfiguration: Sendable {
         managementResponder = ManagementRouter.responder(
             health: ManagementHealth(
                 ping: { [store = parts.store] () async throws(StoreFailure) in try await store.ping() },
-                keysFit: { [ringWatch = parts.ringWatch] in ringWatch.isGood },
-                clockAhead: { context.watch.ahead },
-                isShuttingDown: { [readiness = parts.readiness] in readiness.isDraining },
+                conditions: { parts.conditions },
                 metrics: { await measuring.text() },
                 providers: { ProviderHealth.all(context.providers) }),
             sessions: useCases.adminSessions, store: parts.managementStore,

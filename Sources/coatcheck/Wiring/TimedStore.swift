@@ -1,26 +1,38 @@
 import Broker
 
-/// Measures how long a store takes, by operation, and counts what it refuses.
+/// Measures how long a store takes, by operation, traces it, and sees when its disk is full.
 ///
 /// Every call is handed on unchanged.
 struct TimedStore: BrokerStore {
     let base: any BrokerStore
     let metrics: MetricsRegistry
     let monotonic: @Sendable () -> Duration
+    let disk: DiskState
 
     private func timed<Value: Sendable>(
-        _ operation: String, _ work: () async throws(StoreFailure) -> Value
+        _ operation: String, writes: Bool = false, _ work: () async throws(StoreFailure) -> Value
     ) async throws(StoreFailure) -> Value {
         let begin = monotonic()
+        let span = RequestScope.current?.span?.child("store \(operation)", .client)
+        span?.set("db.operation.name", operation)
         defer {
             metrics.histogram("coatcheck_store_duration_seconds", [("operation", operation)])
                 .recordNanoseconds((monotonic() - begin).nanoseconds)
         }
-        return try await work()
+        do throws(StoreFailure) {
+            let value = try await work()
+            if writes { disk.wasWritten() }
+            span?.end(nil)
+            return value
+        } catch {
+            span?.end("store_unavailable")
+            if case .full = error { disk.wasFull() }
+            throw error
+        }
     }
 
     func insertLogin(_ row: LoginRow, limits: LoginLimits) async throws(StoreFailure) -> LoginInsertion {
-        try await timed("insertLogin") { () async throws(StoreFailure) in
+        try await timed("insertLogin", writes: true) { () async throws(StoreFailure) in
             try await base.insertLogin(row, limits: limits)
         }
     }
@@ -40,7 +52,7 @@ struct TimedStore: BrokerStore {
     }
 
     func claimExchange(_ row: ExchangeRow, maximumAttempts: Int) async throws(StoreFailure) -> ExchangeClaimResult {
-        try await timed("claimExchange") { () async throws(StoreFailure) in
+        try await timed("claimExchange", writes: true) { () async throws(StoreFailure) in
             try await base.claimExchange(row, maximumAttempts: maximumAttempts)
         }
     }
@@ -203,7 +215,7 @@ struct TimedStore: BrokerStore {
     func acquireLease(
         _ name: String, owner: String, now: WallTime, until: WallTime
     ) async throws(StoreFailure) -> Bool {
-        try await timed("acquireLease") { () async throws(StoreFailure) in
+        try await timed("acquireLease", writes: true) { () async throws(StoreFailure) in
             try await base.acquireLease(name, owner: owner, now: now, until: until)
         }
     }
@@ -221,7 +233,7 @@ struct TimedStore: BrokerStore {
     }
 
     func sweep(now: WallTime, limit: Int, lapsedSince: WallTime?) async throws(StoreFailure) -> SweepResult {
-        try await timed("sweep") { () async throws(StoreFailure) in
+        try await timed("sweep", writes: true) { () async throws(StoreFailure) in
             try await base.sweep(now: now, limit: limit, lapsedSince: lapsedSince)
         }
     }

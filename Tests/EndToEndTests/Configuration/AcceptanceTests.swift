@@ -19,7 +19,7 @@ struct AcceptanceTests {
         #expect(configuration.server.backendListen == nil)
         #expect(configuration.server.drainDelay == .seconds(2))
         #expect(configuration.management.hosts.isEmpty)
-        guard case .sqlite("coatcheck.db") = configuration.store else { return #expect(Bool(false), "the store") }
+        guard case .sqlite("coatcheck.db", nil) = configuration.store else { return #expect(Bool(false), "the store") }
         #expect(configuration.session.cookieName == "__Host-coatcheck")
         #expect(configuration.session.sameSite == .strict)
         #expect(configuration.session.cache == .seconds(5))

@@ -73,7 +73,7 @@ struct LogLineTests {
         try pipe.fileHandleForWriting.close()
     }
 
-    @Test("Events carry no handle, but a tag, and count themselves (SEC-116)")
+    @Test("Events carry the session's handle and the request's id, and count themselves (SEC-116)")
     func events() throws {
         let lines = Mutex<[String]>([])
         let log = ProcessLog(
@@ -82,20 +82,24 @@ struct LogLineTests {
                 lines.withLock { $0.append(String(decoding: line, as: UTF8.self)) }
             })
         let metrics = MetricsRegistry()
-        let sink = EventLog(log: log, metrics: metrics, tag: { _ in "tag-1" }).sink
+        let sink = EventLog(log: log, metrics: metrics).sink
         let handle = try #require(SessionHandle("ses_0123456789abcdefghijkl"))
         let (provider, client) = (ProviderName(unchecked: "oidc"), ClientName(unchecked: "ios"))
-        sink.emit(.loginSucceeded(provider: provider, client: client, session: handle))
+        RequestScope.$current.withValue(RequestScope(requestID: "req_1")) {
+            sink.emit(.loginSucceeded(provider: provider, client: client, session: handle))
+        }
         sink.emit(.refreshFailed(provider: provider, client: client, session: handle, reason: "lost"))
         sink.emit(.refreshEndedSession(provider: provider, client: client, session: handle, reason: .grantRevoked))
         sink.emit(.refreshWaited(provider: provider, client: client))
         sink.emit(.refreshShared(provider: provider, client: client))
-        sink.emit(.sessionEnded(reason: .loggedOut, count: 3))
+        sink.emit(.sessionEnded(reason: .loggedOut, count: 3, session: nil))
+        sink.emit(.sessionEnded(reason: .admin, count: 1, session: handle))
         sink.emit(.storeFailed(operation: "sweep", detail: "disk full\n"))
         let written = lines.withLock { $0 }
-        #expect(written.count == 5)
-        #expect(!written.contains { $0.contains("ses_") })
-        #expect(written.filter { $0.contains(#""session":"tag-1""#) }.count == 3)
+        #expect(written.count == 6)
+        #expect(written.filter { $0.contains(#""session":"ses_0123456789abcdefghijkl""#) }.count == 4)
+        #expect(written.filter { $0.contains(#""request_id":"req_1""#) }.count == 1)
+        #expect(written.first?.contains(#""request_id":"req_1""#) == true)
         let text = metrics.text()
         let refreshes = #"coatcheck_refreshes_total{provider="oidc",client="ios","#
         #expect(text.contains(refreshes + #"result="failed",reason="lost"} 1"#))

@@ -16,7 +16,7 @@ struct StartingSeriesTests {
     func events() throws {
         let metrics = registered()
         let log = ProcessLog(level: .error, now: { WallTime(seconds: 0) }, emit: { _ in })
-        let sink = EventLog(log: log, metrics: metrics, tag: { _ in "" }).sink
+        let sink = EventLog(log: log, metrics: metrics).sink
         let (provider, client) = (ProviderName(unchecked: "oidc"), ClientName(unchecked: "ios"))
         let session = try #require(SessionHandle("ses_0123456789abcdefghijkl"))
         let failure = ProviderFailure.lost(detail: "")
@@ -45,7 +45,7 @@ struct StartingSeriesTests {
         for reason in reasons {
             sink.emit(.refreshEndedSession(provider: provider, client: client, session: session, reason: reason))
         }
-        for reason in EndReason.allCases { sink.emit(.sessionEnded(reason: reason.shown, count: 1)) }
+        for reason in EndReason.allCases { sink.emit(.sessionEnded(reason: reason.shown, count: 1, session: nil)) }
         RelayMetrics(metrics).observer(UpstreamName(unchecked: "api"), .zero, nil)
         #expect(metrics.seriesCount == before)
     }

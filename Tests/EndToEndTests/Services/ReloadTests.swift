@@ -128,6 +128,14 @@ struct ReloadTests {
             ("session: {idle: 30d}", "session: {idle: 20d, cookie: {name: __Host-other}}", "session.cookie.name"),
             ("session: {idle: 30d}", "session: {idle: 20d, cookie: {same_site: lax}}", "session.cookie.same_site"),
             ("session: {idle: 30d}", "session: {cache: off}", "session.cache"),
+            (
+                "sqlite:coatcheck.db\"", "sqlite:coatcheck.db\", endings_file: /volume/endings",
+                "store.endings_file"
+            ),
+            (
+                "limits: {body: 64KiB}", "limits: {body: 64KiB}\ntracing: {otlp: \"http://127.0.0.1:4318\"}",
+                "tracing.otlp"
+            ),
         ])
     func fixed(_ part: String, _ other: String, _ path: String) async throws {
         let wired = try Wired(Self.text)
@@ -187,6 +195,23 @@ struct ReloadTests {
         #expect(wired.running.http.limits.body == 8192 && wired.running.http.backends.count == 1)
         #expect(await wired.reload(Self.text).contains("configuration reloaded"))
         #expect(wired.running.http.backends.isEmpty)
+        await wired.composition.close()
+    }
+
+    @Test("How many traces are recorded is the file's at once; where they go takes a restart")
+    func tracing() async throws {
+        func text(_ port: Int, _ sample: String) -> String {
+            Self.text + "\ntracing: {otlp: \"http://127.0.0.1:\(port)\", sample: \(sample)}"
+        }
+        let wired = try Wired(text(4318, "0"))
+        func isSampled() -> Bool? {
+            wired.composition.parts.tracing?.starter.begin("x", .server, nil).traceparent.hasSuffix("-01")
+        }
+        #expect(isSampled() == false)
+        let refused = await wired.reload(text(4319, "1"))
+        #expect(refused.contains("tracing.otlp: has changed") && isSampled() == false, "\(refused)")
+        let log = await wired.reload(text(4318, "1.0"))
+        #expect(log.contains("configuration reloaded") && isSampled() == true, "\(log)")
         await wired.composition.close()
     }
 

@@ -3,8 +3,8 @@ import Foundation
 
 /// Where rows are kept (`store`).
 enum StoreSettings: Sendable {
-    /// A file, resolved.
-    case sqlite(path: String)
+    /// A file, and the file of endings where there is one; both resolved.
+    case sqlite(path: String, endings: String?)
     case postgresql(PostgreSQLPlace)
 
     /// What stands between the broker and PostgreSQL.
@@ -36,7 +36,18 @@ enum StoreSettings: Sendable {
         }
         var path = String(text.dropFirst(7))
         while path.hasPrefix("//") { path.removeFirst() }
-        self = .sqlite(path: section.context.sources.resolve(path))
+        let resolve = section.context.sources.resolve
+        let endings = section.text("endings_file", limit: 4096).map(resolve)
+        if let endings {
+            let names = [resolve(path), resolve(path) + "-wal", resolve(path) + ".lock", resolve(path) + ".reserve"]
+            if names.contains(endings) {
+                section.report("endings_file", "is the database's own file")
+            } else if Self.folder(endings) == Self.folder(resolve(path)) {
+                section.warn(
+                    "endings_file", "lies beside the database: what is lost with the one is lost with the other")
+            }
+        }
+        self = .sqlite(path: resolve(path), endings: endings)
     }
 
     /// Reads a URL of the command line.
@@ -55,10 +66,18 @@ enum StoreSettings: Sendable {
         }
         var path = String(url.dropFirst(7))
         while path.hasPrefix("//") { path.removeFirst() }
-        self = .sqlite(path: path)
+        self = .sqlite(path: path, endings: nil)
+    }
+
+    private static func folder(_ path: String) -> Substring {
+        path.lastIndex(of: "/").map { path[..<$0] } ?? ""
     }
 
     private init?(postgresql url: String, _ section: ConfigSection) {
+        if section.has("endings_file") {
+            _ = section.node("endings_file")
+            section.warn("endings_file", "is not used: PostgreSQL is restored to a moment by its own means")
+        }
         let isPooled = section.choice("pooler", as: Pooler.self) == .transaction
         let connections = section.integer(
             "connections", default: PostgreSQLStore.standardConnections, in: PostgreSQLStore.allowedConnections)

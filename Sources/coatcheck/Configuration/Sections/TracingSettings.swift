@@ -1,0 +1,40 @@
+/// Where traces go (`tracing`).
+struct TracingSettings: Sendable {
+    /// Where spans are posted.
+    let url: String
+    let isLoopback: Bool
+    /// The part of the traces that is recorded, from 0 to 1.
+    let sample: Double
+
+    private static let path = "/v1/traces"
+
+    /// Reads the section; nil where nothing is traced.
+    init?(_ section: ConfigSection) {
+        let text = section.text("otlp", limit: 2048)
+        let sample = section.scalar("sample")?.text
+        if section.context.isCataloguing { return nil }
+        guard let text else {
+            if section.has("sample") { section.report("otlp", "is needed: where traces are sent") }
+            return nil
+        }
+        guard let url = WebURL(text) else {
+            section.report("otlp", "has to be an http or https URL, such as `http://127.0.0.1:4318`")
+            return nil
+        }
+        if !url.isSecure, !url.isLoopback {
+            section.warn("otlp", "is plain http: whoever is on the way reads the traces")
+        }
+        let base = text.hasSuffix("/") ? String(text.dropLast()) : text
+        self.url = base.hasSuffix(Self.path) ? base : base + Self.path
+        isLoopback = url.isLoopback
+        guard let sample else {
+            self.sample = 1
+            return
+        }
+        guard let number = Double(sample), (0...1).contains(number) else {
+            section.report("sample", "has to be a number from 0 to 1")
+            return nil
+        }
+        self.sample = number
+    }
+}

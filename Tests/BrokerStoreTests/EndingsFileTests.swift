@@ -1,0 +1,488 @@
+import Broker
+import Foundation
+import Synchronization
+import Testing
+
+@testable import BrokerStore
+
+@Suite("SQLite: the endings file", .timeLimit(.minutes(2)))
+struct EndingsFileTests {
+    private static let life = Duration.seconds(90 * 86_400)
+
+    /// A place in a directory, with a store's opening.
+    private struct Place {
+        let directory: String
+        var database: String { directory + "/data/coatcheck.db" }
+        var file: String { directory + "/endings/endings" }
+
+        init(_ directory: String) throws {
+            self.directory = directory
+            try FileManager.default.createDirectory(
+                atPath: directory + "/endings", withIntermediateDirectories: true,
+                attributes: [.posixPermissions: 0o700])
+        }
+
+        func open(
+            life: Duration = EndingsFileTests.life, now: WallTime = Rows.now,
+            step: @escaping @Sendable (EndingsStep) -> Void = { _ in }
+        ) async throws -> SQLiteStore {
+            try await SQLiteStore.open(
+                path: database, reserve: 0, endings: EndingsPlace(path: file, longestLifetime: life, now: now),
+                step: step)
+        }
+
+        var entries: [EndingEntry] {
+            get throws {
+                var entries: [EndingEntry] = []
+                _ = try EndingsFile.read(file) { entries.append($0) }
+                return entries
+            }
+        }
+
+        var summary: EndingsSummary { get throws { try EndingsFile.read(file) { _ in } } }
+    }
+
+    private func with(_ body: (Place) async throws -> Void) async throws {
+        try await TemporaryStore.withDirectory { try await body(Place($0)) }
+    }
+
+    private func logOut(_ row: SessionRow, _ store: SQLiteStore, at time: WallTime = Rows.seconds(9)) async throws
+        -> EndedBatch
+    {
+        try await store.endSessions(.token(row.token), reason: .loggedOut, now: time, limit: 9)
+    }
+
+    // MARK: Refusals
+
+    @Test("A file of something else, a link, and a missing folder keep the store from opening")
+    func foreign() async throws {
+        try await with { place in
+            func refused(_ sentence: String) async {
+                await #expect(throws: StoreOpenFailure.self, "\(sentence)") { _ = try await place.open() }
+            }
+            let url = URL(fileURLWithPath: place.file)
+            for text in ["", "no line", "other text\n", "coatcheck-endings 1 0 1 00000000\n"] {
+                try Data(text.utf8).write(to: url)
+                await refused(text)
+                #expect(try Data(contentsOf: url) == Data(text.utf8), "it is left as it was")
+            }
+            try Data(repeating: 7, count: 1 << 20).write(to: url)
+            await refused("noise")
+            try FileManager.default.removeItem(at: url)
+            try FileManager.default.createSymbolicLink(atPath: place.file, withDestinationPath: "/dev/null")
+            await refused("a link")
+            try FileManager.default.removeItem(atPath: place.directory + "/endings")
+            await refused("no folder")
+        }
+    }
+
+    @Test("Two processes: the second is refused, whatever database it has (SEC-127)")
+    func locked() async throws {
+        try await with { place in
+            let store = try await place.open()
+            await #expect(throws: StoreOpenFailure.locked(place.file)) {
+                _ = try await SQLiteStore.open(
+                    path: place.directory + "/other/coatcheck.db", reserve: 0,
+                    endings: EndingsPlace(path: place.file, longestLifetime: Self.life, now: Rows.now))
+            }
+            #expect(throws: StoreOpenFailure.locked(place.file)) { _ = try place.summary }
+            await store.close()
+            #expect(try place.summary.since == Rows.now)
+            #expect(try TemporaryStore.mode(place.file) == 0o600)
+        }
+    }
+
+    // MARK: What is in it
+
+    @Test("Every way a session ends by somebody's doing is in the file, as digest, time and reason")
+    func everyWay() async throws {
+        try await with { place in
+            let store = try await place.open()
+            let rows = (0..<6).map { _ in Rows.session() }
+            for row in rows.prefix(5) { try await store.signIn(row) }
+            #expect(try await logOut(rows[0], store) == EndedBatch(ended: [rows[0].token], more: false))
+            let selector = SessionSelector.subject(rows[1].subject)
+            _ = try await store.endSessions(selector, reason: .admin, now: Rows.seconds(10), limit: 9)
+            let told = try await store.consumeLogoutToken(
+                Rows.digest(), until: Rows.seconds(900),
+                ending: .logout(sid: nil, subject: rows[2].subject, clients: [rows[2].client]), now: Rows.seconds(11),
+                limit: 9)
+            #expect(told == .ended(EndedBatch(ended: [rows[2].token], more: false)))
+            guard case .claimed(let claim) = try await store.claimRefresh(rows[3].token) else {
+                return #expect(Bool(false), "claimed")
+            }
+            #expect(
+                try await store.condemnRefresh(
+                    token: rows[3].token, tokenVersion: 1, fence: claim.fence, reason: .grantRevoked,
+                    now: Rows.seconds(12)))
+            try await store.signIn(rows[5], replacing: rows[4].token)
+            await store.close()
+            let expected = [
+                EndingEntry(token: rows[0].token, at: Rows.seconds(9), reason: .loggedOut),
+                EndingEntry(token: rows[1].token, at: Rows.seconds(10), reason: .admin),
+                EndingEntry(token: rows[2].token, at: Rows.seconds(11), reason: .providerLogout),
+                EndingEntry(token: rows[3].token, at: Rows.seconds(12), reason: .grantRevoked),
+                EndingEntry(token: rows[4].token, at: rows[5].createdAt, reason: .replaced),
+            ]
+            #expect(try place.entries == expected)
+            let text = String(decoding: try Data(contentsOf: URL(fileURLWithPath: place.file)), as: UTF8.self)
+            for row in rows { #expect(!text.contains(row.handle.text)) }
+        }
+    }
+
+    @Test("Endings that come together share a sync")
+    func together() async throws {
+        try await with { place in
+            let syncs = Atomic<Int>(0)
+            let store = try await place.open { if $0 == .synced { syncs.add(1, ordering: .relaxed) } }
+            let rows = (0..<200).map { _ in Rows.session() }
+            for row in rows { try await store.signIn(row) }
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for row in rows {
+                    group.addTask {
+                        let ended = try await logOut(row, store)
+                        #expect(ended.isWritten)
+                    }
+                }
+                try await group.waitForAll()
+            }
+            await store.close()
+            #expect(try place.summary.entries == 200)
+            let count = syncs.load(ordering: .relaxed)
+            print("200 endings at once: \(count) syncs of the endings file")
+            #expect(count < 100)
+        }
+    }
+
+    // MARK: The file's disk
+
+    @Test("A file that is gone: endings are in force, answered with \"not written\", and written when it is back")
+    func gone() async throws {
+        try await with { place in
+            let store = try await place.open()
+            let rows = (0..<3).map { _ in Rows.session() }
+            for row in rows { try await store.signIn(row) }
+            try FileManager.default.moveItem(atPath: place.directory + "/endings", toPath: place.directory + "/away")
+            // An empty folder stands where the volume was: nothing is made there.
+            try FileManager.default.createDirectory(
+                atPath: place.directory + "/endings", withIntermediateDirectories: false)
+            let first = try await logOut(rows[0], store)
+            #expect(first == EndedBatch(ended: [rows[0].token], more: false, isWritten: false))
+            #expect(try await store.session(token: rows[0].token)?.endReason == .loggedOut)
+            #expect(store.unkeptEndings.count == 1 && store.unkeptEndings.reason == "the file is gone")
+            #expect(try await logOut(rows[0], store) == EndedBatch(ended: [], more: false, isWritten: false))
+            let subject = try await store.endSessions(
+                .subject(rows[1].subject), reason: .admin, now: Rows.seconds(9), limit: 9)
+            #expect(subject == EndedBatch(ended: [rows[1].token], more: false, isWritten: false))
+            // Logins go on.
+            try await store.signIn(Rows.session())
+            #expect(try FileManager.default.contentsOfDirectory(atPath: place.directory + "/endings").isEmpty)
+            try FileManager.default.removeItem(atPath: place.directory + "/endings")
+            try FileManager.default.moveItem(atPath: place.directory + "/away", toPath: place.directory + "/endings")
+            while store.unkeptEndings.count > 0 { try await Task.sleep(for: .milliseconds(20)) }
+            #expect(try await logOut(rows[0], store) == EndedBatch(ended: [], more: false))
+            #expect(try await logOut(rows[2], store).isWritten)
+            await store.close()
+            #expect(try place.entries.map(\.token) == rows.map(\.token))
+        }
+    }
+
+    @Test("Another file in its place is not written to: it lacks what this one was given. A restart takes it up")
+    func another() async throws {
+        try await with { place in
+            let first = try await place.open()
+            await first.close()
+            try FileManager.default.moveItem(atPath: place.directory + "/endings", toPath: place.directory + "/volume")
+            try FileManager.default.createDirectory(
+                atPath: place.directory + "/endings", withIntermediateDirectories: false,
+                attributes: [.posixPermissions: 0o700])
+            // The volume is not there at the start, and a file is made in the folder where it is to be.
+            let store = try await place.open(now: Rows.seconds(5))
+            let rows = [Rows.session(), Rows.session()]
+            for row in rows { try await store.signIn(row) }
+            #expect(try await logOut(rows[0], store).isWritten)
+            try FileManager.default.moveItem(atPath: place.directory + "/endings", toPath: place.directory + "/folder")
+            try FileManager.default.moveItem(atPath: place.directory + "/volume", toPath: place.directory + "/endings")
+            #expect(try await !logOut(rows[1], store).isWritten)
+            #expect(store.unkeptEndings.reason?.contains("another file") == true)
+            await store.close()
+            #expect(try place.summary.entries == 0)
+            let again = try await place.open()
+            #expect(try await logOut(rows[1], again).isWritten)
+            await again.close()
+            #expect(Set(try place.entries.map(\.token)) == Set(rows.map(\.token)))
+        }
+    }
+
+    @Test("A logout token that was answered \"not written\" is no replay when it comes again")
+    func noticeAgain() async throws {
+        try await with { place in
+            let store = try await place.open()
+            let row = Rows.session()
+            try await store.signIn(row)
+            let id = Rows.digest()
+            func consume() async throws -> LogoutTokenResult {
+                try await store.consumeLogoutToken(
+                    id, until: Rows.seconds(900),
+                    ending: .logout(sid: nil, subject: row.subject, clients: [row.client]), now: Rows.seconds(11),
+                    limit: 9)
+            }
+            try FileManager.default.moveItem(atPath: place.file, toPath: place.file + ".away")
+            #expect(try await consume() == .ended(EndedBatch(ended: [row.token], more: false, isWritten: false)))
+            #expect(try await consume() == .ended(EndedBatch(ended: [], more: false, isWritten: false)))
+            try FileManager.default.moveItem(atPath: place.file + ".away", toPath: place.file)
+            while store.unkeptEndings.count > 0 { try await Task.sleep(for: .milliseconds(20)) }
+            #expect(try await consume() == .ended(EndedBatch(ended: [], more: false)))
+            #expect(try await consume() == .replayed)
+            await store.close()
+        }
+    }
+
+    @Test("Who waits for all endings does not wait for those that come after them")
+    func steadily() async throws {
+        try await with { place in
+            let noted = Atomic<Int>(0)
+            let held = DispatchSemaphore(value: 0)
+            let store = try await place.open { step in
+                if step == .noted { noted.add(1, ordering: .relaxed) }
+                if step == .written { held.wait() }
+            }
+            let rows = (0..<3).map { _ in Rows.session() }
+            for row in rows { try await store.signIn(row) }
+            let first = Task {
+                try await store.endSessions(
+                    .subject(rows[0].subject), reason: .admin, now: Rows.seconds(9), limit: 9)
+            }
+            while noted.load(ordering: .relaxed) < 1 { try await Task.sleep(for: .milliseconds(5)) }
+            let second = Task { try await logOut(rows[1], store) }
+            while noted.load(ordering: .relaxed) < 2 { try await Task.sleep(for: .milliseconds(5)) }
+            // The first sync ends, the second one does not before the first caller has its answer.
+            held.signal()
+            #expect(try await first.value.isWritten)
+            held.signal()
+            #expect(try await second.value.isWritten)
+            held.signal()
+            await store.close()
+        }
+    }
+
+    @Test("A longer life that a reload brings is kept with the file")
+    func longerLife() async throws {
+        try await with { place in
+            let store = try await place.open()
+            store.adopt(longestLifetime: Self.life + Self.life)
+            store.adopt(longestLifetime: .seconds(60))
+            let row = Rows.session()
+            try await store.signIn(row)
+            #expect(try await logOut(row, store).isWritten)
+            await store.close()
+            #expect(try place.summary.longestLifetime == Self.life + Self.life)
+            #expect(try place.entries.map(\.token) == [row.token])
+        }
+    }
+
+    // MARK: Crashes
+
+    @Test("kill -9 at each step: what was answered is in the file, and what was not comes in at the next start")
+    func crashes() async throws {
+        try await with { place in
+            let rows = [Rows.session(), Rows.session()]
+            let images = Mutex<[EndingsStep: Place]>([:])
+            let armed = Atomic<Bool>(false)
+            // What a crash at that step would leave is what the files hold then.
+            let store = try await place.open { step in
+                guard armed.load(ordering: .acquiring) else { return }
+                let copy = place.directory + "/crash-\(step)"
+                guard
+                    (try? FileManager.default.createDirectory(atPath: copy, withIntermediateDirectories: false)) != nil
+                else { return }
+                for folder in ["data", "endings"] {
+                    try? FileManager.default.copyItem(
+                        atPath: "\(place.directory)/\(folder)", toPath: "\(copy)/\(folder)")
+                }
+                images.withLock { $0[step] = try? Place(copy) }
+            }
+            for row in rows { try await store.signIn(row) }
+            #expect(try await logOut(rows[0], store).isWritten)
+            armed.store(true, ordering: .releasing)
+            #expect(try await logOut(rows[1], store).isWritten)
+            armed.store(false, ordering: .releasing)
+            await store.close()
+            let taken = images.withLock { $0 }
+            #expect(Set(taken.keys) == [.noted, .written, .synced])
+            for (step, image) in taken {
+                #expect(try image.entries.first?.token == rows[0].token, "\(step): what was answered")
+                let again = try await image.open(now: Rows.seconds(60))
+                #expect(try await again.session(token: rows[1].token)?.endReason == .loggedOut, "\(step)")
+                // The client asks again, since nobody has answered; the answer promises the file, too.
+                #expect(try await logOut(rows[1], again).isWritten, "\(step)")
+                await again.close()
+                #expect(try image.entries.map(\.token) == rows.map(\.token), "\(step)")
+                #expect(try image.summary.since == Rows.now, "\(step)")
+            }
+        }
+    }
+
+    @Test("A torn last line is cut off, wherever it is torn; the database tells its ending again")
+    func torn() async throws {
+        try await with { place in
+            let store = try await place.open()
+            let rows = [Rows.session(), Rows.session()]
+            for row in rows { try await store.signIn(row) }
+            _ = try await logOut(rows[0], store)
+            let whole = try Data(contentsOf: URL(fileURLWithPath: place.file)).count
+            _ = try await logOut(rows[1], store)
+            await store.close()
+            let full = try Data(contentsOf: URL(fileURLWithPath: place.file))
+            for length in stride(from: whole, to: full.count, by: 7) {
+                try full[..<length].write(to: URL(fileURLWithPath: place.file))
+                #expect(try place.summary.damaged == 0 && place.summary.entries == 1)
+                let again = try await place.open()
+                let row = Rows.session()
+                try await again.signIn(row)
+                #expect(try await logOut(row, again).isWritten)
+                await again.close()
+                let tokens = try place.entries.map(\.token)
+                #expect(tokens.first == rows[0].token && tokens.last == row.token)
+                #expect(tokens.count { $0 == rows[1].token } == 1, "what the database told comes in once")
+                #expect(try place.summary.damaged == 0)
+            }
+        }
+    }
+
+    @Test("A damaged line in the middle is counted, and no ending is made of it")
+    func damaged() async throws {
+        try await with { place in
+            let store = try await place.open()
+            let rows = (0..<3).map { _ in Rows.session() }
+            for row in rows { try await store.signIn(row) }
+            for row in rows { _ = try await logOut(row, store) }
+            await store.close()
+            var bytes = [UInt8](try Data(contentsOf: URL(fileURLWithPath: place.file)))
+            let lines = bytes.split(separator: 0x0A)
+            bytes[lines[0].count + lines[1].count + 2 + 5] ^= 1
+            try Data(bytes).write(to: URL(fileURLWithPath: place.file))
+            #expect(try place.summary.damaged == 1)
+            #expect(try place.entries.map(\.token) == [rows[0].token, rows[2].token])
+            let again = try await place.open()
+            await again.close()
+            #expect(try place.entries.map(\.token) == [rows[0].token, rows[2].token, rows[1].token])
+        }
+    }
+
+    // MARK: Shortening
+
+    @Test(
+        "A grown file forgets what is older than any session, survives a crash at each step, and keeps what it is from")
+    func shortening() async throws {
+        try await with { place in
+            let old = Rows.now.advanced(by: .zero - Self.life - Self.life)
+            var text = EndingsHeader(since: old, longestLifetime: Self.life).line
+            for _ in 0..<8000 { text += EndingEntry(token: Rows.digest(), at: old, reason: .admin).line }
+            let young = (0..<7900).map {
+                EndingEntry(token: Rows.digest(), at: Rows.seconds(Int64($0)), reason: .loggedOut)
+            }
+            for entry in young { text += entry.line }
+            try Data(text.utf8).write(to: URL(fileURLWithPath: place.file))
+            let images = Mutex<[EndingsStep: Place]>([:])
+            let store = try await place.open { step in
+                guard step == .rewritten || step == .renamed else { return }
+                let copy = place.directory + "/crash-\(step)"
+                try? FileManager.default.createDirectory(atPath: copy, withIntermediateDirectories: false)
+                try? FileManager.default.copyItem(atPath: "\(place.directory)/endings", toPath: "\(copy)/endings")
+                images.withLock { $0[step] = try? Place(copy) }
+            }
+            let row = Rows.session()
+            try await store.signIn(row)
+            #expect(try await logOut(row, store).isWritten)
+            await store.close()
+            let last = EndingEntry(token: row.token, at: Rows.seconds(9), reason: .loggedOut)
+            #expect(try place.entries == young + [last])
+            #expect(try place.summary.since == old)
+            let taken = images.withLock { $0 }
+            #expect(try taken[.rewritten]?.entries.count == 15_901)
+            #expect(try taken[.renamed]?.entries == young + [last])
+            // What the crash left beside it is in nobody's way.
+            if let image = taken[.rewritten] {
+                #expect(FileManager.default.fileExists(atPath: image.file + ".rewriting"))
+                let again = try await image.open(life: Self.life + Self.life)
+                await again.close()
+                #expect(try image.summary.longestLifetime == Self.life + Self.life)
+                #expect(!FileManager.default.fileExists(atPath: image.file + ".rewriting"))
+            }
+        }
+    }
+
+    @Test("A clock that is years ahead for a while makes the file forget nothing")
+    func wrongClock() async throws {
+        try await with { place in
+            var text = EndingsHeader(since: Rows.now, longestLifetime: Self.life).line
+            let entries = (0..<16_000).map {
+                EndingEntry(token: Rows.digest(), at: Rows.seconds(Int64($0)), reason: .admin)
+            }
+            for entry in entries { text += entry.line }
+            try Data(text.utf8).write(to: URL(fileURLWithPath: place.file))
+            let store = try await place.open()
+            let row = Rows.session()
+            try await store.signIn(row)
+            #expect(try await logOut(row, store, at: Rows.seconds(10 * 365 * 86_400)).isWritten)
+            await store.close()
+            #expect(try place.summary.entries == 16_001)
+        }
+    }
+
+    @Test("A file that nothing was written to for longer than tombstones stand begins anew")
+    func neglected() async throws {
+        try await with { place in
+            let store = try await place.open()
+            await store.close()
+            let later = Rows.now.advanced(by: .seconds(31 * 86_400))
+            let again = try await place.open(now: later)
+            await again.close()
+            #expect(try place.summary.since == later)
+        }
+    }
+
+    // MARK: Restoring
+
+    @Test("Restoring ends what the file names, in the copy, before it takes the database's place")
+    func restoring() async throws {
+        try await with { place in
+            let store = try await place.open()
+            let rows = (0..<3).map { _ in Rows.session(tokens: "secret tokens") }
+            for row in rows { try await store.signIn(row) }
+            let copy = place.directory + "/copy.db"
+            try await store.backUp(to: copy)
+            #expect(try await logOut(rows[0], store).isWritten)
+            #expect(try await logOut(rows[1], store, at: Rows.seconds(20)).isWritten)
+            await store.close()
+            // Without the file they would live again.
+            let bare = place.directory + "/bare/coatcheck.db"
+            let without = try await SQLiteStore.restore(copy, to: bare, stamp: "1") { copy, summary in
+                #expect(summary == nil)
+                #expect(copy.lastMoment == Rows.now)
+            }
+            #expect(without.ended == nil)
+            let revived = try await SQLiteStore.open(path: bare, reserve: 0)
+            #expect(try await revived.session(token: rows[0].token) == rows[0])
+            await revived.close()
+
+            let restored = try await SQLiteStore.restore(copy, to: place.database, stamp: "1", endings: place.file) {
+                copy, summary in
+                #expect(summary?.entries == 2)
+                #expect(summary?.since == Rows.now && copy.sessions == 3)
+            }
+            #expect(restored.ended == 2)
+            let names = try FileManager.default.contentsOfDirectory(atPath: place.directory + "/data")
+            #expect(!names.contains { $0.contains("restoring") }, "\(names)")
+            let again = try await place.open()
+            #expect(try await again.session(token: rows[0].token)?.endReason == .loggedOut)
+            #expect(try await again.session(token: rows[1].token)?.endedAt == Rows.seconds(20))
+            #expect(try await again.session(token: rows[2].token) == rows[2])
+            // Their tokens are to be revoked, which a crash may have kept from being done.
+            #expect(try await again.outboxCount() == 2)
+            await again.close()
+            #expect(try place.entries.map(\.token) == [rows[0].token, rows[1].token])
+        }
+    }
+}

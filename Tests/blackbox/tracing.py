@@ -1,0 +1,255 @@
+"""Traces: what a collector gets, decoded by the protocol's own library; what providers and upstreams are told; whose decisions
+are believed; and what a collector that hangs, refuses or is not there costs. `Tests/curl/tracing.sh` starts it.
+"""
+
+import base64
+import http.server
+import json
+import re
+import statistics
+import threading
+import time
+
+from google.protobuf import json_format
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+from harness import BACKEND, Broker, GaveUp, Sandbox, call, free_port, main, wait_for
+
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+PARENT = "b7ad6b7169203331"
+
+
+def context(sampled=True, trace=TRACE):
+    return f"00-{trace}-{PARENT}-{'01' if sampled else '00'}"
+
+
+class Collector:
+    """Takes `POST /v1/traces` and decodes it strictly."""
+
+    def __init__(self, status=200, hangs=False):
+        self.bodies, self.spans, self.faults = [], [], []
+        collector = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                if hangs:
+                    time.sleep(60)
+                collector.take(self.path, self.headers, body)
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", "2")
+                self.end_headers()
+                self.wfile.write(b"{}")
+
+            def log_message(self, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def take(self, path, headers, body):
+        self.bodies.append(body)
+        try:
+            if path != "/v1/traces" or headers["Content-Type"] != "application/json":
+                raise ValueError(f"{path} {headers['Content-Type']}")
+            message = ExportTraceServiceRequest()
+            # OTLP writes ids in hexadecimal, where proto3's JSON has base64: the one thing that differs.
+            text = re.sub(
+                rb'"(traceId|spanId|parentSpanId)":"([0-9a-f]+)"',
+                lambda found: b'"%s":"%s"' % (found[1], base64.b64encode(bytes.fromhex(found[2].decode()))), body)
+            json_format.Parse(text, message, ignore_unknown_fields=False)
+            for resource in message.resource_spans:
+                names = {item.key: item.value.string_value for item in resource.resource.attributes}
+                if names.get("service.name") != "coatcheck" or not names.get("service.version"):
+                    raise ValueError(f"resource {names}")
+                for scope in resource.scope_spans:
+                    for span in scope.spans:
+                        if len(span.trace_id) != 16 or len(span.span_id) != 8:
+                            raise ValueError("an id's length")
+                        if not 0 < span.start_time_unix_nano <= span.end_time_unix_nano <= time.time_ns() + 10**9:
+                            raise ValueError("times")
+                        self.spans.append(span)
+        except Exception as error:  # noqa: BLE001
+            self.faults.append(f"{error!r}: {body[:300]}")
+
+    def named(self, name):
+        return [span for span in self.spans if span.name == name]
+
+    def wait(self, name, count=1):
+        if not wait_for(20, lambda: len(self.named(name)) >= count):
+            raise GaveUp(f"no span {name}: {sorted({s.name for s in self.spans})} {self.faults[:1]}")
+        return self.named(name)
+
+
+def attributes(span):
+    return {
+        item.key: item.value.string_value if item.value.HasField("string_value") else item.value.int_value
+        for item in span.attributes}
+
+
+def traced(case, sandbox, collector, sample="1.0", requests=False):
+    extra = f'upstreams:\n  api: {{base_url: "{sandbox.url}/api", provider: oidc, allow: ["GET /**"]}}\n'
+    if collector:
+        extra += f'tracing: {{otlp: "{collector}", sample: {sample}}}\n'
+    broker = Broker(case, sandbox, start=False, extra=extra)
+    if requests:
+        text = broker.configuration.read_text()
+        broker.configuration.write_text(text.replace("requests: false", "requests: true"))
+    broker.start()
+    return broker
+
+
+def sent(sandbox, provider, endpoint, name):
+    """The values of a field in the requests that the sandbox got at an endpoint."""
+    items = sandbox.control("GET", f"/requests?provider={provider}&endpoint={endpoint}").json["items"]
+    return [[value for key, value in item["headers"] if key.lower() == name] for item in items]
+
+
+def spans(case):
+    """A login, a relay call and a refusal as spans that the protocol's own library decodes; nothing secret is in them."""
+    sandbox, collector = Sandbox(case), Collector()
+    broker = traced(case, sandbox, collector.url, requests=True)
+    session = broker.sign_in("ana")
+    answer = broker.call(
+        "GET", "/v1/relay/api/echo?canary=query", session, traceparent=context(), tracestate="vendor=canary-state")
+    case.same(200, answer.status, "a relay call")
+    broker.call("GET", "/v1/session?canary=query", "canary-no-session-0000000000000000000000000")
+    broker.call("GET", "/v1/nothing/canary-path")
+    broker.call("BREW", "/v1/session")
+    request = collector.wait("POST /v1/sessions")[0]
+    relay = collector.wait("GET /v1/relay/{upstream}/{path}")[0]
+    upstream = collector.wait("GET api")[0]
+    refused = collector.wait("GET /v1/session")[0]
+    wait_for(10, lambda: len(collector.named("GET")) and collector.named("other /v1/session") + collector.named("other"))
+    case.same([], collector.faults, "every body is decoded, without an unknown member")
+    token_calls = [s for s in collector.wait("POST oidc") if s.parent_span_id == request.span_id]
+    case.same(1, len(token_calls), "the token call stands within the request")
+    case.verdict(
+        all(s.trace_id == request.trace_id and s.kind == Span.SPAN_KIND_CLIENT for s in token_calls), "in its trace, as a client's")
+    store = [s for s in collector.spans if s.name.startswith("store ") and s.trace_id == request.trace_id]
+    case.verdict(len(store) >= 3, "so do the store's calls", [s.name for s in store])
+    case.same(Span.SPAN_KIND_SERVER, request.kind, "a request is a server's")
+    seen = attributes(request)
+    case.same(
+        ("POST", "/v1/sessions", 201), tuple(seen.get(k) for k in ("http.request.method", "http.route", "http.response.status_code")),
+        "with method, route and status")
+    handle = broker.row(session, "handle")[0]
+    case.same(handle, seen.get("coatcheck.session"), "and the session's handle")
+    case.same(TRACE, relay.trace_id.hex(), "a caller's trace is continued")
+    case.same((PARENT, relay.span_id), (relay.parent_span_id.hex(), upstream.parent_span_id), "from caller to request to upstream")
+    got = sent(sandbox, "api", "api", "traceparent")
+    case.same([[f"00-{TRACE}-{upstream.span_id.hex()}-01"]], got, "the upstream is told")
+    case.same([["vendor=canary-state"]], sent(sandbox, "api", "api", "tracestate"), "with the caller's state")
+    problem = attributes(refused)
+    case.same((401, "session_required"), (problem.get("http.response.status_code"), problem.get("error.type")), "a refusal has its code")
+    case.same(0, refused.status.code, "and is no error of ours")
+    # The provider: our ids, and no state.
+    for endpoint in ("token", "jwks"):
+        parents = sent(sandbox, "oidc", endpoint, "traceparent")
+        case.verdict(parents and all(len(p) == 1 and re.fullmatch(r"00-[0-9a-f]{32}-[0-9a-f]{16}-01", p[0]) for p in parents),
+                     f"the provider's {endpoint} endpoint gets a traceparent of ours", parents)
+        case.verdict(not any(sent(sandbox, "oidc", endpoint, "tracestate")), "and no tracestate")
+    begun = broker.call("POST", "/v1/logins", body={"provider": "oidc", "client": "ios"}, traceparent=context(trace="c" * 32))
+    cookie = re.search(r"coatcheck-login=[^;]+", begun.fields["Set-Cookie"])[0]
+    callback = call(begun.json["authorization_url"] + "&sandbox_user=ben").fields["Location"]
+    sandbox.control("DELETE", "/requests")
+    made = broker.call(
+        "POST", "/v1/sessions", body={"callback_url": callback}, Cookie=cookie, traceparent=context(trace="c" * 32),
+        tracestate="vendor=canary-state")
+    case.same(201, made.status, "a login within a stranger's trace")
+    got = sent(sandbox, "oidc", "token", "traceparent")
+    case.verdict(len(got) == 1 and "c" * 32 not in got[0][0], "the provider does not get the id that a stranger has chosen", got)
+    wait_for(10, lambda: any(s.trace_id.hex() == "c" * 32 and s.name == "POST oidc" for s in collector.spans))
+    case.verdict(any(s.trace_id.hex() == "c" * 32 and s.name == "POST oidc" for s in collector.spans), "which our own span has")
+    # The log.
+    lines = [json.loads(line) for line in broker.log().splitlines() if line.startswith("{")]
+    of_relay = [line for line in lines if line.get("route", "").startswith("/v1/relay")]
+    case.same([(TRACE, handle)], [(x.get("trace_id"), x.get("session")) for x in of_relay], "the log's line has trace and handle")
+    login = [line for line in lines if line["message"] == "login succeeded"]
+    case.verdict(
+        login and login[0].get("session") == handle and login[0].get("trace_id") == request.trace_id.hex()
+        and login[0].get("request_id") == seen.get("coatcheck.request_id"), "so has an event's, with the request's id", login[:1])
+    names = {s.name for s in collector.spans}
+    allowed = re.compile(r"(GET|POST|other)( /[a-z0-9/{}_.-]+)?|(GET|POST) (oidc|api)|store [A-Za-z]+")
+    case.same([], sorted(n for n in names if not allowed.fullmatch(n)), "spans are named by templates and configured names")
+    everything = b"".join(collector.bodies)
+    code = re.search(r"code=([^&]+)", callback)[1]
+    secrets = [session, "canary", code, "ana@", cookie.split("=")[1]] + [
+        item["token"] for item in sandbox.control("GET", "/tokens").json["items"]]
+    case.same([], [s for s in secrets if s.encode() in everything], "no query, path, code, token, cookie or address is in them")
+
+
+def whose_decision(case):
+    """A stranger cannot have a trace recorded; a trusted proxy can, and a backend once it has proved itself."""
+    sandbox, collector = Sandbox(case), Collector()
+    broker = traced(case, sandbox, collector.url, sample="0.0")
+    session = broker.sign_in("ana")
+    broker.call("GET", "/v1/session", session, traceparent=context())
+    broker.call("POST", "/v1/introspect", body="token=x", traceparent=context(trace="a" * 32), X_Coatcheck_Backend="wrong-credential",
+                Content_Type="application/x-www-form-urlencoded")
+    answer = broker.call("POST", "/v1/introspect", body=f"token={session}", traceparent=context(trace="b" * 32),
+                         X_Coatcheck_Backend=BACKEND, Content_Type="application/x-www-form-urlencoded")
+    case.verdict(answer.json.get("active") is True, "a backend asks", answer.told)
+    collector.wait("POST /v1/introspect")
+    case.same({"b" * 32}, {s.trace_id.hex() for s in collector.spans}, "of three decisions only the proven backend's counts")
+    broker.stop()
+    second = Collector()
+    text = broker.configuration.read_text().replace("server: {", "server: {trusted_proxies: [127.0.0.1], ", 1)
+    broker.configuration.write_text(text.replace(collector.url, second.url))
+    broker.start()
+    broker.call("GET", "/v1/session", session, traceparent=context(sampled=False, trace="d" * 32))
+    broker.call("GET", "/v1/session", session, traceparent=context(trace="e" * 32))
+    second.wait("GET /v1/session")
+    case.same({"e" * 32}, {s.trace_id.hex() for s in second.spans}, "a trusted proxy decides")
+
+
+def nobody_there(case):
+    """A collector that hangs, refuses or is not there: requests go on as fast as without, and what is dropped is counted."""
+    sandbox = Sandbox(case)
+    took = {}
+
+    def measure(name, url):
+        extra = f'tracing: {{otlp: "{url}"}}\n' if url else ""
+        broker = Broker(case, sandbox, name=name, extra=extra)
+        session = broker.sign_in("ana")
+        took[name] = statistics.median(broker.look(session).seconds for _ in range(300))
+        return broker
+
+    measure("off", None)
+    for name, url in (
+            ("hangs", Collector(hangs=True).url), ("refuses", Collector(status=503).url), ("absent", f"http://127.0.0.1:{free_port()}")):
+        broker = measure(name, url)
+        dropped = wait_for(30, lambda: broker.metric("coatcheck_spans_dropped_total", reason="collector"))
+        case.verdict(dropped > 0, f"{name}: what is dropped is counted", dropped)
+        case.verdict("does not take the traces" in broker.log(), "and said")
+        case.same(1, broker.log().count("does not take the traces"), "once")
+        case.same(200, call(broker.management + "/readyz").status, "readiness is not concerned")
+    case.say(", ".join(f"{name} {seconds * 1000:.2f} ms" for name, seconds in took.items()))
+    case.verdict(max(took.values()) < 20 * took["off"] + 0.02, "no request waits for it", took)
+
+
+def off(case):
+    """Without `tracing` nobody is told anything: no field at the provider, the app's own at the upstream."""
+    sandbox = Sandbox(case)
+    broker = traced(case, sandbox, None)
+    session = broker.sign_in("ana")
+    case.same([[]], sent(sandbox, "oidc", "token", "traceparent"), "the provider gets no traceparent")
+    broker.call("GET", "/v1/relay/api/echo", session, traceparent=context(), tracestate="a=b")
+    case.same(
+        ([[context()]], [["a=b"]]), (sent(sandbox, "api", "api", "traceparent"), sent(sandbox, "api", "api", "tracestate")),
+        "the upstream gets the app's own")
+    case.verdict("trace_id" not in broker.log(), "the log has no trace_id")
+
+
+CASES = {
+    "spans": (spans, 120), "whose-decision": (whose_decision, 90), "nobody-there": (nobody_there, 120), "off": (off, 60),
+}
+
+if __name__ == "__main__":
+    main(CASES, __doc__)

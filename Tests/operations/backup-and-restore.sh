@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# Walks "Backups" of docs/operations.md: a backup beside a running broker, the machine lost, a restore that brings back nobody
+# who was logged out since.
+source "$(dirname "$0")/../curl/lib.bash"
+mkdir -m 700 "$work/endings" "$work/backups"
+sed "s|url: sqlite:@WORK@/data/coatcheck.db|&\n  endings_file: @WORK@/endings/endings|" "$here/coatcheck.yaml" >"$work/template.yaml"
+start_stack "$work/template.yaml"
+printf 'admin-keeper-5d20c7f19e\n' >"$work/keeper"
+export COATCHECK_TOKEN_FILE="$work/keeper"
+
+step "1. Everybody signs in, and the nightly backup is written"
+for user in ana ben cleo; do device "$user"; sign_in oidc ios "$user"; done
+expect_status 201 "three are signed in"
+"$COATCHECK" backup "$work/backups/nightly.db" --config "$work/coatcheck.yaml" >"$work/out" 2>&1
+same 0 $? "coatcheck backup FILE --config FILE"
+
+step "2. Somebody logs out after it"
+device ben
+request DELETE /v1/session -b "$JAR"
+expect_status 204 "ben logs out"
+get "$MANAGEMENT/readyz"
+expect_json .endings_file ok "readiness shows the endings file"
+
+step "3. The machine dies, and the database with it"
+kill_broker KILL
+rm -rf "$work/data"
+"$COATCHECK" restore "$work/backups/nightly.db" --config "$work/coatcheck.yaml" >"$work/out" 2>&1
+same 0 $? "coatcheck restore FILE --config FILE"
+matches '1 of them had ended since' "$(cat "$work/out")" "it says who had ended"
+
+step "4. The broker starts again"
+start_broker
+for user in ana cleo; do
+    device "$user"
+    get /v1/session
+    expect_status 200 "$user is signed in"
+    request POST /v1/session/refresh
+    expect_status 200 "and is refreshed"
+done
+device ben-again
+sign_in oidc ios ben
+expect_status 201 "ben signs in anew"
+"$COATCHECK" sessions list --ended --config "$work/coatcheck.yaml" --no-header >"$work/list"
+matches 'logged_out' "$(cut -f5 "$work/list")" "his old session has ended, as it had"
+
+step "5. The endings file is lost as well"
+kill_broker TERM
+rm -rf "$work/endings" "$work/data"
+mkdir -m 700 "$work/endings"
+"$COATCHECK" restore "$work/backups/nightly.db" --config "$work/coatcheck.yaml" >"$work/out" 2>&1
+same 1 $? "restore refuses"
+matches 'log-outs since 20[0-9T:-]*Z.* are lost' "$(cat "$work/out")" "and says from when on log-outs are lost"
+"$COATCHECK" restore "$work/backups/nightly.db" --config "$work/coatcheck.yaml" --without-endings >"$work/out" 2>&1
+same 0 $? "--without-endings does it all the same"
+start_broker
+device ana
+get /v1/session
+expect_status 200 "the others are signed in"
+finish

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Walks "Keys" of docs/operations.md: rotate, seal again, remove; nobody is logged out.
+source "$(dirname "$0")/../curl/lib.bash"
+start_stack
+printf 'admin-keeper-5d20c7f19e\n' >"$work/keeper"
+asking=(--config "$work/coatcheck.yaml" --token-file "$work/keeper")
+sign_in oidc ios ana
+expect_status 201 "ana is signed in"
+id() { "$COATCHECK" keys list --no-header --file "$work/keys.json" | sed -n "$1p" | cut -f1; }
+seals() { curl -s "$MANAGEMENT/admin/v1/keys" -H "Authorization: Bearer $(cat "$work/keeper")" | jq -e --arg id "$1" '.items[] | select(.id == $id and .use == "seals")' >/dev/null; }
+old=$(id 1)
+
+step "1. A new key; the broker takes it up by itself"
+"$COATCHECK" keys rotate --file "$work/keys.json" --now >"$work/out"
+same 0 $? "coatcheck keys rotate --now"
+new=$(id 1)
+wait_for 15 seals "$new"
+same 0 $? "within seconds it seals"
+same "ID CREATED_AT USE" "$("$COATCHECK" keys list --file "$work/keys.json" | sed -n 1p | tr '\t' ' ')" "coatcheck keys list has its columns' names"
+
+step "2. Everything under it"
+"$COATCHECK" keys reseal "${asking[@]}" >"$work/out" 2>&1
+same 0 $? "coatcheck keys reseal"
+matches 'sealed again [1-9]' "$(cat "$work/out")" "it says how many"
+
+step "3. The old key goes when nothing needs it any more"
+kill_broker TERM
+# Ten minutes later, and a key that has sealed for as long.
+python3 - "$work" <<'P'
+import json, sqlite3, sys
+with sqlite3.connect(sys.argv[1] + "/data/coatcheck.db") as database:
+    database.execute("UPDATE exchanges SET created_at = created_at - 3600000")
+path = sys.argv[1] + "/keys.json"
+ring = json.load(open(path))
+for key in ring["keys"]:
+    key.pop("seals_from", None)
+    key["created"] = "2026-01-01T00:00:00Z"
+json.dump(ring, open(path, "w"))
+P
+"$COATCHECK" keys remove "$old" --file "$work/keys.json" --config "$work/coatcheck.yaml" >"$work/out" 2>&1
+same 0 $? "coatcheck keys remove, of a stopped broker's store"
+start_broker
+get /v1/session
+expect_status 200 "ana is signed in"
+request POST /v1/session/refresh
+expect_status 200 "and is refreshed"
+finish

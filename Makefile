@@ -9,7 +9,7 @@ help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 14
 
 .PHONY: run
-run: ## Build, start broker and sandbox on free ports, print curl lines that log in; Ctrl-C stops both
+run: ## Build, start broker and sandbox on free ports, print curl lines and the playground's address; Ctrl-C stops both
 	@scripts/run
 
 .PHONY: test

@@ -92,7 +92,9 @@ let package = Package(
             swiftSettings: product),
         .target(
             name: "Sandbox",
-            dependencies: [hummingbird, httpTypes, nioCore, jwtKit, crypto],
+            dependencies: [hummingbird, httpTypes, nioCore, nioHTTP1, asyncHTTPClient, jwtKit, crypto],
+            // The playground's page, embedded by scripts/embed-page.
+            exclude: ["Playground/Page"],
             swiftSettings: strict),
         .executableTarget(
             name: "coatcheck",

@@ -30,6 +30,12 @@ struct SandboxCommand: AsyncParsableCommand {
     @Flag(help: "Do not record requests.")
     var noRecord = false
 
+    @Option(help: "Serve the playground at /playground/, for the broker at this URL.")
+    var playground: String?
+
+    @Option(help: "The named pipe through which the playground has the broker killed and started again.")
+    var playgroundCommands: String?
+
     func run() async throws {
         LoggingSystem.bootstrap { _ in SwiftLogNoOpLogHandler() }
         guard let colon = listen.lastIndex(of: ":"), let port = Int(listen[listen.index(after: colon)...]) else {
@@ -46,7 +52,10 @@ struct SandboxCommand: AsyncParsableCommand {
         let server = SandboxServer(
             configuration: SandboxConfiguration(
                 host: String(listen[..<colon]), port: port, baseURL: baseURL, recording: !noRecord,
-                seed: start))
+                seed: start,
+                playground: playground.map {
+                    PlaygroundConfiguration(broker: $0, commands: playgroundCommands)
+                }))
         try await server.run { baseURL in
             LineOutput.write("sandbox listening on \(baseURL)")
         }

@@ -10,12 +10,15 @@ package struct SandboxConfiguration: Sendable {
     package var recording: Bool
     /// What it begins with, and goes back to at a reset.
     package var seed: SeedFile?
+    /// The playground beside the providers; nil for none.
+    package var playground: PlaygroundConfiguration?
 
     /// A configuration; the defaults are those of tests.
     package init(
         host: String = "127.0.0.1", port: Int = 0, baseURL: String? = nil, recording: Bool = true,
-        seed: SeedFile? = nil
+        seed: SeedFile? = nil, playground: PlaygroundConfiguration? = nil
     ) {
+        self.playground = playground
         self.seed = seed
         self.host = host
         self.port = port

@@ -5,6 +5,7 @@ import NIOCore
 /// Takes every request: finds its provider, records it, lets faults act, and asks the provider.
 struct SandboxResponder: HTTPResponder {
     let state: SandboxState
+    var playground: Playground?
 
     func respond(to request: Request, context: SandboxContext) async throws -> Response {
         let target = request.head.path ?? "/"
@@ -12,9 +13,19 @@ struct SandboxResponder: HTTPResponder {
         let path = halves.first.map(String.init) ?? "/"
         let query = halves.count > 1 ? String(halves[1]) : ""
         if path == "/_sandbox" || path.hasPrefix("/_sandbox/") {
+            do throws(PlaygroundGuard.Refusal) {
+                try PlaygroundGuard.checkPlace(caller(of: request), own: ownHost)
+            } catch {
+                return .json(["error": .string(error.rawValue)], status: error.status)
+            }
             let body = Array(try await request.body.collect(upTo: 8 << 20).readableBytesView)
             return await ControlAPI(state: state).handle(
                 method: request.method.rawValue, path: path, query: Pairs(parsing: query), body: body)
+        }
+        if let playground, PlaygroundAPI.owns(path) {
+            let body = Array(try await request.body.collect(upTo: 64 << 10).readableBytesView)
+            return await PlaygroundAPI(playground: playground, state: state).handle(
+                method: request.method.rawValue, path: path, caller: caller(of: request), body: body)
         }
         guard let provider = Catalogue.provider(path: path) else {
             return path == "/" ? Index.page(baseURL: state.baseURL) : .text("no such path\n", status: 404)
@@ -33,15 +44,34 @@ struct SandboxResponder: HTTPResponder {
             state: state, provider: provider, endpoint: endpoint, method: request.method, path: path, query: query,
             headers: request.headers, body: body, faults: faults, settings: state.settings(of: provider),
             channel: context.channel, request: request)
-        let transport = TransportFaults(call: call)
-        if let instead = try await transport.before() {
-            state.recordStatus(Int(instead.status.code), of: ticket)
-            return instead
+        let recorder = playground?.recorder.request(call) == true ? playground?.recorder : nil
+        var response: Response
+        do {
+            response = try await answer(call)
+        } catch {
+            recorder?.dropped(call)
+            throw error
         }
-        var response = endpoint == "unknown" ? .text("no such path\n", status: 404) : try await provider.handle(call)
-        response = try await transport.after(response)
+        if let recorder { response = try await recorder.answer(response, to: call) }
         state.recordStatus(Int(response.status.code), of: ticket)
         return request.method == .head ? response.createHeadResponse() : response
+    }
+
+    private func answer(_ call: Call) async throws -> Response {
+        let transport = TransportFaults(call: call)
+        if let instead = try await transport.before() { return instead }
+        let response =
+            call.endpoint == "unknown" ? .text("no such path\n", status: 404) : try await call.provider.handle(call)
+        return try await transport.after(response)
+    }
+
+    /// The host of the base URL, which may be another than a loopback name.
+    private var ownHost: String { String(state.baseURL.split(separator: "/").dropFirst().first ?? "") }
+
+    private func caller(of request: Request) -> PlaygroundGuard.Caller {
+        PlaygroundGuard.Caller(
+            host: request.head.authority, origin: request.headers[.origin], contentType: request.headers[.contentType],
+            token: HTTPField.Name("Playground-Token").flatMap { request.headers[$0] })
     }
 
     private func record(

@@ -5,12 +5,15 @@ import NIOCore
 package struct SandboxServer: Sendable {
     private let configuration: SandboxConfiguration
     private let state: SandboxState
+    private let playground: Playground?
 
     /// A server that is not running yet.
     package init(configuration: SandboxConfiguration = SandboxConfiguration()) {
         self.configuration = configuration
         state = SandboxState(recording: configuration.recording, seed: configuration.seed)
         configuration.seed?.apply(to: SandboxControl(state: state))
+        let state = state
+        playground = configuration.playground.map { Playground(configuration: $0, state: state) }
     }
 
     /// Serves until the task is cancelled; `ready` gets the base URL.
@@ -19,10 +22,10 @@ package struct SandboxServer: Sendable {
     }
 
     private func application(ready: @escaping @Sendable (String) -> Void) -> some ApplicationProtocol {
-        let state = state
+        let (state, playground) = (state, playground)
         let configuration = configuration
         return Application(
-            responder: SandboxResponder(state: state),
+            responder: SandboxResponder(state: state, playground: playground),
             configuration: ApplicationConfiguration(
                 address: .hostname(configuration.host, port: configuration.port), serverName: nil),
             onServerRunning: { channel in

@@ -1,0 +1,45 @@
+import Synchronization
+
+/// What was said between app, broker and provider, as it was said; the last messages are kept.
+final class Conversation: Sendable {
+    private struct Kept {
+        var messages: [ConversationMessage] = []
+        var next = 1
+        /// How often it was begun anew.
+        var beginning = 0
+    }
+
+    private let kept = Mutex(Kept())
+    private let limit = 400
+
+    /// Appends a message.
+    func append(_ message: ConversationMessage) {
+        kept.withLock { kept in
+            var message = message
+            message.number = kept.next
+            kept.next += 1
+            kept.messages.append(message)
+            if kept.messages.count > limit { kept.messages.removeFirst(kept.messages.count - limit) }
+        }
+    }
+
+    /// Appends a remark that is no arrow.
+    func note(_ text: String, tone: ConversationMessage.Tone = .plain) {
+        append(.init(kind: .note, from: .app, to: .provider, title: text, tone: tone))
+    }
+
+    /// The messages after a number, the number of the last, and how often the conversation was begun anew.
+    func since(_ number: Int) -> (messages: [ConversationMessage], last: Int, beginning: Int) {
+        kept.withLock { kept in
+            (kept.messages.filter { $0.number > number }, kept.next - 1, kept.beginning)
+        }
+    }
+
+    /// Forgets all of it.
+    func clear() {
+        kept.withLock { kept in
+            kept.messages.removeAll()
+            kept.beginning += 1
+        }
+    }
+}

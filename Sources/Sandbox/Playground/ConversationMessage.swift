@@ -1,0 +1,42 @@
+/// One arrow of the sequence diagram.
+struct ConversationMessage: Sendable {
+    /// What kind of arrow.
+    enum Kind: String, Sendable { case request, answer, event, note }
+
+    /// Whose lifeline.
+    enum Party: String, Sendable { case app, broker, provider }
+
+    /// How it is coloured.
+    enum Tone: String, Sendable {
+        case plain, good, warning, bad
+
+        /// The tone of a status.
+        static func of(status: Int) -> Tone { status < 400 ? .good : status == 503 || status == 429 ? .warning : .bad }
+    }
+
+    /// Its place in the conversation; the conversation gives it.
+    var number = 0
+    var kind: Kind
+    var from: Party
+    var to: Party
+    /// Who it is, where the lifeline's name does not say: the thief, the browser, another device, the API.
+    var who = ""
+    /// What stands over the arrow.
+    var title: String
+    var tone = Tone.plain
+    /// The whole of it, secrets shortened.
+    var details = ""
+    /// The curl line that does it again.
+    var curl: String?
+
+    /// The message as the page receives it.
+    var json: JSON {
+        var out: JSON = [
+            "number": .int(number), "kind": .string(kind.rawValue), "from": .string(from.rawValue),
+            "to": .string(to.rawValue), "who": .string(who), "title": .string(title), "tone": .string(tone.rawValue),
+            "details": .string(details),
+        ]
+        if let curl { out["curl"] = .string(curl) }
+        return out
+    }
+}

@@ -1,0 +1,60 @@
+import Hummingbird
+import NIOCore
+
+/// Writes down what the broker says to a provider, and what it is answered.
+///
+/// The phone writes its own part down by itself; it marks its requests so that they are not taken for the broker's.
+struct ConversationRecorder: Sendable {
+    /// The phone's mark: no relay passes it on.
+    static let mark = "Playground-Caller"
+
+    let conversation: Conversation
+
+    /// Notes a request; false when it is not the broker's.
+    func request(_ call: Call) -> Bool {
+        guard call.header(Self.mark) == nil,
+            !["authorize", "start", "social", "callback", "launch"].contains(call.endpoint)
+        else { return false }
+        let target = call.path + (call.query.isEmpty ? "" : "?" + call.query)
+        let headers = call.headers.map { ($0.name.rawName, $0.value) }
+        conversation.append(
+            ConversationMessage(
+                kind: .request, from: .broker, to: .provider, who: Self.name(of: call),
+                title: MessageText.title(call.method.rawValue, call.path),
+                details: MessageText.request(call.method.rawValue, target, headers: headers, body: call.body),
+                curl: CurlLine(
+                    method: call.method.rawValue, base: "SANDBOX", target: target, headers: headers, body: call.body
+                ).text))
+        return true
+    }
+
+    /// Notes an answer; the result is the answer with a body that can still be read.
+    func answer(_ response: Response, to call: Call) async throws -> Response {
+        var response = response
+        var bytes: [UInt8] = []
+        if let length = response.body.contentLength, length <= 64 << 10 {
+            let collector = BodyCollector()
+            try await response.body.write(collector)
+            bytes = collector.bytes
+            response.body = ResponseBody(byteBuffer: ByteBuffer(bytes: bytes))
+        }
+        let status = Int(response.status.code)
+        conversation.append(
+            ConversationMessage(
+                kind: .answer, from: .provider, to: .broker, who: Self.name(of: call),
+                title: MessageText.status(status), tone: .of(status: status),
+                details: MessageText.answer(
+                    status, headers: response.headers.map { ($0.name.rawName, $0.value) }, body: bytes)))
+        return response
+    }
+
+    /// Notes that the connection was closed instead.
+    func dropped(_ call: Call) {
+        conversation.append(
+            ConversationMessage(
+                kind: .answer, from: .provider, to: .broker, who: Self.name(of: call), title: "no answer", tone: .bad,
+                details: "The connection was closed without an answer."))
+    }
+
+    private static func name(of call: Call) -> String { call.provider.name == "api" ? "API" : "" }
+}

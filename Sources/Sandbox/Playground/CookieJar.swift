@@ -1,0 +1,37 @@
+import Synchronization
+
+/// The cookies that one app or browser keeps of one host.
+///
+/// Paths and domains are not looked at: each jar talks to one host, whose cookies are all for `/`.
+final class CookieJar: Sendable {
+    private let cookies = Mutex<[(name: String, value: String)]>([])
+
+    /// The `Cookie` field to send, nil while the jar is empty.
+    var field: String? {
+        let all = cookies.withLock { $0 }
+        return all.isEmpty ? nil : all.map { $0.name + "=" + $0.value }.joined(separator: "; ")
+    }
+
+    /// The value under a name.
+    subscript(name: String) -> String? { cookies.withLock { $0.first { $0.name == name }?.value } }
+
+    /// Takes a `Set-Cookie` field: sets, replaces, or with `Max-Age=0` removes.
+    func take(_ field: String) {
+        let parts = field.split(separator: ";", omittingEmptySubsequences: false)
+            .map { String($0).trimmingSpaces }
+        let pair = (parts.first ?? "").split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+        guard pair.count == 2, let name = pair.first.map(String.init), !name.isEmpty else { return }
+        let value = String(pair[1])
+        let ended = parts.dropFirst().contains { attribute in
+            let halves = attribute.split(separator: "=", maxSplits: 1)
+            return halves.count == 2 && halves[0].lowercased() == "max-age" && (Int(halves[1]) ?? 1) <= 0
+        }
+        cookies.withLock { cookies in
+            cookies.removeAll { $0.name == name }
+            if !ended { cookies.append((name, value)) }
+        }
+    }
+
+    /// Removes all.
+    func clear() { cookies.withLock { $0.removeAll() } }
+}

@@ -1,0 +1,241 @@
+"use strict";
+
+// The page shows what the sandbox says and sends back what is pressed; the phone itself lives in the sandbox.
+const token = document.querySelector("meta[name=playground-token]").content;
+const byID = (id) => document.getElementById(id);
+const seen = { after: 0, version: -1, beginning: -1 };
+let variables = "";
+let shown = "";
+
+function make(name, properties = {}, ...children) {
+  const element = document.createElement(name);
+  for (const [key, value] of Object.entries(properties)) {
+    if (key in element) element[key] = value;
+    else element.setAttribute(key, value);
+  }
+  element.append(...children.filter((child) => child !== null));
+  return element;
+}
+
+async function send(action, body = {}) {
+  const answer = await fetch(action, {
+    method: "POST",
+    headers: { "Content-Type": "application/json", "Playground-Token": token },
+    body: JSON.stringify(body),
+  });
+  if (answer.status === 403) location.reload();
+  return answer.json();
+}
+
+const act = (action, body) => send(action, body).catch(() => {});
+
+// ---- the phone
+
+function providerButtons(screen, providers) {
+  return make("div", { className: "list" }, ...providers.map((provider) =>
+    make("button", { type: "button", className: "choice", disabled: screen.busy !== "", "data-provider": provider.name,
+      onclick: () => act("sign-in", { provider: provider.name }) },
+      provider.title, make("small", {}, provider.remark))));
+}
+
+function home(screen, providers) {
+  return [
+    make("h3", {}, "Corner Shop"),
+    screen.message ? make("p", { className: "word", role: "status", id: "word" }, screen.message)
+      : make("p", { className: "muted" }, "Sign in to see your orders."),
+    providerButtons(screen, providers),
+  ];
+}
+
+function consent(screen) {
+  return [
+    make("p", { className: "address" }, screen.address),
+    make("h3", {}, screen.provider_title),
+    make("p", { className: "muted" }, "This is the provider's page, in the phone's browser. “Corner Shop” asks who you are."),
+    make("div", { className: "list" }, ...screen.people.map((person, index) =>
+      make("button", { type: "button", className: index === 0 ? "primary" : "secondary", disabled: screen.busy !== "",
+        "data-person": person.name, onclick: () => act("choose", { as: person.name }) }, person.title))),
+    make("button", { type: "button", className: "secondary push", disabled: screen.busy !== "", onclick: () => act("cancel") }, "Close the browser"),
+  ];
+}
+
+function registration(screen) {
+  const fields = screen.registration.fields || [];
+  const form = make("form", { id: "registration" }, ...fields.map((field) => {
+    const check = field.type === "boolean";
+    const input = make("input", { name: field.name, type: check ? "checkbox" : "text", required: field.required && !check,
+      value: field.name === "first-name" ? "Nell" : "", autocomplete: "off" });
+    return make("label", { className: check ? "field check" : "field" }, ...(check ? [input, field.name] : [field.name, input]));
+  }), make("button", { type: "submit", className: "primary", disabled: screen.busy !== "" }, "Finish"));
+  form.onsubmit = (event) => {
+    event.preventDefault();
+    const attributes = {};
+    for (const field of fields) {
+      const input = form.elements[field.name];
+      if (field.type === "boolean") attributes[field.name] = input.checked;
+      else if (input.value) attributes[field.name] = field.type === "number" ? Number(input.value) : input.value;
+    }
+    act("register", { attributes });
+  };
+  return [
+    make("h3", {}, "Almost there"),
+    make("p", { className: "muted" }, `${screen.registration.identifier} is new at ${screen.provider_title}: something is missing.`),
+    form,
+    make("button", { type: "button", className: "secondary push", onclick: () => act("cancel") }, "Not now"),
+  ];
+}
+
+const time = (text) => text ? new Date(text).toLocaleString([], { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" }) : "not told";
+
+function session(screen) {
+  const it = screen.session;
+  const name = it.identity.name || it.identity.email || it.subject;
+  const facts = {
+    session: it.handle, subject: it.subject, scope: it.scope.join(" ") || "–", "signed in": `until ${time(it.expires_at)}`,
+    tokens: `until ${time(it.tokens.expires_at)}, ${it.tokens.refreshable ? "refreshable" : "not refreshable"}`,
+  };
+  return [
+    make("div", { className: "person" }, make("span", { className: "avatar", "aria-hidden": "true" }, name.slice(0, 1).toUpperCase()),
+      make("div", {}, make("b", { id: "name" }, name), make("span", { className: "muted" }, `signed in with ${screen.provider_title}`))),
+    make("dl", { className: "facts" }, ...Object.entries(facts).flatMap(([key, value]) => [make("dt", {}, key), make("dd", {}, value)])),
+    make("button", { type: "button", id: "call", className: "primary", disabled: screen.busy !== "", onclick: () => act("call") }, "Call the API"),
+    screen.relay ? make("p", { className: "said", id: "relay" }, make("b", {}, "The API, through the relay"), screen.relay) : null,
+    screen.events.length ? make("p", { className: "said", id: "events" }, make("b", {}, "Events"), screen.events.join(", ")) : null,
+    make("div", { className: "pair push" },
+      make("button", { type: "button", id: "listen", className: "secondary", disabled: screen.busy !== "",
+        "aria-pressed": String(screen.listening), onclick: () => act("listen", { on: !screen.listening }) },
+        screen.listening ? "Stop listening" : "Listen"),
+      make("button", { type: "button", id: "sign-out", className: "secondary", disabled: screen.busy !== "", onclick: () => act("sign-out") }, "Sign out")),
+  ];
+}
+
+function showPhone(screen, providers) {
+  const now = JSON.stringify([screen, providers]);
+  if (now === shown) return;
+  shown = now;
+  const target = byID("screen");
+  const held = document.activeElement && target.contains(document.activeElement) ? document.activeElement : null;
+  const same = held && held !== target && (held.id ? `#${held.id}` : held.dataset.provider ? `[data-provider="${held.dataset.provider}"]` : null);
+  const draw = { home, consent, registration, session }[screen.view];
+  // A form that somebody fills in is left alone while only what stands round it changes.
+  if (!(screen.view === "registration" && target.dataset.view === "registration" && !screen.busy && byID("registration"))) {
+    target.replaceChildren(...draw(screen, providers).filter((child) => child !== null));
+  }
+  target.dataset.view = screen.view;
+  // Where nothing can be pressed for the moment, the focus waits on the screen itself.
+  if (held) (same && target.querySelector(`${same}:enabled`) || target.querySelector("button:enabled, input") || target).focus();
+  byID("busy").hidden = screen.busy === "";
+  byID("busy").textContent = screen.busy ? `${screen.busy} …` : "";
+  byID("live").textContent = screen.listening ? "live" : "offline";
+  byID("live").classList.toggle("on", screen.listening);
+}
+
+// ---- the conversation
+
+function copyButton(text) {
+  const button = make("button", { type: "button", className: "small" }, "Copy");
+  button.onclick = async () => {
+    await navigator.clipboard.writeText(text);
+    button.textContent = "Copied";
+    setTimeout(() => { button.textContent = "Copy"; }, 1500);
+  };
+  return button;
+}
+
+function row(message) {
+  const item = make("li", { className: `${message.kind} ${message.tone}`, "data-number": String(message.number) });
+  if (message.kind === "note") {
+    item.append(make("p", {}, message.title));
+    return item;
+  }
+  const order = ["app", "broker", "provider"];
+  const right = order.indexOf(message.from) < order.indexOf(message.to);
+  const [left, far] = right ? [message.from, message.to] : [message.to, message.from];
+  const summary = make("summary", { "aria-label": `${message.who || message.from} to ${message.to}: ${message.title}` },
+    make("span", { className: `arrow ${left[0]}-${far[0]} ${right ? "right" : "left"}` },
+      make("span", { className: "label" }, message.who ? make("span", { className: "who" }, message.who) : null, make("span", {}, message.title)),
+      make("span", { className: "line" })));
+  const more = make("div", { className: "more" }, make("pre", { tabIndex: 0 }, message.details));
+  if (message.curl) more.append(make("div", { className: "curl" }, make("code", {}, message.curl), copyButton(message.curl)));
+  item.append(make("details", {}, summary, more));
+  return item;
+}
+
+function showMessages(messages) {
+  if (!messages.length) return;
+  const scroller = byID("scroller");
+  const follows = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 80;
+  const list = byID("messages");
+  list.append(...messages.map(row));
+  while (list.children.length > 400) list.firstChild.remove();
+  if (follows) scroller.scrollTop = scroller.scrollHeight;
+}
+
+// ---- the switches
+
+function showSwitches(switches, screen) {
+  const box = byID("switches");
+  if (!box.children.length) {
+    box.append(...switches.map((each) => make("button", { type: "button", className: "switch", "data-trouble": each.name,
+      onclick: () => act("trouble", { name: each.name }) }, make("b", {}, each.title), make("small", {}, each.explanation))));
+  }
+  const signedIn = screen.view === "session";
+  for (const each of switches) {
+    const button = box.querySelector(`[data-trouble="${each.name}"]`);
+    const revives = each.name === "kill-provider";
+    const unfit = each.needs_session && !signedIn ? "Sign in first."
+      : each.needs_refreshing && !screen.session.tokens.refreshable ? `${screen.provider_title} gives no refresh token: nothing to try.` : "";
+    button.disabled = unfit !== "" || (!revives && screen.busy !== "");
+    button.lastChild.textContent = unfit || each.explanation;
+    if (revives) {
+      button.setAttribute("aria-pressed", String(screen.providers_down));
+      button.firstChild.textContent = screen.providers_down ? "Revive the provider" : each.title;
+    }
+  }
+}
+
+function showNoticed(screen) {
+  const text = screen.noticed || (screen.busy ? "…" : "–");
+  if (byID("noticed").textContent !== text) byID("noticed").textContent = text;
+  byID("noticed").dataset.count = screen.notices;
+  const why = screen.noticed ? screen.explanation : screen.busy ? "" : "Throw a switch.";
+  if (byID("explanation").textContent !== why) byID("explanation").textContent = why;
+}
+
+// ---- what is new
+
+function show(news) {
+  if (news.beginning !== seen.beginning) byID("messages").replaceChildren();
+  Object.assign(seen, { after: news.last, version: news.version, beginning: news.beginning });
+  variables = news.variables;
+  showPhone(news.screen, news.providers);
+  showSwitches(news.switches, news.screen);
+  showNoticed(news.screen);
+  showMessages(news.messages);
+}
+
+async function watch() {
+  for (;;) {
+    try {
+      show(await send("wait", seen));
+      byID("lost").hidden = true;
+    } catch {
+      byID("lost").hidden = false;
+      await new Promise((done) => setTimeout(done, 1000));
+    }
+  }
+}
+
+const fit = () => { document.querySelector(".lifelines").style.paddingRight = `${byID("scroller").offsetWidth - byID("scroller").clientWidth}px`; };
+fit();
+addEventListener("resize", fit);
+byID("clear").onclick = () => act("clear");
+byID("variables").onclick = async () => {
+  await navigator.clipboard.writeText(variables);
+  byID("variables").textContent = "Copied";
+  setTimeout(() => { byID("variables").textContent = "Copy the variables"; }, 1500);
+};
+const tick = () => { byID("clock").textContent = new Date().toLocaleTimeString([], { hour: "numeric", minute: "2-digit" }); };
+tick();
+setInterval(tick, 10000);
+watch();

@@ -1,0 +1,42 @@
+/// What the phone says to its user.
+enum PhoneMessages {
+    /// Why somebody is signed out, by the session's reason.
+    static func ended(_ reason: String) -> String {
+        switch reason {
+        case "logged_out": "You are signed out."
+        case "logged_out_elsewhere": "You were signed out from another device."
+        case "grant_revoked": "The provider took its consent back. Please sign in again."
+        case "refresh_lost": "The provider's answer got lost, and cannot be had again. Please sign in again."
+        case "provider_logout": "You signed out at the provider."
+        case "idle_expired", "expired", "token_expired": "Your session has expired. Please sign in again."
+        case "admin": "Your session was ended by an operator."
+        default: "Your session has ended (\(reason)). Please sign in again."
+        }
+    }
+
+    /// Why a sign-in came to nothing.
+    static func failed(_ answer: PlaygroundAnswer?) -> String {
+        guard let answer else { return "No answer. Nothing is lost: please try again." }
+        switch answer.code {
+        case "access_denied": return "The sign-in was refused (access_denied)."
+        case "provider_unavailable": return "The provider does not answer at the moment. Please try again."
+        case "": return "That did not work (status \(answer.status)). Please try again."
+        default: return "That did not work (\(answer.code)). Please try again."
+        }
+    }
+
+    /// What a call of the API brought.
+    static func called(_ answer: PlaygroundAnswer) -> String {
+        guard answer.status == 200 else {
+            return "\(answer.status) from the \(answer.header("Coatcheck-Source") ?? "network")"
+                + (answer.code.isEmpty ? "" : ": " + answer.code)
+        }
+        for field in answer.json["headers"]?.elements ?? [] {
+            if let parts = field.elements, parts.count == 2, parts[0].text == "Authorization" {
+                let token = Shortened.field("Authorization", parts[1].text ?? "")
+                return "200. The API saw “\(token)”, a token that this phone never had."
+            }
+        }
+        return "200. " + Shortened.json(answer.json).serialized
+    }
+}

@@ -1,0 +1,23 @@
+/// The playground: a page, the phone on it, and the conversation that the phone has.
+final class Playground: Sendable {
+    let configuration: PlaygroundConfiguration
+    let conversation = Conversation()
+    let phone: PlaygroundPhone
+    /// Knows this start's pages from others.
+    let gate = PlaygroundGuard(token: Random.token())
+    let recorder: ConversationRecorder
+
+    init(configuration: PlaygroundConfiguration, state: SandboxState) {
+        self.configuration = configuration
+        phone = PlaygroundPhone(state: state, configuration: configuration, conversation: conversation)
+        recorder = ConversationRecorder(conversation: conversation)
+        // The redirect URIs of deploy/sandbox.yaml.
+        SandboxControl(state: state).set(
+            settings: [
+                "redirects": [
+                    "ios": "my-app:/oauthRedirect", "android": "my-android-app:/oauthRedirect",
+                    "web": "my-app:/oauthRedirect",
+                ]
+            ], of: "zephr")
+    }
+}

@@ -1,0 +1,17 @@
+/// What came back.
+struct PlaygroundAnswer: Sendable {
+    let status: Int
+    let headers: [(String, String)]
+    let body: [UInt8]
+
+    /// The first value of a header field, its name compared without case.
+    func header(_ name: String) -> String? {
+        headers.first { $0.0.lowercased() == name.lowercased() }?.1
+    }
+
+    /// The body as JSON, null when it is none.
+    var json: JSON { (try? JSON.parse(body)) ?? .null }
+
+    /// A problem document's code.
+    var code: String { json["code"]?.text ?? "" }
+}

@@ -1,0 +1,481 @@
+// Made by scripts/embed-page from Sources/Sandbox/Playground/Page; not for editing.
+// swift-format-ignore-file
+
+/// The playground's page as served at `/playground/`.
+enum PlaygroundPage {
+    /// The page; `@TOKEN@` stands for the token of this start.
+    static let html = ##"""
+<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="playground-token" content="@TOKEN@">
+<title>Coatcheck playground</title>
+<link rel="icon" href="icon.svg" type="image/svg+xml">
+<link rel="stylesheet" href="style.css">
+<script src="script.js" defer></script>
+</head>
+<body>
+<header>
+  <img src="icon.svg" alt="" width="34" height="34">
+  <div>
+    <h1>Coatcheck playground</h1>
+    <p>Sign in on the phone, watch what is said, then make trouble. Nothing here leaves this machine.</p>
+  </div>
+</header>
+
+<main>
+  <section class="stage" aria-labelledby="phone-title">
+    <h2 id="phone-title" class="unseen">The phone</h2>
+    <div class="phone">
+      <div class="bar" aria-hidden="true"><span id="clock">9:41</span><span class="island"></span><span id="live">offline</span></div>
+      <p id="busy" class="busy" hidden></p>
+      <div id="screen" class="screen" tabindex="-1"></div>
+      <div class="home-bar" aria-hidden="true"></div>
+    </div>
+  </section>
+
+  <section class="talk" aria-labelledby="talk-title">
+    <div class="head">
+      <h2 id="talk-title">What is said</h2>
+      <button id="variables" class="small" type="button">Copy the variables</button>
+      <button id="clear" class="small" type="button">Clear</button>
+    </div>
+    <div class="lifelines" aria-hidden="true"><span>App</span><span>Broker</span><span>Provider</span></div>
+    <div id="scroller" class="scroller" tabindex="0" role="region" aria-label="The conversation, oldest first">
+      <ol id="messages"></ol>
+      <p id="empty">Every request and answer comes here: open one for its text and its curl line. Secrets are shortened.</p>
+    </div>
+  </section>
+
+  <section class="result" aria-labelledby="noticed-title">
+    <h2 id="noticed-title">What the user noticed</h2>
+    <p role="status" aria-live="polite" aria-atomic="true"><strong id="noticed">–</strong> <span id="explanation">Throw a switch.</span></p>
+  </section>
+
+  <section class="trouble" aria-labelledby="trouble-title">
+    <h2 id="trouble-title">Make trouble</h2>
+    <div id="switches" class="switches"></div>
+  </section>
+</main>
+
+<noscript><p class="noscript">The playground is a page with a script.</p></noscript>
+<p id="lost" class="lost" role="alert" hidden>The sandbox does not answer. Is <code>make run</code> still going?</p>
+</body>
+</html>
+
+"""##
+    /// How it looks.
+    static let css = ##"""
+:root {
+  color-scheme: light dark;
+  --ground: #f3f5f8; --surface: #fff; --sunken: #f7f8fa; --ink: #1a1f27; --muted: #5a6473; --rule: #d9dfe7;
+  --accent: #2456c4; --on-accent: #fff; --accent-soft: #e6edfb;
+  --good: #15713f; --warning: #8a5a00; --bad: #b3261e; --bad-soft: #fdecea; --good-soft: #e4f4ea; --warning-soft: #fdf3da;
+  --shell: #15181e; --shadow: 0 1px 2px rgb(16 24 40 / 6%), 0 8px 24px rgb(16 24 40 / 8%);
+  --sans: system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", sans-serif;
+  --mono: ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace;
+}
+@media (prefers-color-scheme: dark) {
+  :root {
+    --ground: #0f1217; --surface: #181d25; --sunken: #12161d; --ink: #e7eaf0; --muted: #9ba6b6; --rule: #2c3440;
+    --accent: #84aeff; --on-accent: #0b1530; --accent-soft: #1d2a45;
+    --good: #5bcb8f; --warning: #e5b64c; --bad: #ff8a80; --bad-soft: #3a1d1c; --good-soft: #16301f; --warning-soft: #362a10;
+    --shell: #2b323d; --shadow: 0 0 0 1px rgb(255 255 255 / 4%), 0 8px 24px rgb(0 0 0 / 40%);
+  }
+}
+* { box-sizing: border-box; }
+html { scrollbar-color: var(--muted) transparent; }
+body { margin: 0; background: var(--ground); color: var(--ink); font: 15px/1.45 var(--sans); }
+h1, h2, h3, p, ol, dl, dd { margin: 0; padding: 0; }
+h1 { font-size: 1.25rem; letter-spacing: -.01em; }
+h2 { font-size: .95rem; }
+button, input { font: inherit; color: inherit; }
+button { cursor: pointer; }
+button:disabled { cursor: not-allowed; }
+:focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
+.unseen { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
+
+header { display: flex; gap: .8rem; align-items: center; max-width: 1440px; margin: 0 auto; padding: 1rem 1.5rem .9rem; }
+header p { color: var(--muted); }
+main {
+  display: grid; grid-template-columns: 344px minmax(0, 1fr); gap: 1.1rem 1.4rem; max-width: 1440px; margin: 0 auto;
+  padding: 0 1.5rem 2rem;
+}
+
+/* The phone */
+.phone {
+  position: relative; display: flex; flex-direction: column; height: 600px; border: 10px solid var(--shell); border-radius: 44px;
+  background: var(--surface); box-shadow: var(--shadow); overflow: hidden;
+}
+.bar { display: grid; grid-template-columns: 1fr auto 1fr; align-items: center; padding: .5rem 1.3rem .2rem; font-size: .75rem; font-weight: 600; }
+.bar #live { justify-self: end; color: var(--muted); }
+.bar #live.on { color: var(--good); }
+.island { width: 84px; height: 22px; border-radius: 11px; background: var(--shell); }
+.home-bar { width: 110px; height: 4px; border-radius: 2px; margin: .4rem auto .5rem; background: var(--muted); opacity: .5; }
+.busy { position: absolute; z-index: 1; inset: 38px 16px auto; padding: .3rem .8rem; border-radius: 999px; background: var(--accent); color: var(--on-accent); font-size: .8rem; text-align: center; box-shadow: var(--shadow); }
+.screen { flex: 1; overflow-y: auto; padding: .9rem 1.1rem .3rem; display: flex; flex-direction: column; gap: .75rem; }
+.screen:focus { outline: none; }
+.screen h3 { font-size: 1.25rem; letter-spacing: -.01em; }
+.screen .muted { color: var(--muted); font-size: .87rem; }
+.word { padding: .55rem .75rem; border-radius: 10px; background: var(--warning-soft); color: var(--warning); font-size: .9rem; font-weight: 600; }
+.list { display: flex; flex-direction: column; gap: .4rem; }
+.choice {
+  display: flex; flex-direction: column; align-items: flex-start; width: 100%; padding: .45rem .8rem; border: 1px solid var(--rule);
+  border-radius: 12px; background: var(--surface); text-align: left; font-weight: 600;
+}
+.choice small { color: var(--muted); font-weight: 400; font-size: .8rem; }
+.choice:hover:enabled { border-color: var(--accent); background: var(--accent-soft); }
+.primary { padding: .6rem .9rem; border: 0; border-radius: 12px; background: var(--accent); color: var(--on-accent); font-weight: 600; }
+.secondary { padding: .55rem .9rem; border: 1px solid var(--rule); border-radius: 12px; background: var(--surface); font-weight: 600; }
+.primary:hover:enabled { filter: brightness(1.08); }
+.secondary:hover:enabled { border-color: var(--accent); }
+.screen button:disabled { opacity: .5; }
+.address { padding: .4rem .7rem; border-radius: 9px; background: var(--sunken); border: 1px solid var(--rule); font: .72rem/1.3 var(--mono); overflow-wrap: anywhere; }
+.person { display: flex; gap: .7rem; align-items: center; }
+.avatar { flex: none; display: grid; place-items: center; width: 44px; height: 44px; border-radius: 50%; background: var(--accent-soft); color: var(--accent); font-weight: 700; font-size: 1.15rem; }
+.person b { display: block; }
+.facts { display: grid; grid-template-columns: auto 1fr; gap: .12rem .7rem; padding: .6rem .75rem; border: 1px solid var(--rule); border-radius: 12px; font-size: .8rem; }
+.facts dt { color: var(--muted); }
+.facts dd { overflow-wrap: anywhere; font-family: var(--mono); font-size: .73rem; line-height: 1.5; }
+.pair { display: grid; grid-template-columns: 1fr 1fr; gap: .5rem; }
+.pair button { padding-inline: .3rem; font-size: .9rem; }
+.said { padding: .5rem .75rem; border-radius: 10px; background: var(--sunken); border: 1px solid var(--rule); font-size: .82rem; overflow-wrap: anywhere; }
+.said b { display: block; font-size: .75rem; color: var(--muted); font-weight: 600; }
+.field { display: flex; flex-direction: column; gap: .2rem; font-size: .9rem; }
+.field input:not([type=checkbox]) { padding: .5rem .7rem; border: 1px solid var(--rule); border-radius: 10px; background: var(--surface); }
+.field.check { flex-direction: row; align-items: center; gap: .5rem; }
+form { display: flex; flex-direction: column; gap: .75rem; }
+.push { margin-top: auto; }
+
+/* The conversation */
+.talk { display: flex; flex-direction: column; height: 600px; min-width: 0; border: 1px solid var(--rule); border-radius: 16px; background: var(--surface); box-shadow: var(--shadow); overflow: hidden; }
+.talk .head { display: flex; gap: .5rem; align-items: center; padding: .6rem .9rem; }
+.talk .head h2 { margin-right: auto; }
+.small { padding: .2rem .65rem; border: 1px solid var(--rule); border-radius: 8px; background: var(--surface); font-size: .8rem; }
+.small:hover { border-color: var(--accent); }
+.lifelines { display: grid; grid-template-columns: repeat(3, 1fr); border-bottom: 1px solid var(--rule); background: var(--sunken); text-align: center; font-weight: 600; font-size: .85rem; }
+.lifelines span { padding: .35rem 0; }
+.scroller { flex: 1; overflow-y: scroll; scrollbar-width: thin; }
+.scroller:focus-visible { outline-offset: -3px; }
+#messages {
+  list-style: none; min-height: 100%; padding: .4rem 0 1rem;
+  background-image: linear-gradient(var(--rule) 0 0), linear-gradient(var(--rule) 0 0), linear-gradient(var(--rule) 0 0);
+  background-size: 2px 100%; background-repeat: no-repeat; background-position: 16.667% 0, 50% 0, 83.333% 0;
+}
+#messages:empty { display: none; }
+#empty { padding: 2rem; color: var(--muted); text-align: center; }
+#messages:not(:empty) + #empty { display: none; }
+#messages li { animation: come .25s ease-out; }
+@keyframes come { from { opacity: 0; transform: translateY(4px); } }
+summary { list-style: none; cursor: pointer; position: relative; padding: .16rem 0 .2rem; }
+summary::-webkit-details-marker { display: none; }
+summary:hover { background: color-mix(in srgb, var(--accent) 7%, transparent); }
+summary:hover .label > span:last-child { background: none; }
+summary:focus-visible { outline-offset: -3px; }
+.arrow { display: block; position: relative; color: var(--ink); }
+.a-b { margin-left: 16.667%; width: 33.333%; }
+.b-p { margin-left: 50%; width: 33.333%; }
+.a-p { margin-left: 16.667%; width: 66.667%; }
+.label { display: block; padding: 0 .7rem; font: .74rem/1.35 var(--mono); text-align: center; white-space: nowrap; overflow: hidden; text-overflow: ellipsis; }
+.label > span:last-child { padding: 0 .25em; background: var(--surface); }
+.who { display: inline-block; margin-right: .15em; padding: 0 .45em; border-radius: 6px; background: var(--accent-soft); color: var(--accent); font: 600 .7rem/1.5 var(--sans); }
+.line { display: block; height: 0; border-top: 2px solid currentcolor; position: relative; }
+.answer .line, .event .line { border-top-style: dashed; }
+.line::after { content: ""; position: absolute; top: -6px; border: 5px solid transparent; }
+.right .line::after { right: 0; border-left-color: currentcolor; border-right: 0; border-left-width: 9px; }
+.left .line::after { left: 0; border-right-color: currentcolor; border-left: 0; border-right-width: 9px; }
+.good .arrow { color: var(--good); }
+.warning .arrow { color: var(--warning); }
+.bad .arrow { color: var(--bad); }
+.bad .who { background: var(--bad-soft); color: var(--bad); }
+.note { padding: .5rem 1rem; }
+.note p { padding: .35rem .8rem; border-radius: 9px; border: 1px solid var(--rule); background: var(--sunken); text-align: center; font-size: .84rem; font-weight: 600; }
+.note.warning p { background: var(--warning-soft); color: var(--warning); }
+.note.good p { background: var(--good-soft); color: var(--good); }
+.more { margin: .2rem 1rem .7rem; border: 1px solid var(--rule); border-radius: 10px; background: var(--sunken); overflow: hidden; }
+.more pre { margin: 0; padding: .6rem .8rem; max-height: 15rem; overflow: auto; font: .75rem/1.45 var(--mono); white-space: pre-wrap; overflow-wrap: anywhere; }
+.curl { display: flex; gap: .6rem; align-items: flex-start; padding: .5rem .8rem; border-top: 1px solid var(--rule); background: var(--surface); }
+.curl code { flex: 1; font: .75rem/1.45 var(--mono); overflow-wrap: anywhere; }
+
+/* Trouble and what came of it */
+.result { grid-column: 1 / -1; display: grid; grid-template-columns: 344px minmax(0, 1fr); gap: 1.4rem; align-items: center; min-height: 4.2rem; padding: .7rem 0; border-block: 1px solid var(--rule); }
+.result h2 { font-size: 1.05rem; text-align: right; color: var(--muted); font-weight: 600; }
+#noticed { font-size: 1.2rem; }
+#explanation { color: var(--muted); margin-left: .3rem; }
+.trouble { grid-column: 1 / -1; }
+.switches { display: grid; grid-template-columns: repeat(4, 1fr); gap: .7rem; margin-top: .6rem; }
+.switch { display: flex; flex-direction: column; align-items: flex-start; gap: .1rem; padding: .6rem .8rem; border: 1px solid var(--rule); border-radius: 12px; background: var(--surface); text-align: left; box-shadow: var(--shadow); }
+.switch b { color: var(--bad); }
+.switch small { color: var(--muted); font-size: .8rem; line-height: 1.35; }
+.switch:hover:enabled { border-color: var(--bad); }
+.switch[aria-pressed=true] { border-color: var(--bad); background: var(--bad-soft); }
+.switch:disabled { opacity: .55; box-shadow: none; }
+.lost, .noscript { position: fixed; inset: auto 1rem 1rem; padding: .8rem 1rem; border-radius: 12px; background: var(--bad-soft); color: var(--bad); font-weight: 600; text-align: center; }
+.lost[hidden], .busy[hidden] { display: none; }
+
+@media (max-width: 900px) {
+  main { grid-template-columns: minmax(0, 1fr); }
+  .stage { max-width: 360px; width: 100%; margin: 0 auto; }
+  .result { grid-template-columns: 1fr; gap: .2rem; }
+  .result h2 { text-align: left; }
+  .switches { grid-template-columns: repeat(2, 1fr); }
+}
+@media (prefers-reduced-motion: reduce) {
+  *, ::before, ::after { animation: none !important; transition: none !important; scroll-behavior: auto !important; }
+}
+
+"""##
+    /// What it does.
+    static let script = ##"""
+"use strict";
+
+// The page shows what the sandbox says and sends back what is pressed; the phone itself lives in the sandbox.
+const token = document.querySelector("meta[name=playground-token]").content;
+const byID = (id) => document.getElementById(id);
+const seen = { after: 0, version: -1, beginning: -1 };
+let variables = "";
+let shown = "";
+
+function make(name, properties = {}, ...children) {
+  const element = document.createElement(name);
+  for (const [key, value] of Object.entries(properties)) {
+    if (key in element) element[key] = value;
+    else element.setAttribute(key, value);
+  }
+  element.append(...children.filter((child) => child !== null));
+  return element;
+}
+
+async function send(action, body = {}) {
+  const answer = await fetch(action, {
+    method: "POST",
+    headers: { "Content-Type": "application/json", "Playground-Token": token },
+    body: JSON.stringify(body),
+  });
+  if (answer.status === 403) location.reload();
+  return answer.json();
+}
+
+const act = (action, body) => send(action, body).catch(() => {});
+
+// ---- the phone
+
+function providerButtons(screen, providers) {
+  return make("div", { className: "list" }, ...providers.map((provider) =>
+    make("button", { type: "button", className: "choice", disabled: screen.busy !== "", "data-provider": provider.name,
+      onclick: () => act("sign-in", { provider: provider.name }) },
+      provider.title, make("small", {}, provider.remark))));
+}
+
+function home(screen, providers) {
+  return [
+    make("h3", {}, "Corner Shop"),
+    screen.message ? make("p", { className: "word", role: "status", id: "word" }, screen.message)
+      : make("p", { className: "muted" }, "Sign in to see your orders."),
+    providerButtons(screen, providers),
+  ];
+}
+
+function consent(screen) {
+  return [
+    make("p", { className: "address" }, screen.address),
+    make("h3", {}, screen.provider_title),
+    make("p", { className: "muted" }, "This is the provider's page, in the phone's browser. “Corner Shop” asks who you are."),
+    make("div", { className: "list" }, ...screen.people.map((person, index) =>
+      make("button", { type: "button", className: index === 0 ? "primary" : "secondary", disabled: screen.busy !== "",
+        "data-person": person.name, onclick: () => act("choose", { as: person.name }) }, person.title))),
+    make("button", { type: "button", className: "secondary push", disabled: screen.busy !== "", onclick: () => act("cancel") }, "Close the browser"),
+  ];
+}
+
+function registration(screen) {
+  const fields = screen.registration.fields || [];
+  const form = make("form", { id: "registration" }, ...fields.map((field) => {
+    const check = field.type === "boolean";
+    const input = make("input", { name: field.name, type: check ? "checkbox" : "text", required: field.required && !check,
+      value: field.name === "first-name" ? "Nell" : "", autocomplete: "off" });
+    return make("label", { className: check ? "field check" : "field" }, ...(check ? [input, field.name] : [field.name, input]));
+  }), make("button", { type: "submit", className: "primary", disabled: screen.busy !== "" }, "Finish"));
+  form.onsubmit = (event) => {
+    event.preventDefault();
+    const attributes = {};
+    for (const field of fields) {
+      const input = form.elements[field.name];
+      if (field.type === "boolean") attributes[field.name] = input.checked;
+      else if (input.value) attributes[field.name] = field.type === "number" ? Number(input.value) : input.value;
+    }
+    act("register", { attributes });
+  };
+  return [
+    make("h3", {}, "Almost there"),
+    make("p", { className: "muted" }, `${screen.registration.identifier} is new at ${screen.provider_title}: something is missing.`),
+    form,
+    make("button", { type: "button", className: "secondary push", onclick: () => act("cancel") }, "Not now"),
+  ];
+}
+
+const time = (text) => text ? new Date(text).toLocaleString([], { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" }) : "not told";
+
+function session(screen) {
+  const it = screen.session;
+  const name = it.identity.name || it.identity.email || it.subject;
+  const facts = {
+    session: it.handle, subject: it.subject, scope: it.scope.join(" ") || "–", "signed in": `until ${time(it.expires_at)}`,
+    tokens: `until ${time(it.tokens.expires_at)}, ${it.tokens.refreshable ? "refreshable" : "not refreshable"}`,
+  };
+  return [
+    make("div", { className: "person" }, make("span", { className: "avatar", "aria-hidden": "true" }, name.slice(0, 1).toUpperCase()),
+      make("div", {}, make("b", { id: "name" }, name), make("span", { className: "muted" }, `signed in with ${screen.provider_title}`))),
+    make("dl", { className: "facts" }, ...Object.entries(facts).flatMap(([key, value]) => [make("dt", {}, key), make("dd", {}, value)])),
+    make("button", { type: "button", id: "call", className: "primary", disabled: screen.busy !== "", onclick: () => act("call") }, "Call the API"),
+    screen.relay ? make("p", { className: "said", id: "relay" }, make("b", {}, "The API, through the relay"), screen.relay) : null,
+    screen.events.length ? make("p", { className: "said", id: "events" }, make("b", {}, "Events"), screen.events.join(", ")) : null,
+    make("div", { className: "pair push" },
+      make("button", { type: "button", id: "listen", className: "secondary", disabled: screen.busy !== "",
+        "aria-pressed": String(screen.listening), onclick: () => act("listen", { on: !screen.listening }) },
+        screen.listening ? "Stop listening" : "Listen"),
+      make("button", { type: "button", id: "sign-out", className: "secondary", disabled: screen.busy !== "", onclick: () => act("sign-out") }, "Sign out")),
+  ];
+}
+
+function showPhone(screen, providers) {
+  const now = JSON.stringify([screen, providers]);
+  if (now === shown) return;
+  shown = now;
+  const target = byID("screen");
+  const held = document.activeElement && target.contains(document.activeElement) ? document.activeElement : null;
+  const same = held && held !== target && (held.id ? `#${held.id}` : held.dataset.provider ? `[data-provider="${held.dataset.provider}"]` : null);
+  const draw = { home, consent, registration, session }[screen.view];
+  // A form that somebody fills in is left alone while only what stands round it changes.
+  if (!(screen.view === "registration" && target.dataset.view === "registration" && !screen.busy && byID("registration"))) {
+    target.replaceChildren(...draw(screen, providers).filter((child) => child !== null));
+  }
+  target.dataset.view = screen.view;
+  // Where nothing can be pressed for the moment, the focus waits on the screen itself.
+  if (held) (same && target.querySelector(`${same}:enabled`) || target.querySelector("button:enabled, input") || target).focus();
+  byID("busy").hidden = screen.busy === "";
+  byID("busy").textContent = screen.busy ? `${screen.busy} …` : "";
+  byID("live").textContent = screen.listening ? "live" : "offline";
+  byID("live").classList.toggle("on", screen.listening);
+}
+
+// ---- the conversation
+
+function copyButton(text) {
+  const button = make("button", { type: "button", className: "small" }, "Copy");
+  button.onclick = async () => {
+    await navigator.clipboard.writeText(text);
+    button.textContent = "Copied";
+    setTimeout(() => { button.textContent = "Copy"; }, 1500);
+  };
+  return button;
+}
+
+function row(message) {
+  const item = make("li", { className: `${message.kind} ${message.tone}`, "data-number": String(message.number) });
+  if (message.kind === "note") {
+    item.append(make("p", {}, message.title));
+    return item;
+  }
+  const order = ["app", "broker", "provider"];
+  const right = order.indexOf(message.from) < order.indexOf(message.to);
+  const [left, far] = right ? [message.from, message.to] : [message.to, message.from];
+  const summary = make("summary", { "aria-label": `${message.who || message.from} to ${message.to}: ${message.title}` },
+    make("span", { className: `arrow ${left[0]}-${far[0]} ${right ? "right" : "left"}` },
+      make("span", { className: "label" }, message.who ? make("span", { className: "who" }, message.who) : null, make("span", {}, message.title)),
+      make("span", { className: "line" })));
+  const more = make("div", { className: "more" }, make("pre", { tabIndex: 0 }, message.details));
+  if (message.curl) more.append(make("div", { className: "curl" }, make("code", {}, message.curl), copyButton(message.curl)));
+  item.append(make("details", {}, summary, more));
+  return item;
+}
+
+function showMessages(messages) {
+  if (!messages.length) return;
+  const scroller = byID("scroller");
+  const follows = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 80;
+  const list = byID("messages");
+  list.append(...messages.map(row));
+  while (list.children.length > 400) list.firstChild.remove();
+  if (follows) scroller.scrollTop = scroller.scrollHeight;
+}
+
+// ---- the switches
+
+function showSwitches(switches, screen) {
+  const box = byID("switches");
+  if (!box.children.length) {
+    box.append(...switches.map((each) => make("button", { type: "button", className: "switch", "data-trouble": each.name,
+      onclick: () => act("trouble", { name: each.name }) }, make("b", {}, each.title), make("small", {}, each.explanation))));
+  }
+  const signedIn = screen.view === "session";
+  for (const each of switches) {
+    const button = box.querySelector(`[data-trouble="${each.name}"]`);
+    const revives = each.name === "kill-provider";
+    const unfit = each.needs_session && !signedIn ? "Sign in first."
+      : each.needs_refreshing && !screen.session.tokens.refreshable ? `${screen.provider_title} gives no refresh token: nothing to try.` : "";
+    button.disabled = unfit !== "" || (!revives && screen.busy !== "");
+    button.lastChild.textContent = unfit || each.explanation;
+    if (revives) {
+      button.setAttribute("aria-pressed", String(screen.providers_down));
+      button.firstChild.textContent = screen.providers_down ? "Revive the provider" : each.title;
+    }
+  }
+}
+
+function showNoticed(screen) {
+  const text = screen.noticed || (screen.busy ? "…" : "–");
+  if (byID("noticed").textContent !== text) byID("noticed").textContent = text;
+  byID("noticed").dataset.count = screen.notices;
+  const why = screen.noticed ? screen.explanation : screen.busy ? "" : "Throw a switch.";
+  if (byID("explanation").textContent !== why) byID("explanation").textContent = why;
+}
+
+// ---- what is new
+
+function show(news) {
+  if (news.beginning !== seen.beginning) byID("messages").replaceChildren();
+  Object.assign(seen, { after: news.last, version: news.version, beginning: news.beginning });
+  variables = news.variables;
+  showPhone(news.screen, news.providers);
+  showSwitches(news.switches, news.screen);
+  showNoticed(news.screen);
+  showMessages(news.messages);
+}
+
+async function watch() {
+  for (;;) {
+    try {
+      show(await send("wait", seen));
+      byID("lost").hidden = true;
+    } catch {
+      byID("lost").hidden = false;
+      await new Promise((done) => setTimeout(done, 1000));
+    }
+  }
+}
+
+const fit = () => { document.querySelector(".lifelines").style.paddingRight = `${byID("scroller").offsetWidth - byID("scroller").clientWidth}px`; };
+fit();
+addEventListener("resize", fit);
+byID("clear").onclick = () => act("clear");
+byID("variables").onclick = async () => {
+  await navigator.clipboard.writeText(variables);
+  byID("variables").textContent = "Copied";
+  setTimeout(() => { byID("variables").textContent = "Copy the variables"; }, 1500);
+};
+const tick = () => { byID("clock").textContent = new Date().toLocaleTimeString([], { hour: "numeric", minute: "2-digit" }); };
+tick();
+setInterval(tick, 10000);
+watch();
+
+"""##
+    /// Its icon.
+    static let icon = ##"""
+<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><path fill="#2f62d0" d="M7 2h18a3 3 0 0 1 3 3v7a4 4 0 0 0 0 8v7a3 3 0 0 1-3 3H7a3 3 0 0 1-3-3v-7a4 4 0 0 0 0-8V5a3 3 0 0 1 3-3z"/><path fill="none" stroke="#fff" stroke-width="2.2" stroke-linecap="round" stroke-linejoin="round" d="M13.6 10.4a2.4 2.4 0 1 1 3.4 2.2c-.7.3-1 .8-1 1.6v.8l8 5.2a1 1 0 0 1-.6 1.8H8.600a1 1 0 0 1-.6-1.800l8-5.200"/></svg>
+
+"""##
+}

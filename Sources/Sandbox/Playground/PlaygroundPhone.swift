@@ -1,0 +1,319 @@
+/// The phone: an app with a jar of its own and a browser, which does what the documents say an app does.
+actor PlaygroundPhone {
+    /// What became of a request that was sent until it was answered.
+    struct Outcome: Sendable {
+        /// Nil when there was none for a minute.
+        var answer: PlaygroundAnswer?
+        var tries = 0
+        var waited = Duration.zero
+    }
+
+    /// Where the browser stands after it followed all redirects.
+    enum Visit: Sendable {
+        case page(String)
+        case callback(String)
+        case nothing
+    }
+
+    let state: SandboxState
+    let caller: PlaygroundCaller
+    let conversation: Conversation
+    let broker: BrokerProcess
+    let jar = CookieJar()
+    private let browser = CookieJar()
+    var screen = PhoneScreen() {
+        didSet { version += 1 }
+    }
+    /// Grows with each change of the screen.
+    private(set) var version = 0
+    /// Who was chosen at the provider last.
+    var user = "ana"
+    /// The jar of who stole the cookie.
+    var thief: CookieJar?
+    private var page = ""
+    private var listener: Task<Void, Never>?
+    private var listening = 0
+
+    init(state: SandboxState, configuration: PlaygroundConfiguration, conversation: Conversation) {
+        self.state = state
+        self.conversation = conversation
+        broker = BrokerProcess(commands: configuration.commands)
+        caller = PlaygroundCaller(conversation: conversation, broker: configuration.broker) { state.baseURL }
+    }
+
+    /// Does one thing at a time; false when it was busy.
+    func perform(_ what: String, _ work: @Sendable (isolated PlaygroundPhone) async -> Void) async -> Bool {
+        guard screen.busy.isEmpty else { return false }
+        screen.busy = what
+        await work(self)
+        screen.busy = ""
+        return true
+    }
+
+    // MARK: Signing in
+
+    /// Starts a login and shows the provider's page.
+    func signIn(_ provider: PlaygroundProvider) async {
+        stopListening()
+        screen.message = ""
+        screen.noticed = ""
+        screen.explanation = ""
+        screen.provider = provider
+        browser.clear()
+        guard let url = await startLogin(provider, jar: jar) else { return }
+        screen.address = String(Shortened.text(url).prefix { $0 != "?" })
+        switch await browse(url, curl: CurlLine(base: "", target: "$URL")) {
+        case .page(let target):
+            page = target
+            screen.view = .consent
+        case .callback(let callback): await settle(forward(callback, jar: jar))
+        case .nothing: failed(nil, "The provider does not answer at the moment. Please try again.")
+        }
+    }
+
+    /// Says at the provider's page who one is, or no, and goes on to the session.
+    func choose(_ name: String) async {
+        guard screen.view == .consent else { return }
+        let refused = name == "refuse"
+        user = name == "new" ? "new-" + Random.token(bytes: 4).filter { $0 != "_" && $0 != "-" }.lowercased() : name
+        let form = Pairs(refused ? [("decision", "deny")] : [("user", user), ("decision", "allow")])
+        let line = CurlLine(
+            base: "", target: refused ? "$URL&sandbox_deny=1" : "$URL&sandbox_user=\(user)", capture: .callback)
+        if refused { user = "ana" }
+        screen.view = .home
+        guard case .callback(let callback) = await browse(state.baseURL + page, form: form, curl: line) else {
+            return failed(nil, "The provider does not answer at the moment. Please try again.")
+        }
+        await settle(forward(callback, jar: jar))
+    }
+
+    /// Goes back to the list.
+    func cancel() {
+        screen.view = .home
+        screen.registration = .null
+    }
+
+    /// Finishes a registration with what it lacked.
+    func register(_ attributes: JSON) async {
+        guard let provider = screen.provider, let key = screen.registration["state_key"] else { return }
+        let body: JSON = [
+            "provider": .string(provider.name), "client": .string(provider.client), "state_key": key,
+            "attributes": attributes,
+        ]
+        await settle(patiently(.json("POST", "/v1/registrations", body, jar: jar)))
+    }
+
+    /// Has the broker start a login; the result is the address for the browser.
+    func startLogin(_ provider: PlaygroundProvider, jar: CookieJar, who: String = "") async -> String? {
+        var request = PlaygroundRequest.json("POST", "/v1/logins", provider.loginBody, jar: jar)
+        request.capture = .authorizationURL
+        request.who = who
+        let outcome = await patiently(request)
+        guard outcome.answer?.status == 201, let url = outcome.answer?.json["authorization_url"]?.text else {
+            failed(outcome.answer)
+            return nil
+        }
+        return url
+    }
+
+    /// A whole login up to the callback, of a user who is known there and not asked.
+    func callback(_ provider: PlaygroundProvider, jar: CookieJar, who: String = "") async -> String? {
+        guard let url = await startLogin(provider, jar: jar, who: who) else { return nil }
+        let line = CurlLine(base: "", target: "$URL&sandbox_user=\(user)", capture: .callback)
+        let visit = await browse(url + "&sandbox_user=" + user, curl: line)
+        if case .callback(let callback) = visit { return callback }
+        failed(nil, "The provider does not answer at the moment. Please try again.")
+        return nil
+    }
+
+    /// Hands a callback to the broker.
+    func forward(_ callback: String, jar: CookieJar, who: String = "", device: String = "Phone") async -> Outcome {
+        await patiently(Self.forwarding(callback, jar: jar, who: who, device: device))
+    }
+
+    /// The request that hands a callback to the broker.
+    static func forwarding(
+        _ callback: String, jar: CookieJar, who: String = "", device: String = "Phone"
+    ) -> PlaygroundRequest {
+        var request = PlaygroundRequest.json(
+            "POST", "/v1/sessions", ["callback_url": .string(callback), "device": .string(device)], jar: jar)
+        request.who = who
+        if callback.contains("state_key=") { request.capture = .stateKey }
+        return request
+    }
+
+    /// Shows what a forward or a registration brought.
+    func settle(_ outcome: Outcome) {
+        switch outcome.answer?.status {
+        case 201:
+            screen.session = outcome.answer?.json ?? .null
+            screen.registration = .null
+            screen.message = ""
+            screen.relay = ""
+            screen.events = []
+            screen.view = .session
+            startListening()
+        case 202:
+            screen.registration = outcome.answer?.json ?? .null
+            screen.view = .registration
+        default: failed(outcome.answer)
+        }
+    }
+
+    /// Back to the list, with a word.
+    func failed(_ answer: PlaygroundAnswer?, _ message: String? = nil) {
+        screen.message = message ?? PhoneMessages.failed(answer)
+        screen.view = .home
+        screen.session = .null
+        screen.registration = .null
+    }
+
+    private func browse(_ url: String, form: Pairs? = nil, curl: CurlLine) async -> Visit {
+        let base = state.baseURL
+        var url = url
+        var (form, curl) = (form, Optional(curl))
+        for _ in 0..<6 {
+            guard url.hasPrefix(base + "/") else { return .callback(url) }
+            var request = PlaygroundRequest(
+                to: .provider, target: String(url.dropFirst(base.count)), jar: browser, who: "browser", curl: curl)
+            if let form {
+                request.method = "POST"
+                request.headers = [("Content-Type", "application/x-www-form-urlencoded")]
+                request.body = Array(form.encoded.utf8)
+            }
+            guard let answer = try? await caller.send(request) else { return .nothing }
+            if let location = answer.header("Location"), (300..<400).contains(answer.status) {
+                url = location
+                (form, curl) = (nil, nil)
+                continue
+            }
+            return answer.status == 200 ? .page(request.target) : .nothing
+        }
+        return .nothing
+    }
+
+    // MARK: While the session lives
+
+    /// Calls the API through the relay.
+    func callAPI() async -> Outcome {
+        let outcome = await patiently(
+            PlaygroundRequest(to: .broker, target: "/v1/relay/" + (screen.provider?.relay ?? "api/echo"), jar: jar))
+        if let answer = outcome.answer {
+            screen.relay = PhoneMessages.called(answer)
+            lookForTheEnd(answer)
+        } else {
+            screen.relay = "No answer yet; you are still signed in."
+        }
+        return outcome
+    }
+
+    /// Ends the session here; a thief who has the cookie tries it once more.
+    func signOut() async {
+        let outcome = await patiently(PlaygroundRequest(method: "DELETE", to: .broker, target: "/v1/session", jar: jar))
+        guard outcome.answer?.status == 204 else { return failed(outcome.answer) }
+        ended("logged_out")
+        guard let thief else { return }
+        let attempt = try? await caller.send(
+            PlaygroundRequest(to: .broker, target: "/v1/session", jar: thief, who: "thief"))
+        self.thief = nil
+        screen.cookieIsStolen = false
+        screen.noticed = "That they are signed out, as they wanted."
+        screen.explanation =
+            attempt?.status == 401
+            ? "The thief's copy of the cookie is worth nothing any more: 401, \(attempt?.json["reason"]?.text ?? "")."
+            : "The thief's copy was answered \(attempt?.status ?? 0)."
+    }
+
+    /// Sends a request until it is answered, as the documents say: with pauses that grow, after `Retry-After` where it
+    /// says one, for a minute.
+    func patiently(_ request: PlaygroundRequest) async -> Outcome {
+        let clock = ContinuousClock()
+        let begin = clock.now
+        var outcome = Outcome()
+        var pause = Duration.milliseconds(300)
+        let doing = screen.busy
+        while true {
+            outcome.tries += 1
+            outcome.answer = try? await caller.send(request)
+            outcome.waited = clock.now - begin
+            var wait = pause
+            if let answer = outcome.answer {
+                guard answer.status == 503 || answer.status == 429, answer.json["retry"]?.text != "new_login",
+                    answer.header("Coatcheck-Source") != "upstream"
+                else { break }
+                wait = .seconds(min(10, Int(answer.header("Retry-After") ?? "") ?? 1))
+            }
+            guard outcome.waited + wait < .seconds(60) else { break }
+            screen.busy = "One moment: trying again"
+            try? await Task.sleep(for: wait)
+            pause = min(pause * 2, .seconds(3))
+        }
+        screen.busy = doing
+        return outcome
+    }
+
+    /// Forgets the session, and says why.
+    func ended(_ reason: String) {
+        stopListening()
+        jar.clear()
+        screen.view = .home
+        screen.session = .null
+        screen.relay = ""
+        screen.message = PhoneMessages.ended(reason)
+    }
+
+    /// Looks whether an answer says that the session is over: only a 401 of the broker's does.
+    func lookForTheEnd(_ answer: PlaygroundAnswer) {
+        guard answer.status == 401, answer.header("Coatcheck-Source") != "upstream" else { return }
+        ended(answer.json["reason"]?.text ?? answer.code)
+    }
+
+    // MARK: Events
+
+    /// Opens the event stream, and opens it again when it breaks.
+    func startListening() {
+        stopListening()
+        listening += 1
+        let mine = listening
+        listener = Task { await self.listen(mine) }
+    }
+
+    /// Closes it.
+    func stopListening() {
+        listening += 1
+        listener?.cancel()
+        listener = nil
+        if screen.isListening { screen.isListening = false }
+    }
+
+    private func listen(_ mine: Int) async {
+        var pause = Duration.milliseconds(300)
+        while mine == listening {
+            let request = PlaygroundRequest(to: .broker, target: "/v1/session/events", jar: jar)
+            try? await caller.listen(request) { answer in
+                await self.opened(answer, mine)
+            } event: { name, data in
+                await self.received(name, data, mine)
+            }
+            guard mine == listening else { return }
+            screen.isListening = false
+            try? await Task.sleep(for: pause)
+            pause = min(pause * 2, .seconds(5))
+        }
+    }
+
+    private func opened(_ answer: PlaygroundAnswer, _ mine: Int) -> Bool {
+        guard mine == listening else { return false }
+        if answer.status == 200 { screen.isListening = true } else { lookForTheEnd(answer) }
+        return answer.status == 200
+    }
+
+    private func received(_ name: String, _ data: JSON, _ mine: Int) {
+        guard mine == listening else { return }
+        let reason = data["reason"]?.text ?? ""
+        screen.events = Array((screen.events + [name + (reason.isEmpty ? "" : " (\(reason))")]).suffix(4))
+        if name == "session" { screen.session = data }
+        // A newer session took this one's place: the jar has its cookie already.
+        if name == "session_ended", reason != "replaced" { ended(reason) }
+    }
+}

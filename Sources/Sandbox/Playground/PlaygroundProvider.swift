@@ -1,0 +1,56 @@
+/// A provider as the phone offers it.
+struct PlaygroundProvider: Sendable {
+    /// Its name in the broker's configuration, and here.
+    let name: String
+    /// The client that the phone is.
+    let client: String
+    let title: String
+    /// What is special about it, in a few words.
+    let remark: String
+    /// The path behind `/v1/relay/` that the phone calls.
+    let relay: String
+    /// What a login of it has to say besides.
+    var more: [(String, JSON)] = []
+    /// Where in the sandbox a provider that is down does not answer.
+    var endpoints = ["*"]
+
+    /// All of them, as the phone lists them.
+    static let all = [
+        PlaygroundProvider(
+            name: "oidc", client: "ios", title: "OpenID Connect", remark: "discovery, PKCE, id_token",
+            relay: "api/private/orders"),
+        PlaygroundProvider(
+            name: "cloudentity", client: "ios", title: "Cloudentity", remark: "repeatable refresh",
+            relay: "shop-cloudentity/private/orders"),
+        PlaygroundProvider(
+            name: "clever", client: "ios", title: "Clever", remark: "a blank secret, no PKCE",
+            relay: "shop-clever/private/orders"),
+        PlaygroundProvider(
+            name: "clover", client: "web", title: "Clover", remark: "JSON, refresh tokens for one use",
+            relay: "shop-clover/private/orders"),
+        PlaygroundProvider(
+            name: "github", client: "web", title: "GitHub style", remark: "plain OAuth 2.0, identity from an API",
+            relay: "shop-github/private/orders"),
+        PlaygroundProvider(
+            name: "zephr", client: "android", title: "Zephr", remark: "registers who is new",
+            relay: "news/blaize/profile", more: [("social_provider", "google")],
+            endpoints: ["start", "social", "callback", "account", "register", "login", "logout"]),
+    ]
+
+    /// The provider of a name.
+    static func named(_ name: String) -> PlaygroundProvider? { all.first { $0.name == name } }
+
+    /// The body that starts a login.
+    var loginBody: JSON {
+        var body: JSON = ["provider": .string(name), "client": .string(client)]
+        for (name, value) in more { body[name] = value }
+        return body
+    }
+
+    /// Who may be chosen on its page: what is sent, and what the button says.
+    var people: [(String, String)] {
+        name == "zephr"
+            ? [("ana", "Ana, who is known"), ("new", "Somebody new"), ("refuse", "Refuse")]
+            : [("ana", "Allow as Ana"), ("ben", "Allow as Ben"), ("refuse", "Refuse")]
+    }
+}

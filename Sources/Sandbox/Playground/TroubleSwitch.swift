@@ -1,0 +1,50 @@
+/// The switches that make trouble.
+enum TroubleSwitch: String, CaseIterable, Sendable {
+    case expireToken = "expire-token"
+    case dropAnswer = "drop-answer"
+    case killProvider = "kill-provider"
+    case fiftyForwards = "fifty-forwards"
+    case stealCode = "steal-code"
+    case stealCookie = "steal-cookie"
+    case logOutElsewhere = "log-out-elsewhere"
+    case killBroker = "kill-broker"
+
+    /// Its label.
+    var title: String {
+        switch self {
+        case .expireToken: "Expire the token"
+        case .dropAnswer: "Drop the provider's answer"
+        case .killProvider: "Kill the provider"
+        case .fiftyForwards: "Fifty forwards of one code"
+        case .stealCode: "Steal the code"
+        case .stealCookie: "Steal the cookie"
+        case .logOutElsewhere: "Log out elsewhere"
+        case .killBroker: "Kill the broker"
+        }
+    }
+
+    /// What it does.
+    var explanation: String {
+        switch self {
+        case .expireToken: "The provider's API takes the access token no more. Then the app calls it."
+        case .dropAnswer: "The provider rotates the tokens, and its answer is lost on the way."
+        case .killProvider: "It answers nobody until you revive it. The app goes on."
+        case .fiftyForwards: "A nervous app hands in the same callback fifty times at once."
+        case .stealCode: "Another app catches the callback URL and is faster than yours."
+        case .stealCookie: "Somebody has a copy of the session cookie."
+        case .logOutElsewhere: "The same user ends this phone's session from a tablet."
+        case .killBroker: "kill -9, and a new start on the same database."
+        }
+    }
+
+    /// Whether it needs somebody who is signed in.
+    var needsSession: Bool {
+        switch self {
+        case .expireToken, .dropAnswer, .stealCookie, .logOutElsewhere: true
+        case .killProvider, .fiftyForwards, .stealCode, .killBroker: false
+        }
+    }
+
+    /// Whether it needs a provider with refresh tokens.
+    var needsRefreshing: Bool { self == .expireToken || self == .dropAnswer }
+}

@@ -1,0 +1,35 @@
+import Testing
+
+@testable import Sandbox
+
+@Suite("The phone's cookies", .timeLimit(.minutes(1)))
+struct CookieJarTests {
+    @Test("What is no cookie is passed over", arguments: ["", "=x", "name", ";", " ; a=b", "; Max-Age=1"])
+    func refused(field: String) {
+        let jar = CookieJar()
+        jar.take(field)
+        #expect(jar.field == nil)
+    }
+
+    @Test("A cookie is set, replaced, and removed when its life is over")
+    func life() {
+        let jar = CookieJar()
+        jar.take("a=1; Path=/; HttpOnly; Max-Age=60")
+        jar.take("b=x=y")
+        jar.take("a=2")
+        #expect(jar.field == "b=x=y; a=2" && jar["a"] == "2")
+        jar.take("a=; Path=/; max-age=0")
+        #expect(jar.field == "b=x=y" && jar["a"] == nil)
+        jar.take("b=; Max-Age=-1")
+        #expect(jar.field == nil)
+    }
+
+    @Test("A jar that is emptied sends nothing")
+    func cleared() {
+        let jar = CookieJar()
+        jar.take("a=1")
+        jar.take("b=2")
+        jar.clear()
+        #expect(jar.field == nil && jar["a"] == nil)
+    }
+}

@@ -1,0 +1,22 @@
+import Testing
+
+@testable import Sandbox
+
+@Suite("The phone's events", .timeLimit(.minutes(1)))
+struct EventParserTests {
+    @Test("However the bytes are cut, the same events come out; comments and half events do not")
+    func cuts() {
+        let stream = ": hello\n\nevent: session\r\ndata: {\"a\":1}\r\n\r\ndata: x\ndata: y\n\nevent: half\n"
+        for size in [1, 2, 3, 7, 100] {
+            var parser = EventParser()
+            var events: [(name: String, data: String)] = []
+            var rest = Array(stream.utf8)[...]
+            while !rest.isEmpty {
+                events += parser.take(rest.prefix(size))
+                rest = rest.dropFirst(size)
+            }
+            #expect(events.map(\.name) == ["session", "message"])
+            #expect(events.map(\.data) == [#"{"a":1}"#, "x\ny"])
+        }
+    }
+}

@@ -1,0 +1,81 @@
+import Testing
+
+@testable import Sandbox
+
+@Suite("The playground's guard", .timeLimit(.minutes(1)))
+struct PlaygroundGuardTests {
+    private static let good = PlaygroundGuard.Caller(
+        host: "127.0.0.1:8089", origin: nil, contentType: "application/json", token: "this-start")
+
+    private func refusal(
+        of caller: PlaygroundGuard.Caller, change: (inout PlaygroundGuard.Caller) -> Void = { _ in }
+    ) -> PlaygroundGuard.Refusal? {
+        var caller = caller
+        change(&caller)
+        do throws(PlaygroundGuard.Refusal) {
+            try PlaygroundGuard(token: "this-start").check(caller)
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    @Test(
+        "A name that is no loopback name is refused, whatever it resolves to",
+        arguments: [
+            nil, "", "evil.example", "evil.example:8089", "127.0.0.1.evil.example", "127.0.0.1evil", "localhost.evil",
+            "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:8089:1", "127.0.0.1:123456", "127.0.0.2", "0.0.0.0", "[::1", "::1",
+            "[::1]x", "127.0.0.1 ", "user@127.0.0.1", "LOCALHOST", "localhost.",
+        ])
+    func foreignHost(host: String?) {
+        #expect(refusal(of: Self.good) { $0.host = host } == .foreignHost)
+    }
+
+    @Test(
+        "Another origin is refused, another port's and the opaque one too",
+        arguments: [
+            "https://evil.example", "null", "", "http://127.0.0.1", "http://127.0.0.1:1", "https://127.0.0.1:8089",
+            "http://localhost:8089", "http://127.0.0.1:8089/", "http://127.0.0.1:80890",
+        ])
+    func foreignOrigin(origin: String) {
+        #expect(refusal(of: Self.good) { $0.origin = origin } == .foreignOrigin)
+    }
+
+    @Test(
+        "What a form or a script without permission can send is refused",
+        arguments: [
+            nil, "", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x",
+            "text/plain;application/json", "application/jsonx",
+        ])
+    func notJSON(type: String?) {
+        #expect(refusal(of: Self.good) { $0.contentType = type } == .notJSON)
+    }
+
+    @Test(
+        "Another start's token is refused, and none",
+        arguments: [nil, "", "this-star", "this-start ", "This-start", "that-start"])
+    func wrongToken(token: String?) {
+        #expect(refusal(of: Self.good) { $0.token = token } == .wrongToken)
+    }
+
+    @Test(
+        "Our own page may, and a program of this machine",
+        arguments: ["127.0.0.1:8089", "localhost:1", "[::1]:9", "localhost"])
+    func allowed(host: String) {
+        #expect(refusal(of: Self.good) { $0.host = host } == nil)
+        #expect(
+            refusal(of: Self.good) {
+                $0.host = host
+                $0.origin = "http://" + host
+                $0.contentType = "Application/JSON ; charset=utf-8"
+            } == nil)
+    }
+
+    @Test("The sandbox's own name is taken where it has another")
+    func ownName() {
+        let caller = PlaygroundGuard.Caller(host: "sandbox:8089", origin: nil, contentType: nil, token: nil)
+        #expect(throws: PlaygroundGuard.Refusal.foreignHost) { try PlaygroundGuard.checkPlace(caller) }
+        #expect(throws: PlaygroundGuard.Refusal.foreignHost) { try PlaygroundGuard.checkPlace(caller, own: "") }
+        #expect(throws: Never.self) { try PlaygroundGuard.checkPlace(caller, own: "sandbox:8089") }
+    }
+}

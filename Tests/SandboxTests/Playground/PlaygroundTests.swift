@@ -1,0 +1,84 @@
+import NIOHTTP1
+import Testing
+
+@testable import Sandbox
+
+@Suite("The playground", .timeLimit(.minutes(2)))
+struct PlaygroundTests {
+    private let configuration = SandboxConfiguration(playground: PlaygroundConfiguration(broker: "http://127.0.0.1:9"))
+
+    @Test("Without being asked for there is none")
+    func off() async throws {
+        try await withSandbox { sandbox in
+            let page = try await Browser(sandbox: sandbox).send(.GET, "/playground/")
+            #expect(page.status == 404)
+        }
+    }
+
+    @Test("Its routes and /_sandbox refuse other sites, other names, and who has no token of this start")
+    func refusals() async throws {
+        try await withSandbox(configuration) { sandbox in
+            let browser = Browser(sandbox: sandbox)
+            let foreign = [("Origin", "https://evil.example")]
+            let tokenless = try await browser.send(.POST, "/playground/clear", json: [:])
+            let elsewhere = try await browser.send(.POST, "/playground/clear", headers: foreign)
+            let order = try await browser.send(.DELETE, "/_sandbox/faults", headers: foreign)
+            let mine = try await browser.send(.DELETE, "/_sandbox/faults")
+            let put = try await browser.send(.PUT, "/playground/")
+            #expect([tokenless, elsewhere, order, mine, put].map(\.status) == [403, 403, 403, 204, 405])
+        }
+    }
+
+    @Test("The page has the token of its start; another start has another")
+    func token() async throws {
+        var tokens: Set<Substring> = []
+        for _ in 0..<2 {
+            try await withSandbox(configuration) { sandbox in
+                let browser = Browser(sandbox: sandbox)
+                let page = try await browser.send(.GET, "/playground/").text
+                let token = page.split(separator: "playground-token\" content=\"")[1].prefix { $0 != "\"" }
+                let mine = [("Playground-Token", String(token))]
+                let news = try await browser.send(.POST, "/playground/wait", json: [:], headers: mine)
+                #expect(news.json["providers"]?.elements?.count == 6 && news.json["switches"]?.elements?.count == 8)
+                for (action, body) in [
+                    ("nothing", [:]), ("sign-in", ["provider": "myspace"]), ("choose", ["as": "mallory"]),
+                    ("trouble", ["name": "all"]), ("trouble", ["name": "expire-token"]), ("register", [:]),
+                ] as [(String, JSON)] {
+                    let answer = try await browser.send(.POST, "/playground/" + action, json: body, headers: mine)
+                    #expect(answer.status == 409, "\(action) \(body.serialized)")
+                }
+                tokens.insert(token)
+            }
+        }
+        #expect(tokens.count == 2)
+    }
+
+    @Test("What the broker says is written down, what the phone says is not taken for it")
+    func recorder() async throws {
+        try await withSandbox(configuration) { sandbox in
+            let browser = Browser(sandbox: sandbox)
+            let page = try await browser.send(.GET, "/playground/").text
+            let token = String(page.split(separator: "playground-token\" content=\"")[1].prefix { $0 != "\"" })
+            let code = try await browser.code()
+            #expect(try await browser.redeem(code).status == 200)
+            _ = try await browser.send(.GET, "/oidc/jwks", headers: [(ConversationRecorder.mark, "phone")])
+            let news = try await browser.send(
+                .POST, "/playground/wait", json: ["after": 0, "version": 0], headers: [("Playground-Token", token)])
+            let messages = news.json["messages"]?.elements ?? []
+            #expect(messages.map { $0["title"]?.text } == ["POST /oidc/token", "200 OK"])
+            #expect(messages.map { $0["from"]?.text } == ["broker", "provider"])
+            #expect(!news.text.contains(code) && !news.text.contains(Browser.verifier))
+        }
+    }
+
+    @Test("The last 400 messages are kept, and a beginning anew is seen")
+    func conversation() {
+        let conversation = Conversation()
+        for number in 1...450 { conversation.note("\(number)") }
+        let news = conversation.since(0)
+        #expect(news.messages.count == 400 && news.messages.first?.number == 51 && news.last == 450)
+        #expect(conversation.since(449).messages.map(\.title) == ["450"])
+        conversation.clear()
+        #expect(conversation.since(0).messages.isEmpty && conversation.since(0).beginning == 1)
+    }
+}

@@ -1,0 +1,92 @@
+import Testing
+
+@testable import Sandbox
+
+@Suite("What is shown of secrets", .timeLimit(.minutes(1)))
+struct ShortenedTests {
+    private static let secret = "Qtdva78A_RRzXjHXLKUgIHneoQ0-QaJ5"
+
+    @Test(
+        "A secret under its name is cut, however it travels",
+        arguments: [
+            "access_token", "refresh_token", "id_token", "code", "state", "code_verifier", "client_secret",
+            "login_token", "session_token", "handoff", "state_key", "session_id", "token_exchange", "client_assertion",
+        ])
+    func named(name: String) {
+        // Short ones too, which do not look random.
+        for secret in [Self.secret, "Ab1"] {
+            let json = Shortened.body(Array(#"{"a":{"\#(name)":"\#(secret)"}}"#.utf8), type: "application/json")
+            #expect(json.contains(name) && !json.contains(secret) && json.contains("…"))
+            let form = Shortened.body(
+                Array("a=b&\(name)=\(secret)&c=d".utf8), type: "application/x-www-form-urlencoded")
+            #expect(form.hasPrefix("a=b&\(name)=") && form.hasSuffix("…&c=d") && !form.contains(secret))
+            let target = Shortened.target("/callback?\(name)=\(secret)")
+            #expect(!target.contains(secret))
+            let url = Shortened.body(
+                Array(#"{"callback_url":"app:/cb?\#(name)=\#(secret)"}"#.utf8), type: "application/json")
+            #expect(url.contains("app:/cb?") && !url.contains(secret))
+        }
+    }
+
+    @Test("Credentials in fields are cut")
+    func fields() {
+        let secret = Self.secret
+        for (name, value) in [
+            ("Authorization", "Bearer " + secret), ("authorization", "Basic d2ViOnNlY3JldA=="),
+            ("Authorization", secret),
+            ("Cookie", "coatcheck=\(secret); other=\(secret)"), ("Set-Cookie", "coatcheck=\(secret); Path=/; HttpOnly"),
+            ("Location", "app:/cb?code=\(secret)&iss=x"), ("X-Idempotency-Key", secret),
+        ] {
+            let shown = Shortened.field(name, value)
+            #expect(!shown.contains(secret) && !shown.contains("d2ViOnNlY3JldA=="), "\(name): \(shown)")
+        }
+        #expect(Shortened.field("Set-Cookie", "coatcheck=\(secret); Path=/") == "coatcheck=Qtdva7…; Path=/")
+    }
+
+    @Test("What looks random is cut wherever it stands, and each part of a JWT")
+    func random() {
+        let jwt = "eyJhbGciOiJFUzI1NiIsImtpZCI6IjEifQ.eyJzdWIiOiJ1c2VyLWFuYSIsImF1ZCI6Im0ifQ.Zm9vYmFyMTIzNDU2Nzg5MEFCQw"
+        #expect(Shortened.text("/x/\(Self.secret)/y") == "/x/Qtdva7…/y")
+        #expect(Shortened.text(jwt) == "eyJhbG….eyJzdW….Zm9vYm…")
+    }
+
+    @Test(
+        "Words stay as they are",
+        arguments: [
+            "ses_TKU1qPh2scVTyPiEz2xfRA", "lgn_TKU1qPh2scVTyPiEz2xfRA", "com.example.app.cloudentity:/oauth2redirect",
+            "/oidc/.well-known/openid-configuration", "http://127.0.0.1:8089/cloudentity/example/demo",
+            "oauth-authorization-server-metadata", "2026-11-22T18:51:05Z",
+        ])
+    func words(text: String) {
+        #expect(Shortened.text(text) == text)
+    }
+
+    @Test("A problem's code is a word, an authorization code is not")
+    func codes() {
+        let problem = Shortened.body(Array(#"{"code":"login_not_yours"}"#.utf8), type: "application/problem+json")
+        #expect(problem == #"{"code":"login_not_yours"}"#)
+        #expect(!Shortened.body(Array(#"{"code":"c-x1"}"#.utf8), type: "application/json").contains("c-x1"))
+    }
+
+    @Test("Bytes that are no JSON, no text or no form are shown without harm")
+    func odd() {
+        #expect(Shortened.body([], type: "application/json") == "")
+        #expect(Shortened.body(Array("{".utf8), type: "application/json") == "{")
+        #expect(Shortened.body([0xFF, 0xFE], type: "") == "\u{FFFD}\u{FFFD}")
+        #expect(Shortened.body(Array("&&=&a".utf8), type: "application/x-www-form-urlencoded") == "&&=&a")
+        #expect(Shortened.target("?") == "?")
+        #expect(Shortened.body(Array("<title>Sign in</title>".utf8), type: "text/html") == "(a page: Sign in)")
+    }
+
+    @Test("A path that is too long for its arrow loses its middle, never its end")
+    func titles() {
+        #expect(MessageText.title("POST", "/v1/sessions?a=b") == "POST /v1/sessions")
+        #expect(
+            MessageText.title("GET", "/v1/relay/shop-cloudentity/private/orders") == "GET /v1/relay/…/private/orders")
+        #expect(
+            MessageText.title("POST", "/cloudentity/example/demo/oauth2/token") == "POST /cloudentity/…/oauth2/token")
+        #expect(
+            MessageText.title("GET", "/oidc/.well-known/openid-configuration") == "GET /oidc/…/openid-configuration")
+        #expect(MessageText.title("GET", "/" + String(repeating: "a", count: 60)).hasSuffix("aaa"))
+    }
+}

@@ -1,0 +1,159 @@
+"""A headless Chromium, driven over a pipe by its DevTools protocol: nothing to install but the browser itself."""
+
+import base64
+import json
+import os
+import select
+import shutil
+import subprocess
+import tempfile
+import time
+
+
+class Chromium:
+    """One browser with one page."""
+
+    def __init__(self, width=1360, height=1000):
+        self.folder = tempfile.mkdtemp(prefix="coatcheck-chromium.")
+        fonts = os.path.join(self.folder, "fonts.conf")
+        with open(fonts, "w") as file:
+            file.write(
+                '<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "fonts.dtd"><fontconfig>'
+                '<include ignore_missing="yes">/etc/fonts/fonts.conf</include>'
+                + "".join(
+                    f'<match target="pattern"><test name="family"><string>{name}</string></test>'
+                    '<edit name="family" mode="prepend" binding="strong"><string>Inter</string></edit></match>'
+                    for name in ("system-ui", "sans", "sans-serif"))
+                + "</fontconfig>")
+        to_browser, commands = os.pipe()
+        answers, from_browser = os.pipe()
+        # Root has no sandbox, and a page of our own on loopback needs none.
+        alone = ["--no-sandbox"] if os.geteuid() == 0 else []
+        self.process = subprocess.Popen(
+            ["bash", "-c", f'exec 3<&{to_browser} 4>&{from_browser}; exec "$@"', "_", "chromium", "--headless", *alone,
+             "--remote-debugging-pipe", f"--user-data-dir={self.folder}/profile", "--disable-gpu", "--no-first-run",
+             "--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage", "--disable-extensions",
+             "--force-color-profile=srgb", "--lang=en-GB", f"--window-size={width},{height}"],
+            pass_fds=(to_browser, from_browser), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            env={**os.environ, "FONTCONFIG_FILE": fonts, "HOME": self.folder, "LANGUAGE": "en_GB", "TZ": "UTC"})
+        os.close(to_browser)
+        os.close(from_browser)
+        self.commands, self.answers = commands, answers
+        self.buffer = b""
+        self.number = 0
+        self.events = []
+        self.session = None
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.call(f"{domain}.enable")
+
+    def close(self):
+        try:
+            self.call("Browser.close")
+            self.process.wait(10)
+        except Exception:
+            self.process.kill()
+            self.process.wait()
+        os.close(self.commands)
+        os.close(self.answers)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def call(self, method, seconds=60, **parameters):
+        """Sends a command and waits for its answer; events that come meanwhile are kept."""
+        self.number += 1
+        message = {"id": self.number, "method": method, "params": parameters}
+        if self.session and not method.startswith(("Target.", "Browser.")):
+            message["sessionId"] = self.session
+        os.write(self.commands, json.dumps(message).encode() + b"\0")
+        end = time.monotonic() + seconds
+        while True:
+            while b"\0" not in self.buffer:
+                if not select.select([self.answers], [], [], max(0, end - time.monotonic()))[0]:
+                    raise TimeoutError(f"{method}: no answer")
+                read = os.read(self.answers, 1 << 20)
+                if not read:
+                    raise EOFError("the browser is gone")
+                self.buffer += read
+            line, self.buffer = self.buffer.split(b"\0", 1)
+            answer = json.loads(line)
+            if answer.get("id") == self.number:
+                if "error" in answer:
+                    raise RuntimeError(f"{method}: {answer['error']}")
+                return answer["result"]
+            if "method" in answer:
+                self.events.append(answer)
+
+    def open(self, url):
+        self.call("Page.navigate", url=url)
+        self.until("document.readyState === 'complete'")
+
+    def run(self, script):
+        """The value of an expression."""
+        result = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        if "exceptionDetails" in result:
+            raise RuntimeError(result["exceptionDetails"].get("exception", {}).get("description", str(result)))
+        return result["result"].get("value")
+
+    def until(self, script, seconds=30):
+        """Waits until an expression is true; the result is its value, or what it was at the end."""
+        end = time.monotonic() + seconds
+        while True:
+            value = self.run(script)
+            if value or time.monotonic() > end:
+                return value
+            time.sleep(0.03)
+
+    def text(self, selector):
+        return self.run(f"document.querySelector({json.dumps(selector)})?.innerText ?? ''")
+
+    def click(self, selector, seconds=30):
+        """Clicks with the mouse in the middle of an element, once it is there and takes clicks."""
+        element = json.dumps(selector)
+        place = self.until(
+            f"(() => {{ const e = document.querySelector({element}); if (!e || e.disabled) return null;"
+            "e.scrollIntoView({block: 'nearest'}); const r = e.getBoundingClientRect();"
+            "return [r.x + r.width / 2, r.y + r.height / 2]; })()", seconds)
+        if not place:
+            raise TimeoutError(f"{selector} takes no click: {self.text('main')[:800]}")
+        for kind in ("mousePressed", "mouseReleased"):
+            self.call("Input.dispatchMouseEvent", type=kind, x=place[0], y=place[1], button="left", clickCount=1)
+
+    def key(self, name):
+        """Presses a key: Tab, Enter or Space."""
+        code, text = {"Tab": (9, ""), "Enter": (13, "\r"), "Space": (32, " ")}[name]
+        parameters = {"key": " " if name == "Space" else name, "code": name, "windowsVirtualKeyCode": code}
+        self.call("Input.dispatchKeyEvent", type="keyDown", text=text, **parameters)
+        self.call("Input.dispatchKeyEvent", type="keyUp", **parameters)
+
+    def media(self, scheme):
+        """Light or dark."""
+        self.call("Emulation.setEmulatedMedia", features=[
+            {"name": "prefers-color-scheme", "value": scheme}, {"name": "prefers-reduced-motion", "value": "reduce"}])
+
+    def size(self, width, height, scale=1):
+        self.call("Emulation.setScrollbarsHidden", hidden=True)
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=scale, mobile=False)
+
+    def picture(self, path, quality=82):
+        """A picture of what is seen: WebP, or PNG by the name."""
+        kind = {} if path.endswith(".png") else {"format": "webp", "quality": quality}
+        data = base64.b64decode(self.call("Page.captureScreenshot", **kind)["data"])
+        with open(path, "wb") as file:
+            file.write(data)
+        return len(data)
+
+    def complaints(self):
+        """What the page, its policy or its script complained of."""
+        found = []
+        for event in self.events:
+            parameters = event["params"]
+            if event["method"] == "Runtime.exceptionThrown":
+                found.append(parameters["exceptionDetails"].get("exception", {}).get("description", "an exception"))
+            if event["method"] == "Log.entryAdded" and parameters["entry"]["level"] == "error":
+                found.append(parameters["entry"]["text"] + " " + parameters["entry"].get("url", ""))
+        return found
+
+    def asked(self):
+        """Every address that was asked for."""
+        return {e["params"]["request"]["url"] for e in self.events if e["method"] == "Network.requestWillBeSent"}

@@ -1,0 +1,374 @@
+"""The playground in a headless Chromium: every provider and every switch is clicked, and what is seen is looked at.
+
+    python playground.py [--pictures FOLDER]
+
+scripts/run starts it, as for a user; COATCHECK and COATCHECK_SANDBOX name the programs (else those that are built).
+"""
+
+import argparse
+import http.client
+import json
+import os
+import pathlib
+import re
+import select
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import urllib.request
+
+from chromium import Chromium
+
+root = pathlib.Path(__file__).resolve().parents[2]
+passed = failed = 0
+
+
+def say(good, sentence, why=""):
+    global passed, failed
+    passed, failed = passed + bool(good), failed + (not good)
+    print(f"{'ok' if good else 'not ok'} {passed + failed} - {sentence}", flush=True)
+    if why != "" and not good:
+        print(f"#   {str(why)[:600]}", flush=True)
+
+
+def same(wanted, found, sentence):
+    say(wanted == found, sentence, f"expected <{wanted}>, got <{found}>")
+
+
+def programs():
+    """The two programs, for scripts/run to run them as they are."""
+    environment = dict(os.environ)
+    for name, program in (("COATCHECK", "coatcheck"), ("COATCHECK_SANDBOX", "coatcheck-sandbox")):
+        for folder in ("dist", "debug"):
+            path = root / ".build" / folder / program
+            if name not in environment and path.exists():
+                environment[name] = str(path)
+    return environment
+
+
+class Run:
+    """scripts/run, from its first line to its end."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.process = subprocess.Popen(
+            [root / "scripts/run", folder], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+            env=programs(), start_new_session=True)
+        self.said = b""
+        end = time.monotonic() + 120
+        while b"/playground/\n" not in self.said:
+            ready = select.select([self.process.stdout], [], [], max(0, end - time.monotonic()))[0]
+            read = os.read(self.process.stdout.fileno(), 65536) if ready else b""
+            if not read:
+                raise SystemExit(f"Bail out! scripts/run did not start: {self.said.decode()[-800:]}")
+            self.said += read
+        self.text = self.said.decode()
+        self.url = re.search(r"http\S+/playground/", self.text).group(0)
+        self.sandbox = self.url.removesuffix("/playground/")
+        self.broker = re.search(r"BROKER=(\S+)", self.text).group(1)
+
+    def broker_pid(self):
+        return pathlib.Path(self.folder, "broker.pid").read_text().strip()
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            os.killpg(self.process.pid, signal.SIGKILL)
+
+
+def control(run, path):
+    with urllib.request.urlopen(f"{run.sandbox}/_sandbox{path}", timeout=20) as answer:
+        return json.load(answer)
+
+
+def ask(run, method, path, headers=None, body=None):
+    """A request with exactly these fields; the status, and the body."""
+    connection = http.client.HTTPConnection(run.sandbox.removeprefix("http://"), timeout=20)
+    connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
+    for name, value in {"Host": run.sandbox.removeprefix("http://"), **(headers or {})}.items():
+        connection.putheader(name, value)
+    data = (body or "").encode()
+    connection.putheader("Content-Length", str(len(data)))
+    connection.endheaders(data)
+    answer = connection.getresponse()
+    text = answer.read().decode()
+    connection.close()
+    return answer.status, text, answer.headers
+
+
+def refusals(run):
+    """Who may not."""
+    _, page, headers = ask(run, "GET", "/playground/")
+    token = re.search(r'playground-token" content="([^"]+)"', page).group(1)
+    good = {"Content-Type": "application/json", "Playground-Token": token}
+    call = lambda **changed: ask(run, "POST", "/playground/clear", {k: v for k, v in {**good, **changed}.items() if v}, "{}")[0]
+    same(421, call(Host="evil.example"), "a name of another's that leads here (DNS rebinding) is refused")
+    same(421, ask(run, "GET", "/playground/", {"Host": "evil.example:80"})[0], "and does not get the page with its token")
+    same(403, call(Origin="https://evil.example"), "another site's page is refused")
+    same(403, call(Origin="http://127.0.0.1:1"), "another port's as well")
+    same(415, call(**{"Content-Type": "text/plain"}), "what a form can send is refused")
+    same(403, call(**{"Playground-Token": None}), "no token is refused")
+    same(403, call(**{"Playground-Token": "A" * len(token)}), "another token is refused")
+    same(200, call(Origin=run.sandbox), "our own page may")
+    same(403, ask(run, "DELETE", "/_sandbox/faults", {"Origin": "https://evil.example"})[0], "/_sandbox takes no other site's orders either")
+    same(421, ask(run, "GET", "/_sandbox/tokens", {"Host": "evil.example"})[0], "nor another name's")
+    say("default-src 'none'" in headers["Content-Security-Policy"], "the page may load its own files and nothing else")
+
+
+def pasted(run):
+    """The lines that scripts/run prints, pasted."""
+    block = run.text[run.text.index("A login,"):run.text.index("For operators:")]
+    lines = "\n".join(line[2:] for line in block.splitlines() if line.startswith("  "))
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(["bash", "-u", "-c", lines], cwd=folder, capture_output=True, text=True, timeout=60)
+    statuses = re.findall(r"HTTP/1.1 (\d+)", done.stdout)
+    same("201 204 201 201", " ".join(statuses), "the printed lines log in, log out, and log in at Zephr in both ways")
+
+
+class Page:
+    """The page, and what a user does on it."""
+
+    def __init__(self, browser):
+        self.browser = browser
+
+    def sees(self, script, sentence, seconds=30):
+        seen = self.browser.until(script, seconds)
+        say(seen, sentence, "" if seen else self.browser.text("main")[:900])
+        return seen
+
+    def idle(self, seconds=70):
+        return self.browser.until("document.getElementById('busy').hidden", seconds)
+
+    def provider(self, name):
+        self.browser.click(f"[data-provider={name}]")
+        self.browser.until("document.querySelector('[data-person=ana]:enabled') && 1")
+
+    def sign_in(self, name, person="ana"):
+        self.provider(name)
+        self.browser.click(f"[data-person={person}]")
+
+    def signed_in(self, sentence, name="Ana"):
+        return self.sees(f"document.getElementById('call')?.disabled === false && document.getElementById('name').innerText.startsWith('{name}')", sentence)
+
+    def sign_out(self):
+        self.browser.click("#sign-out")
+        self.browser.until("document.querySelector('[data-provider=oidc]:enabled') && 1")
+
+    def handle(self):
+        return self.browser.run("document.querySelector('.facts dd')?.innerText")
+
+    def arrows(self):
+        return self.browser.run("[...document.querySelectorAll('#messages .label')].map(e => e.innerText.trim())")
+
+    def notices(self):
+        """How often it was said what the user noticed."""
+        return self.browser.run("Number(document.getElementById('noticed').dataset.count)")
+
+    def trouble(self, name, seconds=75):
+        """Throws a switch; the result is what the user noticed, and why."""
+        before = self.notices()
+        self.browser.click(f"[data-trouble={name}]")
+        self.browser.until(f"Number(document.getElementById('noticed').dataset.count) > {before}", seconds)
+        self.idle(seconds)
+        return self.browser.text("#noticed"), self.browser.text("#explanation")
+
+
+def providers(page):
+    """Every provider, once."""
+    for name, title in (("oidc", "OpenID Connect"), ("cloudentity", "Cloudentity"), ("clever", "Clever"), ("clover", "Clover"),
+                        ("github", "GitHub style"), ("zephr", "Zephr")):
+        page.sign_in(name)
+        page.signed_in(f"{title}: signed in", "ana@" if name == "zephr" else "Ana")
+        page.browser.click("#call")
+        page.sees("document.getElementById('relay')?.innerText.includes('200.')", f"{title}: the API answers through the relay")
+        page.sees("document.getElementById('live').innerText === 'live'", f"{title}: the phone listens to events")
+        page.sign_out()
+        page.sees("document.getElementById('word')?.innerText === 'You are signed out.'", f"{title}: signed out")
+    said = page.arrows()
+    for arrow in ("POST /v1/logins", "POST /v1/sessions", "POST /oidc/token", "POST /clever/oauth/tokens", "GET /v1/session/events",
+                  "DELETE /v1/session", "event: session_ended"):
+        say(any(arrow in each for each in said), f"the diagram has {arrow}", said[-30:])
+    page.sign_in("zephr", "refuse")
+    page.sees("document.getElementById('word')?.innerText.includes('access_denied')", "Zephr, a failure: the phone says access_denied")
+    page.sign_in("zephr", "new")
+    page.sees("document.querySelector('#registration input') && document.getElementById('screen').innerText.includes('Almost there')",
+              "Zephr, a partial registration: the phone asks for what is missing")
+
+
+def switches(page, run):
+    """Every switch, once."""
+    browser = page.browser
+    page.sign_in("oidc")
+    page.signed_in("signed in for the switches")
+    handle = page.handle()
+    same(("Nothing.", True), (lambda n, w: (n, "once" in w))(*page.trouble("expire-token")), "expire the token: the user noticed nothing")
+    say("event: tokens_refreshed" in page.arrows(), "the diagram has the refresh's event")
+    noticed, why = page.trouble("drop-answer")
+    say(noticed.startswith("Nothing"), "drop the provider's answer: the user noticed nothing, or a pause", (noticed, why))
+    say(any("no answer" in arrow for arrow in page.arrows()), "the diagram has the lost answer")
+
+    noticed, why = page.trouble("kill-provider")
+    say(noticed == "Nothing." and "Still signed in" in why, "kill the provider: the user noticed nothing", (noticed, why))
+    same("Revive the provider", browser.text("[data-trouble=kill-provider] b"), "the switch is down")
+    browser.click("[data-trouble=expire-token]")
+    page.sees("document.getElementById('busy').innerText.includes('trying again')", "without a token and without a provider the phone waits")
+    same(handle, page.handle(), "still signed in")
+    before = page.notices()
+    browser.click("[data-trouble=kill-provider]")
+    # The one is the reviving, the other the call that waited.
+    browser.until(f"Number(document.getElementById('noticed').dataset.count) >= {before + 2}", 75)
+    page.sees("document.getElementById('noticed').textContent.startsWith('Nothing but a pause')", "revived: it goes on by itself, after a pause", 75)
+    page.idle()
+    same(handle, page.handle(), "in the same session")
+
+    before = control(run, "/counts").get("oidc/token", 0)
+    noticed, why = page.trouble("fifty-forwards")
+    same("Nothing.", noticed, "fifty forwards of one code: the user noticed nothing")
+    same(before + 1, control(run, "/counts").get("oidc/token", 0), "one call at the provider")
+    page.signed_in("signed in, once")
+    noticed, why = page.trouble("steal-code")
+    say("403 login_not_yours" in why, "steal the code: the thief is refused", (noticed, why))
+    page.signed_in("and the phone is signed in all the same")
+    noticed, why = page.trouble("steal-cookie")
+    same("Nothing, and the thief is in.", noticed, "steal the cookie: it says that the thief is in")
+    page.sign_out()
+    page.sees("document.getElementById('explanation').innerText.includes('401, logged_out')", "until the session ends: then the thief gets 401")
+
+    page.sign_in("oidc", "ben")
+    page.signed_in("Ben signs in", "Ben")
+    noticed, why = page.trouble("log-out-elsewhere")
+    same("“You were signed out from another device.”", noticed, "log out elsewhere: this session ends")
+    same("You were signed out from another device.", browser.text("#word"), "and the phone says why")
+
+    page.sign_in("oidc")
+    page.signed_in("signed in, to have the broker killed")
+    handle, pid = page.handle(), run.broker_pid()
+    noticed, why = page.trouble("kill-broker")
+    say(noticed.startswith("Nothing") and "same cookie" in why, "kill the broker: the user noticed a pause at most", (noticed, why))
+    say(pid != run.broker_pid(), "scripts/run has started another process")
+    same(handle, page.handle(), "the same session is shown")
+    browser.click("#call")
+    page.sees("document.getElementById('relay')?.innerText.includes('200.')", "and the user is still signed in")
+    page.sees("document.getElementById('live').innerText === 'live'", "and listens again")
+    page.sign_out()
+
+    page.sign_in("clover")
+    page.signed_in("signed in with Clover")
+    noticed, why = page.trouble("drop-answer")
+    say(noticed.startswith("Nothing") and "recovery" in why, "Clover: the answer is dropped, and the tokens recovered", (noticed, why))
+    browser.click("#listen")
+    page.sees("document.getElementById('live').innerText === 'offline'", "listening can be stopped")
+    page.sign_out()
+
+
+def secrets_and_lines(page, run):
+    """What the diagram shows of a login is no secret, and its curl lines work."""
+    browser = page.browser
+    browser.click("#clear")
+    browser.until("document.querySelectorAll('#messages li').length === 0")
+    page.sign_in("oidc")
+    page.signed_in("a last login")
+    browser.click("#call")
+    page.sees("document.getElementById('relay')?.innerText.includes('200.')", "with a call")
+    shown = browser.run("document.getElementById('messages').textContent + document.getElementById('screen').textContent")
+    tokens = [each["token"] for each in control(run, "/tokens?provider=oidc")]
+    say(tokens and not [t for t in tokens if t in shown], "no token stands in the page")
+    say("code=c-" in shown and not re.search(r"code=c-[\w-]{20}", shown), "codes are shortened")
+    say("coatcheck=" in shown and not re.search(r"coatcheck=[\w-]{30}", shown), "cookies are shortened")
+    lines = browser.run("[...document.querySelectorAll('.curl code')].map(e => e.textContent)")
+    mine = [line for line in lines if "$BROKER" in line or "CALLBACK=" in line]
+    mine = [line for line in mine if "events" not in line]
+    browser.click("#variables")
+    page.sees("document.getElementById('variables').innerText === 'Copied'", "lines and variables can be copied")
+    with tempfile.TemporaryDirectory() as folder:
+        script = "\n".join([f"BROKER={run.broker} SANDBOX={run.sandbox}", *mine])
+        done = subprocess.run(["bash", "-u", "-c", script], cwd=folder, capture_output=True, text=True, timeout=60)
+    same("201 200", " ".join(re.findall(r"HTTP/1.1 (\d+)", done.stdout)), "the curl lines of a login, pasted, log in and call the API")
+    page.sign_out()
+
+
+def keyboard(page):
+    """A login without the mouse."""
+    browser = page.browser
+    browser.click("h1")
+    for _ in range(12):
+        browser.key("Tab")
+        if browser.run("document.activeElement.dataset.provider") == "oidc":
+            break
+    same("oidc", browser.run("document.activeElement.dataset.provider"), "Tab comes to the first provider")
+    say(browser.run("getComputedStyle(document.activeElement).outlineStyle") != "none", "which shows its focus")
+    browser.key("Enter")
+    browser.until("document.querySelector('[data-person=ana]:enabled') && 1")
+    for _ in range(12):
+        if browser.run("document.activeElement.dataset.person") == "ana":
+            break
+        browser.key("Tab")
+    browser.key("Enter")
+    page.signed_in("Enter signs in")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--pictures", help="a folder for the documents' pictures")
+    pictures = parser.parse_args().pictures
+    folder = tempfile.mkdtemp(prefix="coatcheck-playground.")
+    run = browser = None
+    try:
+        run = Run(folder)
+        refusals(run)
+        browser = Chromium()
+        browser.size(1280, 1020)
+        browser.media("light")
+        browser.open(run.url)
+        page = Page(browser)
+        page.sees("document.querySelectorAll('[data-provider]').length === 6 && document.querySelectorAll('.switch').length === 8", "six providers, eight switches")
+        ground = browser.run("getComputedStyle(document.body).backgroundColor")
+        providers(page)
+        shots = pictures or folder
+        sizes = [browser.picture(f"{shots}/playground-registration.webp")]
+        browser.click("#registration button")
+        page.signed_in("Zephr: what was missing is sent, and somebody new is signed in", "new-")
+        page.sign_out()
+        keyboard(page)
+        page.sign_out()
+        browser.click("#clear")
+        page.sign_in("cloudentity")
+        page.signed_in("signed in with Cloudentity")
+        page.idle()
+        noticed, why = page.trouble("drop-answer")
+        say(noticed.startswith("Nothing") and "idempotency" in why, "Cloudentity: its answer is dropped, and repeated", (noticed, why))
+        sizes.append(browser.picture(f"{shots}/playground.webp"))
+        browser.media("dark")
+        say(browser.run("getComputedStyle(document.body).backgroundColor") != ground, "dark where the system is dark")
+        sizes.append(browser.picture(f"{shots}/playground-dark.webp"))
+        browser.media("light")
+        browser.click("#clear")
+        page.trouble("steal-code")
+        browser.run("document.querySelector('#messages .bad summary').click(), 1")
+        sizes.append(browser.picture(f"{shots}/playground-thief.webp"))
+        page.sign_out()
+        say(max(sizes) < 150_000, "each picture is smaller than 150 kB", sizes)
+        switches(page, run)
+        secrets_and_lines(page, run)
+        same([], browser.complaints(), "neither script nor policy complained")
+        foreign = [url for url in browser.asked() if not url.startswith(run.sandbox + "/")]
+        same([], foreign, "the page asked nobody else")
+        pasted(run)
+    finally:
+        if browser:
+            browser.close()
+        if run:
+            run.stop()
+            if failed:
+                print("#", "\n# ".join(pathlib.Path(folder, "broker.log").read_text().splitlines()[-5:]))
+        shutil.rmtree(folder, ignore_errors=True)
+    print(f"\n{passed} passed, {failed} failed")
+    return failed > 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

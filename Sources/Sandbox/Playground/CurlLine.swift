@@ -18,8 +18,8 @@ struct CurlLine: Sendable {
     var target: String
     var headers: [(String, String)] = []
     var body: [UInt8] = []
-    /// Whether cookies come from and go to `jar.txt`.
-    var jar = false
+    /// The file that cookies come from and go to; nil for none.
+    var jar: String?
     /// Whether the answer is a stream.
     var streams = false
     var capture = Capture.nothing
@@ -32,7 +32,7 @@ struct CurlLine: Sendable {
         case .authorizationURL, .stateKey: words.append("-s")
         case .callback: words += ["-s -o /dev/null -L --max-redirs 5 --proto-redir =http -D -"]
         }
-        if jar { words.append("-b jar.txt -c jar.txt") }
+        if let jar { words.append("-b \(jar) -c \(jar)") }
         if method != "GET", method != "POST" || body.isEmpty { words.append("-X " + method) }
         for (name, value) in headers { if let word = Self.header(name, value) { words.append("-H " + word) } }
         words += bodyWords

@@ -102,7 +102,9 @@ struct PlaygroundCaller: Sendable {
         let usual = CurlLine(
             method: request.method, base: request.to == .broker ? "BROKER" : "SANDBOX", target: request.target,
             headers: request.who == "thief" ? headers : request.headers, body: request.body,
-            jar: request.jar != nil && request.who != "thief", streams: streams, capture: request.capture)
+            jar: request.jar == nil || request.who == "thief"
+                ? nil : request.who == "tablet" ? "tablet.txt" : "jar.txt",
+            streams: streams, capture: request.capture)
         return ConversationMessage(
             kind: .request, from: .app, to: request.to, who: request.who,
             title: MessageText.title(request.method, request.target),

@@ -114,7 +114,7 @@ extension PlaygroundPhone {
         request.isRecorded = false
         let sent = request
         let curl = CurlLine(
-            method: "POST", base: "BROKER", target: sent.target, headers: sent.headers, body: sent.body, jar: true)
+            method: "POST", base: "BROKER", target: sent.target, headers: sent.headers, body: sent.body, jar: "jar.txt")
         conversation.append(
             ConversationMessage(
                 kind: .request, from: .app, to: .broker, who: "× 50", title: "POST /v1/sessions",

@@ -9,7 +9,7 @@ struct CurlLineTests {
         let json = CurlLine(
             method: "POST", base: "BROKER", target: "/v1/sessions", headers: [("Content-Type", "application/json")],
             body: Array(#"{"callback_url":"app:/cb?code=c-SECRET1","login_token":"SECRET2","device":"A \"b\""}"#.utf8),
-            jar: true)
+            jar: "jar.txt")
         #expect(
             json.text == #"curl -si -b jar.txt -c jar.txt -H 'Content-Type: application/json' "#
                 + #"-d "{\"callback_url\":\"$CALLBACK\",\"login_token\":\"$LOGIN_TOKEN\",\"device\":\"A \\\"b\\\"\"}" "#
@@ -53,8 +53,8 @@ struct CurlLineTests {
                 == #"CALLBACK=$(curl -s -o /dev/null -L --max-redirs 5 --proto-redir =http -D - "$URL&sandbox_user=ana" "#
                 + #"| tr -d '\r' | sed -nE 's/^[Ll]ocation: //p' | tail -1)"#)
         #expect(
-            CurlLine(method: "DELETE", base: "BROKER", target: "/v1/session", jar: true).text
+            CurlLine(method: "DELETE", base: "BROKER", target: "/v1/session", jar: "jar.txt").text
                 == #"curl -si -b jar.txt -c jar.txt -X DELETE "$BROKER/v1/session""#)
-        #expect(CurlLine(base: "BROKER", target: "/e", jar: true, streams: true).text.hasPrefix("curl -sN "))
+        #expect(CurlLine(base: "BROKER", target: "/e", jar: "jar.txt", streams: true).text.hasPrefix("curl -sN "))
     }
 }

@@ -135,6 +135,17 @@ class Page:
     def __init__(self, browser):
         self.browser = browser
 
+    def opened(self):
+        """Counts the orders that are not answered yet: the phone takes one at a time."""
+        self.browser.run(
+            "window.pending = 0; const plain = window.fetch; window.fetch = (url, options) => { if (url === 'wait') return plain(url, options);"
+            "window.pending += 1; return plain(url, options).finally(() => { window.pending -= 1; }); }; 1")
+
+    def click(self, selector):
+        """Clicks when nothing else is under way."""
+        self.browser.until("window.pending === 0 && document.getElementById('busy').hidden", 75)
+        self.browser.click(selector)
+
     def sees(self, script, sentence, seconds=30):
         seen = self.browser.until(script, seconds)
         say(seen, sentence, "" if seen else self.browser.text("main")[:900])
@@ -144,18 +155,18 @@ class Page:
         return self.browser.until("document.getElementById('busy').hidden", seconds)
 
     def provider(self, name):
-        self.browser.click(f"[data-provider={name}]")
+        self.click(f"[data-provider={name}]")
         self.browser.until("document.querySelector('[data-person=ana]:enabled') && 1")
 
     def sign_in(self, name, person="ana"):
         self.provider(name)
-        self.browser.click(f"[data-person={person}]")
+        self.click(f"[data-person={person}]")
 
     def signed_in(self, sentence, name="Ana"):
         return self.sees(f"document.getElementById('call')?.disabled === false && document.getElementById('name').innerText.startsWith('{name}')", sentence)
 
     def sign_out(self):
-        self.browser.click("#sign-out")
+        self.click("#sign-out")
         self.browser.until("document.querySelector('[data-provider=oidc]:enabled') && 1")
 
     def handle(self):
@@ -171,7 +182,7 @@ class Page:
     def trouble(self, name, seconds=75):
         """Throws a switch; the result is what the user noticed, and why."""
         before = self.notices()
-        self.browser.click(f"[data-trouble={name}]")
+        (self.browser if name == "kill-provider" else self).click(f"[data-trouble={name}]")
         self.browser.until(f"Number(document.getElementById('noticed').dataset.count) > {before}", seconds)
         self.idle(seconds)
         return self.browser.text("#noticed"), self.browser.text("#explanation")
@@ -183,7 +194,7 @@ def providers(page):
                         ("github", "GitHub style"), ("zephr", "Zephr")):
         page.sign_in(name)
         page.signed_in(f"{title}: signed in", "ana@" if name == "zephr" else "Ana")
-        page.browser.click("#call")
+        page.click("#call")
         page.sees("document.getElementById('relay')?.innerText.includes('200.')", f"{title}: the API answers through the relay")
         page.sees("document.getElementById('live').innerText === 'live'", f"{title}: the phone listens to events")
         page.sign_out()
@@ -251,7 +262,7 @@ def switches(page, run):
     say(noticed.startswith("Nothing") and "same cookie" in why, "kill the broker: the user noticed a pause at most", (noticed, why))
     say(pid != run.broker_pid(), "scripts/run has started another process")
     same(handle, page.handle(), "the same session is shown")
-    browser.click("#call")
+    page.click("#call")
     page.sees("document.getElementById('relay')?.innerText.includes('200.')", "and the user is still signed in")
     page.sees("document.getElementById('live').innerText === 'live'", "and listens again")
     page.sign_out()
@@ -260,7 +271,7 @@ def switches(page, run):
     page.signed_in("signed in with Clover")
     noticed, why = page.trouble("drop-answer")
     say(noticed.startswith("Nothing") and "recovery" in why, "Clover: the answer is dropped, and the tokens recovered", (noticed, why))
-    browser.click("#listen")
+    page.click("#listen")
     page.sees("document.getElementById('live').innerText === 'offline'", "listening can be stopped")
     page.sign_out()
 
@@ -268,11 +279,11 @@ def switches(page, run):
 def secrets_and_lines(page, run):
     """What the diagram shows of a login is no secret, and its curl lines work."""
     browser = page.browser
-    browser.click("#clear")
+    page.click("#clear")
     browser.until("document.querySelectorAll('#messages li').length === 0")
     page.sign_in("oidc")
     page.signed_in("a last login")
-    browser.click("#call")
+    page.click("#call")
     page.sees("document.getElementById('relay')?.innerText.includes('200.')", "with a call")
     shown = browser.run("document.getElementById('messages').textContent + document.getElementById('screen').textContent")
     tokens = [each["token"] for each in control(run, "/tokens?provider=oidc")]
@@ -282,7 +293,7 @@ def secrets_and_lines(page, run):
     lines = browser.run("[...document.querySelectorAll('.curl code')].map(e => e.textContent)")
     mine = [line for line in lines if "$BROKER" in line or "CALLBACK=" in line]
     mine = [line for line in mine if "events" not in line]
-    browser.click("#variables")
+    page.click("#variables")
     page.sees("document.getElementById('variables').innerText === 'Copied'", "lines and variables can be copied")
     with tempfile.TemporaryDirectory() as folder:
         script = "\n".join([f"BROKER={run.broker} SANDBOX={run.sandbox}", *mine])
@@ -325,17 +336,18 @@ def main():
         browser.media("light")
         browser.open(run.url)
         page = Page(browser)
+        page.opened()
         page.sees("document.querySelectorAll('[data-provider]').length === 6 && document.querySelectorAll('.switch').length === 8", "six providers, eight switches")
         ground = browser.run("getComputedStyle(document.body).backgroundColor")
         providers(page)
         shots = pictures or folder
         sizes = [browser.picture(f"{shots}/playground-registration.webp")]
-        browser.click("#registration button")
+        page.click("#registration button")
         page.signed_in("Zephr: what was missing is sent, and somebody new is signed in", "new-")
         page.sign_out()
         keyboard(page)
         page.sign_out()
-        browser.click("#clear")
+        page.click("#clear")
         page.sign_in("cloudentity")
         page.signed_in("signed in with Cloudentity")
         page.idle()
@@ -346,7 +358,7 @@ def main():
         say(browser.run("getComputedStyle(document.body).backgroundColor") != ground, "dark where the system is dark")
         sizes.append(browser.picture(f"{shots}/playground-dark.webp"))
         browser.media("light")
-        browser.click("#clear")
+        page.click("#clear")
         page.trouble("steal-code")
         browser.run("document.querySelector('#messages .bad summary').click(), 1")
         sizes.append(browser.picture(f"{shots}/playground-thief.webp"))

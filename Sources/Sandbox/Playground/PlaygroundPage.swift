@@ -341,6 +341,29 @@ function session(screen) {
   ];
 }
 
+// What stays the same stays in its place: a button that is taken away between press and release loses the click.
+function morph(target, fresh) {
+  const key = (node) => `${node.nodeName} ${node.id || ""} ${node.className || ""} ${node.dataset?.provider || node.dataset?.person || ""}`;
+  const had = [...target.childNodes];
+  let next = target.firstChild;
+  for (const node of fresh) {
+    const at = had.findIndex((old) => key(old) === key(node));
+    const kept = at < 0 ? node : had.splice(at, 1)[0];
+    if (kept !== next) target.insertBefore(kept, next);
+    else next = next.nextSibling;
+    if (kept === node) continue;
+    if (node.nodeType === Node.TEXT_NODE) {
+      if (kept.data !== node.data) kept.data = node.data;
+      continue;
+    }
+    for (const { name } of [...kept.attributes]) if (!node.hasAttribute(name)) kept.removeAttribute(name);
+    for (const { name, value } of node.attributes) if (kept.getAttribute(name) !== value) kept.setAttribute(name, value);
+    Object.assign(kept, { onclick: node.onclick, onsubmit: node.onsubmit });
+    morph(kept, [...node.childNodes]);
+  }
+  for (const old of had) old.remove();
+}
+
 function showPhone(screen, providers) {
   const now = JSON.stringify([screen, providers]);
   if (now === shown) return;
@@ -351,7 +374,7 @@ function showPhone(screen, providers) {
   const draw = { home, consent, registration, session }[screen.view];
   // A form that somebody fills in is left alone while only what stands round it changes.
   if (!(screen.view === "registration" && target.dataset.view === "registration" && !screen.busy && byID("registration"))) {
-    target.replaceChildren(...draw(screen, providers).filter((child) => child !== null));
+    morph(target, draw(screen, providers).filter((child) => child !== null));
   }
   target.dataset.view = screen.view;
   // Where nothing can be pressed for the moment, the focus waits on the screen itself.

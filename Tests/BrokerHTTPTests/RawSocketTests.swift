@@ -420,7 +420,7 @@ struct RawSocketTests {
     func connectionCap() async throws {
         let harness = try HTTPHarness { configuration, _ in
             configuration.limits.connectionsPerAddress = 3
-            configuration.limits.connection.idle = .milliseconds(500)
+            configuration.limits.connection.idle = .seconds(3)
         }
         try await harness.live { port in
             let idle = "GET /v1/providers HTTP/1.1\r\nHost: local"

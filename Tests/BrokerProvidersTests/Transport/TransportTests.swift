@@ -147,7 +147,7 @@ struct TransportTests {
     func huge() async throws {
         let server = try RawServer { _ in .http(200, [], [UInt8](repeating: 0x20, count: 5 << 20)) }
         try await with { fixture in
-            let answer = try await fixture.post(server.base)
+            let answer = try await fixture.post(server.base, total: .seconds(30))
             #expect(answer.fault == .tooLarge)
             #expect(answer.body.isEmpty)
         }

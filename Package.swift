@@ -80,7 +80,7 @@ let package = Package(
             swiftSettings: product),
         .target(
             name: "BrokerRelay",
-            dependencies: ["Broker", asyncHTTPClient, nioCore, nioHTTP1, nioSSL, httpTypes],
+            dependencies: ["Broker", "BrokerWire", nioCore, nioPosix, nioHTTP1, nioSSL, httpTypes],
             swiftSettings: product),
         .target(
             name: "BrokerWire",
@@ -141,7 +141,7 @@ let package = Package(
             swiftSettings: strict),
         .testTarget(
             name: "BrokerRelayTests",
-            dependencies: ["Broker", "BrokerRelay", asyncHTTPClient, nioCore, nioPosix, nioHTTP1, httpTypes],
+            dependencies: ["Broker", "BrokerRelay", "BrokerWire", nioCore, nioPosix, nioHTTP1, httpTypes],
             swiftSettings: strict),
         .testTarget(
             name: "BrokerHTTPTests",

@@ -1,5 +1,5 @@
-import AsyncHTTPClient
 package import Broker
+import BrokerWire
 import HTTPTypes
 import NIOCore
 import NIOHTTP1
@@ -42,10 +42,12 @@ package struct Relay: Sendable {
         upstreams: [UpstreamSettings], outbound: RelayOutbound = RelayOutbound(), maximumBody: Int = 1 << 30,
         after before: Relay? = nil, keepsConnections: Bool = false, observe: Observer? = nil
     ) {
+        let tls = upstreams.contains { $0.base.isSecure } ? outbound.context() : nil
         self.upstreams = Dictionary(
             upstreams.map { settings in
                 let old = before?.upstreams[settings.name.text]
-                let upstream = Upstream(settings, outbound: outbound, after: old, keepsConnections: keepsConnections)
+                let upstream = Upstream(
+                    settings, outbound: outbound, tls: tls, after: old, keepsConnections: keepsConnections)
                 return (settings.name.text, upstream)
             }, uniquingKeysWith: { first, _ in first })
         self.maximumBody = maximumBody
@@ -54,7 +56,7 @@ package struct Relay: Sendable {
 
     /// Closes the upstream connections, for good.
     package func shutdown() async {
-        for upstream in upstreams.values { await upstream.client.shutdown() }
+        for upstream in upstreams.values { await upstream.client.shutDown() }
     }
 
     /// How many calls to an upstream are under way.
@@ -88,12 +90,12 @@ package struct Relay: Sendable {
         token: (_ force: Bool) async throws(BrokerProblem) -> RelayToken
     ) async throws(BrokerProblem) -> RelayResponse {
         guard let upstream = upstreams[request.target.upstream] else { throw BrokerProblem(.upstreamNotFound) }
-        let url = try url(of: request, at: upstream, for: session)
+        let path = try path(of: request, at: upstream, for: session)
         let body = try await body(of: request)
         let first = try await token(false)
         // Last, so that neither a slow app nor a slow provider holds a place at an upstream that is not yet called.
         var call = RelayCall(
-            request: request, upstream: upstream, url: url, body: body,
+            request: request, upstream: upstream, path: path, body: body,
             place: try upstream.concurrency.take(for: session, on: upstream.client), token: first)
         let response = try await call.send()
         guard response.status == .unauthorized, call.canBeRepeated(after: response) else {
@@ -108,8 +110,8 @@ package struct Relay: Sendable {
         return try await call.answer(try await call.send())
     }
 
-    /// Refuses what may not be called; returns the URL of what may.
-    private func url(
+    /// Refuses what may not be called; returns the target of what may.
+    private func path(
         of request: RelayRequest, at upstream: Upstream, for session: RelaySession
     ) throws(BrokerProblem) -> String {
         let settings = upstream.settings
@@ -139,11 +141,11 @@ package struct Relay: Sendable {
                 .upstreamNotAllowed,
                 detail: "The answer would hold employees' PINs, which this upstream does not relay.")
         }
-        guard let raw = request.target.query else { return settings.base.prefix + path.text }
+        guard let raw = request.target.query else { return settings.base.path + path.text }
         guard let query = CanonicalQuery(raw) else {
             throw BrokerProblem(.invalidRequest, errors: [FieldFault("query", .malformed)])
         }
-        return settings.base.prefix + path.text + "?" + query.text
+        return settings.base.path + path.text + "?" + query.text
     }
 
     /// Checks the body's size and holds a small one.

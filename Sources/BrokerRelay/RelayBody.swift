@@ -1,3 +1,4 @@
+import BrokerWire
 package import NIOCore
 
 /// An upstream's response body, streamed with back-pressure: the next chunk is read when it is asked for.
@@ -7,30 +8,14 @@ package import NIOCore
 package struct RelayBody: AsyncSequence, Sendable {
     package typealias Element = ByteBuffer
 
-    let base: UpstreamResponse?
-    let gate: BodyGate?
+    let response: UpstreamResponse
     let place: UpstreamConcurrency.Place
 
     package struct AsyncIterator: AsyncIteratorProtocol {
-        var base: UpstreamResponse.AsyncIterator?
-        let gate: BodyGate?
-        let place: UpstreamConcurrency.Place
+        let body: RelayBody
 
-        package mutating func next() async throws -> ByteBuffer? {
-            do {
-                if let chunk = try await base?.next() { return chunk }
-            } catch {
-                base = nil
-                await gate?.close()
-                throw error
-            }
-            base = nil
-            await gate?.close()
-            return nil
-        }
+        package mutating func next() async throws -> ByteBuffer? { try await body.response.next() }
     }
 
-    package func makeAsyncIterator() -> AsyncIterator {
-        AsyncIterator(base: base?.makeAsyncIterator(), gate: gate, place: place)
-    }
+    package func makeAsyncIterator() -> AsyncIterator { AsyncIterator(body: self) }
 }

@@ -1,5 +1,5 @@
-import AsyncHTTPClient
 import Broker
+import BrokerWire
 import HTTPTypes
 import NIOCore
 import NIOHTTP1
@@ -8,27 +8,13 @@ import NIOHTTP1
 struct RelayCall {
     let request: RelayRequest
     let upstream: Upstream
-    let url: String
+    let path: String
     let body: RelayRequest.Body
     let place: UpstreamConcurrency.Place
     var token: RelayToken
-    private var gate: BodyGate?
-
-    init(
-        request: RelayRequest, upstream: Upstream, url: String, body: RelayRequest.Body,
-        place: UpstreamConcurrency.Place,
-        token: RelayToken
-    ) {
-        self.request = request
-        self.upstream = upstream
-        self.url = url
-        self.body = body
-        self.place = place
-        self.token = token
-    }
 
     /// Sends the request and returns the response once its head is there.
-    mutating func send() async throws(BrokerProblem) -> UpstreamResponse {
+    func send() async throws(BrokerProblem) -> UpstreamResponse {
         guard let parent = RequestScope.current?.span else { return try await send(nil) }
         let (method, name) = (TraceMethod.name(request.method.rawValue), upstream.settings.name.text)
         let span = parent.child("\(method) \(name)", .client)
@@ -45,7 +31,7 @@ struct RelayCall {
         }
     }
 
-    private mutating func send(_ span: (any TraceSpan)?) async throws(BrokerProblem) -> UpstreamResponse {
+    private func send(_ span: (any TraceSpan)?) async throws(BrokerProblem) -> UpstreamResponse {
         let settings = upstream.settings
         guard token.credential == settings.credential else {
             throw BrokerProblem(
@@ -59,25 +45,14 @@ struct RelayCall {
             requestID: request.requestID, span: span, credential: credential)
         // Many a server sends a body all the same: on a connection that is kept it would answer somebody else's next call.
         if request.method == .head { headers.add(name: "Connection", value: "close") }
-        var outgoing: HTTPClient.Request
-        do {
-            outgoing = try HTTPClient.Request(
-                url: url, method: HTTPMethod(rawValue: request.method.rawValue), headers: headers)
-        } catch { throw RelayClient.problem(error) }
-        switch body {
-        case .none: break
-        case .buffered(let buffer): outgoing.body = .byteBuffer(buffer)
-        case .stream(let stream, let length):
-            let gate = BodyGate()
-            self.gate = gate
-            let body = GatedBody(base: stream, gate: gate)
-            let loop = upstream.client.eventLoop(near: request.eventLoop)
-            outgoing.body = .stream(contentLength: length.map(Int64.init)) { body.send(to: $0, on: loop) }
-            return try await upstream.client.executeStreaming(
-                outgoing, on: request.eventLoop, gate: gate, within: settings.timeout)
+        let outgoing = UpstreamRequest(
+            HTTPMethod(rawValue: request.method.rawValue), path, headers, body: body.outgoing,
+            within: TimeAmount(settings.timeout))
+        do throws(UpstreamFailure) {
+            return try await upstream.client.send(outgoing, on: request.eventLoop)
+        } catch {
+            throw BrokerProblem(error)
         }
-        return try await upstream.client.execute(
-            outgoing, on: request.eventLoop, isIdempotent: isIdempotent, within: settings.timeout)
     }
 
     /// Whether doing it twice is as good as once (RFC 9110 section 9.2.2).
@@ -105,15 +80,15 @@ struct RelayCall {
             head = try ResponseHeaderRules.head(from: response.headers, token: token.secret.reveal())
         } catch {
             // The response is let go unread, which closes its connection (SEC-79).
-            await gate?.close()
             throw BrokerProblem(.upstreamError, privateDetail: "the response head is not passed on: \(error)")
         }
         let isBodiless =
             request.method == .head || status.code == 204 || status.code == 304 || head.contentLength == 0
-        if let gate, !gate.isFinished {
+        // Its end may take as long as the request's.
+        if response.isEarly {
             return RelayResponse(
                 status: status, headers: head.fields, contentLength: isBodiless ? nil : head.contentLength,
-                body: .stream(RelayBody(base: response, gate: gate, place: place)))
+                body: .stream(RelayBody(response: response, place: place)))
         }
         if isBodiless {
             // Read to the end that is already there, or the connection would be closed instead of kept.
@@ -122,17 +97,29 @@ struct RelayCall {
             return RelayResponse(status: status, headers: head.fields, contentLength: length, body: .none)
         }
         if let length = head.contentLength, length <= Relay.heldBody {
-            do {
+            do throws(UpstreamFailure) {
                 let whole = try await response.collect(upTo: length)
                 return RelayResponse(
                     status: status, headers: head.fields, contentLength: length, body: .buffered(whole))
             } catch {
-                throw RelayClient.problem(error)
+                throw BrokerProblem(error)
             }
         }
         return RelayResponse(
             status: status, headers: head.fields, contentLength: head.contentLength,
-            body: .stream(RelayBody(base: response, gate: nil, place: place)))
+            body: .stream(RelayBody(response: response, place: place)))
+    }
+}
+
+extension RelayRequest.Body {
+    /// The body as it is sent.
+    fileprivate var outgoing: UpstreamRequest.Body {
+        switch self {
+        case .none: .none
+        case .buffered(let buffer): .whole(buffer)
+        case .stream(let stream, let length):
+            .stream(UpstreamRequest.Stream(limit: stream.limit, read: stream.makeNext), length: length)
+        }
     }
 }
 

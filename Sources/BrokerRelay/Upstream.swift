@@ -1,22 +1,26 @@
 import Broker
+import BrokerWire
+import NIOCore
+import NIOPosix
+import NIOSSL
 
 /// An upstream ready to be called.
 struct Upstream: Sendable {
     let settings: UpstreamSettings
-    let client: RelayClient
+    let client: UpstreamClient
     let concurrency: UpstreamConcurrency
 
     /// Creates it, with the connections (where `keepsConnections`) and the places of the one before, if they serve it,
     /// too.
     init(
-        _ settings: UpstreamSettings, outbound: RelayOutbound, after old: Upstream? = nil,
-        keepsConnections: Bool = false
+        _ settings: UpstreamSettings, outbound: RelayOutbound, tls: Result<NIOSSLContext, any Error>?,
+        after old: Upstream? = nil, keepsConnections: Bool = false
     ) {
         self.settings = settings
         if let old, keepsConnections, old.settings.base == settings.base, old.settings.policy == settings.policy {
             client = old.client
         } else {
-            client = RelayClient(outbound, policy: settings.policy)
+            client = UpstreamClient(settings.base, settings.policy, outbound, tls: tls)
         }
         if let old, old.settings.maximumConcurrent == settings.maximumConcurrent {
             concurrency = old.concurrency
@@ -33,4 +37,22 @@ struct Upstream: Sendable {
 
 extension UpstreamSettings {
     fileprivate var policy: AddressPolicy { isInternal ? .any : base.isLoopback ? .loopbackOnly : .publicOnly }
+}
+
+extension UpstreamClient {
+    /// Creates the connections to an upstream.
+    convenience init(
+        _ base: UpstreamBase, _ policy: AddressPolicy, _ outbound: RelayOutbound, tls: Result<NIOSSLContext, any Error>?
+    ) {
+        var target = UpstreamTarget(host: base.host, port: base.port) { address in
+            policy.allows(address?.ipAddress.flatMap { IPAddress($0) })
+        }
+        target.tls = base.isSecure ? tls : nil
+        // A proxy is for what lies outside.
+        target.proxy = base.isLoopback ? nil : outbound.proxy
+        var limits = UpstreamLimits()
+        limits.silence = TimeAmount(outbound.readTimeout)
+        limits.connect = TimeAmount(outbound.connectTimeout)
+        self.init(target, limits, on: outbound.eventLoopGroup ?? MultiThreadedEventLoopGroup.singleton)
+    }
 }

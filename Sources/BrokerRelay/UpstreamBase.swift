@@ -4,6 +4,13 @@ package import Broker
 package struct UpstreamBase: Sendable, Equatable {
     /// `https://api.example.com:8443/v1`: scheme, authority and base path, without a slash at the end.
     package let prefix: String
+    /// The host without brackets.
+    let host: String
+    let port: Int
+    /// Whether it is https.
+    let isSecure: Bool
+    /// The base path, without a slash at the end; empty where there is none.
+    let path: String
     /// What goes into `Host`.
     package let authority: String
     /// Whether the host is a loopback name or address.
@@ -47,6 +54,10 @@ package struct UpstreamBase: Sendable, Equatable {
         let isDefaultPort = port == nil || port == (secure ? 443 : 80)
         authority = host + (isDefaultPort ? "" : ":\(port ?? 0)")
         prefix = (secure ? "https://" : "http://") + authority + canonical
+        self.host = host.hasPrefix("[") ? String(host.dropFirst().dropLast()) : host
+        self.port = port ?? (secure ? 443 : 80)
+        isSecure = secure
+        self.path = canonical
     }
 
     private static func split(_ authority: String) throws(UpstreamFault) -> (host: String, port: Int?) {

@@ -1,4 +1,5 @@
 import Broker
+import BrokerWire
 import Synchronization
 
 /// The places at one upstream: a slow upstream fills its own only, and nobody takes more than a share of them.
@@ -11,7 +12,7 @@ final class UpstreamConcurrency: Sendable {
     /// when there is none.
     ///
     /// It is free again when the last holder lets it go; so long the connections that it is a place on stay open.
-    func take(for session: RelaySession, on client: RelayClient) throws(BrokerProblem) -> Place {
+    func take(for session: RelaySession, on client: UpstreamClient) throws(BrokerProblem) -> Place {
         let refusal: UpstreamShares.Refusal? = shares.withLock { shares in
             do throws(UpstreamShares.Refusal) {
                 try shares.take(session.subject, session.handle)
@@ -35,9 +36,9 @@ final class UpstreamConcurrency: Sendable {
     final class Place: Sendable {
         private let concurrency: UpstreamConcurrency
         private let session: RelaySession
-        private let client: RelayClient
+        private let client: UpstreamClient
 
-        fileprivate init(concurrency: UpstreamConcurrency, session: RelaySession, client: RelayClient) {
+        fileprivate init(concurrency: UpstreamConcurrency, session: RelaySession, client: UpstreamClient) {
             self.concurrency = concurrency
             self.session = session
             self.client = client

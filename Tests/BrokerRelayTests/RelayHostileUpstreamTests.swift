@@ -63,6 +63,113 @@ struct RelayHostileUpstreamTests {
         }
     }
 
+    @Test("Interim answers are nobody's, and a flood of them is no answer")
+    func interim() async throws {
+        try await ScriptedUpstream.run({ connection in
+            while let request = try await connection.request() {
+                let count = request.target == "/few" ? 20 : 10_000
+                for _ in 0..<count { try await connection.write("HTTP/1.1 103 Early Hints\r\nX-Evil: 1\r\n\r\n") }
+                try await connection.answer()
+            }
+        }) { upstream in
+            try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
+                for _ in 0..<2 { #expect(try await fixture.call(.get, "/few").body.text() == "ok") }
+                #expect(upstream.opened == 1)
+                #expect(try await fixture.problem(.get, "/flood").code == .upstreamError)
+                #expect(try await fixture.call(.get, "/few").body.text() == "ok")
+            }
+            #expect(upstream.opened == 2)
+        }
+    }
+
+    @Test(
+        "What an upstream sends without being asked closes its connection",
+        arguments: [
+            "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil", "HTTP/1.1 200 OK\r\nContent-Le", "H", "\r\n",
+            "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n\r\n",
+        ])
+    func unasked(_ bytes: String) async throws {
+        let (signal, go) = AsyncStream<Never>.makeStream()
+        try await ScriptedUpstream.run({ connection in
+            while let request = try await connection.request() {
+                try await connection.answer(body: request.target)
+                if request.target == "/one" {
+                    for await _ in signal {}
+                    try await connection.write(bytes)
+                    return try await connection.waitForClose()
+                }
+            }
+        }) { upstream in
+            try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
+                #expect(try await fixture.call(.get, "/one").body.text() == "/one")
+                go.finish()
+                #expect(try await eventually { upstream.closed == 1 })
+                #expect(try await fixture.call(.post, "/two").body.text() == "/two")
+            }
+            #expect(upstream.opened == 2)
+        }
+    }
+
+    @Test("The beginning of a second answer does not make the rest of it the next call's")
+    func halfUnasked() async throws {
+        let evil = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"
+        try await ScriptedUpstream.run({ connection in
+            var owed = ""
+            while let request = try await connection.request() {
+                if !owed.isEmpty { try await connection.write(owed) }
+                let cut = Int(request.target.dropFirst()) ?? 0
+                let answer = "HTTP/1.1 200 OK\r\nContent-Length: \(request.target.utf8.count)\r\n\r\n\(request.target)"
+                owed = String(decoding: evil.utf8.dropFirst(cut), as: UTF8.self)
+                try await connection.write(answer + String(decoding: evil.utf8.prefix(cut), as: UTF8.self))
+            }
+        }) { upstream in
+            try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
+                for cut in 1..<evil.utf8.count {
+                    do {
+                        #expect(try await fixture.call(.get, "/\(cut)").body.text() == "/\(cut)")
+                    } catch let problem as BrokerProblem {
+                        #expect(problem.code == .upstreamError)
+                    }
+                }
+            }
+        }
+    }
+
+    @Test("An answer that ends with the connection, or with half of it, is whole", arguments: [true, false])
+    func untilClose(isHalf: Bool) async throws {
+        try await ScriptedUpstream.run({ connection in
+            _ = try await connection.request()
+            try await connection.write("HTTP/1.1 200 OK\r\n\r\n")
+            for _ in 0..<10 { try await connection.write(String(repeating: "a", count: 10_000)) }
+            if isHalf {
+                try await connection.closeOutput()
+                try await connection.waitForClose()
+            }
+        }) { upstream in
+            try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
+                for _ in 0..<2 { #expect(try await fixture.call(.get, "/x").body.text().utf8.count == 100_000) }
+                #expect(try await eventually { upstream.closed == 2 })
+            }
+            #expect(upstream.opened == 2)
+        }
+    }
+
+    @Test("Trailers beyond the limit are no answer's end")
+    func trailers() async throws {
+        try await ScriptedUpstream.run({ connection in
+            while try await connection.request() != nil {
+                try await connection.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n")
+                for index in 0..<300 { try await connection.write("X-\(index): a\r\n") }
+                try await connection.write("\r\n")
+            }
+        }) { upstream in
+            try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
+                let response = try await fixture.call(.get, "/x")
+                await #expect(throws: (any Error).self) { try await response.body.text() }
+            }
+        }
+    }
+
     @Test("A body that an upstream sends to HEAD is nobody's answer: the connection is not used again (SEC-79)")
     func bodyOfHead() async throws {
         let evil = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"

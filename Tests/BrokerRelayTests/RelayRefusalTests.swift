@@ -1,7 +1,8 @@
-import AsyncHTTPClient
 import Broker
+import BrokerWire
 import HTTPTypes
 import NIOCore
+import NIOHTTP1
 import Testing
 
 @testable import BrokerRelay
@@ -133,18 +134,18 @@ struct RelayRefusalTests {
     @Test("A connection that ends at a private address carries no request, and the answer comes at once (SEC-74)")
     func privateAddress() async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in
-            let client = RelayClient(RelayOutbound(), policy: .publicOnly)
+            let client = UpstreamClient(try UpstreamBase(upstream.url), .publicOnly, RelayOutbound(), tls: nil)
             for _ in 0..<5 {
-                do throws(BrokerProblem) {
-                    guard let request = try? HTTPClient.Request(url: upstream.url) else { return }
-                    _ = try await client.execute(request, on: nil, isIdempotent: true, within: .seconds(10))
+                do throws(UpstreamFailure) {
+                    _ = try await client.send(UpstreamRequest(.GET, "/x", [:], within: .seconds(10)))
                     Issue.record("must be refused")
                 } catch {
-                    #expect(error.code == .upstreamError)
-                    #expect(error.privateDetail == "the upstream's address is not public")
+                    let problem = BrokerProblem(error)
+                    #expect(problem.code == .upstreamError)
+                    #expect(problem.privateDetail == "the upstream's address is not public")
                 }
             }
-            await client.shutdown()
+            await client.shutDown()
             #expect(upstream.received.isEmpty)
         }
     }

@@ -74,6 +74,101 @@ struct RelayUploadTests {
         }
     }
 
+    /// An answer of each framing, and whether its status is a refusal.
+    static let answers = [
+        "200 OK\r\nContent-Length: 2\r\n\r\nok", "200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+        "200 OK\r\nConnection: close\r\n\r\nok", "200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok",
+        "403 Forbidden\r\nContent-Length: 2\r\n\r\nok", "403 Forbidden\r\nConnection: close\r\n\r\nok",
+        "409 Conflict\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nX-Trailer: a\r\n\r\n",
+    ]
+
+    /// When an upstream answers, and what it does then.
+    enum Manner: String, CaseIterable { case hangsUp, closesItsSide, hangsUpWithinBody, closesItsSideWithinBody }
+
+    @Test(
+        "An early answer is whole, whatever the upstream does behind it", arguments: answers, Manner.allCases)
+    func early(_ answer: String, _ manner: Manner) async throws {
+        let isWithinBody = manner == .hangsUpWithinBody || manner == .closesItsSideWithinBody
+        let isHalf = manner == .closesItsSide || manner == .closesItsSideWithinBody
+        try await ScriptedUpstream.run({ connection in
+            _ = try await connection.head()
+            if isWithinBody { try await connection.skip(100_000) }
+            try await connection.write("HTTP/1.1 \(answer)")
+            if isHalf { try await connection.closeOutput() }
+            // With something unread the hang-up would be a reset, which may take the answer with it.
+            if isHalf { try await connection.waitForClose() }
+        }) { upstream in
+            try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
+                let source = LateEnd(chunk: isWithinBody ? ByteBuffer(repeating: 0x61, count: 100_000) : ByteBuffer())
+                let body = RelayRequest.Body.stream(RelayBodyStream(source), length: 200_000)
+                // The app goes on sending until it is told not to: its body ends here only when nobody reads it.
+                let response = try await fixture.call(.post, "/x", body: body)
+                #expect(response.status.code == Int(answer.prefix(3)))
+                #expect(try await response.body.text() == "ok")
+                source.end.finish()
+                #expect(try await eventually { upstream.closed == 1 })
+            }
+        }
+    }
+
+    @Test(
+        "An early answer that breaks off is not whole",
+        arguments: ["Content-Length: 3\r\n\r\nok", "Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n"])
+    func earlyAndCut(_ answer: String) async throws {
+        try await ScriptedUpstream.run({ connection in
+            _ = try await connection.head()
+            try await connection.skip(100_000)
+            try await connection.write("HTTP/1.1 200 OK\r\n\(answer)")
+        }) { upstream in
+            try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
+                let source = LateEnd(chunk: ByteBuffer(repeating: 0x61, count: 100_000))
+                let body = RelayRequest.Body.stream(RelayBodyStream(source), length: 200_000)
+                let response = try await fixture.call(.post, "/x", body: body)
+                await #expect(throws: (any Error).self) { try await response.body.text() }
+                source.end.finish()
+            }
+        }
+    }
+
+    @Test("An upload goes on behind an early answer's head, and the answer's end behind the upload's")
+    func bothWays() async throws {
+        try await ScriptedUpstream.run({ connection in
+            _ = try await connection.head()
+            try await connection.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n")
+            try await connection.skip(200_000)
+            try await connection.write("4\r\ndone\r\n0\r\n\r\n")
+            _ = try await connection.request()
+            try await connection.answer()
+        }) { upstream in
+            try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
+                let source = ChunkSource(chunk: ByteBuffer(repeating: 0x61, count: 10_000), count: 20)
+                let body = RelayRequest.Body.stream(RelayBodyStream(source), length: 200_000)
+                #expect(try await fixture.call(.post, "/x", body: body).body.text() == "okdone")
+                #expect(try await fixture.call(.get, "/x").body.text() == "ok")
+            }
+            #expect(upstream.opened == 1)
+        }
+    }
+
+    @Test("A body that is longer or shorter than it said never reaches the upstream as another request")
+    func wrongLength() async throws {
+        try await ScriptedUpstream.run({ connection in
+            _ = try await connection.request()
+            try await connection.waitForClose()
+        }) { upstream in
+            try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
+                let chunk = ByteBuffer(repeating: 0x61, count: 50_000)
+                for (count, code) in [(3, ProblemCode.tooLarge), (1, .invalidRequest)] {
+                    let stream = RelayBodyStream(ChunkSource(chunk: chunk, count: count))
+                    let body = RelayRequest.Body.stream(stream, length: 100_000)
+                    #expect(try await fixture.problem(.post, "/x", body: body).code == code)
+                }
+                #expect(try await eventually { upstream.closed == 2 })
+            }
+            #expect(upstream.received.allSatisfy { $0.bodySize == 100_000 })
+        }
+    }
+
     @Test(
         "A refusal in the middle of an upload that is held up is passed on whole, and nobody is left waiting for room",
         arguments: [

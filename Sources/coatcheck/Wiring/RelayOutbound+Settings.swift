@@ -1,7 +1,7 @@
-import AsyncHTTPClient
 import Broker
 import BrokerProviders
 import BrokerRelay
+import BrokerWire
 import Foundation
 import NIOSSL
 
@@ -16,10 +16,8 @@ extension RelayOutbound {
             tls = configuration
         }
         if let own = settings.proxy {
-            let credentials = own.credentials.map { Data($0.bytes()).base64EncodedString() }
-            proxy = .server(
-                host: own.host, port: own.port,
-                authorization: credentials.map { .basic(credentials: $0) })
+            let credentials = own.credentials.map { "Basic " + Data($0.bytes()).base64EncodedString() }
+            proxy = UpstreamTarget.Proxy(host: own.host, port: own.port, credentials: credentials)
         }
     }
 }

@@ -142,6 +142,21 @@ final class ScriptedConnection {
         return nil
     }
 
+    /// Reads so many bytes and throws them away.
+    func skip(_ count: Int) async throws {
+        var left = count
+        while left > 0 {
+            if pending.readableBytes == 0 { guard try await fill() else { return } }
+            let part = min(left, pending.readableBytes)
+            pending.moveReaderIndex(forwardBy: part)
+            left -= part
+            pending.discardReadBytes()
+        }
+    }
+
+    /// Says that nothing more is sent, and goes on reading.
+    func closeOutput() async throws { try await channel.close(mode: .output).get() }
+
     func write(_ text: String) async throws { try await outbound.write(ByteBuffer(string: text)) }
     func write(_ buffer: ByteBuffer) async throws { try await outbound.write(buffer) }
 

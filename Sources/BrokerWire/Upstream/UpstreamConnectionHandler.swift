@@ -1,0 +1,267 @@
+import NIOCore
+import NIOHTTP1
+import NIOTLS
+
+/// The shell round `UpstreamConnection`: hands it what happens on the channel, and does what it says.
+///
+/// Everything happens on the connection's event loop, which is the one of the app's connection: what comes in on one
+/// socket goes out on the other without a lock or another thread.
+final class UpstreamConnectionHandler: ChannelDuplexHandler {
+    typealias InboundIn = HTTPClientResponsePart
+    typealias OutboundIn = Never
+    typealias OutboundOut = HTTPClientRequestPart
+
+    /// An error thrown into the sending of a request that is of no use any more.
+    struct Stopped: Error {}
+
+    private let pool: UpstreamPool
+    private let channel: any Channel
+    private var state: UpstreamConnection
+    private var context: ChannelHandlerContext?
+    private var exchange: UpstreamExchange?
+    /// What is told when the connection is ready, and until when it has to be.
+    private var ready: ((Result<UpstreamConnectionHandler, any Error>) -> Void)?
+    private let readyBy: Int64
+    private var isReadHeld = false
+    private var timer: Scheduled<Void>?
+    private var timerAt = Int64.max
+    /// Who waits until the upstream has taken enough of what was written.
+    private var writer: CheckedContinuation<Void, Never>?
+
+    init(
+        _ pool: UpstreamPool, channel: any Channel, readyBy: NIODeadline,
+        ready: @escaping (Result<UpstreamConnectionHandler, any Error>) -> Void
+    ) {
+        self.pool = pool
+        self.channel = channel
+        self.ready = ready
+        self.readyBy = Int64(clamping: readyBy.uptimeNanoseconds)
+        state = UpstreamConnection(idle: pool.limits.idleOfOne, silence: pool.limits.silence.nanoseconds, now: Self.now)
+    }
+
+    private static var now: Int64 { Int64(clamping: NIODeadline.now().uptimeNanoseconds) }
+
+    // MARK: What the call asks
+
+    /// Sends a call's request: head and held body in one write, a streamed body as it comes in.
+    func begin(_ exchange: UpstreamExchange) {
+        guard let context, state.phase == .idle else { return exchange.finish(.failure(.call(.broken))) }
+        let request = exchange.request
+        self.exchange = exchange
+        exchange.connection = self
+        perform(
+            state.handle(
+                .call(
+                    .init(
+                        isHead: request.head.method == .HEAD, isStreamed: request.isStreamed, limit: request.limit,
+                        begun: request.begun)), at: Self.now))
+        context.write(wrapOutboundOut(.head(request.head)), promise: nil)
+        switch request.body {
+        case .none: context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
+        case .whole(let buffer):
+            context.write(wrapOutboundOut(.body(.byteBuffer(buffer))), promise: nil)
+            context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
+        case .stream(let stream, let length):
+            context.flush()
+            exchange.sendingBegins()
+            let loop = channel.eventLoop
+            let (bound, boundExchange) = (NIOLoopBound(self, eventLoop: loop), NIOLoopBound(exchange, eventLoop: loop))
+            exchange.isSent(
+                by: Task.immediateDetached(executorPreference: pool.executor) {
+                    await bound.value.send(stream, length, of: boundExchange.value)
+                })
+        }
+    }
+
+    /// Sends a request's body, each piece when the upstream has room for it.
+    private func send(_ stream: UpstreamRequest.Stream, _ length: Int?, of exchange: UpstreamExchange) async {
+        do {
+            let next = stream.read()
+            var sent = 0
+            while let piece = try await next() {
+                sent += piece.readableBytes
+                // More than was announced would be another request to the upstream (SEC-79, SEC-81).
+                guard sent <= length ?? stream.limit else { throw UpstreamFailure.requestTooLong }
+                try await send(piece)
+            }
+            guard sent == length ?? sent else { throw UpstreamFailure.requestTooShort }
+            guard state.isSending, let context else { throw Stopped() }
+            context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
+            perform(state.handle(.requestEnd, at: Self.now))
+        } catch {
+            exchange.requestFault = error
+            perform(state.handle(.requestCut, at: Self.now))
+        }
+        exchange.sendingEnded()
+    }
+
+    private func send(_ piece: ByteBuffer) async throws {
+        guard state.isSending, let context else { throw Stopped() }
+        context.writeAndFlush(wrapOutboundOut(.body(.byteBuffer(piece))), promise: nil)
+        perform(state.handle(.requestPart, at: Self.now))
+        guard !channel.isWritable else { return }
+        await withCheckedContinuation { writer = $0 }
+        guard state.isSending else { throw Stopped() }
+    }
+
+    /// Says whether the answer's reader wants more now.
+    func wants(_ more: Bool) {
+        perform(state.handle(.wanted(more), at: Self.now))
+        guard more, isReadHeld, let context else { return }
+        isReadHeld = false
+        context.read()
+    }
+
+    /// Takes note that the answer was read to its end.
+    func taken() { perform(state.handle(.taken, at: Self.now)) }
+
+    /// Gives the call up.
+    func abandon() { perform(state.handle(.abandoned, at: Self.now)) }
+
+    /// Closes the connection, whatever is on it.
+    func close() { perform(state.handle(.gone, at: Self.now)) }
+
+    // MARK: What comes in
+
+    func handlerAdded(context: ChannelHandlerContext) {
+        self.context = context
+        reschedule()
+    }
+
+    func handlerRemoved(context: ChannelHandlerContext) { stop() }
+
+    func read(context: ChannelHandlerContext) {
+        if state.takesInput { context.read() } else { isReadHeld = true }
+    }
+
+    /// Takes note of bytes that came in; false when nobody takes them.
+    func received() -> Bool {
+        perform(state.handle(.bytes, at: Self.now))
+        return state.phase != .closed
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        let part = unwrapInboundIn(data)
+        switch part {
+        case .head(let head):
+            let effects = state.handle(
+                .head(status: Int(head.status.code), keepsAlive: head.isKeepAlive), at: Self.now)
+            if effects.contains(.deliver) { exchange?.receive(head, isEarly: state.isSending) }
+            perform(effects)
+        case .body(let piece):
+            let effects = state.handle(.body, at: Self.now)
+            if effects.contains(.deliver), exchange?.receive(piece) == false { wants(false) }
+            perform(effects)
+        case .end: perform(state.handle(.end, at: Self.now))
+        }
+    }
+
+    func channelReadComplete(context: ChannelHandlerContext) { perform(state.handle(.readComplete, at: Self.now)) }
+
+    func channelWritabilityChanged(context: ChannelHandlerContext) {
+        perform(state.handle(.writable(channel.isWritable), at: Self.now))
+        if channel.isWritable { resumeWriter() }
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        if case .handshakeCompleted = event as? TLSUserEvent { becomeReady() }
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        fail(ready: error)
+        // What is no HTTP came from the decoder; everything else is the socket's, or TLS's.
+        let isMalformed = error is HTTPParserError || error is NIOHTTPDecoderError
+        perform(state.handle(isMalformed ? .malformed : .gone, at: Self.now))
+    }
+
+    func channelInactive(context: ChannelHandlerContext) { stop() }
+
+    private func stop() {
+        guard context != nil else { return }
+        fail(ready: ChannelError.eof)
+        perform(state.handle(.gone, at: Self.now))
+        context = nil
+        timer?.cancel()
+        timer = nil
+        pool.forget(self)
+    }
+
+    // MARK: Getting ready
+
+    /// Takes note that what is written now reaches the upstream and nobody else.
+    func becomeReady() {
+        let ready = ready
+        self.ready = nil
+        ready?(.success(self))
+    }
+
+    /// Takes note that it never will.
+    func fail(ready error: any Error) {
+        let ready = ready
+        self.ready = nil
+        ready?(.failure(error))
+    }
+
+    // MARK: What has to be done
+
+    private func perform(_ effects: UpstreamConnection.Effects) {
+        if effects.isEmpty { return }
+        if effects.contains(.stopSending) { resumeWriter() }
+        if effects.contains(.finish) { exchange?.finish(.success(())) }
+        if effects.contains(.fail) { fail() }
+        if effects.contains(.release) {
+            takeExchange()
+            pool.release(self)
+        }
+        if effects.contains(.close) {
+            takeExchange()
+            resumeWriter()
+            pool.forget(self)
+            context?.close(promise: nil)
+        }
+        if effects.contains(.reschedule) { reschedule() }
+    }
+
+    @discardableResult
+    private func takeExchange() -> UpstreamExchange? {
+        defer { exchange = nil }
+        exchange?.connection = nil
+        return exchange
+    }
+
+    private func fail() {
+        guard let exchange = takeExchange() else { return }
+        if state.failure == .lost, exchange.request.canBeRepeated, !exchange.isRepeated {
+            exchange.isRepeated = true
+            pool.connect(for: exchange)
+        } else {
+            exchange.finish(.failure(exchange.failure(state.failure)))
+        }
+    }
+
+    private func resumeWriter() {
+        let waiting = writer
+        writer = nil
+        waiting?.resume()
+    }
+
+    /// Looks at the deadlines when the nearest may be over, not with every call.
+    private func reschedule() {
+        guard context != nil, let due = ready == nil ? state.deadline : readyBy else { return }
+        guard timer == nil || due < timerAt else { return }
+        timer?.cancel()
+        timerAt = due
+        timer = channel.eventLoop.assumeIsolated().scheduleTask(in: .nanoseconds(max(due - Self.now, 0))) {
+            self.timer = nil
+            if self.ready != nil, self.readyBy <= Self.now {
+                self.fail(ready: ChannelError.connectTimeout(.zero))
+                self.close()
+            }
+            self.perform(self.state.checkDeadlines(at: Self.now))
+            self.reschedule()
+        }
+    }
+}
+
+@available(*, unavailable)
+extension UpstreamConnectionHandler: Sendable {}

@@ -1,0 +1,133 @@
+import NIOCore
+import NIOHTTP1
+
+/// One call: its request, and its answer on the way from the connection to the task that reads it.
+///
+/// It lives on its event loop. Nobody hears of the call's end before the reading of the request's body has ended.
+final class UpstreamExchange {
+    /// An answer's head.
+    struct Head: Sendable {
+        let head: HTTPResponseHead
+        /// Whether it came before the request's end was sent.
+        let isEarly: Bool
+    }
+
+    /// How many bytes of a body may wait for their reader.
+    private static let ahead = 65_536
+
+    let request: UpstreamRequest
+    /// Whether it was sent again.
+    var isRepeated = false
+    /// The connection that it is on.
+    var connection: UpstreamConnectionHandler?
+    /// Why the request's body is not whole.
+    var requestFault: (any Error)?
+    private var sender: Task<Void, Never>?
+    private var isSending = false
+    private var head: Head?
+    private var headReader: CheckedContinuation<Result<Head, UpstreamFailure>, Never>?
+    private var pieces = CircularBuffer<ByteBuffer>(initialCapacity: 2)
+    private var bytes = 0
+    private var reader: CheckedContinuation<Result<ByteBuffer?, UpstreamFailure>, Never>?
+    /// How the call ended.
+    private var end: Result<Void, UpstreamFailure>?
+
+    init(_ request: UpstreamRequest) { self.request = request }
+
+    /// Whether the call has ended.
+    var isOver: Bool { end != nil }
+
+    // MARK: What the task asks
+
+    /// Hands the head to the task, now or when it has come.
+    func readHead(_ continuation: CheckedContinuation<Result<Head, UpstreamFailure>, Never>) {
+        headReader = continuation
+        tell()
+    }
+
+    /// Takes the next piece of the answer's body, nil at its end; returns nil while there is nothing.
+    func take() -> Result<ByteBuffer?, UpstreamFailure>? {
+        guard let piece = pieces.popFirst() else {
+            guard !isSending, let end else { return nil }
+            connection?.taken()
+            return end.map { nil }
+        }
+        let before = bytes
+        bytes -= piece.readableBytes
+        if before >= Self.ahead, bytes < Self.ahead { connection?.wants(true) }
+        return .success(piece)
+    }
+
+    /// Hands the next piece to the task, now or when it has come.
+    func read(_ continuation: CheckedContinuation<Result<ByteBuffer?, UpstreamFailure>, Never>) {
+        reader = continuation
+        tell()
+    }
+
+    /// Gives the call up, and its connection with it, unless it has ended.
+    func cancel() {
+        if let connection { return connection.abandon() }
+        finish(.failure(.call(.abandoned)))
+    }
+
+    // MARK: What the connection tells
+
+    /// Takes note of who reads the request's body.
+    func isSent(by task: Task<Void, Never>) { if isSending { sender = task } }
+
+    func sendingBegins() { isSending = true }
+
+    /// Takes note that the request's body is read no more.
+    func sendingEnded() {
+        isSending = false
+        sender = nil
+        tell()
+    }
+
+    func receive(_ head: HTTPResponseHead, isEarly: Bool) {
+        self.head = Head(head: head, isEarly: isEarly)
+        tell()
+    }
+
+    /// Takes a piece of the answer's body; false when that is enough for now.
+    func receive(_ piece: ByteBuffer) -> Bool {
+        pieces.append(piece)
+        bytes += piece.readableBytes
+        tell()
+        return bytes < Self.ahead
+    }
+
+    /// Ends the call.
+    func finish(_ end: Result<Void, UpstreamFailure>) {
+        guard self.end == nil else { return }
+        self.end = end
+        sender?.cancel()
+        tell()
+    }
+
+    /// Tells whoever waits what there is.
+    private func tell() {
+        if let waiting = headReader {
+            if let head {
+                headReader = nil
+                waiting.resume(returning: .success(head))
+            } else if !isSending, case .failure(let failure) = end {
+                headReader = nil
+                waiting.resume(returning: .failure(failure))
+            }
+        }
+        if let waiting = reader {
+            reader = nil
+            if let next = take() { waiting.resume(returning: next) } else { reader = waiting }
+        }
+    }
+
+    /// Says why the call failed on its connection.
+    func failure(_ failure: UpstreamConnection.Failure) -> UpstreamFailure {
+        guard failure == .requestCut, let requestFault else { return .call(failure) }
+        return requestFault as? UpstreamFailure ?? .request(requestFault)
+    }
+}
+
+@available(*, unavailable)
+extension UpstreamExchange: Sendable {}

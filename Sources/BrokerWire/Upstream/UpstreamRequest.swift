@@ -1,0 +1,58 @@
+package import NIOCore
+package import NIOHTTP1
+
+/// A request as it is sent to an upstream.
+package struct UpstreamRequest: Sendable {
+    /// A body that is read while it is sent, once.
+    package struct Stream: Sendable {
+        /// The most bytes it may come to.
+        let limit: Int
+        /// Begins to read; what it returns returns the next piece, nil at the end.
+        let read: @Sendable () -> () async throws -> ByteBuffer?
+
+        package init(limit: Int, read: @escaping @Sendable () -> () async throws -> ByteBuffer?) {
+            self.limit = limit
+            self.read = read
+        }
+    }
+
+    /// A request's body.
+    package enum Body: Sendable {
+        case none
+        case whole(ByteBuffer)
+        case stream(Stream, length: Int?)
+    }
+
+    let head: HTTPRequestHead
+    let body: Body
+    /// How long the upstream may take to its answer's head, in nanoseconds.
+    let limit: Int64
+    /// When the call began.
+    let begun = Int64(clamping: NIODeadline.now().uptimeNanoseconds)
+
+    /// Creates a request; `headers` say nothing of the body's framing (SEC-79).
+    package init(
+        _ method: HTTPMethod, _ target: String, _ headers: HTTPHeaders, body: Body = .none, within limit: TimeAmount
+    ) {
+        var headers = headers
+        switch body {
+        case .whole(let buffer): headers.add(name: "Content-Length", value: String(buffer.readableBytes))
+        case .stream(_, let length?): headers.add(name: "Content-Length", value: String(length))
+        case .stream(_, nil): headers.add(name: "Transfer-Encoding", value: "chunked")
+        case .none:
+            // Methods whose requests often have a body say that there is none (RFC 9110 section 8.6).
+            if ![.GET, .HEAD, .DELETE].contains(method) { headers.add(name: "Content-Length", value: "0") }
+        }
+        head = HTTPRequestHead(version: .http1_1, method: method, uri: target, headers: headers)
+        self.body = body
+        self.limit = limit.nanoseconds
+    }
+
+    /// Whether the body is read while it is sent.
+    var isStreamed: Bool {
+        if case .stream = body { true } else { false }
+    }
+
+    /// Whether doing it twice is as good as once (RFC 9110 section 9.2.2), and its body is at hand.
+    var canBeRepeated: Bool { !isStreamed && [.GET, .HEAD, .PUT, .DELETE, .OPTIONS].contains(head.method) }
+}

@@ -1,0 +1,257 @@
+import BrokerWire
+import FoundationEssentials
+import NIOCore
+import NIOHTTP1
+import NIOPosix
+import Synchronization
+import Testing
+
+/// The connections to an upstream: which one a call takes, how long they are kept, what is sent again.
+@Suite("Upstream connections", .timeLimit(.minutes(2)))
+struct UpstreamPoolTests {
+    /// Makes a client of an upstream, on one event loop.
+    private static func client(
+        _ upstream: ScriptedUpstream, _ configure: (inout UpstreamLimits) -> Void = { _ in }
+    ) -> UpstreamClient {
+        var limits = UpstreamLimits()
+        configure(&limits)
+        return UpstreamClient(
+            UpstreamTarget(host: "127.0.0.1", port: upstream.port) { _ in true }, limits,
+            on: MultiThreadedEventLoopGroup.singleton.next())
+    }
+
+    private static func request(
+        _ method: HTTPMethod = .GET, _ target: String = "/x", body: UpstreamRequest.Body = .none
+    ) -> UpstreamRequest {
+        UpstreamRequest(method, target, ["Host": "a"], body: body, within: .seconds(20))
+    }
+
+    private static func text(
+        _ client: UpstreamClient, _ method: HTTPMethod = .GET, _ target: String = "/x",
+        body: UpstreamRequest.Body = .none
+    ) async throws -> String {
+        let response = try await client.send(request(method, target, body: body))
+        return String(buffer: try await response.collect(upTo: 1 << 20))
+    }
+
+    /// Answers with the connection's number, and `/together` only when `count` connections have asked for it.
+    private static func numbered(_ count: Int) -> @Sendable (ScriptedConnection) async throws -> Void {
+        let state = Counters()
+        return { connection in
+            let number = state.connect()
+            while let request = try await connection.request() {
+                if request.target == "/together" {
+                    state.ask()
+                    _ = try await eventually { state.asked >= count }
+                }
+                try await connection.answer(body: "\(number)")
+            }
+        }
+    }
+
+    private final class Counters: Sendable {
+        private let state = Mutex((connections: 0, asked: 0))
+        var asked: Int { state.withLock(\.asked) }
+        func ask() { state.withLock { $0.asked += 1 } }
+        func connect() -> Int {
+            state.withLock { state in
+                state.connections += 1
+                return state.connections
+            }
+        }
+    }
+
+    private static func together(_ count: Int, _ client: UpstreamClient) async throws -> [String] {
+        try await withThrowingTaskGroup(of: String.self) { group in
+            for _ in 0..<count { group.addTask { try await text(client, .GET, "/together") } }
+            return try await group.reduce(into: []) { $0.append($1) }
+        }
+    }
+
+    @Test("The connection that was used last is used first")
+    func lastFirst() async throws {
+        try await ScriptedUpstream.run(Self.numbered(4)) { (upstream) async throws in
+            let client = Self.client(upstream)
+            #expect(try await Set(Self.together(4, client)).count == 4)
+            var numbers: Set<String> = []
+            for _ in 0..<8 { numbers.insert(try await Self.text(client)) }
+            #expect(numbers.count == 1)
+            #expect(upstream.opened == 4)
+            await client.shutDown()
+        }
+    }
+
+    @Test("A connection without a call is closed after a while, and one with calls is not")
+    func idle() async throws {
+        try await ScriptedUpstream.run(Self.numbered(2)) { (upstream) async throws in
+            let client = Self.client(upstream) { $0.idle = .milliseconds(400) }
+            _ = try await Self.together(2, client)
+            // The other one goes; this one is asked again long before its time.
+            var number: Set<String> = []
+            #expect(
+                try await eventually {
+                    number.insert(try await Self.text(client))
+                    return upstream.closed == 1
+                })
+            #expect(number.count <= 2)
+            #expect(try await eventually { upstream.closed == upstream.opened })
+            await client.shutDown()
+        }
+    }
+
+    @Test("No more connections are kept than may be")
+    func bound() async throws {
+        try await ScriptedUpstream.run(Self.numbered(4)) { (upstream) async throws in
+            let client = Self.client(upstream) { $0.kept = 1 }
+            _ = try await Self.together(4, client)
+            #expect(try await eventually { upstream.closed == 3 })
+            _ = try await Self.text(client)
+            #expect(upstream.opened == 4)
+            await client.shutDown()
+        }
+    }
+
+    /// Answers the first request of the first connection, and closes at its second one after `bytes`; others answer.
+    private static func dying(_ bytes: String = "") -> @Sendable (ScriptedConnection) async throws -> Void {
+        let state = Counters()
+        return { connection in
+            let isFirst = state.connect() == 1
+            while try await connection.request() != nil {
+                try await connection.answer()
+                if isFirst {
+                    _ = try await connection.request()
+                    if !bytes.isEmpty { try await connection.write(bytes) }
+                    return
+                }
+            }
+        }
+    }
+
+    @Test(
+        "An idempotent call is sent again, once, when the connection that was kept is dead",
+        arguments: [HTTPMethod.GET, .PUT, .DELETE, .OPTIONS])
+    func again(_ method: HTTPMethod) async throws {
+        try await ScriptedUpstream.run(Self.dying()) { (upstream) async throws in
+            let client = Self.client(upstream)
+            let body = UpstreamRequest.Body.whole(ByteBuffer(string: "hello"))
+            for _ in 0..<2 {
+                #expect(try await Self.text(client, method, body: method == .PUT ? body : .none) == "ok")
+            }
+            #expect(upstream.received.count == 3)
+            #expect(upstream.received.last?.bodySize == (method == .PUT ? 5 : 0))
+            #expect(upstream.opened == 2)
+            await client.shutDown()
+        }
+    }
+
+    @Test("No other call is: not a POST, not a streamed one, not after a byte of an answer, not on a new connection")
+    func notAgain() async throws {
+        let stream = UpstreamRequest.Stream(limit: 5) {
+            let once = Mutex<ByteBuffer?>(ByteBuffer(string: "hello"))
+            return { once.withLock { $0.take() } }
+        }
+        let calls: [(HTTPMethod, UpstreamRequest.Body, String)] = [
+            (.POST, .none, ""), (.PATCH, .whole(ByteBuffer(string: "x")), ""), (.PUT, .stream(stream, length: 5), ""),
+            (.GET, .none, "H"), (.GET, .none, "HTTP/1.1 103 Early Hints\r\n\r\n"),
+        ]
+        for (method, body, bytes) in calls {
+            try await ScriptedUpstream.run(Self.dying(bytes)) { (upstream) async throws in
+                let client = Self.client(upstream)
+                #expect(try await Self.text(client) == "ok")
+                await #expect(throws: UpstreamFailure.self) { try await Self.text(client, method, body: body) }
+                #expect(upstream.received.count == 2)
+                #expect(upstream.opened == 1)
+                await client.shutDown()
+            }
+        }
+        try await ScriptedUpstream.run({ _ = try await $0.request() }) { (upstream) async throws in
+            let client = Self.client(upstream)
+            await #expect(throws: UpstreamFailure.self) { try await Self.text(client) }
+            #expect(upstream.received.count == 1)
+            await client.shutDown()
+        }
+    }
+
+    @Test("Calls that are given up at any moment leave nothing behind")
+    func givenUp() async throws {
+        try await ScriptedUpstream.run(Self.numbered(1)) { (upstream) async throws in
+            let client = Self.client(upstream)
+            for _ in 0..<200 {
+                let task = Task { try await Self.text(client) }
+                for _ in 0..<Int.random(in: 0..<20) { await Task.yield() }
+                task.cancel()
+                _ = try? await task.value
+            }
+            #expect(try await Self.text(client) != "")
+            await client.shutDown()
+            #expect(try await eventually { upstream.closed == upstream.opened })
+        }
+    }
+
+    @Test(
+        "An upstream that cheats in every way gives nobody another's answer (SEC-61, SEC-79)",
+        .timeLimit(.minutes(10)))
+    func cheating() async throws {
+        let count = ProcessInfo.processInfo.environment["UPSTREAM_EXCHANGES"].flatMap(Int.init) ?? 6000
+        try await ScriptedUpstream.run(Self.cheat) { (upstream) async throws in
+            let client = Self.client(upstream)
+            let failed = ChunkSource.Counter()
+            await withTaskGroup(of: Void.self) { group in
+                for caller in 0..<16 {
+                    group.addTask {
+                        for number in 0..<count / 16 {
+                            let target = "/\(caller)-\(number)"
+                            do {
+                                let text = try await Self.text(client, number % 7 == 0 ? .HEAD : .GET, target)
+                                #expect(number % 7 == 0 ? text.isEmpty : text == target)
+                            } catch {
+                                failed.increment()
+                            }
+                        }
+                    }
+                }
+            }
+            // Most of the cheating is noticed between two calls, and costs nobody anything.
+            #expect(failed.count < count / 4)
+            await client.shutDown()
+        }
+    }
+
+    /// Answers each request with its target, and adds what nobody asked for.
+    @Sendable private static func cheat(_ connection: ScriptedConnection) async throws {
+        let evil = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"
+        var owed = ""
+        while let request = try await connection.request() {
+            // The rest of what was begun behind the answer before.
+            if !owed.isEmpty { try await connection.write(owed) }
+            owed = ""
+            let target = request.target
+            var answer = "HTTP/1.1 200 OK\r\nContent-Length: \(target.utf8.count)\r\n\r\n\(target)"
+            if request.requestLine.hasPrefix("HEAD"), Bool.random() {
+                answer = "HTTP/1.1 200 OK\r\nContent-Length: \(target.utf8.count)\r\n\r\n"
+            }
+            switch Int.random(in: 0..<40) {
+            case 0: answer += evil
+            case 1: answer += evil + evil
+            case 2:
+                let cut = Int.random(in: 1..<evil.utf8.count)
+                answer += String(decoding: evil.utf8.prefix(cut), as: UTF8.self)
+                owed = String(decoding: evil.utf8.dropFirst(cut), as: UTF8.self)
+            case 3: answer += "surplus"
+            case 4: answer += "\r\n\r\n"
+            case 5: answer = "HTTP/1.1 100 Continue\r\n\r\n" + answer
+            case 6: answer += "HTTP/1.1 100 Continue\r\n\r\n"
+            case 7:
+                let size = String(target.utf8.count, radix: 16)
+                answer =
+                    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\(size)\r\n\(target)\r\n0\r\nX: y\r\n\r\n"
+            case 8: answer = "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n\(target)"
+            case 9: return try await connection.write(answer)
+            case 10: return
+            default: break
+            }
+            try await connection.write(answer)
+            if answer.hasPrefix("HTTP/1.1 200 OK\r\nConnection: close") { return }
+        }
+    }
+}

@@ -84,7 +84,7 @@ struct UpstreamPoolTests {
     @Test("A connection without a call is closed after a while, and one with calls is not")
     func idle() async throws {
         try await ScriptedUpstream.run(Self.numbered(2)) { (upstream) async throws in
-            let client = Self.client(upstream) { $0.idle = .milliseconds(400) }
+            let client = Self.client(upstream) { $0.idle = .seconds(3) }
             _ = try await Self.together(2, client)
             // The other one goes; this one is asked again long before its time.
             var number: Set<String> = []

@@ -31,7 +31,9 @@ reloaded() { grep -q '"message":"configuration reloaded"' "$work/broker.log"; }
 wait_for 20 reloaded
 same 0 $? "the running broker takes it"
 device a-phone
-request POST /v1/session/refresh
+# A session whose refresh has just failed waits a moment before its next: Retry-After says so.
+refreshed() { request POST /v1/session/refresh; [ "$STATUS" = 200 ]; }
+wait_for 30 refreshed || true
 expect_status 200 "the old session is refreshed with the new secret"
 device ben-again
 sign_in oidc web ben

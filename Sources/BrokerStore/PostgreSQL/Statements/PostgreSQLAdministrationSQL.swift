@@ -46,7 +46,10 @@ enum PostgreSQLAdministrationSQL {
         case .exchanges: ("exchanges e", "e.key", PostgreSQLExchangeSQL.columns("e", moment))
         case .sessions:
             (
-                "sessions s JOIN session_states st ON st.token = s.token", "s.token",
+                // Row by row: the plan is made for no limit in particular, and would join both tables whole for a page.
+                """
+                sessions s CROSS JOIN LATERAL (SELECT * FROM session_states WHERE token = s.token LIMIT 1) st
+                """, "s.token",
                 """
                 \(PostgreSQLSessionSQL.columns), st.claim, st.claim_until - \(moment), st.taken_over_at - \(moment), \
                 st.taken_over_before, st.answer_lost, st.hold_until - \(moment), st.empty_refusals, \

@@ -432,14 +432,17 @@ import Testing
         let broker = try TestBroker()
         let session = try await broker.signIn()
         let row = try #require(try await broker.store.session(handle: session.session.handle))
+        let live = LiveSession(
+            row: row,
+            facts: try SessionFacts(record: try broker.context.vault.open(row.facts, as: .session, row: row.token)))
         let cache = SessionCache()
         let before = cache.lookUp(row.token, at: .seconds(1))
         cache.remove([row.token])
-        cache.insert(row, loadedAt: .seconds(1), generation: before.generation)
-        #expect(cache.lookUp(row.token, at: .seconds(1)).row == nil)
+        cache.insert(live, loadedAt: .seconds(1), generation: before.generation)
+        #expect(cache.lookUp(row.token, at: .seconds(1)).session == nil)
         let after = cache.lookUp(row.token, at: .seconds(1))
-        cache.insert(row, loadedAt: .seconds(1), generation: after.generation)
-        #expect(cache.lookUp(row.token, at: .seconds(5)).row != nil)
-        #expect(cache.lookUp(row.token, at: .seconds(6)).row == nil)
+        cache.insert(live, loadedAt: .seconds(1), generation: after.generation)
+        #expect(cache.lookUp(row.token, at: .seconds(5)).session != nil)
+        #expect(cache.lookUp(row.token, at: .seconds(6)).session == nil)
     }
 }

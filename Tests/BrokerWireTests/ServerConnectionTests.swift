@@ -27,7 +27,7 @@ struct ServerConnectionTests {
         $0.hasBody = true
         $0.isSafe = false
     }
-    private static let answer = Event.answer(.init(), more: false)
+    private static let answer = Event.answer(closes: false, more: false)
     private static let ended = Event.answerEnded(more: false)
 
     struct Row: Sendable, CustomTestStringConvertible {
@@ -64,7 +64,7 @@ struct ServerConnectionTests {
             name: "once it is sent the next is taken", before: get + [answer, .writable(false), ended],
             event: .writable(true), effects: .next, phase: .open, takesInput: true),
         Row(
-            name: "an answer that says close closes", before: get + [.answer(.init(closes: true), more: true)],
+            name: "an answer that says close closes", before: get + [.answer(closes: true, more: true)],
             event: .answerEnded(more: true), effects: [.closeOutput, .reschedule], phase: .closing, takesInput: false),
         Row(
             name: "a request that says close is the last", before: [head { $0.closes = true }, .end, answer],
@@ -96,7 +96,8 @@ struct ServerConnectionTests {
             effects: [.failBody, .halfClosed, .reschedule], phase: .lastRequest),
         Row(
             name: "requests that came before a FIN are answered",
-            before: get + [.inputClosed, .answer(.init(), more: true)], event: .answerEnded(more: true), effects: .next,
+            before: get + [.inputClosed, .answer(closes: false, more: true)], event: .answerEnded(more: true),
+            effects: .next,
             phase: .open),
         Row(
             name: "a malformed head is refused", before: [], event: .refused(.malformed), effects: .refuse,
@@ -161,7 +162,7 @@ struct ServerConnectionTests {
             effects: [.closeOutput, .reschedule], phase: .closing),
         Row(
             name: "a shutdown serves what has come in",
-            before: get + [.quiesce(more: true, pending: false), .answer(.init(), more: true)],
+            before: get + [.quiesce(more: true, pending: false), .answer(closes: false, more: true)],
             event: .answerEnded(more: true), effects: .next, phase: .open),
         Row(
             name: "a body whose reader has enough is not read", before: [post, .body], event: .writable(true),
@@ -182,29 +183,26 @@ struct ServerConnectionTests {
 
     @Test("How an answer is written follows from the request and the connection")
     func framing() {
-        func framing(_ events: [Event], _ answer: ServerConnection.AnswerHead, more: Bool = false)
-            -> ServerConnection.AnswerFraming
-        {
+        func framing(_ events: [Event], more: Bool = false) -> ServerConnection.AnswerFraming {
             var machine = Self.machine()
             for event in events { _ = machine.handle(event, at: 0) }
-            _ = machine.handle(.answer(answer, more: more), at: 0)
+            _ = machine.handle(.answer(closes: false, more: more), at: 0)
             return machine.framing
         }
-        #expect(framing(Self.get, .init()) == .init(minorVersion: 1, saysClose: false))
+        #expect(framing(Self.get) == .init(minorVersion: 1, saysClose: false))
         #expect(
             framing(
                 [
                     Self.head {
                         $0.minorVersion = 0; $0.closes = true
                     }, .end,
-                ], .init()) == .init(minorVersion: 0, saysClose: true))
+                ]) == .init(minorVersion: 0, saysClose: true))
         #expect(
-            framing([Self.head { $0.isHead = true }, .end], .init(hasLength: false))
-                == .init(minorVersion: 0, saysClose: true))
-        #expect(framing([Self.post], .init()) == .init(minorVersion: 1, saysClose: true))
-        #expect(framing([Self.post, .end], .init()) == .init(minorVersion: 1, saysClose: false))
-        #expect(framing(Self.get + [.inputClosed], .init()).saysClose)
-        #expect(!framing(Self.get + [.inputClosed], .init(), more: true).saysClose)
+            framing([Self.head { $0.isHead = true }, .end]) == .init(minorVersion: 1, saysClose: false, isHead: true))
+        #expect(framing([Self.post]) == .init(minorVersion: 1, saysClose: true))
+        #expect(framing([Self.post, .end]) == .init(minorVersion: 1, saysClose: false))
+        #expect(framing(Self.get + [.inputClosed]).saysClose)
+        #expect(!framing(Self.get + [.inputClosed], more: true).saysClose)
     }
 
     @Test("A client that sends no head is closed after the idle time, and not before")
@@ -279,7 +277,7 @@ struct ServerConnectionTests {
     @Test("After a FIN a safe request is given up ten seconds after the last byte written, an unsafe one is not")
     func halfClosed() {
         var machine = Self.machine()
-        for event in Self.get + [.inputClosed, .answer(.init(hasLength: false), more: false)] {
+        for event in Self.get + [.inputClosed, .answer(closes: false, more: false)] {
             _ = machine.handle(event, at: 0)
         }
         _ = machine.handle(.wrote, at: 8 * Self.second)

@@ -1,18 +1,23 @@
 /// A session that has just been found alive.
-package struct LiveSession: Sendable {
-    /// SHA-256 of its token.
-    package let token: Digest
+///
+/// A class, because the cache hands the same one to call after call: its facts are opened once.
+package final class LiveSession: Sendable {
     package let view: SessionView
     /// The row it was read from, at most 5 s old.
     package let row: SessionRow
     package let facts: SessionFacts
+    /// When the idle time is to be written next.
+    let slidesAt: WallTime
 
     package init(row: SessionRow, facts: SessionFacts) {
-        token = row.token
         self.row = row
         self.facts = facts
         view = SessionView(row: row, facts: facts)
+        slidesAt = row.lastUsedAt.advanced(by: SessionLimits.slideInterval(idle: facts.lifetimes.idle))
     }
+
+    /// SHA-256 of its token.
+    package var token: Digest { row.token }
 
     /// Whether the other sessions of its subject are other people's (`session: {own: device}`).
     func ownsItselfAlone(_ context: BrokerContext) -> Bool {

@@ -15,9 +15,11 @@ package struct ResumeSession: Sendable {
     package func resume(_ token: Digest) async throws(BrokerProblem) -> LiveSession {
         let moment = context.clock.monotonic()
         let cached = context.cache.lookUp(token, at: moment)
-        if let row = cached.row {
-            RequestScope.concerns(row.handle)
-            return try live(row)
+        if let session = cached.session {
+            RequestScope.concerns(session.row.handle)
+            try checkLives(session.row)
+            try checkIsConfigured(session.facts)
+            return session
         }
         let row: SessionRow?
         do throws(StoreFailure) { row = try await context.store.session(token: token) } catch {
@@ -26,7 +28,7 @@ package struct ResumeSession: Sendable {
         guard let row else { throw BrokerProblem(.sessionRequired) }
         RequestScope.concerns(row.handle)
         let session = try live(row)
-        context.cache.insert(row, loadedAt: moment, generation: cached.generation)
+        context.cache.insert(session, loadedAt: moment, generation: cached.generation)
         return session
     }
 
@@ -36,7 +38,9 @@ package struct ResumeSession: Sendable {
     /// Throws as `resume` does when the session of a token digest is over or cannot be looked up; opens nothing and keeps
     /// nothing, for who waits for the end of many sessions.
     package func checkLives(_ token: Digest) async throws(BrokerProblem) {
-        if let row = context.cache.lookUp(token, at: context.clock.monotonic()).row { return try checkLives(row) }
+        if let known = context.cache.lookUp(token, at: context.clock.monotonic()).session {
+            return try checkLives(known.row)
+        }
         let row: SessionRow?
         do throws(StoreFailure) { row = try await context.store.session(token: token) } catch {
             throw BrokerProblem(error)
@@ -55,11 +59,8 @@ package struct ResumeSession: Sendable {
     /// Slides the idle time of a live session, where enough of it has passed.
     package func slide(_ session: LiveSession) {
         let now = context.clock.now()
-        let lifetimes = session.facts.lifetimes
-        guard now.since(session.row.lastUsedAt) >= SessionLimits.slideInterval(idle: lifetimes.idle),
-            context.watch.believes(context.clock)
-        else { return }
-        let idleEnd = min(now.advanced(by: lifetimes.idle), session.row.expiresAt)
+        guard now >= session.slidesAt, context.watch.believes(context.clock) else { return }
+        let idleEnd = min(now.advanced(by: session.facts.lifetimes.idle), session.row.expiresAt)
         context.cache.update(session.token) { row in
             row.lastUsedAt = max(row.lastUsedAt, now)
             row.idleExpiresAt = max(row.idleExpiresAt, idleEnd)
@@ -104,9 +105,13 @@ package struct ResumeSession: Sendable {
             end(row, .integrity)
             throw BrokerProblem(.sessionEnded, reason: .integrity)
         }
-        // Nobody is logged out by a line that left the configuration.
-        guard context.providers.has(facts.provider, facts.client) else { throw .notConfigured }
+        try checkIsConfigured(facts)
         return LiveSession(row: row, facts: facts)
+    }
+
+    /// Nobody is logged out by a line that left the configuration.
+    private func checkIsConfigured(_ facts: SessionFacts) throws(BrokerProblem) {
+        guard context.providers.has(facts.provider, facts.client) else { throw .notConfigured }
     }
 
     private func end(_ row: SessionRow, _ reason: EndReason) {

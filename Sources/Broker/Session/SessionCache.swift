@@ -1,13 +1,13 @@
 import Synchronization
 
-/// The hot path's bounded cache of sealed rows (DESIGN section 6).
+/// The hot path's bounded cache of sessions (DESIGN section 6): rows whose tokens stay sealed, with their facts opened.
 ///
 /// An entry lives 5 s at most; an ending removes it at once, and a load that began before an ending does not insert
 /// (SEC-129). Entries lie in two generations that change places once in a lifetime: what nobody asks for again goes
 /// whole with the older one.
 package final class SessionCache: Sendable {
     private struct Entry {
-        let row: SessionRow
+        let session: LiveSession
         let until: Duration
     }
 
@@ -54,37 +54,37 @@ package final class SessionCache: Sendable {
         state = Mutex(State(open: lifetime > .zero))
     }
 
-    /// Returns a fresh row, or the generation to load under.
-    func lookUp(_ token: Digest, at moment: Duration) -> (row: SessionRow?, generation: UInt64) {
-        let (row, generation, dead) = state.withLock { state -> (SessionRow?, UInt64, Entries) in
+    /// Returns a fresh session, or the generation to load under.
+    func lookUp(_ token: Digest, at moment: Duration) -> (session: LiveSession?, generation: UInt64) {
+        let (session, generation, dead) = state.withLock { state -> (LiveSession?, UInt64, Entries) in
             let dead = state.turn(at: moment, every: lifetime)
             guard let entry = state.young[token] ?? state.old[token], moment < entry.until else {
                 return (nil, state.generation, dead)
             }
-            return (entry.row, state.generation, dead)
+            return (entry.session, state.generation, dead)
         }
         _ = consume dead
-        return (row, generation)
+        return (session, generation)
     }
 
-    /// Keeps a loaded row, unless something ended since the load began.
-    func insert(_ row: SessionRow, loadedAt moment: Duration, generation: UInt64) {
+    /// Keeps a loaded session, unless something ended since the load began.
+    func insert(_ session: LiveSession, loadedAt moment: Duration, generation: UInt64) {
         state.withLock { state in
             guard state.open, state.generation == generation, capacity > 0 else { return }
             // All of them may be fresh: start over rather than search; they come back within one read each.
             if state.young.count + state.old.count >= capacity { state.old = [:] }
             if state.young.count >= capacity { state.young = [:] }
-            state.young[row.token] = Entry(row: row, until: moment + lifetime)
+            state.young[session.token] = Entry(session: session, until: moment + lifetime)
         }
     }
 
-    /// Replaces a row that this process changed itself (a slide, a refresh), if it is cached.
+    /// Changes a row that this process has changed in the store, if it is cached; its facts stay as they are.
     func update(_ token: Digest, _ change: (inout SessionRow) -> Void) {
         state.withLock { state in
             guard let entry = state.young[token] ?? state.old[token] else { return }
-            var row = entry.row
+            var row = entry.session.row
             change(&row)
-            state.young[token] = Entry(row: row, until: entry.until)
+            state.young[token] = Entry(session: LiveSession(row: row, facts: entry.session.facts), until: entry.until)
         }
     }
 

@@ -36,24 +36,13 @@ package struct ServerConnection: Sendable, Equatable {
         package init() {}
     }
 
-    /// What an answer's head says of the connection.
-    package struct AnswerHead: Sendable, Equatable {
-        /// Whether its maker wants the connection closed behind it.
-        package var closes = false
-        /// Whether the body's length is known.
-        package var hasLength = true
-
-        package init(closes: Bool = false, hasLength: Bool = true) {
-            self.closes = closes
-            self.hasLength = hasLength
-        }
-    }
-
     /// How an answer's head has to be written.
     package struct AnswerFraming: Sendable, Equatable {
         package var minorVersion = 1
         /// Whether `Connection: close` is said.
         package var saysClose = false
+        /// Whether the request was HEAD: a head is all of the answer.
+        package var isHead = false
     }
 
     /// What happens to the connection.
@@ -71,7 +60,7 @@ package struct ServerConnection: Sendable, Equatable {
         /// The client has closed its side.
         case inputClosed
         /// An answer begins; `more` when further requests have come in already.
-        case answer(AnswerHead, more: Bool)
+        case answer(closes: Bool, more: Bool)
         /// The answer was handed over for sending, to its end.
         case answerEnded(more: Bool)
         /// The answer cannot be sent to its end.
@@ -219,7 +208,7 @@ package struct ServerConnection: Sendable, Equatable {
             exchange?.awaitsContinue = false
             return .sendContinue
         case .inputClosed: return closeInput(at: now)
-        case .answer(let head, let more): return beginAnswer(head, more: more, at: now)
+        case .answer(let closes, let more): return beginAnswer(closes: closes, more: more, at: now)
         case .answerEnded(let more): return endAnswer(more: more, at: now)
         case .answerCut: return end(.reset)
         case .wrote:
@@ -292,20 +281,18 @@ package struct ServerConnection: Sendable, Equatable {
         }
     }
 
-    private mutating func beginAnswer(_ answer: AnswerHead, more: Bool, at now: Int64) -> Effects {
+    private mutating func beginAnswer(closes isLast: Bool, more: Bool, at now: Int64) -> Effects {
         guard var exchange, !exchange.isAnswering, !discardsInput else { return [] }
         exchange.isAnswering = true
         self.exchange = exchange
         lastWrite = now
-        // The encoder would end a body of unknown length with a chunk, and HEAD has no body: such an answer is written
-        // as HTTP/1.0, whose bodies have no chunks.
-        let isBare = exchange.head.isHead && !answer.hasLength
         // Until the body is received to its end, no further request can follow on the connection.
         let closes =
-            phase == .lastRequest || answer.closes || isBare || exchange.body == .receiving
+            phase == .lastRequest || isLast || exchange.body == .receiving
             || ((isQuiescing || isInputClosed) && !more)
         framing.saysClose = closes
-        framing.minorVersion = isBare ? 0 : exchange.head.minorVersion
+        framing.minorVersion = exchange.head.minorVersion
+        framing.isHead = exchange.head.isHead
         if closes { phase = .lastRequest }
         return []
     }

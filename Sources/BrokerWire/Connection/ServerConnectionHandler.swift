@@ -11,7 +11,7 @@ import NIOHTTP1
 /// executor is the loop: what such a task awaits may run elsewhere, but it comes back there before it goes on.
 final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPServerRequestPart
-    typealias OutboundOut = HTTPServerResponsePart
+    typealias OutboundOut = ByteBuffer
 
     /// How many pipelined requests are served before other connections get their turn (SEC-105).
     private static let turn = 16
@@ -28,6 +28,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
     private let executor: EventLoopExecutor
 
     private var state: ServerConnection
+    private var encoder = AnswerEncoder()
     private var held: HeldBytes
     private var context: ChannelHandlerContext?
     /// The bytes that the decoder has not been given.
@@ -195,8 +196,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
     private func perform(_ effects: ServerConnection.Effects) {
         guard !effects.isEmpty else { return }
         if effects.contains(.sendContinue) {
-            let interim = HTTPResponseHead(version: .http1_1, status: .continue)
-            context?.writeAndFlush(wrapOutboundOut(.head(interim)), promise: nil)
+            context?.writeAndFlush(wrapOutboundOut(AnswerEncoder.interim), promise: nil)
         }
         if effects.contains(.endBody) { endBody(nil) }
         if effects.contains(.failBody) { endBody(bodyFault) }
@@ -291,14 +291,14 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
         guard !state.discardsInput, state.isServing else { return }
         // A body that nobody read to its end is followed by no other request.
         let closes = answer.closes || bodyServed?.isRead == false
-        let head = ServerConnection.AnswerHead(closes: closes, hasLength: answer.hasLength)
-        perform(state.handle(.answer(head, more: !waiting.isEmpty), at: Self.now))
-        write(.head(HTTPResponseHead(answer, state.framing)))
+        perform(state.handle(.answer(closes: closes, more: !waiting.isEmpty), at: Self.now))
+        let (bytes, rest) = encoder.begin(answer, state.framing)
+        write(bytes)
         switch answer.body {
         case .none: end(nil)
         case .whole(let buffer):
             written += buffer.readableBytes
-            write(.body(.byteBuffer(buffer)))
+            if let rest { write(rest) }
             end(nil)
         case .stream(_, let write): stream(write)
         }
@@ -330,7 +330,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
     func write(_ chunk: ByteBuffer) async throws {
         guard state.isAnswering, let context else { throw ChannelError.ioOnClosedChannel }
         written += chunk.readableBytes
-        write(.body(.byteBuffer(chunk)))
+        encoder.pass(chunk) { write($0) }
         _ = state.handle(.wrote, at: Self.now)
         flushSoon()
         guard !context.channel.isWritable else { return }
@@ -346,10 +346,8 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
         guard state.isAnswering, let context else { return }
         isFlushDue = false
         isStreaming = false
-        context.writeAndFlush(
-            wrapOutboundOut(
-                .end(trailers.map { fields in HTTPHeaders(fields.map { ($0.name.rawName, $0.value) }) })),
-            promise: nil)
+        if let last = encoder.end(trailers) { write(last) }
+        context.flush()
         held.keep(input?.count ?? 0)
         connection.served()
         bodyFault = .incomplete
@@ -358,7 +356,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
         perform(state.handle(.answerEnded(more: !waiting.isEmpty), at: Self.now))
     }
 
-    private func write(_ part: HTTPServerResponsePart) { context?.write(wrapOutboundOut(part), promise: nil) }
+    private func write(_ bytes: ByteBuffer) { context?.write(wrapOutboundOut(bytes), promise: nil) }
 
     /// Sends what was written when the loop's other tasks are done, so that head and body leave together.
     private func flushSoon() {

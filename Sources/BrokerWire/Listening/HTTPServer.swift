@@ -120,8 +120,6 @@ package final class HTTPServer: Sendable {
             try pipeline.addHandler(HandshakeGuard(configuration.handshakes))
         }
         try pipeline.addHandler(input)
-        // Header values are checked when they are made (HTTPTypes), so no validator stands behind the encoder.
-        try pipeline.addHandler(HTTPResponseEncoder())
         try pipeline.addHandler(
             ByteToMessageHandler(
                 HTTPRequestDecoder(leftOverBytesStrategy: .dropBytes, limitConfiguration: decoder),

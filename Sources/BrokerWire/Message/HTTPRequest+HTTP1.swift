@@ -20,17 +20,3 @@ extension HTTPRequest {
         self.init(method: method, scheme: "http", authority: authority, path: head.uri, headerFields: fields)
     }
 }
-
-extension HTTPResponseHead {
-    /// Creates an answer's head as HTTP/1 writes it.
-    init(_ answer: Answer, _ framing: ServerConnection.AnswerFraming) {
-        var fields: [(String, String)] = []
-        fields.reserveCapacity(answer.fields.count + 1)
-        for field in answer.fields { fields.append((field.name.rawName, field.value)) }
-        if framing.saysClose { fields.append(("Connection", "close")) }
-        self.init(
-            version: framing.minorVersion == 0 ? .http1_0 : .http1_1,
-            status: HTTPResponseStatus(statusCode: answer.status.code, reasonPhrase: answer.status.reasonPhrase),
-            headers: HTTPHeaders(fields))
-    }
-}

@@ -35,7 +35,8 @@ struct ConnectionMachineTests {
         Scenario(
             testDescription: "operations are answered in order, at their sync and not before",
             steps: up + [
-                Step(2, .sent(1, isWrite: true)), Step(2, .sent(2, isWrite: false)), Step(2, .sent(3, isWrite: true)),
+                Step(2, .sent([1], isWrite: true)), Step(2, .sent([2], isWrite: false)),
+                Step(2, .sent([3], isWrite: true)),
                 Step(3, .completed), Step(3, .synced, [.answer(1, .done)]),
                 Step(4, .failed(conflict)), Step(4, .synced, [.answer(2, .refused(conflict)), .take(3)]),
                 Step(5, .completed), Step(5, .synced, [.answer(3, .done), .take(4)]),
@@ -43,7 +44,8 @@ struct ConnectionMachineTests {
         Scenario(
             testDescription: "lost: reads were not done, writes may have been, what failed was not",
             steps: up + [
-                Step(2, .sent(1, isWrite: true)), Step(2, .sent(2, isWrite: false)), Step(2, .sent(3, isWrite: true)),
+                Step(2, .sent([1], isWrite: true)), Step(2, .sent([2], isWrite: false)),
+                Step(2, .sent([3], isWrite: true)),
                 Step(3, .failed(conflict)),
                 Step(
                     3, .lost,
@@ -53,19 +55,19 @@ struct ConnectionMachineTests {
         Scenario(
             testDescription: "completed and not synced is in doubt, whatever the server says then",
             steps: up + [
-                Step(2, .sent(1, isWrite: true)), Step(3, .completed), Step(4, .failed(shutDown)),
+                Step(2, .sent([1], isWrite: true)), Step(3, .completed), Step(4, .failed(shutDown)),
                 Step(4, .lost, [.answer(1, .inDoubt), .disconnect]),
             ]),
         Scenario(
             testDescription: "broken off with a reason: nothing behind it was begun",
             steps: up + [
-                Step(2, .sent(1, isWrite: true)), Step(2, .sent(2, isWrite: true)), Step(3, .failed(shutDown)),
+                Step(2, .sent([1], isWrite: true)), Step(2, .sent([2], isWrite: true)), Step(3, .failed(shutDown)),
                 Step(3, .lost, [.answer(1, .notDone), .answer(2, .notDone), .disconnect]),
             ]),
         Scenario(
             testDescription: "a server that is silent is given up after six seconds, counted from its last word",
             steps: up + [
-                Step(1000, .sent(1, isWrite: true)), Step(1000, .sent(2, isWrite: true)), Step(5000, .completed),
+                Step(1000, .sent([1], isWrite: true)), Step(1000, .sent([2], isWrite: true)), Step(5000, .completed),
                 // With two under way, more than `refill`, nothing is taken.
                 Step(7100, .ticked), Step(10_999, .ticked),
                 Step(11_000, .ticked, [.answer(1, .inDoubt), .answer(2, .inDoubt), .disconnect]),
@@ -73,7 +75,7 @@ struct ConnectionMachineTests {
         Scenario(
             testDescription: "a server that became read only is left, and what it refused goes elsewhere",
             steps: up + [
-                Step(2, .sent(1, isWrite: true)), Step(2, .sent(2, isWrite: false)), Step(3, .failed(readOnly)),
+                Step(2, .sent([1], isWrite: true)), Step(2, .sent([2], isWrite: false)), Step(3, .failed(readOnly)),
                 Step(3, .synced, [.answer(1, .notDone)]), Step(4, .ticked),
                 Step(5, .completed), Step(5, .synced, [.answer(2, .done), .disconnect, .connect]),
                 Step(6, .connected, [.take(4)]),
@@ -81,7 +83,7 @@ struct ConnectionMachineTests {
         Scenario(
             testDescription: "a warning amid a write's commit makes it doubtful, amid a read nothing",
             steps: up + [
-                Step(2, .sent(1, isWrite: true)), Step(2, .sent(2, isWrite: false)),
+                Step(2, .sent([1], isWrite: true)), Step(2, .sent([2], isWrite: false)),
                 Step(3, .completed), Step(3, .warned), Step(3, .synced, [.answer(1, .inDoubt), .take(3)]),
                 Step(4, .completed), Step(4, .warned), Step(4, .synced, [.answer(2, .done), .take(4)]),
             ]),
@@ -94,14 +96,56 @@ struct ConnectionMachineTests {
                 Step(750, .ticked, [.connect]), Step(750, .connectFailed), Step(1550, .ticked, [.connect]),
                 Step(1550, .connectFailed), Step(3149, .ticked), Step(3150, .ticked, [.connect]),
                 Step(3150, .connectFailed), Step(5149, .ticked), Step(5150, .ticked, [.connect]),
-                Step(5150, .connected, [.take(4)]), Step(5151, .sent(1, isWrite: false)),
+                Step(5150, .connected, [.take(4)]), Step(5151, .sent([1], isWrite: false)),
                 Step(5152, .synced, [.answer(1, .done), .take(4)]), Step(5153, .lost, [.disconnect]),
                 Step(5202, .ticked), Step(5203, .ticked, [.connect]),
             ]),
         Scenario(
+            testDescription: "reads that share a sync are answered together, whatever was warned of",
+            steps: up + [
+                Step(2, .sent([1, 2, 3], isWrite: false)), Step(3, .completed), Step(3, .completed), Step(3, .warned),
+                Step(3, .completed),
+                Step(3, .synced, [.answer(1, .done), .answer(2, .done), .answer(3, .done), .take(4)]),
+            ]),
+        Scenario(
+            testDescription:
+                "a read that fails is refused alone: those before it are done, those behind it asked again",
+            steps: up + [
+                Step(2, .sent([1, 2, 3], isWrite: false)), Step(2, .sent([4], isWrite: true)), Step(3, .completed),
+                Step(3, .failed(conflict)),
+                Step(3, .synced, [.answer(1, .done), .answer(2, .refused(conflict)), .answer(3, .notDone), .take(3)]),
+                Step(4, .completed), Step(4, .synced, [.answer(4, .done), .take(4)]),
+            ]),
+        Scenario(
+            testDescription: "reads that were all read are done, even where their sync fails",
+            steps: up + [
+                Step(2, .sent([1, 2], isWrite: false)), Step(3, .completed), Step(3, .completed),
+                Step(3, .failed(conflict)),
+                Step(3, .synced, [.answer(1, .done), .answer(2, .done), .take(4)]),
+            ]),
+        Scenario(
+            testDescription: "a server that shuts down amid reads keeps what was read, and the rest goes elsewhere",
+            steps: up + [
+                Step(2, .sent([1, 2], isWrite: false)), Step(3, .completed), Step(3, .failed(shutDown)),
+                Step(3, .synced, [.answer(1, .done), .answer(2, .notDone), .disconnect, .connect]),
+            ]),
+        Scenario(
+            testDescription: "lost: reads that share a sync are asked again, the write behind them is in doubt",
+            steps: up + [
+                Step(2, .sent([1, 2], isWrite: false)), Step(2, .sent([3], isWrite: true)), Step(3, .completed),
+                Step(
+                    3, .lost, [.answer(1, .notDone), .answer(2, .notDone), .answer(3, .inDoubt), .disconnect]),
+            ]),
+        Scenario(
+            testDescription: "a write that fails at its commit is refused, though its statement was through",
+            steps: up + [
+                Step(2, .sent([1], isWrite: true)), Step(3, .completed), Step(3, .failed(conflict)),
+                Step(3, .synced, [.answer(1, .refused(conflict)), .take(4)]),
+            ]),
+        Scenario(
             testDescription: "closing waits for what is under way, and takes nothing more",
             steps: up + [
-                Step(2, .sent(1, isWrite: true)), Step(3, .close), Step(3, .ticked), Step(4, .completed),
+                Step(2, .sent([1], isWrite: true)), Step(3, .close), Step(3, .ticked), Step(4, .completed),
                 Step(4, .synced, [.answer(1, .done), .disconnect, .finish]), Step(5, .ticked),
             ]),
         Scenario(
@@ -117,7 +161,8 @@ struct ConnectionMachineTests {
             testDescription: "what makes no sense loses the connection or does nothing",
             steps: up + [
                 Step(2, .synced, [.disconnect]), Step(2, .synced), Step(2, .completed), Step(2, .lost), Step(2, .begin),
-                Step(2, .connected), Step(2, .connectFailed), Step(2, .sent(7, isWrite: true), [.answer(7, .notDone)]),
+                Step(2, .connected), Step(2, .connectFailed),
+                Step(2, .sent([7], isWrite: true), [.answer(7, .notDone)]),
             ]),
     ]
 

@@ -34,14 +34,13 @@ final class PostgreSQLLanes: Sendable {
         var number = 0
         for lane in all {
             var limits = ConnectionMachine.Limits()
-            if settings.isPooled {
-                // One transaction at a time: the pooler hands the server's connection back at each sync.
-                limits.depth = 1
-            } else if lane === points {
+            if lane === points {
+                // The next batch goes when the one before is answered: until then it grows.
                 limits.depth = 64
-                limits.refill = 32
+                limits.batch = 64
             } else {
-                limits.depth = 8
+                // Through a pooler one transaction at a time: it hands the server's connection back at each sync.
+                limits.depth = settings.isPooled ? 1 : 8
             }
             for index in lane.connections {
                 let id = number

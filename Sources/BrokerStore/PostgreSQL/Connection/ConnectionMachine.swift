@@ -1,7 +1,8 @@
 /// The life of one connection that pipelines: what happened goes in, what to do comes out.
 ///
-/// Nothing of libpq, threads or clocks is in it. Each operation ends with a sync of its own, so that one that fails takes
-/// none of its neighbours along, and an operation is answered only when its sync was: before that nothing is committed.
+/// Nothing of libpq, threads or clocks is in it. A write ends with a sync of its own, so that one that fails takes none of
+/// its neighbours along, and is answered only when its sync was: before that nothing is committed. Reads that are sent
+/// together share a sync: what stands behind one that failed was not done, and is asked again.
 struct ConnectionMachine {
     /// Names an operation on this connection.
     typealias Ticket = UInt64
@@ -12,14 +13,15 @@ struct ConnectionMachine {
         case connectFailed
         /// Something woke the thread, or time went by.
         case ticked
-        case sent(Ticket, isWrite: Bool)
-        /// The first operation's last statement is through; its commit is not.
+        /// Operations were sent, with one sync behind them; a write alone.
+        case sent([Ticket], isWrite: Bool)
+        /// The last statement of the first operation that was not is through; its commit is not.
         case completed
-        /// The first operation failed.
+        /// The first operation that is not through failed.
         case failed(ServerFault)
         /// The server warned that what it commits may not be on the standby.
         case warned
-        /// The first operation's end.
+        /// The end of the operations that were sent first.
         case synced
         case lost
         /// Nothing more will be asked.
@@ -50,6 +52,8 @@ struct ConnectionMachine {
         var depth = 32
         /// With so many under way, or fewer, more are taken.
         var refill = 0
+        /// How many reads share a sync.
+        var batch = 1
         /// How long the server may be silent.
         var answerWithin = Duration.seconds(6)
         var firstPause = Duration.milliseconds(50)
@@ -61,17 +65,19 @@ struct ConnectionMachine {
         case resting(until: Duration)
     }
 
-    private struct Operation {
-        let ticket: Ticket
+    /// What was sent with one sync behind it.
+    private struct Batch {
+        let tickets: [Ticket]
         let isWrite: Bool
-        var isCompleted = false
+        /// How many operations are through.
+        var completed = 0
         var isWarned = false
         var fault: ServerFault?
     }
 
     private let limits: Limits
     private var phase = Phase.new
-    private var underWay: [Operation] = []
+    private var underWay: [Batch] = []
     /// When the server was last heard, or first asked.
     private var progressAt = Duration.zero
     private var failures = 0
@@ -82,7 +88,7 @@ struct ConnectionMachine {
     init(_ limits: Limits = Limits()) { self.limits = limits }
 
     /// How many operations are under way.
-    var count: Int { underWay.count }
+    var count: Int { underWay.reduce(0) { $0 + $1.tickets.count } }
     var isReady: Bool { phase == .ready }
 
     /// When the next `ticked` is due without anything happening; nil when never.
@@ -108,12 +114,12 @@ struct ConnectionMachine {
             guard phase == .connecting else { return [] }
             return rest(at: now)
         case .ticked: return ticked(at: now)
-        case .sent(let ticket, let isWrite):
-            guard phase == .ready else { return [.answer(ticket, .notDone)] }
+        case .sent(let tickets, let isWrite):
+            guard phase == .ready else { return tickets.map { .answer($0, .notDone) } }
             if underWay.isEmpty { progressAt = now }
-            underWay.append(Operation(ticket: ticket, isWrite: isWrite))
+            underWay.append(Batch(tickets: tickets, isWrite: isWrite))
             return []
-        case .completed: return note(at: now) { $0.isCompleted = true }
+        case .completed: return note(at: now) { $0.completed += 1 }
         case .failed(let fault): return note(at: now) { $0.fault = $0.fault ?? fault }
         case .warned: return note(at: now) { $0.isWarned = true }
         case .synced: return synced(at: now)
@@ -128,7 +134,7 @@ struct ConnectionMachine {
         }
     }
 
-    private mutating func note(at now: Duration, _ change: (inout Operation) -> Void) -> [Action] {
+    private mutating func note(at now: Duration, _ change: (inout Batch) -> Void) -> [Action] {
         progressAt = now
         if !underWay.isEmpty { change(&underWay[0]) }
         return []
@@ -148,16 +154,19 @@ struct ConnectionMachine {
         guard phase == .ready, !underWay.isEmpty else { return lost(at: now) }
         progressAt = now
         failures = 0
-        let operation = underWay.removeFirst()
-        let verdict: Verdict
-        switch operation.fault {
-        case nil: verdict = operation.isWarned && operation.isWrite ? .inDoubt : .done
-        case let fault? where fault.kind == .reconnect:
-            isSpent = true
-            verdict = .notDone
-        case let fault?: verdict = .refused(fault)
+        let batch = underWay.removeFirst()
+        guard let fault = batch.fault else {
+            let verdict = batch.isWarned && batch.isWrite ? Verdict.inDoubt : .done
+            return batch.tickets.map { .answer($0, verdict) } + more()
         }
-        return [.answer(operation.ticket, verdict)] + more()
+        isSpent = isSpent || fault.kind == .reconnect
+        // What a read has read it keeps; a write is its commit's.
+        let kept = batch.isWrite ? 0 : batch.completed
+        let answers = batch.tickets.enumerated().map { index, ticket in
+            let refusal = index == kept && fault.kind != .reconnect ? Verdict.refused(fault) : .notDone
+            return Action.answer(ticket, index < kept ? .done : refusal)
+        }
+        return answers + more()
     }
 
     /// The connection is gone, or as good as gone.
@@ -165,10 +174,10 @@ struct ConnectionMachine {
         guard phase == .ready else { return [] }
         // One that failed did nothing; where the server broke it off, those behind it were not begun.
         let first = underWay.first
-        let isBrokenOff = first?.fault?.kind == .reconnect && first?.isCompleted == false
-        let answers = underWay.map { operation in
-            let isDone = operation.isWrite && !isBrokenOff && (operation.fault == nil || operation.isCompleted)
-            return Action.answer(operation.ticket, isDone ? .inDoubt : .notDone)
+        let isBrokenOff = first?.fault?.kind == .reconnect && first?.completed == 0
+        let answers = underWay.flatMap { batch in
+            let isDone = batch.isWrite && !isBrokenOff && (batch.fault == nil || batch.completed > 0)
+            return batch.tickets.map { Action.answer($0, isDone ? .inDoubt : .notDone) }
         }
         underWay = []
         return answers + [.disconnect] + rest(at: now)
@@ -179,8 +188,9 @@ struct ConnectionMachine {
             if isClosing { return [.disconnect] + end() }
             if isSpent { return [.disconnect] + connect() }
         }
-        guard !isSpent, !isClosing, underWay.count <= limits.refill, underWay.count < limits.depth else { return [] }
-        return [.take(limits.depth - underWay.count)]
+        let count = count
+        guard !isSpent, !isClosing, count <= limits.refill, count < limits.depth else { return [] }
+        return [.take(limits.depth - count)]
     }
 
     private mutating func connect() -> [Action] {

@@ -8,6 +8,8 @@ final class PipelineConnection {
 
     private struct Sent {
         let ticket: ConnectionMachine.Ticket
+        /// The first ticket of those that share its sync.
+        let batch: ConnectionMachine.Ticket
         let job: any PipelineJob
         /// How many results come before the one of the last statement.
         var before: Int
@@ -28,6 +30,9 @@ final class PipelineConnection {
     /// The names of statements that are prepared, or will be by the time what is sent next arrives.
     private var prepared: Set<String> = []
     private var sent: [Sent] = []
+    /// Where in `sent` the next result belongs.
+    private var next = 0
+    private let batch: Int
     private var nextTicket: ConnectionMachine.Ticket = 0
     private var isFinished = false
     private var isLost = false
@@ -42,6 +47,7 @@ final class PipelineConnection {
         self.number = number
         self.wakeup = wakeup
         self.observer = observer
+        batch = limits.batch
         machine = ConnectionMachine(limits)
     }
 
@@ -76,6 +82,7 @@ final class PipelineConnection {
         case .disconnect:
             connection = nil
             prepared = []
+            next = 0
             observer.changed(id, isUp: false)
             lane.rests(number)
         case .take(let limit): take(limit)
@@ -120,35 +127,53 @@ final class PipelineConnection {
     // MARK: Sending
 
     private func take(_ limit: Int) {
-        for job in lane.take(limit, for: number) { send(job) }
+        var jobs = lane.take(limit, for: number)[...]
+        while let first = jobs.first {
+            let together = first.isWrite ? jobs.prefix(1) : jobs.prefix(batch).prefix { !$0.isWrite }
+            send(together)
+            jobs = jobs.dropFirst(together.count)
+        }
     }
 
-    private func send(_ job: any PipelineJob) {
-        guard let connection, !isLost else { return lane.giveBack(job) }
-        let ticket = nextTicket
+    /// Sends jobs with one sync behind them: what goes out, and what the server answers, is then one packet.
+    private func send(_ jobs: ArraySlice<any PipelineJob>) {
+        guard let connection, !isLost else { return giveBack(jobs) }
+        let batch = nextTicket
+        var entries: [Sent] = []
+        for job in jobs {
+            guard let entry = send(job, batch, connection) else { return unsent(jobs) }
+            entries.append(entry)
+        }
+        guard PQpipelineSync(connection.handle) == 1 else { return unsent(jobs) }
+        sent += entries
+        handle(.sent(entries.map(\.ticket), isWrite: entries.contains { $0.job.isWrite }))
+    }
+
+    private func send(
+        _ job: any PipelineJob, _ batch: ConnectionMachine.Ticket, _ connection: LibPQConnection
+    ) -> Sent? {
+        var entry = Sent(ticket: nextTicket, batch: batch, job: job, before: -1, preparing: [])
         nextTicket += 1
-        var entry = Sent(ticket: ticket, job: job, before: 0, preparing: [])
-        var results = 0
         for bound in job.statements {
             if !settings.isPooled, prepared.insert(bound.statement.name).inserted {
-                guard prepare(bound.statement, connection) else { return unsent(job) }
-                entry.preparing.append((results, bound.statement.name))
-                results += 1
+                guard prepare(bound.statement, connection) else { return nil }
+                entry.before += 1
+                entry.preparing.append((entry.before, bound.statement.name))
             }
-            guard dispatch(bound, connection) else { return unsent(job) }
-            results += 1
+            guard dispatch(bound, connection) else { return nil }
+            entry.before += 1
         }
-        guard PQpipelineSync(connection.handle) == 1 else { return unsent(job) }
-        entry.before = results - 1
-        sent.append(entry)
-        handle(.sent(ticket, isWrite: job.isWrite))
+        return entry
     }
 
-    /// A job whose sync did not go out was not committed.
-    private func unsent(_ job: any PipelineJob) {
+    /// Jobs whose sync did not go out were not committed.
+    private func unsent(_ jobs: ArraySlice<any PipelineJob>) {
         isLost = true
-        lane.giveBack(job)
+        giveBack(jobs)
     }
+
+    /// Puts jobs back in front, in their order.
+    private func giveBack(_ jobs: ArraySlice<any PipelineJob>) { for job in jobs.reversed() { lane.giveBack(job) } }
 
     private func prepare(_ statement: Statement, _ connection: LibPQConnection) -> Bool {
         let types = statement.types.map(\.oid)
@@ -211,22 +236,26 @@ final class PipelineConnection {
         }
     }
 
+    /// Whether the next result is of an operation; if not, only the sync of those that are through can come.
+    private var isNextDue: Bool { next < sent.count && sent[next].batch == sent[0].batch }
+
     private func note(_ result: OpaquePointer, _ connection: LibPQConnection) {
-        guard !sent.isEmpty else { return }
         switch PQresultStatus(result) {
         case PGRES_PIPELINE_SYNC:
+            next = 0
             if connection.notices.takeWarning() { handle(.warned) }
             handle(.synced)
         case PGRES_TUPLES_OK, PGRES_COMMAND_OK:
-            let index = sent[0].seen
-            sent[0].seen += 1
-            if index == sent[0].before {
-                sent[0].job.keep(ResultRows(result))
+            guard isNextDue else { return isLost = true }
+            let index = sent[next].seen
+            sent[next].seen += 1
+            if index == sent[next].before {
+                sent[next].job.keep(ResultRows(result))
+                next += 1
                 handle(.completed)
             }
-        case PGRES_PIPELINE_ABORTED: sent[0].seen += 1
+        case PGRES_PIPELINE_ABORTED: break
         default:
-            sent[0].seen += 1
             // Without a code it is libpq that speaks, of a connection that broke.
             guard let state = PQresultErrorField(result, CInt(UInt8(ascii: "C"))) else { return isLost = true }
             let fault = ServerFault(state: String(cString: state))
@@ -235,11 +264,16 @@ final class PipelineConnection {
         }
     }
 
-    /// Notes which statements are prepared after all, or are not, when the first operation failed.
+    /// Notes which statements are prepared after all, or are not, when an operation failed.
     private func forgetPrepared(after fault: ServerFault) {
-        let failed = sent[0].seen - 1
-        for step in sent[0].preparing where step.result >= failed { prepared.remove(step.name) }
-        let names = sent[0].job.statements.map(\.statement.name)
+        // What fails after the last statement is the commit.
+        guard isNextDue else { return }
+        let failed = sent[next]
+        for step in failed.preparing where step.result >= failed.seen { prepared.remove(step.name) }
+        for behind in sent[(next + 1)...].prefix(while: { $0.batch == failed.batch }) {
+            prepared.subtract(behind.preparing.map(\.name))
+        }
+        let names = failed.job.statements.map(\.statement.name)
         if fault.state == "26000" { prepared.subtract(names) }
         if fault.state == "42P05" { prepared.formUnion(names) }
     }

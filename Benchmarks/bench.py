@@ -15,6 +15,7 @@ import tempfile
 import time
 import urllib.parse
 
+import bulk
 import load
 import processes
 import scale
@@ -28,7 +29,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=int, default=4)
     parser.add_argument("--forwards", type=int, default=4000)
-    parser.add_argument("--only", default="idle,speed,forwards,memory,stored,postgresql")
+    parser.add_argument("--only", default="idle,speed,bulk,forwards,memory,stored,postgresql")
     parser.add_argument("--sessions", type=int, default=1_000_000)
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
@@ -43,6 +44,8 @@ def main():
             bench.idle()
         if "speed" in parts:
             bench.speed(options.rounds, options.seconds)
+        if "bulk" in parts:
+            bulk.measure(bench, options.rounds)
         if "forwards" in parts:
             bench.forwards(options.forwards)
         if "memory" in parts:
@@ -78,7 +81,9 @@ class Bench:
         self.add(processes.nginx("upstream", self.directory, port, body))
         template = os.path.join(self.directory, "coatcheck.yaml")
         with open(os.path.join(ROOT, "Benchmarks", "coatcheck.yaml")) as source, open(template, "w") as file:
-            file.write(source.read().replace("@UPSTREAM@", self.upstream))
+            self.bulk_port = processes.free_port()
+            text = source.read().replace("@UPSTREAM@", self.upstream)
+            file.write(text.replace("@BULK@", f"http://127.0.0.1:{self.bulk_port}"))
         subprocess.run([f"{ROOT}/scripts/stack", "start", self.stack, template], check=True)
         with open(os.path.join(self.stack, "env")) as file:
             self.env = dict(line.strip().split("=", 1) for line in file)
@@ -97,6 +102,10 @@ class Bench:
         for server in self.servers:
             server.stop()
         subprocess.run([f"{ROOT}/scripts/stack", "stop", self.stack], check=False)
+
+    def cookie(self):
+        """Signs somebody in."""
+        return load.sign_in(self.env["BROKER"], self.env["SANDBOX"])
 
     # -- speed
 

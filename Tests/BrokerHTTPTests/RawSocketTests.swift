@@ -378,9 +378,13 @@ struct RawSocketTests {
             "GET /v1/session/events HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
             + "Cookie: __Host-coatcheck=\(signedIn.token.reveal())\r\n\r\n"
         let answer = try await harness.live { port in
-            async let stream = RawClient(port: port).exchange(request)
-            // The first comment says that the stream is open.
-            _ = try await RawClient(port: port).answer(to: request) { $0.contains(":\n\n") }
+            let opened = AsyncStream.makeStream(of: Void.self)
+            async let stream = RawClient(port: port).answer(to: request) { text in
+                // The first comment says that the stream is open.
+                if text.contains(":\n\n") { opened.continuation.yield() }
+                return false
+            }
+            for await _ in opened.stream { break }
             _ = try await harness.useCases.refreshTokens.refreshNow(
                 try await harness.useCases.resumeSession.resume(signedIn.token))
             try await harness.useCases.endSession.logOut(signedIn.token)

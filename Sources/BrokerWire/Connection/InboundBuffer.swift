@@ -3,7 +3,8 @@ import NIOCore
 /// Stands in front of the HTTP/1 decoder and hands it no more than its connection takes.
 ///
 /// The decoder makes parts of everything it is given: a kilobyte of pipelined requests at a time keeps what waits for
-/// its turn small. While the connection takes nothing, nothing is read either.
+/// its turn small. While the connection takes nothing, one read is kept and no more: stopping to listen at once, and
+/// listening again a moment later, would be two system calls for every request that waits for something.
 final class InboundBuffer: ChannelDuplexHandler {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer
@@ -42,19 +43,14 @@ final class InboundBuffer: ChannelDuplexHandler {
     }
 
     func read(context: ChannelHandlerContext) {
-        guard let connection, connection.discardsInput || (connection.takesInput && held.readableBytes == 0) else {
-            isReadHeld = true
-            return
-        }
+        guard held.readableBytes == 0 else { return isReadHeld = true }
         context.read()
     }
 
     /// Goes on where the connection took nothing: with what waits, then with reading.
     func resume() {
         feed()
-        guard isReadHeld, let connection, let context,
-            connection.discardsInput || (connection.takesInput && held.readableBytes == 0)
-        else { return }
+        guard isReadHeld, held.readableBytes == 0, let context else { return }
         isReadHeld = false
         context.read()
     }

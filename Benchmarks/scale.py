@@ -105,7 +105,7 @@ class Brokers:
         self.more = []
         template = os.path.join(self.directory, "template.yaml")
         with open(os.path.join(ROOT, "Benchmarks", "coatcheck.yaml")) as source, open(template, "w") as file:
-            text = source.read().replace("@UPSTREAM@", "http://127.0.0.1:9")
+            text = source.read().replace("@UPSTREAM@", "http://127.0.0.1:9").replace("@BULK@", "http://127.0.0.1:9")
             file.write(text.replace('"sqlite:@DIR@/coatcheck.db"', f'"{store}"') + "session: {cache: off}\n")
         self.store = store
         subprocess.run([f"{ROOT}/scripts/stack", "start", self.stack, template], check=True)

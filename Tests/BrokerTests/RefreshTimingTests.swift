@@ -16,7 +16,7 @@ struct RefreshTimingTests {
             issuedAt: Self.issued)
         return (0...life).first { second in
             RefreshTiming.isFresh(
-                stored, token, margin: .seconds(60), at: end.advanced(by: .zero - .seconds(second)))
+                stored.access(version: 1), token, margin: .seconds(60), at: end.advanced(by: .zero - .seconds(second)))
         }.map { $0 - 1 }
     }
 
@@ -30,7 +30,7 @@ struct RefreshTimingTests {
             issuedAt: Self.issued)
         func isFresh(_ seconds: Int64) -> Bool {
             RefreshTiming.isFresh(
-                stored, token, margin: .seconds(60), at: Self.issued.advanced(by: .seconds(seconds)))
+                stored.access(version: 1), token, margin: .seconds(60), at: Self.issued.advanced(by: .seconds(seconds)))
         }
         #expect(isFresh(0) && isFresh(-60))
         #expect(!isFresh(-61) && !isFresh(-91 * 86_400))
@@ -55,7 +55,7 @@ struct RefreshTimingTests {
             provider: ProviderName(unchecked: "as"), client: ClientName(unchecked: "ios"),
             tokens: TokenSet(accessToken: Secret("a")), issuedAt: Self.issued)
         let later = Self.issued.advanced(by: .seconds(90 * 86_400))
-        #expect(RefreshTiming.isFresh(stored, token, margin: .seconds(60), at: later))
-        #expect(RefreshTiming.isUsable(stored, at: later))
+        #expect(RefreshTiming.isFresh(stored.access(version: 1), token, margin: .seconds(60), at: later))
+        #expect(RefreshTiming.isUsable(stored.access(version: 1), at: later))
     }
 }

@@ -123,6 +123,7 @@ struct RefreshFlight: Sendable {
             return .read(version: 0, live: false, fresh: false, usable: false, refreshable: false)
         }
         let stored = try StoredTokens.open(row, context)
+        let access = stored.access(version: row.tokenVersion)
         guard context.providers.has(stored.provider, stored.client) else { throw .notConfigured }
         work.row = row
         work.stored = stored
@@ -130,8 +131,8 @@ struct RefreshFlight: Sendable {
         let now = context.clock.now()
         return .read(
             version: row.tokenVersion, live: true,
-            fresh: RefreshTiming.isFresh(stored, session, margin: context.settings.refreshMargin, at: now),
-            usable: RefreshTiming.isUsable(stored, at: now),
+            fresh: RefreshTiming.isFresh(access, session, margin: context.settings.refreshMargin, at: now),
+            usable: RefreshTiming.isUsable(access, at: now),
             refreshable: work.provider != nil && stored.tokens.refreshToken != nil, unchecked: row.subjectUnchecked)
     }
 

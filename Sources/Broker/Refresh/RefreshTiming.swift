@@ -6,15 +6,15 @@ enum RefreshTiming {
     /// How far the clocks of replicas may part.
     private static let tolerance = Duration.seconds(60)
 
-    static func isFresh(_ stored: StoredTokens, _ token: Digest, margin: Duration, at now: WallTime) -> Bool {
-        guard let end = stored.tokens.expiresAt else { return true }
-        guard stored.issuedAt.since(now) <= tolerance else { return false }
-        let jitter = Double(token.bytes.first ?? 0) / 255 * 0.05
-        let due = min(margin * (1 + jitter), max(.zero, end.since(stored.issuedAt)) / 10)
+    static func isFresh(_ access: AccessToken, _ session: Digest, margin: Duration, at now: WallTime) -> Bool {
+        guard let end = access.expiresAt else { return true }
+        guard access.issuedAt.since(now) <= tolerance else { return false }
+        let jitter = Double(session.bytes.first ?? 0) / 255 * 0.05
+        let due = min(margin * (1 + jitter), max(.zero, end.since(access.issuedAt)) / 10)
         return end.since(now) > due
     }
 
-    static func isUsable(_ stored: StoredTokens, at now: WallTime) -> Bool {
-        stored.tokens.expiresAt.map { now.advanced(by: .seconds(1)) < $0 } ?? true
+    static func isUsable(_ access: AccessToken, at now: WallTime) -> Bool {
+        access.expiresAt.map { now.advanced(by: .seconds(1)) < $0 } ?? true
     }
 }

@@ -9,20 +9,22 @@ package struct RefreshTokens: Sendable {
     package func accessToken(for session: LiveSession) async throws(BrokerProblem) -> AccessToken {
         // Tokens whose subject nobody has looked at are nobody's yet (SEC-59).
         if session.row.subjectUnchecked { return try await refresh(session, .expiring) }
-        let stored = try open(session.row)
+        let context = context
+        let access = try session.accessToken { row throws(BrokerProblem) in try StoredTokens.open(row, context) }
         let now = context.clock.now()
-        if isFresh(stored, session.row, at: now) { return token(stored, session.row) }
-        guard session.row.refreshable else {
-            // Nothing can be done about it; while its end is unknown or not reached it is as good as any.
-            return token(stored, session.row)
+        // Where nothing can be done about it, one whose end is unknown or not reached is as good as any.
+        if !session.row.refreshable || RefreshTiming.isFresh(access, session.token, margin: margin, at: now) {
+            return access
         }
-        if isUsable(stored, at: now) {
+        if RefreshTiming.isUsable(access, at: now) {
             // It still lives: refresh beside, and let nobody wait for a slow provider.
             refreshBeside(session)
-            return token(stored, session.row)
+            return access
         }
         return try await refresh(session, .expiring)
     }
+
+    private var margin: Duration { context.settings.refreshMargin }
 
     /// Returns a newer access token than `version`, which an upstream has refused.
     package func accessToken(
@@ -82,27 +84,8 @@ package struct RefreshTokens: Sendable {
             if !isNew {
                 context.events.emit(.refreshShared(provider: session.facts.provider, client: session.facts.client))
             }
-            return token(try open(row), row)
+            return try StoredTokens.open(row, context).access(version: row.tokenVersion)
         }
-    }
-
-    private func token(_ stored: StoredTokens, _ row: SessionRow) -> AccessToken {
-        AccessToken(
-            token: stored.tokens.accessToken, credential: stored.tokens.credential,
-            expiresAt: stored.tokens.expiresAt, scope: stored.tokens.scope ?? [], version: row.tokenVersion,
-            issuedAt: stored.issuedAt)
-    }
-
-    private func open(_ row: SessionRow) throws(BrokerProblem) -> StoredTokens {
-        try StoredTokens.open(row, context)
-    }
-
-    private func isFresh(_ stored: StoredTokens, _ row: SessionRow, at now: WallTime) -> Bool {
-        RefreshTiming.isFresh(stored, row.token, margin: context.settings.refreshMargin, at: now)
-    }
-
-    private func isUsable(_ stored: StoredTokens, at now: WallTime) -> Bool {
-        RefreshTiming.isUsable(stored, at: now)
     }
 }
 

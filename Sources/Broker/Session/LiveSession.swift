@@ -1,6 +1,9 @@
+import Synchronization
+
 /// A session that has just been found alive.
 ///
-/// A class, because the cache hands the same one to call after call: its facts are opened once.
+/// A class, because the cache hands the same one to call after call: its facts and its access token are opened once. What
+/// refreshes it stays sealed.
 package final class LiveSession: Sendable {
     package let view: SessionView
     /// The row it was read from, at most 5 s old.
@@ -14,6 +17,19 @@ package final class LiveSession: Sendable {
         self.facts = facts
         view = SessionView(row: row, facts: facts)
         slidesAt = row.lastUsedAt.advanced(by: SessionLimits.slideInterval(idle: facts.lifetimes.idle))
+    }
+
+    /// The access token, once somebody has asked for it.
+    private let opened = Mutex<AccessToken?>(nil)
+
+    /// Returns the access token, which `open` opens for who asks first.
+    func accessToken(
+        _ open: (SessionRow) throws(BrokerProblem) -> StoredTokens
+    ) throws(BrokerProblem) -> AccessToken {
+        if let known = opened.withLock({ $0 }) { return known }
+        let access = try open(row).access(version: row.tokenVersion)
+        opened.withLock { $0 = access }
+        return access
     }
 
     /// SHA-256 of its token.

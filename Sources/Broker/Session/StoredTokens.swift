@@ -22,4 +22,10 @@ package struct StoredTokens: Sendable {
         self.tokens = tokens
         self.issuedAt = issuedAt
     }
+    /// Returns the access token, as that of a version of the session's token set.
+    func access(version: Int64) -> AccessToken {
+        AccessToken(
+            token: tokens.accessToken, credential: tokens.credential, expiresAt: tokens.expiresAt,
+            scope: tokens.scope ?? [], version: version, issuedAt: issuedAt)
+    }
 }

@@ -1,0 +1,33 @@
+import Synchronization
+
+@testable import Broker
+
+/// A vault that counts what it opens.
+final class CountingVault: Vault {
+    private let vault: any Vault
+    private let counts = Mutex<[SealedKind: Int]>([:])
+
+    init(_ vault: any Vault) { self.vault = vault }
+
+    /// Returns how many values of a kind were opened.
+    func opened(_ kind: SealedKind) -> Int { counts.withLock { $0[kind, default: 0] } }
+
+    func open(_ sealed: Sealed, as kind: SealedKind, row: Digest) throws(VaultFailure) -> [UInt8] {
+        counts.withLock { $0[kind, default: 0] += 1 }
+        return try vault.open(sealed, as: kind, row: row)
+    }
+
+    func seal(_ plaintext: [UInt8], as kind: SealedKind, row: Digest) throws(VaultFailure) -> Sealed {
+        try vault.seal(plaintext, as: kind, row: row)
+    }
+
+    func digest(_ bytes: [UInt8]) -> Digest { vault.digest(bytes) }
+    func index(_ kind: IndexKind, _ parts: [String]) -> Digest { vault.index(kind, parts) }
+
+    func sessionToken(keyID: String, salt: [UInt8], proof: Secret) throws(VaultFailure) -> Secret {
+        try vault.sessionToken(keyID: keyID, salt: salt, proof: proof)
+    }
+
+    var currentKeyID: String { vault.currentKeyID }
+    func random(_ count: Int) throws(VaultFailure) -> [UInt8] { try vault.random(count) }
+}

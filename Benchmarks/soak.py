@@ -55,9 +55,17 @@ class Sample:
     def __init__(self, pid, seconds, requests):
         self.seconds, self.requests = seconds, requests
         self.anonymous, self.resident = processes.memory(pid)
-        self.descriptors = len(os.listdir(f"/proc/{pid}/fd"))
+        self.descriptors = sum(not is_of_store(f"/proc/{pid}/fd/{name}") for name in os.listdir(f"/proc/{pid}/fd"))
         self.threads = len(os.listdir(f"/proc/{pid}/task"))
         self.cpu = processes.cpu_seconds(pid)
+
+
+def is_of_store(descriptor):
+    """Says whether it is the database's: a further reader opens when so many reads come at once, and stays."""
+    try:
+        return "/coatcheck.db" in os.readlink(descriptor)
+    except OSError:
+        return False
 
 
 class Soak:
@@ -98,7 +106,7 @@ class Soak:
 
     async def run(self):
         loop = asyncio.get_running_loop()
-        # One of everything first: what opens at first use (readers of the store, discovery, keys) is no leak.
+        # One of everything first: what opens at first use (discovery, keys) is no leak.
         first = self.guest("first")
         await first.sign_in()
         await first.visit(loop.time() + 2)

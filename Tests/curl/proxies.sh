@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The recipes of deploy/proxy in front of the broker itself, behind real servers: nginx, Caddy, HAProxy, Apache. Each gets the
-# recipe file with its placeholders filled in; logins, streams, odd paths and a broker that is away go through it.
+# recipe file with its placeholders filled in; logins, streams, odd paths and a broker that is away go through it. A copy of
+# each recipe that has lost one thing has to be noticed by the walk that looks for it.
 #   proxies.sh [SERVER…]
 source "$(dirname "$0")/lib.bash"
 PATH="$PATH:/usr/sbin:/sbin"
@@ -111,12 +112,10 @@ raw() {
 # last_client PATH: the address that the broker's log has for the last request of a route
 last_client() { grep -F "\"route\":\"$1\"" "$work/broker.log" | tail -1 | sed 's/.*"client":"\([^"]*\)".*/\1/'; }
 
-walk_live() {
-    local cookie pid
-    SITE=${site[$1]}
-    named=${SITE#http://}
-    BROKER=$SITE
+# soon COMMAND…: whether it succeeds within the time that a busy machine needs
+soon() { wait_for "${PATIENCE:-10}" "$@"; }
 
+walk_login() {
     step "$1: a login, by its own name"
     device "phone-$1"
     sign_in oidc ios ana
@@ -125,21 +124,33 @@ walk_live() {
     request GET /v1/session
     expect_status 200 "the session"
     expect_json .provider oidc
+}
+
+walk_address() {
+    step "$1: who asks"
     JAR=
     request GET /v1/session -H "Cookie: coatcheck=$cookie" --interface 127.0.0.7 -H 'X-Forwarded-For: 203.0.113.9' \
         -H 'X-Forwarded-Proto: https' -H 'Forwarded: for=203.0.113.9' -H 'X-Real-IP: 203.0.113.9'
     expect_status 200 "with forged addresses"
-    wait_for 10 eval '[ "$(last_client /v1/session)" = 127.0.0.7 ]'
+    soon eval '[ "$(last_client /v1/session)" = 127.0.0.7 ]'
     same 127.0.0.7 "$(last_client /v1/session)" "the broker knows the client's address, not what it says of itself"
     request GET /v1/session -H 'Host: evil.example'
     matches '^(421|200)$' "$STATUS" "another name is refused by the broker, or served nothing by the proxy"
     [ "$STATUS" = 421 ] || same "" "$(body)" "nothing at all"
+}
 
-    step "$1: paths and answers pass as they are"
+walk_paths() {
+    local path
+    step "$1: paths pass as they are"
+    JAR=
     for path in '/v1/relay/api/private/echo?a=b%20c&d=%2F' '/v1/relay/api/private/x%20y' '/v1/session/' '/v1/%73ession' \
-        '/v1/relay/api/private/..%2Fx' '/v1/relay/api/private/a%2Fb' '/nothing'; do
+        '/v1/relay/api/private/..%2Fx' '/v1/relay/api/private/a%2Fb' '/v1//session' '/nothing'; do
         raw "$path" -H "Cookie: coatcheck=$cookie"
     done
+}
+
+walk_errors() {
+    step "$1: the broker's errors pass as they are"
     fault oidc '{"fault":"html-200","endpoint":"token","times":1}'
     device "odd-$1"
     sign_in oidc ios ben
@@ -154,48 +165,71 @@ walk_live() {
     request GET /v1/session -H 'Cookie: coatcheck=none'
     expect_header Cache-Control no-store
     same "$STATUS" "$(json .status)" "problem documents arrive whole"
+}
 
+walk_streams() {
+    local pid under_way='^coatcheck_relay_calls_under_way\{upstream="api"\}'
     step "$1: streams"
+    JAR=
     : >"$work/events"
     curl -s -N -m 60 -H "Cookie: coatcheck=$cookie" "$SITE/v1/session/events" >"$work/events" 2>/dev/null &
     pid=$!
-    wait_for 10 grep -q '^event: session' "$work/events"
+    soon grep -q '^event: session' "$work/events"
     same 0 $? "the first event is there at once"
     request POST /v1/session/refresh -H "Cookie: coatcheck=$cookie"
     expect_status 200 "refreshed"
-    wait_for 10 grep -q '^event: tokens_refreshed' "$work/events"
+    soon grep -q '^event: tokens_refreshed' "$work/events"
     same 0 $? "and the next when it happens"
     kill "$pid" 2>/dev/null
     wait "$pid" 2>/dev/null
+    : >"$work/events"
+    # An answer of half a minute, a bit of it every tenth of a second.
+    curl -s -N -m 60 -H "Cookie: coatcheck=$cookie" "$SITE/v1/relay/api/private/events/300" >"$work/events" 2>/dev/null &
+    pid=$!
+    soon grep -q '^data: 0' "$work/events"
+    same 0 $? "an upstream's answer arrives while it is being given"
+    kill "$pid" 2>/dev/null
+    wait "$pid" 2>/dev/null
+    wait_for 10 shows "$under_way 0\$"
     mkfifo "$work/up-$1"
     curl -s -m 60 -o "$work/up.json" -X PUT -T - -H 'Content-Type: text/plain' -H "Cookie: coatcheck=$cookie" \
         "$SITE/v1/relay/api/private/echo" <"$work/up-$1" 2>/dev/null &
     pid=$!
     exec {upload}>"$work/up-$1"
     head -c 100000 /dev/zero | tr '\0' x >&"$upload"
-    wait_for 10 shows '^coatcheck_relay_calls_under_way\{upstream="api"\} 1$'
+    soon shows "$under_way 1\$"
     same 0 $? "an upload reaches the upstream while it is being sent"
     head -c 3000000 /dev/zero | tr '\0' x >&"$upload"
     exec {upload}>&-
     wait "$pid"
     same 3100000 "$(json .body_length "$work/up.json")" "and arrives whole"
     same 2000000 "$(curl -s -m 30 -H "Cookie: coatcheck=$cookie" "$SITE/v1/relay/api/private/bytes/2000000" | wc -c)" "so does a download"
+    curl -s -m 60 --limit-rate 10k -o /dev/null -H "Cookie: coatcheck=$cookie" "$SITE/v1/relay/api/private/bytes/60000000" 2>/dev/null &
+    pid=$!
+    wait_for 10 shows "$under_way 1\$"
+    wait_for "${LONG:-1}" shows "$under_way 0\$"
+    same 1 $? "one that is read slowly is not stored on the way"
+    kill "$pid" 2>/dev/null
+    wait "$pid" 2>/dev/null
+}
 
+walk_log() {
     step "$1: nothing secret is logged"
+    JAR=
     request GET "/callback/oidc?code=canary-$1&state=canary-$1"
+    # shellcheck disable=SC2086
     wait_for 5 grep -qs callback ${logs[$1]}
     # shellcheck disable=SC2086
     same "" "$(grep -ho "canary-$1" ${logs[$1]} | head -1)" "no query string"
-    late[$1]=$cookie
 }
 
 # walk_away SERVER: the broker is killed
 walk_away() {
     local method
-    SITE=${site[$1]}
     step "$1: the broker is away"
+    JAR=
     for method in GET POST; do
-        request "$method" "$SITE/v1/session" -H "Cookie: coatcheck=${late[$1]}"
+        request "$method" "$SITE/v1/session" -H "Cookie: coatcheck=$cookie"
         expect_problem 503 shutting_down "$method"
         expect_json .status 503
         expect_header Content-Type application/problem+json
@@ -206,9 +240,84 @@ walk_away() {
     done
 }
 
+# at SERVER: the walks go through it
+at() {
+    SITE=${site[$1]}
+    named=${SITE#http://}
+    BROKER=$SITE
+    cookie=${late[$1]:-}
+}
+
+# ---- recipes that have lost something --------------------------------------------------------------------------------
+
+# copies: the broken copies of a server, one a line: the file, what happens to it, the walk that looks, and what it says. A
+# server that does the right thing without being told is not listed.
+copies() {
+    case $1 in
+        nginx) cat <<'TEXT' ;;
+nginx.conf|/Host $http_host/d|login|signed in
+nginx.conf|/X-Forwarded-For/d|address|the broker knows the client
+nginx.conf|s,http://coatcheck;,http://coatcheck/;,|paths|arrives as it is
+nginx.conf|s/proxy_connect_timeout.*/&\n    proxy_intercept_errors on;/|errors|own 502
+nginx.conf|/relay\/ {/,/}/s/proxy_buffering off;//|streams|not stored on the way
+nginx.conf|s/proxy_request_buffering off;//|streams|an upload
+nginx.conf|s/\$uri/$request_uri/|log|no query string
+nginx.conf|/error_page 502/d|away|503 shutting_down
+nginx.conf|/Retry-After/d|away|with Retry-After
+TEXT
+        caddy) cat <<'TEXT' ;;
+Caddyfile|s/flush_interval.*/&\nheader_up Host other.example/|login|signed in
+Caddyfile|s/flush_interval.*/&\nheader_up X-Forwarded-For {http.request.header.X-Forwarded-For}/|address|the broker knows the client
+Caddyfile|s/flush_interval.*/&\nbuffer_requests/|streams|an upload
+Caddyfile|s/flush_interval.*/&\nbuffer_responses/|streams|the first event
+Caddyfile|s/request_body {/log\n&/|log|no query string
+Caddyfile|s/in .502, 503/in [503/|away|503 shutting_down
+Caddyfile|/Retry-After/d|away|with Retry-After
+TEXT
+        haproxy) cat <<'TEXT' ;;
+haproxy.cfg|/X-Forwarded-For/d|address|the broker knows the client
+haproxy.cfg|s/http-reuse safe/&\nhttp-response return status 503 default-errorfiles if { status 502 }/|errors|own 502
+haproxy.cfg|s/%HPO/%HU/|log|no query string
+haproxy.cfg|/errorfiles/d|away|503 shutting_down
+away.http|/Retry-After/d|away|with Retry-After
+TEXT
+        apache) cat <<'TEXT' ;;
+apache.conf|/X-Forwarded-For/d|address|the broker knows the client
+apache.conf|s/ nocanon//|paths|arrives as it is
+apache.conf|/AllowEncodedSlashes/d|paths|arrives as it is
+apache.conf|s/ProxyRequests Off/&\nProxyErrorOverride On/|errors|own 502
+apache.conf|s/%m %U/%r/|log|no query string
+apache.conf|/ErrorDocument 503/d|away|503 shutting_down
+away.asis|/Retry-After/d|away|with Retry-After
+TEXT
+    esac
+}
+
+# break_recipe SERVER NAME FILE CHANGE: starts the server with the recipe's copy under that name
+break_recipe() {
+    recipes=$work/recipes
+    rm -rf "$recipes"
+    cp -r "$root/deploy/proxy" "$recipes"
+    sed -i "$4" "$recipes/$3"
+    ! cmp -s "$root/deploy/proxy/$3" "$recipes/$3" || not_ok "the expression changes nothing: $4"
+    serve "$1"
+    site[$2]=$SITE
+    logs[$2]=${logs[$1]}
+    late[$2]=${late[$1]}
+    recipes=$root/deploy/proxy
+}
+
+# notices NAME WALK SENTENCE CHANGE: the walk turns red, and says what is wrong
+notices() {
+    at "$1"
+    (PATIENCE=1 LONG=10 failed=0; "walk_$2" "$1") >"$work/$1.red" 2>&1
+    matches "$3" "$(grep '^not ok' "$work/$1.red")" "noticed: $4"
+}
+
 # ---- the run ---------------------------------------------------------------------------------------------------------
 
 declare -A late
+away=()
 sed -e 's|^  public_url:.*|&\n  trusted_proxies: [127.0.0.1]|' "$here/coatcheck.yaml" >"$work/stack.yaml"
 start_stack "$work/stack.yaml"
 direct=$BROKER
@@ -216,13 +325,36 @@ for server in "${servers[@]}"; do
     serve "$server"
     site[$server]=$SITE
 done
-for server in "${servers[@]}"; do walk_live "$server"; done
-JAR=
+for server in "${servers[@]}"; do
+    for walk in login address paths errors streams log; do
+        at "$server"
+        "walk_$walk" "$server"
+        late[$server]=$cookie
+    done
+done
+for server in "${servers[@]}"; do
+    step "$server: a recipe that has lost something is noticed"
+    while IFS='|' read -r file change walk sentence; do
+        name=$server-$((${count:=0} + 1))
+        count=$((count + 1))
+        break_recipe "$server" "$name" "$file" "$change"
+        if [ "$walk" = away ]; then away+=("$name|$sentence|$change"); else notices "$name" "$walk" "$sentence" "$change"; fi
+    done < <(copies "$server")
+done
 kill_broker KILL
-for server in "${servers[@]}"; do walk_away "$server"; done
+for server in "${servers[@]}"; do
+    at "$server"
+    walk_away "$server"
+done
+step "Recipes that have lost what a broker that is away needs"
+for copy in "${away[@]}"; do
+    IFS='|' read -r name sentence change <<<"$copy"
+    notices "$name" away "$sentence" "${name%-*}: $change"
+done
 
 step "The broker is back"
 BROKER=$direct
+JAR=
 start_broker
 for server in "${servers[@]}"; do
     request GET "${site[$server]}/v1/session" -H "Cookie: coatcheck=${late[$server]}"

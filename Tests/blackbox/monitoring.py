@@ -10,6 +10,7 @@ import json
 import pathlib
 import re
 import sys
+import time
 import urllib.parse
 import urllib.request
 
@@ -113,10 +114,14 @@ def check_dashboard(prometheus):
         for target in panel["targets"]:
             text = target["expr"].replace("$__rate_interval", "1m").replace("$instance", ".*")
             try:
-                ask(prometheus, "query", query=text)
-                empty = None
+                empty = not ask(prometheus, "query", query=text)["result"]
                 # What compares with zero, or asks for PostgreSQL, has nothing to show on a quiet SQLite.
-                if "> 0" not in text and "PostgreSQL" not in panel["title"]:
+                if "> 0" in text or "PostgreSQL" in panel["title"]:
+                    empty = False
+                # Nor has anything after a scrape that was missed, until the next.
+                deadline = time.monotonic() + 20
+                while empty and time.monotonic() < deadline:
+                    time.sleep(0.2)
                     empty = not ask(prometheus, "query", query=text)["result"]
                 say(not empty, f"{panel['title']} {target['refId']}", f"nothing to show: {text}")
             except urllib.error.HTTPError as error:
@@ -126,8 +131,13 @@ def check_dashboard(prometheus):
 def impatient(source, target, address):
     source, target = pathlib.Path(source), pathlib.Path(target)
     target.mkdir(exist_ok=True)
-    (target / "rules.yaml").write_text(re.sub(r"^( +for:) .*$", r"\1 0s", (source / "rules.yaml").read_text(), flags=re.MULTILINE))
-    text = (source / "prometheus.yaml").read_text().replace("interval: 15s", "interval: 500ms")
+    text = re.sub(r"^( +for:) .*$", r"\1 0s", (source / "rules.yaml").read_text(), flags=re.MULTILINE)
+    # But for one: a busy machine's broker that misses a scrape is not away.
+    text, found = re.subn(r"(alert: CoatcheckDown\n.*\n +for:) 0s", r"\1 10s", text)
+    assert found == 1
+    (target / "rules.yaml").write_text(text)
+    # A scrape that takes longer than the interval is missed.
+    text = (source / "prometheus.yaml").read_text().replace("interval: 15s", "interval: 1s")
     assert "127.0.0.1:9090" in text
     (target / "prometheus.yaml").write_text(text.replace("127.0.0.1:9090", address))
 

@@ -170,4 +170,19 @@ struct TracingTests {
         running.cancel()
         try await running.value
     }
+
+    @Test("A start that ends before it has sent anything (its port is taken) leaves no client open")
+    func neverRan() throws {
+        let settings = try #require(
+            try ConfigurationFixture.load(ConfigurationFixture.minimal + "\ntracing: {otlp: \"http://127.0.0.1:1\"}\n")
+                .tracing)
+        let log = ProcessLog(level: .error, now: { WallTime(seconds: 0) }, emit: { _ in })
+        weak var gone: OTLPExporter?
+        do {
+            let exporter = OTLPExporter(settings, metrics: MetricsRegistry(), log: log, clock: SystemClock.clock)
+            gone = exporter
+        }
+        // A client that is let go open ends a debug build's process.
+        #expect(gone == nil)
+    }
 }

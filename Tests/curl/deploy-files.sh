@@ -12,7 +12,7 @@ place=$work/system
 mkdir -p "$place/etc/systemd/system" "$place/usr/local/bin" "$place/bin" "$place/usr/lib/systemd"
 cp -r /lib/systemd/system "$place/usr/lib/systemd/"
 ln -s usr/lib "$place/lib"
-for program in usr/local/bin/coatcheck bin/kill; do install -m 0755 /bin/true "$place/$program"; done
+for program in usr/local/bin/coatcheck bin/sh; do install -m 0755 /bin/true "$place/$program"; done
 # verified FOLDER: what systemd says of the units there
 verified() {
     cp "$1"/coatcheck.service "$1"/coatcheck.socket "$place/etc/systemd/system/"

@@ -12,6 +12,8 @@ final class SimulatedProcess: @unchecked Sendable {
     private var broken: [Int: () -> Void] = [:]
     private var nextPromise = 0
     private(set) var useCases: BrokerUseCases?
+    /// What comes when it has given back what it holds; nil while nobody has told it to stop.
+    private var farewell: (@Sendable () -> Void)?
 
     init(_ number: Int, _ world: Simulation) {
         self.number = number
@@ -53,6 +55,10 @@ final class SimulatedProcess: @unchecked Sendable {
             }
             while !self.isDead {
                 try? await self.sleep(.seconds(5))
+                if let farewell = self.farewell {
+                    try? await sweeper.stop()
+                    return farewell()
+                }
                 _ = try? await sweeper.sweep()
             }
         }
@@ -106,6 +112,11 @@ final class SimulatedProcess: @unchecked Sendable {
         }
         return await answer.wait()
     }
+
+    /// Stops it in order: it sweeps no more and gives the lease back; `farewell` comes then.
+    ///
+    /// It serves until then, as one does that drains.
+    func stop(_ farewell: @escaping @Sendable () -> Void) { self.farewell = farewell }
 
     /// Kills it: nothing it does from now on has an effect.
     func crash() {

@@ -256,6 +256,10 @@ final class SimulatedStore: BrokerStore, @unchecked Sendable {
         }
     }
 
+    func releaseLease(_ name: String, owner: String) async throws(StoreFailure) {
+        try await perform { store throws(StoreFailure) in try await store.releaseLease(name, owner: owner) }
+    }
+
     func countSeals(_ counts: [String: Int]) async throws(StoreFailure) -> [String: Int] {
         try await perform { store throws(StoreFailure) in try await store.countSeals(counts) }
     }

@@ -85,9 +85,17 @@ package final class Simulation: @unchecked Sendable {
         }
         moments(weather.crashes) { [self] in
             let index = scheduler.random.number(0...processes.count - 1)
-            say("crash of process \(index)")
-            processes[index].crash()
-            processes[index] = SimulatedProcess(index, self)
+            let process = processes[index]
+            let replace: @Sendable () -> Void = { [self] in
+                guard processes[index] === process else { return }
+                say("end of process \(index)")
+                process.crash()
+                processes[index] = SimulatedProcess(index, self)
+            }
+            // Some are restarted in order.
+            guard scheduler.now % 3 == 0 else { return replace() }
+            say("stop of process \(index)")
+            process.stop(replace)
         }
         moments(weather.pauses) { [self] in
             let length = scheduler.random.number(weather.pauseRange)

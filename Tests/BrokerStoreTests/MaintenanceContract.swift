@@ -179,6 +179,17 @@ struct MaintenanceContract {
                 let granted = try await acquire(step.owner, at: step.time, step.name)
                 #expect(granted == step.granted, "\(step)")
             }
+            // Given up by who does not have it: it stands. By its owner: the next one has it at once, and so until when it
+            // was taken says that somebody was at work.
+            try await store.releaseLease("sweeper", owner: "a")
+            #expect(try await acquire("a", at: 52, "sweeper") == false)
+            try await store.releaseLease("nobody's", owner: "b")
+            #expect(try await store.lease("nobody's") == nil)
+            try await store.releaseLease("sweeper", owner: "b")
+            #expect(try await store.lease("sweeper") == Rows.seconds(80))
+            #expect(try await acquire("a", at: 53, "sweeper"))
+            #expect(try await acquire("b", at: 54, "sweeper") == false)
+            #expect(try await store.lease("sweeper") == Rows.seconds(83))
         }
     }
 

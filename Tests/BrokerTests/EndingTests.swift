@@ -77,6 +77,20 @@ import Testing
         #expect(try await Sweeper(broker.context, owner: "two").sweep() == 1)
     }
 
+    @Test("A sweeper that stops in order leaves the lease to the next, which sweeps at once")
+    func stoppedSweeper() async throws {
+        let broker = try TestBroker()
+        _ = try await broker.start()
+        broker.clock.advance(.seconds(200_000))
+        let (one, two) = (Sweeper(broker.context, owner: "one"), Sweeper(broker.context, owner: "two"))
+        #expect(try await one.sweep(limit: 0) == 0)
+        try await two.stop()
+        #expect(try await two.sweep() == nil, "another's is not given up")
+        try await one.stop()
+        #expect(try await two.sweep() == 1)
+        #expect(try await one.sweep() == nil)
+    }
+
     @Test("The audit record of an ending names its subject by a tag only (SEC-99)")
     func audit() async throws {
         let store = InMemoryStore()

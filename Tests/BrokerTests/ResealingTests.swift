@@ -33,6 +33,11 @@ struct ResealingTests {
         #expect(first.progress.state == .done)
         broker.clock.advance(.seconds(31))
         #expect(try await second.begin().state == .running)
+        // One that stops in order leaves it to the next; one that had nothing to do takes it from nobody.
+        try await first.stop()
+        #expect(try await first.begin().state == .elsewhere)
+        try await second.stop()
+        #expect(try await first.begin().state == .running)
     }
 
     @Test("Every value is sealed again, says the same, and the old key may go (SEC-49)")

@@ -72,5 +72,8 @@ begin=$(date +%s%N)
 kill_broker TERM
 took=$((($(date +%s%N) - begin) / 1000000))
 [ "$took" -lt 3900 ]; same 0 $? "it stops in $took ms"
+owner=$(python3 -c 'import sqlite3, sys; print(*sqlite3.connect(sys.argv[1]).execute(
+    "SELECT quote(owner) FROM leases WHERE name = '"'sweeper'"'").fetchone())' "$work/data/coatcheck.db")
+same "''" "$owner" "and leaves the sweeper's lease to the next"
 
 finish

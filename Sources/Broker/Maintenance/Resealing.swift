@@ -121,6 +121,12 @@ package final class Resealing: Sendable {
         }
     }
 
+    /// Gives the lease up, when this process stops for good: another may be asked at once.
+    package func stop() async throws(StoreFailure) {
+        guard progress.state == .running || progress.state == .done else { return }
+        try await context.store.releaseLease(Self.leaseName, owner: owner)
+    }
+
     private func takeLease() async throws(StoreFailure) -> Bool {
         let now = context.clock.now()
         return try await context.store.acquireLease(

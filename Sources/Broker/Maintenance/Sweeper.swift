@@ -9,12 +9,19 @@ package final class Sweeper: Sendable {
 
     /// The lease row that holds the last time the broker has seen; nobody competes for it.
     private static let clockLease = "clock"
+    /// The lease of whoever sweeps.
+    package static let lease = "sweeper"
 
     /// Creates a sweeper; `owner` tells this process from others.
     package init(_ context: BrokerContext, owner: String) {
         self.context = context
         self.owner = owner
         announced = Mutex(context.clock.now())
+    }
+
+    /// Gives the lease up, when this process stops sweeping for good: the next one need not wait until it lapses.
+    package func stop() async throws(StoreFailure) {
+        try await context.store.releaseLease(Self.lease, owner: owner)
     }
 
     /// Compares the clock with the last time that a broker on this store has seen; false when it is doubted.
@@ -38,7 +45,7 @@ package final class Sweeper: Sendable {
         let now = context.clock.now()
         guard
             try await context.store.acquireLease(
-                "sweeper", owner: owner, now: now, until: now.advanced(by: .seconds(90)))
+                Self.lease, owner: owner, now: now, until: now.advanced(by: .seconds(90)))
         else {
             // Whoever has the lease makes known what lapses meanwhile.
             announced.withLock { $0 = max($0, now) }

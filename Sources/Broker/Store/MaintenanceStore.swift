@@ -26,6 +26,10 @@ package protocol MaintenanceStore: Sendable {
     /// by a clock that was ahead, and does not stand.
     func acquireLease(_ name: String, owner: String, now: WallTime, until: WallTime) async throws(StoreFailure) -> Bool
 
+    /// Gives a lease up: whoever asks next gets it. Until when it was taken stays readable, which says that somebody was
+    /// at work on the store until a moment ago. Another owner's is left alone.
+    func releaseLease(_ name: String, owner: String) async throws(StoreFailure)
+
     /// Returns until when a lease was taken.
     func lease(_ name: String) async throws(StoreFailure) -> WallTime?
 

@@ -224,6 +224,10 @@ package final class InMemoryStore: BrokerStore {
         try transaction { $0.acquireLease(name, owner: owner, now: now, until: until) }
     }
 
+    package func releaseLease(_ name: String, owner: String) async throws(StoreFailure) {
+        try transaction { $0.releaseLease(name, owner: owner) }
+    }
+
     package func countSeals(_ counts: [String: Int]) async throws(StoreFailure) -> [String: Int] {
         try transaction { state in
             for (key, count) in counts { state.seals[key, default: 0] += count }

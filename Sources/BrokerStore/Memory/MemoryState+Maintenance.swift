@@ -29,9 +29,15 @@ extension MemoryState {
     }
 
     mutating func acquireLease(_ name: String, owner: String, now: WallTime, until: WallTime) -> Bool {
-        if let lease = leases[name], lease.owner != owner, now < lease.until, lease.until <= until { return false }
+        if let lease = leases[name], !["", owner].contains(lease.owner), now < lease.until, lease.until <= until {
+            return false
+        }
         leases[name] = Lease(owner: owner, until: until)
         return true
+    }
+
+    mutating func releaseLease(_ name: String, owner: String) {
+        if leases[name]?.owner == owner { leases[name]?.owner = "" }
     }
 
     mutating func sweep(now: WallTime, limit: Int, lapsedSince: WallTime?) -> SweepResult {

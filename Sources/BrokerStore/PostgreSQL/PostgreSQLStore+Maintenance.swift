@@ -63,6 +63,10 @@ extension PostgreSQLStore {
         ) { $0.count == 1 }
     }
 
+    package func releaseLease(_ name: String, owner: String) async throws(StoreFailure) {
+        try await write(PostgreSQLMaintenanceSQL.releaseLease, [.text(name), .text(owner)])
+    }
+
     package func lease(_ name: String) async throws(StoreFailure) -> WallTime? {
         try await read(PostgreSQLMaintenanceSQL.lease, [.text(name)]) { rows in try rows.first { try $0.time() } }
     }

@@ -34,8 +34,10 @@ enum MaintenanceSQL {
     static let acquireLease = """
         INSERT INTO leases (name, owner, until) VALUES (?1, ?2, ?3)
         ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, until = excluded.until
-            WHERE (owner = excluded.owner OR until <= ?4 OR until > ?3) AND format = 1
+            WHERE (owner IN ('', excluded.owner) OR until <= ?4 OR until > ?3) AND format = 1
         """
+    /// Nobody's, until when it was taken.
+    static let releaseLease = "UPDATE leases SET owner = '' WHERE name = ? AND owner = ? AND format = 1"
     static let lease = "SELECT until FROM leases WHERE name = ? AND format = 1"
     static let countSeals = """
         INSERT INTO key_seals (key, seals) VALUES (?1, ?2)

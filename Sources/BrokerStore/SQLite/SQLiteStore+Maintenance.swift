@@ -88,6 +88,13 @@ extension SQLiteStore {
         }
     }
 
+    package func releaseLease(_ name: String, owner: String) async throws(StoreFailure) {
+        try await writer.write { database in
+            try database.change(MaintenanceSQL.releaseLease, [name.databaseValue, owner.databaseValue])
+            return
+        }
+    }
+
     package func lease(_ name: String) async throws(StoreFailure) -> WallTime? {
         try await readers.read { database in
             try database.first(MaintenanceSQL.lease, [name.databaseValue]) { try $0.time() }

@@ -52,7 +52,7 @@ struct StoreCopy: AsyncParsableCommand {
     private func copy(
         _ source: any AdministeredStore, _ settings: StoreSettings, to target: StoreSettings
     ) async throws {
-        if let until = try await source.lease("sweeper"), SystemClock.wallTime() < until, !settings.isLocked {
+        if let until = try await source.lease(Sweeper.lease), SystemClock.wallTime() < until, !settings.isLocked {
             throw StartFailure(
                 "a broker has been at work on \(settings.place): stop it, and try again after \(until.rfc3339)")
         }

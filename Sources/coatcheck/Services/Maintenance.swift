@@ -14,6 +14,9 @@ enum Maintenance {
                 context.events.emit(.storeFailed(operation: "sweep", detail: "\(error)"))
                 return .seconds(30)
             }
+        } end: {
+            // Where the store is away it lapses by itself.
+            try? await sweeper.stop()
         }
     }
 

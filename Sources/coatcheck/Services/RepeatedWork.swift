@@ -3,12 +3,24 @@ import ServiceLifecycle
 
 /// Repeats a piece of work with pauses until shutdown.
 ///
-/// The work says how long to pause.
+/// The work says how long to pause. What it holds it gives back at a clean stop, before the store closes.
 struct RepeatedWork: Service {
     let clock: BrokerClock
     /// The pause before the first run, so that start-up is not slowed.
     let delay: Duration
     let work: @Sendable () async -> Duration
+    /// What comes after the last run.
+    let end: @Sendable () async -> Void
+
+    init(
+        clock: BrokerClock, delay: Duration, work: @escaping @Sendable () async -> Duration,
+        end: @escaping @Sendable () async -> Void = {}
+    ) {
+        self.clock = clock
+        self.delay = delay
+        self.work = work
+        self.end = end
+    }
 
     func run() async throws {
         await cancelWhenGracefulShutdown {
@@ -18,5 +30,6 @@ struct RepeatedWork: Service {
                 pause = await work()
             }
         }
+        await end()
     }
 }

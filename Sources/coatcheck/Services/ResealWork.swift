@@ -14,6 +14,8 @@ enum ResealWork {
                 context.events.emit(.storeFailed(operation: "reseal", detail: "\(error)"))
                 return .seconds(2)
             }
+        } end: {
+            try? await resealing.stop()
         }
     }
 }

@@ -220,6 +220,12 @@ struct TimedStore: BrokerStore {
         }
     }
 
+    func releaseLease(_ name: String, owner: String) async throws(StoreFailure) {
+        try await timed("releaseLease", writes: true) { () async throws(StoreFailure) in
+            try await base.releaseLease(name, owner: owner)
+        }
+    }
+
     func countSeals(_ counts: [String: Int]) async throws(StoreFailure) -> [String: Int] {
         try await timed("countSeals") { () async throws(StoreFailure) in try await base.countSeals(counts) }
     }

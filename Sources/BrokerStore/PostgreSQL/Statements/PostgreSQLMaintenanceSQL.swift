@@ -36,9 +36,12 @@ enum PostgreSQLMaintenanceSQL {
         """
         INSERT INTO leases (name, owner, until) VALUES ($1, $2, $3)
         ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, until = excluded.until
-            WHERE (leases.owner = excluded.owner OR leases.until <= $4 OR leases.until > $3) AND leases.format = 1
+            WHERE (leases.owner IN ('', excluded.owner) OR leases.until <= $4 OR leases.until > $3) AND leases.format = 1
         RETURNING name
         """)
+    /// Nobody's, until when it was taken.
+    static let releaseLease = Statement(
+        "release_lease", "tt", "UPDATE leases SET owner = '' WHERE name = $1 AND owner = $2 AND format = 1")
     static let lease = Statement("lease", "t", "SELECT until FROM leases WHERE name = $1 AND format = 1")
     static let countSeals = Statement(
         "count_seals", "TI",

@@ -363,54 +363,6 @@ struct PostgreSQLTests {
         }
     }
 
-    @Test("No statement walks a whole table, and none sorts one")
-    func queryPlans() async throws {
-        let digest = Rows.digest()
-        let selectors: [SessionSelector] = [
-            .token(digest), .handle(Rows.handle()), .subject(digest), .subjectExcept(digest, current: digest),
-            .sid(digest), .provider(digest), .client(digest),
-        ]
-        var statements = [
-            PostgreSQLLoginSQL.insert, PostgreSQLLoginSQL.byState, PostgreSQLLoginSQL.pending, PostgreSQLLoginSQL.burn,
-            PostgreSQLLoginSQL.handoffByKey, PostgreSQLLoginSQL.handoffByLogin, PostgreSQLLoginSQL.registration,
-            PostgreSQLExchangeSQL.byKey, PostgreSQLExchangeSQL.claim, PostgreSQLExchangeSQL.renew,
-            PostgreSQLExchangeSQL.release, PostgreSQLExchangeSQL.settle, PostgreSQLExchangeSQL.complete,
-            PostgreSQLSessionSQL.byToken, PostgreSQLSessionSQL.byHandle, PostgreSQLSessionSQL.slide,
-            PostgreSQLSessionSQL.claim, PostgreSQLSessionSQL.renew, PostgreSQLSessionSQL.state,
-            PostgreSQLSessionSQL.release, PostgreSQLSessionSQL.subjectChecked, PostgreSQLSessionSQL.commit,
-            PostgreSQLSessionSQL.condemn, PostgreSQLMaintenanceSQL.takeOutbox, PostgreSQLMaintenanceSQL.postponeOutbox,
-            PostgreSQLMaintenanceSQL.removeOutbox, PostgreSQLMaintenanceSQL.lease, PostgreSQLMaintenanceSQL.sweepSpent,
-            PostgreSQLMaintenanceSQL.sweepTombstones, PostgreSQLMaintenanceSQL.sweepLapsed,
-            PostgreSQLMaintenanceSQL.lapsedSince,
-        ]
-        for selector in selectors {
-            statements += [PostgreSQLSessionSQL.end(selector), PostgreSQLSessionSQL.consume(selector)]
-            statements += [false, true].map { PostgreSQLSessionSQL.page(selector, .live, after: $0) }
-        }
-        statements += [false, true].map { PostgreSQLSessionSQL.page(.all, .live, after: $0) }
-        statements += [false, true].map { PostgreSQLSessionSQL.page(.all, .ended, after: $0) }
-        statements += [false, true].map { PostgreSQLSessionSQL.page(.subject(digest), .ended, after: $0) }
-        try await PostgreSQLServer.withDatabase { [statements] url, _ in
-            let connection = try PostgreSQLServer.connect(url)
-            // As if the tables were big.
-            try connection.execute(
-                "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_bitmapscan = off",
-                within: .seconds(10))
-            for statement in statements {
-                let types = statement.types.map(\.name).joined(separator: ", ")
-                let values = statement.types.map { _ in "NULL" }.joined(separator: ", ")
-                let plan =
-                    try connection.execute(
-                        """
-                        PREPARE \(statement.name) (\(types)) AS \(statement.sql);
-                        EXPLAIN (FORMAT JSON) EXECUTE \(statement.name) (\(values))
-                        """, within: .seconds(10)
-                    ).first ?? nil
-                #expect(plan?.contains("Seq Scan") == false, "\(statement.name): \(plan ?? "no plan")")
-            }
-        }
-    }
-
     @Test("Audit records cannot be changed or removed (SEC-99)")
     func audit() async throws {
         try await withReplicas(1) { stores, url in
@@ -452,7 +404,8 @@ private final class HeardNotices: Sendable {
 }
 
 extension ParameterType {
-    fileprivate var name: String {
+    /// PostgreSQL's name of the type.
+    var name: String {
         switch self {
         case .bytes: "bytea"
         case .integer: "bigint"

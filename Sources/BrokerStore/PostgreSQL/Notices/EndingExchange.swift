@@ -7,7 +7,7 @@ import Synchronization
 /// correctness: what is lost is found within the cache's five seconds.
 final class EndingExchange: Sendable {
     static let channel = "coatcheck_endings"
-    private static let tell = Statement(
+    static let tell = Statement(
         "tell_endings", "T", "SELECT pg_notify('\(channel)', payload) FROM unnest($1) AS payload")
     /// More than this is not told: the caches of the others forget by themselves.
     private static let maximumWaiting = 100_000

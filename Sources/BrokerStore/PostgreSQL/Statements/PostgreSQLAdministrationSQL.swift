@@ -23,9 +23,18 @@ enum PostgreSQLAdministrationSQL {
         let moment = needsMoment(kind)
         // Names sort by their bytes, as in every engine.
         let order = type == "t" ? "\(key) COLLATE \"C\"" : key
+        let place = type == "b" ? after(key, 1) : "\(order) > $1"
         return Statement(
             "admin_page_\(kind.rawValue)", type + "i" + (moment ? "i" : ""),
-            "SELECT \(key), \(columns) FROM \(from) WHERE \(order) > $1 ORDER BY \(order) LIMIT $2")
+            "SELECT \(key), \(columns) FROM \(from) WHERE \(place) ORDER BY \(order) LIMIT $2")
+    }
+
+    /// Whether a digest comes after the one that a parameter has.
+    ///
+    /// The upper bound is true of all. A comparison is a third of the table to a plan that knows no values, which would
+    /// read it whole and sort it for a page; between two bounds there is little.
+    private static func after(_ key: String, _ number: Int) -> String {
+        "\(key) > $\(number) AND \(key) < '\\x\(String(repeating: "ff", count: 33))'"
     }
 
     /// Whether a page of the kind has claims, which are counted from a moment.
@@ -46,10 +55,7 @@ enum PostgreSQLAdministrationSQL {
         case .exchanges: ("exchanges e", "e.key", PostgreSQLExchangeSQL.columns("e", moment))
         case .sessions:
             (
-                // Row by row: the plan is made for no limit in particular, and would join both tables whole for a page.
-                """
-                sessions s CROSS JOIN LATERAL (SELECT * FROM session_states WHERE token = s.token LIMIT 1) st
-                """, "s.token",
+                PostgreSQLSessionSQL.walked, "s.token",
                 """
                 \(PostgreSQLSessionSQL.columns), st.claim, st.claim_until - \(moment), st.taken_over_at - \(moment), \
                 st.taken_over_before, st.answer_lost, st.hold_until - \(moment), st.empty_refusals, \
@@ -122,7 +128,7 @@ enum PostgreSQLAdministrationSQL {
             "admin_sealed_\(place.rawValue)", "tbi",
             """
             SELECT format, \(key), \(boundTo), \(keyID), CASE WHEN \(keyID) <> $1 THEN \(envelope) END
-            FROM \(table) WHERE \(key) > $2 ORDER BY \(key) LIMIT $3
+            FROM \(table) WHERE \(after(key, 2)) ORDER BY \(key) LIMIT $3
             """)
     }
 
@@ -146,7 +152,7 @@ enum PostgreSQLAdministrationSQL {
             "admin_use_\(place.rawValue)", "bi",
             """
             WITH page AS MATERIALIZED (
-                SELECT \(key) AS place, \(keyID) AS key FROM \(table) WHERE \(key) > $1 ORDER BY \(key) LIMIT $2)
+                SELECT \(key) AS place, \(keyID) AS key FROM \(table) WHERE \(after(key, 1)) ORDER BY \(key) LIMIT $2)
             SELECT key, count(*), (SELECT place FROM page ORDER BY place DESC LIMIT 1), (SELECT count(*) FROM page)
             FROM page GROUP BY key
             """)

@@ -2,7 +2,10 @@ import Broker
 
 /// The statements of the outbox, leases, the audit and sweeping in PostgreSQL.
 ///
-/// Rows that another worker holds are skipped, so that replicas work side by side.
+/// Rows that another worker holds are skipped, so that replicas work side by side. Plans are made for no limit in
+/// particular, which is a tenth of everything to PostgreSQL: what a step chose is changed by a list of its keys (`ANY
+/// (ARRAY (…))`), which it takes for a few, and never joined, which would read the whole table for a batch; and a step
+/// chooses in the order of an index.
 enum PostgreSQLMaintenanceSQL {
     static let outboxColumns =
         "o.format, o.key, o.bound_to, o.tokens_key, o.tokens, o.created_at, o.next_attempt_at, o.attempts"
@@ -16,11 +19,14 @@ enum PostgreSQLMaintenanceSQL {
         "take_outbox", "iiii",
         """
         WITH recalled AS (
-            UPDATE outbox SET next_attempt_at = $1 WHERE next_attempt_at > $4 AND format = 1),
+            UPDATE outbox SET next_attempt_at = $1 WHERE key = ANY (ARRAY (
+                SELECT key FROM outbox WHERE next_attempt_at > $4 AND format = 1
+                ORDER BY next_attempt_at LIMIT $3 FOR UPDATE SKIP LOCKED))),
         due AS MATERIALIZED (
             SELECT key FROM outbox WHERE next_attempt_at <= $1 AND format = 1
             ORDER BY next_attempt_at LIMIT $3 FOR UPDATE SKIP LOCKED)
-        UPDATE outbox o SET next_attempt_at = $2, attempts = o.attempts + 1 FROM due WHERE o.key = due.key
+        UPDATE outbox o SET next_attempt_at = $2, attempts = o.attempts + 1
+        WHERE o.key = ANY (ARRAY (SELECT key FROM due))
         RETURNING \(outboxColumns)
         """)
     static let postponeOutbox = Statement(
@@ -58,9 +64,9 @@ enum PostgreSQLMaintenanceSQL {
     static let sweepSpent = Statement(
         "sweep_spent", "iii",
         """
-        WITH \(removal("logins", "state", "expires_at <= $1")),
-        \(removal("registrations", "key", "expires_at <= $1")),
-        \(removal("handoffs", "login", "kept_until <= $2"))
+        WITH \(removal("logins", "state", "expires_at", "$1")),
+        \(removal("registrations", "key", "expires_at", "$1")),
+        \(removal("handoffs", "login", "kept_until", "$2"))
         SELECT (SELECT count(*) FROM gone_logins) + (SELECT count(*) FROM gone_registrations)
             + (SELECT count(*) FROM gone_handoffs)
         """)
@@ -68,8 +74,8 @@ enum PostgreSQLMaintenanceSQL {
     static let sweepUsed = Statement(
         "sweep_used", "iii",
         """
-        WITH \(removal("exchanges", "key", "created_at <= $1")),
-        \(removal("logout_tokens", "id", "until <= $2"))
+        WITH \(removal("exchanges", "key", "created_at", "$1")),
+        \(removal("logout_tokens", "id", "until", "$2"))
         SELECT (SELECT count(*) FROM gone_exchanges) + (SELECT count(*) FROM gone_logout_tokens)
         """)
     static let sweepTombstones = Statement(
@@ -77,9 +83,9 @@ enum PostgreSQLMaintenanceSQL {
         """
         WITH due AS MATERIALIZED (
             SELECT token FROM sessions WHERE ended_at <= $1 AND ended_at IS NOT NULL AND format = 1
-            LIMIT $2 FOR UPDATE SKIP LOCKED),
-        states AS (DELETE FROM session_states st USING due WHERE st.token = due.token),
-        gone AS (DELETE FROM sessions s USING due WHERE s.token = due.token RETURNING s.token)
+            ORDER BY ended_at LIMIT $2 FOR UPDATE SKIP LOCKED),
+        states AS (DELETE FROM session_states WHERE token = ANY (ARRAY (SELECT token FROM due))),
+        gone AS (DELETE FROM sessions WHERE token = ANY (ARRAY (SELECT token FROM due)) RETURNING token)
         SELECT count(*) FROM gone
         """)
     /// Buries sessions that lapsed before the first value, at the second, at most the third; their lapse is judged again
@@ -91,7 +97,7 @@ enum PostgreSQLMaintenanceSQL {
             SELECT token, CASE WHEN expires_at <= idle_expires_at THEN 'expired' ELSE 'idle_expired' END AS reason
             FROM session_states
             WHERE lapse_hour <= $1 / 3600000 AND least(idle_expires_at, expires_at) <= $1 AND NOT ended AND format = 1
-            LIMIT $3 FOR UPDATE SKIP LOCKED),
+            ORDER BY lapse_hour LIMIT $3 FOR UPDATE SKIP LOCKED),
         \(EndingSQL.steps(now: 2))
         SELECT count(*) FROM buried
         """)
@@ -104,12 +110,13 @@ enum PostgreSQLMaintenanceSQL {
         LIMIT $3
         """)
 
-    private static func removal(_ table: String, _ key: String, _ condition: String) -> String {
+    private static func removal(_ table: String, _ key: String, _ end: String, _ limit: String) -> String {
         """
         due_\(table) AS MATERIALIZED (
-            SELECT \(key) FROM \(table) WHERE \(condition) AND format = 1 LIMIT $3 FOR UPDATE SKIP LOCKED),
+            SELECT \(key) FROM \(table) WHERE \(end) <= \(limit) AND format = 1
+            ORDER BY \(end) LIMIT $3 FOR UPDATE SKIP LOCKED),
         gone_\(table) AS (
-            DELETE FROM \(table) t USING due_\(table) d WHERE t.\(key) = d.\(key) RETURNING t.\(key))
+            DELETE FROM \(table) WHERE \(key) = ANY (ARRAY (SELECT \(key) FROM due_\(table))) RETURNING \(key))
         """
     }
 }

@@ -11,6 +11,9 @@ enum PostgreSQLSessionSQL {
         s.tokens_key, s.tokens
         """
     private static let joined = "sessions s JOIN session_states st ON st.token = s.token"
+    /// The same for pages, row by row in the order of the first: plans are made for no limit in particular, and would join
+    /// both tables whole for a page of a few.
+    static let walked = "sessions s CROSS JOIN LATERAL (SELECT * FROM session_states WHERE token = s.token LIMIT 1) st"
 
     static let byToken = Statement("session_by_token", "b", "SELECT \(columns) FROM \(joined) WHERE s.token = $1")
     static let byHandle = Statement("session_by_handle", "t", "SELECT \(columns) FROM \(joined) WHERE s.handle = $1")
@@ -131,13 +134,15 @@ enum PostgreSQLSessionSQL {
 
     /// Ends what a selector names: its values, then reason, time and limit.
     static func end(_ selector: SessionSelector) -> Statement {
-        let (name, types, condition) = part(selector)
+        let (name, types, _) = part(selector)
+        let (condition, order) = chosen(selector)
         let next = types.count + 1
         return Statement(
             "end_\(name)", types + "tii",
             """
             WITH named AS MATERIALIZED (
-                SELECT s.token FROM sessions s WHERE \(condition)s.ended_at IS NULL LIMIT $\(next + 2)),
+                SELECT s.token FROM sessions s WHERE \(condition)s.ended_at IS NULL
+                ORDER BY \(order)s.created_at LIMIT $\(next + 2)),
             doomed AS MATERIALIZED (SELECT token, $\(next) AS reason FROM named),
             \(EndingSQL.steps(now: next + 1))
             SELECT (SELECT count(*) FROM named), b.token FROM (SELECT 1) one LEFT JOIN buried b ON true
@@ -148,7 +153,8 @@ enum PostgreSQLSessionSQL {
     ///
     /// Of two at once the one whose id stood first wins, whatever both saw.
     static func consume(_ selector: SessionSelector) -> Statement {
-        let (name, types, condition) = part(selector)
+        let (name, types, _) = part(selector)
+        let (condition, order) = chosen(selector)
         let next = types.count + 1
         return Statement(
             "consume_\(name)", types + "tiibi",
@@ -157,7 +163,8 @@ enum PostgreSQLSessionSQL {
                 SELECT count(*) AS count FROM logout_tokens WHERE id = $\(next + 3) AND (until > $\(next + 1) OR format > 1)),
             named AS MATERIALIZED (
                 SELECT s.token FROM sessions s, known
-                WHERE known.count = 0 AND \(condition)s.ended_at IS NULL LIMIT $\(next + 2)),
+                WHERE known.count = 0 AND \(condition)s.ended_at IS NULL
+                ORDER BY \(order)s.created_at LIMIT $\(next + 2)),
             doomed AS MATERIALIZED (SELECT token, $\(next) AS reason FROM named),
             \(EndingSQL.steps(now: next + 1)),
             remembered AS (
@@ -178,9 +185,13 @@ enum PostgreSQLSessionSQL {
         let (name, selected, condition) = part(selector)
         var types = selected
         let moment = state == .live ? "s.created_at" : "s.ended_at"
+        let shared = state == .live ? sharedColumn(selector) : nil
         var conditions = condition
+        if let shared { conditions = after ? "\(shared) >= $1 AND " : range(shared) }
+        let place = (shared.map { [$0] } ?? []) + [moment, "s.handle"]
         if after {
-            conditions += "(\(moment), s.handle) < ($\(types.count + 1), $\(types.count + 2)) AND "
+            let values = (shared == nil ? "" : "$1, ") + "$\(types.count + 1), $\(types.count + 2)"
+            conditions += "(\(place.joined(separator: ", "))) < (\(values)) AND "
             types += "it"
         }
         switch state {
@@ -194,10 +205,30 @@ enum PostgreSQLSessionSQL {
         return Statement(
             "page_\(name)_\(state)_\(after)", types,
             """
-            SELECT \(moment), s.handle, \(columns) FROM \(joined) WHERE \(conditions) AND s.format = 1 AND st.format = 1
-            ORDER BY \(moment) DESC, s.handle DESC LIMIT $\(types.count)
+            SELECT \(moment), s.handle, \(columns) FROM \(walked) WHERE \(conditions) AND s.format = 1 AND st.format = 1
+            ORDER BY \(place.map { $0 + " DESC" }.joined(separator: ", ")) LIMIT $\(types.count)
             """)
     }
+
+    /// The condition and order by which sessions that are to end are chosen.
+    private static func chosen(_ selector: SessionSelector) -> (condition: String, order: String) {
+        guard let shared = sharedColumn(selector) else { return (part(selector).condition, "") }
+        return (range(shared), shared + ", ")
+    }
+
+    /// The column of a selector whose values many sessions share.
+    ///
+    /// PostgreSQL takes each of its few values for as frequent, and would walk all sessions in the order of their creation
+    /// for a provider that has ten. A range of it, and an order that begins with it, have one index.
+    private static func sharedColumn(_ selector: SessionSelector) -> String? {
+        switch selector {
+        case .provider: "s.provider"
+        case .client: "s.client"
+        case .token, .handle, .subject, .subjectExcept, .sid, .logout, .all: nil
+        }
+    }
+
+    private static func range(_ column: String) -> String { "\(column) BETWEEN $1 AND $1 AND " }
 
     /// A selector's name, the types of its values, and its condition.
     private static func part(_ selector: SessionSelector) -> (name: String, types: String, condition: String) {

@@ -1,0 +1,245 @@
+import Broker
+import Foundation
+import Testing
+
+@testable import BrokerStore
+
+/// What PostgreSQL makes of every statement of the store where there are many rows.
+///
+/// Plans are asked for as connections have them: made once, for no values in particular (`force_generic_plan`). For them
+/// a limit is a tenth of everything and a comparison a third of it, so what is quick with few rows may read a whole table
+/// with many, in order to return one.
+@Suite("PostgreSQL: the plans of the store's statements")
+struct PostgreSQLPlanTests {
+    /// Statements that read a table from end to end, and why they may.
+    private static let walks = [
+        "count_outbox": "a gauge, off the requests' connections; what waits is little",
+        "admin_count_logins": "an operator counts", "admin_count_handoffs": "an operator counts",
+        "admin_count_registrations": "an operator counts", "admin_count_exchanges": "an operator counts",
+        "admin_count_sessions": "an operator counts", "admin_count_outbox": "an operator counts",
+        "admin_count_audit": "an operator counts", "admin_count_logout_tokens": "an operator counts",
+        "admin_use_exchanges": "asked before a key is removed",
+        "admin_use_registrations": "the same, and there are few", "admin_use_outbox": "the same, and there are few",
+        "live_sessions": "a gauge, which counts by the index alone",
+    ]
+
+    /// More rows than this, read in order to answer, are many.
+    private static let many = 1000.0
+    private static let stored = 20_000
+
+    @Test("Every statement finds its rows by an index, however many there are", .timeLimit(.minutes(3)))
+    func plans() async throws {
+        let statements = Self.statements
+        #expect(Set(statements.map(\.name)).count == statements.count)
+        for name in try Self.writtenNames() {
+            let isListed = statements.contains { name.isWhole ? $0.name == name.text : $0.name.hasPrefix(name.text) }
+            #expect(isListed, "\(name.text) is not looked at here")
+        }
+        try await PostgreSQLServer.withDatabase(isSpoilt: true) { url, _ in
+            let connection = try PostgreSQLServer.connect(url)
+            try connection.execute(Self.filling, within: .seconds(120))
+            // The index alone answers where the table has been vacuumed, as autovacuum does it.
+            try connection.execute("VACUUM (ANALYZE)", within: .seconds(60))
+            try connection.execute(SessionSetup.sql, within: .seconds(10))
+            var faults = try Self.faults(of: statements + Self.first, connection)
+            // A million of each, as far as the planner knows: then it sees other plans.
+            try connection.execute(
+                """
+                UPDATE pg_class SET reltuples = reltuples * 50
+                WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace;
+                DEALLOCATE ALL
+                """, within: .seconds(10))
+            faults.merge(try Self.faults(of: statements + Self.first, connection)) { $0 + $1 }
+            for statement in statements where Self.walks[statement.name] == nil {
+                #expect(faults[statement.name] == [], "\(statement.name): \(faults[statement.name] ?? [])")
+            }
+            for name in Self.walks.keys + Self.first.map(\.name) {
+                #expect(faults[name]?.isEmpty == false, "\(name) needs no exception")
+            }
+        }
+    }
+
+    private static func faults(
+        of statements: [Statement], _ connection: LibPQConnection
+    ) throws -> [String: [String]] {
+        var faults: [String: [String]] = [:]
+        for statement in statements { faults[statement.name] = try plan(of: statement, connection).faults() }
+        return faults
+    }
+
+    /// Statements as they were written first, which are recognised: a page of one row took a second with a million stored.
+    private static let first = [
+        Statement(
+            "first_page", "bi",
+            """
+            SELECT s.token, s.facts, st.fence FROM sessions s JOIN session_states st ON st.token = s.token
+            WHERE s.token > $1 ORDER BY s.token LIMIT $2
+            """),
+        Statement(
+            "first_sweep", "ii",
+            """
+            WITH due AS MATERIALIZED (SELECT token FROM sessions WHERE ended_at <= $1 LIMIT $2 FOR UPDATE SKIP LOCKED)
+            DELETE FROM sessions s USING due WHERE s.token = due.token
+            """),
+    ]
+
+    private static func plan(of statement: Statement, _ connection: LibPQConnection) throws -> PlanNode {
+        let types = statement.types.map(\.name).joined(separator: ", ")
+        let values = statement.types.map { _ in "NULL" }.joined(separator: ", ")
+        let answer = try connection.execute(
+            """
+            PREPARE \(statement.name)\(types.isEmpty ? "" : " (\(types))") AS \(statement.sql);
+            EXPLAIN (FORMAT JSON) EXECUTE \(statement.name)\(types.isEmpty ? "" : " (\(values))")
+            """, within: .seconds(10))
+        let json = try #require(answer.first ?? nil)
+        let plans = try JSONDecoder().decode([[String: PlanNode]].self, from: Data(json.utf8))
+        return try #require(plans.first?["Plan"])
+    }
+
+    /// The names of all statements in the sources: whole ones, and the beginnings of those that are put together.
+    private static func writtenNames() throws -> [(text: String, isWhole: Bool)] {
+        let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent().appendingPathComponent("Sources/BrokerStore/PostgreSQL")
+        let files = FileManager.default.enumerator(at: root, includingPropertiesForKeys: nil)
+        var names: [(text: String, isWhole: Bool)] = []
+        while let file = files?.nextObject() as? URL {
+            guard file.pathExtension == "swift" else { continue }
+            let source = try String(contentsOf: file, encoding: .utf8)
+            names += source.matches(of: #/\bStatement\(\s*"([a-z_]+)(["\\])/#).map { (String($0.1), $0.2 == "\"") }
+        }
+        #expect(names.count > 50)
+        return names
+    }
+
+    private static var statements: [Statement] {
+        typealias Login = PostgreSQLLoginSQL
+        typealias Exchange = PostgreSQLExchangeSQL
+        typealias Session = PostgreSQLSessionSQL
+        typealias Upkeep = PostgreSQLMaintenanceSQL
+        typealias Administration = PostgreSQLAdministrationSQL
+        let digest = Rows.digest()
+        let logouts: [(sid: Digest?, subject: Digest?)] = [(digest, nil), (nil, digest), (digest, digest)]
+        let named: [SessionSelector] =
+            [
+                .token(digest), .handle(Rows.handle()), .subject(digest), .subjectExcept(digest, current: digest),
+                .sid(digest), .provider(digest), .client(digest),
+            ] + logouts.map { .logout(sid: $0.sid, subject: $0.subject, clients: [digest]) }
+        var statements = [
+            Login.turn, Login.insert, Login.byState, Login.pending, Login.countPending, Login.burn, Login.keepHandoff,
+            Login.handoffByKey, Login.handoffByLogin, Login.insertRegistration, Login.registration, Exchange.byKey,
+            Exchange.claim, Exchange.renew, Exchange.release, Exchange.settle, Exchange.complete, Session.byToken,
+            Session.byHandle, Session.tokenVersions, Session.slide, Session.claim, Session.renew, Session.state,
+            Session.release, Session.subjectChecked, Session.commit, Session.condemn, Upkeep.addOutbox,
+            Upkeep.takeOutbox, Upkeep.postponeOutbox, Upkeep.removeOutbox, Upkeep.countOutbox, Upkeep.acquireLease,
+            Upkeep.releaseLease, Upkeep.lease, Upkeep.countSeals, Upkeep.appendAudit, Upkeep.time, Upkeep.version,
+            Upkeep.sweepSpent, Upkeep.sweepUsed, Upkeep.sweepTombstones, Upkeep.sweepLapsed, Upkeep.lapsedSince,
+            Administration.liveSessions, Administration.insertLogin, Administration.insertHandoff,
+            Administration.insertRegistration, Administration.insertExchange, Administration.insertSession,
+            Administration.insertLogoutToken, Administration.insertLease, Administration.insertSeals,
+            Administration.exchangeUse, EndingExchange.tell,
+        ]
+        for selector in named + [.all] {
+            statements += [Session.end(selector), Session.consume(selector)]
+            for state in SessionState.allCases {
+                statements += [false, true].map { Session.page(selector, state, after: $0) }
+            }
+        }
+        for kind in StoredKind.allCases {
+            statements += [Administration.page(kind), Administration.count(kind)]
+        }
+        for place in SealedPlace.allCases {
+            statements += [Administration.sealed(place), Administration.reseal(place), Administration.use(place)]
+        }
+        return statements
+    }
+
+    /// Many rows of every kind but the small ones: three sessions of four live, one has ended.
+    private static let filling = """
+        DO 'DECLARE name text; BEGIN
+            FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = ''public'' LOOP
+                EXECUTE format(''ALTER TABLE %I SET (autovacuum_enabled = off)'', name);
+            END LOOP; END';
+        CREATE FUNCTION pg_temp.digest(text) RETURNS bytea LANGUAGE sql AS 'SELECT sha256($1::bytea)';
+        INSERT INTO sessions (token, handle, subject, subject_and_client, sid, provider, client, created_at, ended_at,
+            end_reason, facts_key, facts, tokens_key, tokens)
+        SELECT pg_temp.digest('session' || n), 'ses_' || n, pg_temp.digest('subject' || n / 2),
+            pg_temp.digest('both' || n / 2), pg_temp.digest('sid' || n), pg_temp.digest('provider' || n % 3),
+            pg_temp.digest('client' || n % 5), \(moment) + n, CASE WHEN n % 4 = 0 THEN \(moment) + n + 5 END,
+            CASE WHEN n % 4 = 0 THEN 'logged_out' END, 'key', decode(repeat('ab', 200), 'hex'),
+            CASE WHEN n % 4 > 0 THEN 'key' END, CASE WHEN n % 4 > 0 THEN decode(repeat('cd', 300), 'hex') END
+        FROM generate_series(1, \(stored)) n;
+        INSERT INTO session_states (token, last_used_at, idle_expires_at, expires_at, token_version, fence,
+            subject_unchecked, refreshable, ended)
+        SELECT pg_temp.digest('session' || n), \(moment) + n, \(moment) + n * 60000::bigint, \(moment) + n * 90000::bigint, 1, 1, false,
+            true, n % 4 = 0
+        FROM generate_series(1, \(stored)) n;
+        INSERT INTO logins (state, login_token, login_id, created_at, expires_at, status, sealed_key, sealed)
+        SELECT pg_temp.digest('state' || n), pg_temp.digest('token' || n), 'id' || n, \(moment) + n, \(moment) + n * 1000,
+            n % 3, 'key', decode(repeat('ab', 100), 'hex')
+        FROM generate_series(1, \(stored)) n;
+        INSERT INTO handoffs (login, key, created_at, expires_at, kept_until, sealed_key, sealed)
+        SELECT pg_temp.digest('state' || n), pg_temp.digest('handoff' || n), \(moment) + n, \(moment) + n * 1000,
+            \(moment) + n * 1000, 'key', decode(repeat('ab', 100), 'hex')
+        FROM generate_series(1, \(stored)) n;
+        INSERT INTO registrations (key, created_at, expires_at, status, attempts, sealed_key, sealed)
+        SELECT pg_temp.digest('registration' || n), \(moment) + n, \(moment) + n * 1000, 0, 0, 'key',
+            decode(repeat('ab', 100), 'hex')
+        FROM generate_series(1, \(stored)) n;
+        INSERT INTO exchanges (key, salt, key_id, fence, claim, claim_until, attempts, created_at, outcome,
+            outcome_digest, gate_kind, gate)
+        SELECT pg_temp.digest('code' || n), decode(repeat('ab', 16), 'hex'), 'key', 1, decode(repeat('cd', 16), 'hex'),
+            \(moment), 1, \(moment) + n * 1000, 2, pg_temp.digest('session' || n), 1, pg_temp.digest('state' || n)
+        FROM generate_series(1, \(stored)) n;
+        INSERT INTO outbox (key, bound_to, tokens_key, tokens, created_at, next_attempt_at, attempts)
+        SELECT pg_temp.digest('work' || n), pg_temp.digest('work' || n), 'key', decode(repeat('ab', 300), 'hex'),
+            \(moment) + n, \(moment) + n * 1000, 0
+        FROM generate_series(1, \(stored)) n;
+        INSERT INTO logout_tokens (id, until)
+        SELECT pg_temp.digest('logout' || n), \(moment) + n * 1000 FROM generate_series(1, \(stored)) n;
+        INSERT INTO audit (at, actor, action, target, outcome)
+        SELECT \(moment) + n, 'ops', 'end_session', 'tag', 'ended' FROM generate_series(1, \(stored)) n
+        """
+    private static let moment = "1795000000000"
+
+    /// A node of a plan, as EXPLAIN tells it.
+    private struct PlanNode: Decodable {
+        let type: String
+        let table: String?
+        let rows: Double
+        /// What it is to the node above: `InitPlan` and `SubPlan` are plans of their own.
+        let relationship: String?
+        let children: [PlanNode]?
+
+        private enum CodingKeys: String, CodingKey {
+            case type = "Node Type"
+            case table = "Relation Name"
+            case rows = "Plan Rows"
+            case relationship = "Parent Relationship"
+            case children = "Plans"
+        }
+
+        /// What only looks at a row when the node above asks for one more; everything else reads all of it first.
+        private static let passing: Set = [
+            "Limit", "LockRows", "Nested Loop", "Result", "Subquery Scan", "Append", "Merge Append", "ProjectSet",
+        ]
+        private static let small: Set = ["leases", "key_seals", "schema_version"]
+
+        /// What is read whole; `isLimited` says that only the first rows are asked for.
+        func faults(isLimited: Bool = false) -> [String] {
+            var faults: [String] = []
+            if let table, !Self.small.contains(table), type.hasSuffix("Scan") {
+                if type == "Seq Scan" {
+                    faults.append("\(table) is read from end to end")
+                } else if rows > PostgreSQLPlanTests.many, !isLimited || type.hasPrefix("Bitmap") {
+                    faults.append("\(Int(rows)) rows of \(table) are read (\(type))")
+                }
+            }
+            for child in children ?? [] {
+                let isOwn = child.relationship == "InitPlan" || child.relationship == "SubPlan"
+                let isLimited = type == "Limit" || isLimited && Self.passing.contains(type)
+                faults += child.faults(isLimited: isLimited && !isOwn)
+            }
+            return faults
+        }
+    }
+}

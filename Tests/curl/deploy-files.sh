@@ -39,6 +39,13 @@ broken_unit coatcheck.socket 's/^ListenStream=.*/ListenStream=127.0.0.1:eighty/'
 sed 's/^\(Protect\|Private\|Restrict\|System\|Capab\).*//' "$units/coatcheck.service" >"$work/units/coatcheck.service"
 same 1 "$(awk -v level="$(exposure "$work/units")" 'BEGIN { print (level > 3.0) }')" "a unit without its walls is seen to be open: $(exposure "$work/units")"
 
+# enrolled FILE: what systemd-sysusers would make of it, in an empty root
+enrolled() { mkdir -p "$work/empty/etc" && systemd-sysusers --root="$work/empty" --dry-run "$1" 2>&1; }
+same "coatcheck coatcheck" "$(setting User) $(setting Group)" "the service has a user of its own"
+matches "Creating user 'coatcheck'" "$(enrolled "$units/coatcheck.sysusers")" "whom systemd-sysusers makes"
+sed 's/^u coatcheck/u cloakroom/' "$units/coatcheck.sysusers" >"$work/units/coatcheck.sysusers"
+same "" "$(enrolled "$work/units/coatcheck.sysusers" | grep "'coatcheck'")" "a file that makes another is noticed"
+
 step "What the broker asks of the kernel is in the unit's list"
 start_stack
 kill_broker TERM

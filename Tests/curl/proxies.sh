@@ -112,6 +112,8 @@ raw() {
 # last_client PATH: the address that the broker's log has for the last request of a route
 last_client() { grep -F "\"route\":\"$1\"" "$work/broker.log" | tail -1 | sed 's/.*"client":"\([^"]*\)".*/\1/'; }
 
+under_way='^coatcheck_relay_calls_under_way\{upstream="api"\}'
+
 # soon COMMAND…: whether it succeeds within the time that a busy machine needs
 soon() { wait_for "${PATIENCE:-10}" "$@"; }
 
@@ -168,7 +170,7 @@ walk_errors() {
 }
 
 walk_streams() {
-    local pid under_way='^coatcheck_relay_calls_under_way\{upstream="api"\}'
+    local pid
     step "$1: streams"
     JAR=
     : >"$work/events"
@@ -203,7 +205,14 @@ walk_streams() {
     exec {upload}>&-
     wait "$pid"
     same 3100000 "$(json .body_length "$work/up.json")" "and arrives whole"
-    same 2000000 "$(curl -s -m 30 -H "Cookie: coatcheck=$cookie" "$SITE/v1/relay/api/private/bytes/2000000" | wc -c)" "so does a download"
+}
+
+walk_download() {
+    local pid
+    step "$1: downloads"
+    JAR=
+    same 2000000 "$(curl -s -m 30 -H "Cookie: coatcheck=$cookie" "$SITE/v1/relay/api/private/bytes/2000000" | wc -c)" "one arrives whole"
+    wait_for 10 shows "$under_way 0\$"
     curl -s -m 60 --limit-rate 10k -o /dev/null -H "Cookie: coatcheck=$cookie" "$SITE/v1/relay/api/private/bytes/60000000" 2>/dev/null &
     pid=$!
     wait_for 10 shows "$under_way 1\$"
@@ -259,7 +268,7 @@ nginx.conf|/Host $http_host/d|login|signed in
 nginx.conf|/X-Forwarded-For/d|address|the broker knows the client
 nginx.conf|s,http://coatcheck;,http://coatcheck/;,|paths|arrives as it is
 nginx.conf|s/proxy_connect_timeout.*/&\n    proxy_intercept_errors on;/|errors|own 502
-nginx.conf|/relay\/ {/,/}/s/proxy_buffering off;//|streams|not stored on the way
+nginx.conf|/relay\/ {/,/}/s/proxy_buffering off;//|download|not stored on the way
 nginx.conf|s/proxy_request_buffering off;//|streams|an upload
 nginx.conf|s/\$uri/$request_uri/|log|no query string
 nginx.conf|/error_page 502/d|away|503 shutting_down
@@ -326,7 +335,7 @@ for server in "${servers[@]}"; do
     site[$server]=$SITE
 done
 for server in "${servers[@]}"; do
-    for walk in login address paths errors streams log; do
+    for walk in login address paths errors streams download log; do
         at "$server"
         "walk_$walk" "$server"
         late[$server]=$cookie

@@ -233,7 +233,8 @@ struct RelayHostileUpstreamTests {
             try await connection.write("HTTP/1.1 200 OK\r\nContent-Length: \(length)\r\n\r\nabc")
         }) { upstream in
             try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
-                #expect(try await fixture.problem(.get, "/small").code == .upstreamError)
+                let problem = try await fixture.problem(.get, "/small")
+                #expect(problem.code == .upstreamError, "\(problem.code): \(problem.privateDetail ?? "-")")
                 let response = try await fixture.call(.get, "/large")
                 await #expect(throws: (any Error).self) { try await response.body.text() }
             }

@@ -60,7 +60,7 @@ remember planted "$planted"
 post /v1/sessions "{\"callback_url\":\"com.example.app:/cb?code=$planted&state=$planted\"}"
 post /v1/sessions "{\"provider\":\"oidc\",\"code\":\"$planted\",\"unknown_member\":\"$planted\"}"
 post /v1/sessions "{\"$planted\":1}"
-if grep -q "$planted" "$work/body"; then ok "a member's name may be told to its sender"; else ok "even a member's name is not echoed"; fi
+if grep -qF -e "$planted" "$work/body"; then ok "a member's name may be told to its sender"; else ok "even a member's name is not echoed"; fi
 JAR= request GET "/v1/session?session=$planted" -b "coatcheck=$planted" -H "Authorization: Bearer $planted" -H "User-Agent: ua-$(random_token)"
 request GET "/$planted"
 # Every token that the provider gave out.
@@ -105,7 +105,7 @@ look() {
     local what=$1 found
     shift
     found=$(cut -d' ' -f2 "$canaries" | grep -v '^$' | grep -aohFf - "$@" 2>/dev/null | sort -u | head -3)
-    if [ -z "$found" ]; then ok "nothing in $what"; else not_ok "nothing in $what" "$(grep -F "${found%%$'\n'*}" "$canaries" | head -1 | cut -c1-40)…"; fi
+    if [ -z "$found" ]; then ok "nothing in $what"; else not_ok "nothing in $what" "$(grep -F -e "${found%%$'\n'*}" "$canaries" | head -1 | cut -c1-40)…"; fi
 }
 look "the database and its log" "$work"/data/*
 look "the broker's log at trace level" "$work/broker.log"

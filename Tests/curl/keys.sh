@@ -169,5 +169,5 @@ export COATCHECK_KEYS
 start_broker
 JAR="$work/a-phone.jar" get /v1/session
 expect_status 200 "the session lives"
-same 0 "$(grep -c "$(jq -r '.keys[0].key' "$work/keys.json")" "$work"/*.log | awk -F: '{n += $2} END {print n}')" "no key in any log"
+same 0 "$(grep -cF -e "$(jq -r '.keys[0].key' "$work/keys.json")" "$work"/*.log | awk -F: '{n += $2} END {print n}')" "no key in any log"
 finish

@@ -15,7 +15,7 @@ same 0 $? "a copy"
 same 1 "$(grep -c . <(head -1 "$work/tokens"))" "the provider has given tokens out"
 found=$(grep -acF -f "$work/tokens" "$work/stolen.db")
 same 0 "$found" "no token of the provider's is in it"
-found=$(grep -acF "$session" "$work/stolen.db")
+found=$(grep -acF -e "$session" "$work/stolen.db")
 same 0 "$found" "nor is the session's"
 "$COATCHECK" keys generate --file "$work/thief.json" >/dev/null
 sed -e "s|file: $work/keys.json|file: $work/thief.json|" -e "s|data/coatcheck.db|thief/coatcheck.db|" "$work/coatcheck.yaml" >"$work/thief.yaml"

@@ -5,13 +5,11 @@ package struct ProviderDirectory: Sendable {
     /// The registered redirect URIs with a query part, the longest first.
     package let redirectsWithQuery: [String]
     private let byName: [ProviderName: any ProviderClient]
-    private let clientNames: [ProviderName: Set<ClientName>]
     private let byRedirect: [String: (provider: ProviderName, client: ClientName)]
 
     package init(_ clients: [any ProviderClient]) {
         all = clients
         byName = Dictionary(clients.map { ($0.profile.name, $0) }, uniquingKeysWith: { first, _ in first })
-        clientNames = byName.mapValues { Set($0.profile.clients.map(\.name)) }
         var redirects: [String: (provider: ProviderName, client: ClientName)] = [:]
         for provider in clients.map(\.profile) {
             for client in provider.clients {
@@ -29,7 +27,7 @@ package struct ProviderDirectory: Sendable {
 
     /// Returns whether the provider and its client are configured.
     package func has(_ provider: ProviderName, _ client: ClientName) -> Bool {
-        clientNames[provider]?.contains(client) == true
+        byName[provider]?.profile.client(client) != nil
     }
 
     /// Returns who registered a redirect URI; the configuration lets only one client have each.

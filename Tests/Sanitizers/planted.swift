@@ -12,8 +12,10 @@ enum Planted {
         switch CommandLine.arguments.dropFirst().first {
         case "race": inTwoThreads { for _ in 0..<10_000 { unguarded += 1 } }
         case "race-in-continuation": await twice { await inContinuation() }
+        case "race-after-continuation": await twice { await afterContinuation() }
         case "mutex": inTwoThreads { for _ in 0..<50_000 { guarded.withLock { $0 += 1 } } }
         case "continuation": await twice { await continuation() }
+        case "object-in-continuation": await twice { await object() }
         case "use-after-free": useAfterFree()
         default: exit(64)
         }
@@ -47,7 +49,7 @@ enum Planted {
         }
     }
 
-    /// Our own code, called by the function whose other half the suppressions name.
+    /// Our own code, in the function that hands over.
     private static func inContinuation() async {
         await withUnsafeContinuation { continuation in
             unguarded += 1
@@ -60,6 +62,28 @@ enum Planted {
             DispatchQueue.global().async { continuation.resume(returning: guarded.withLock { $0 }) }
         }
         guarded.withLock { $0 = value + 1 }
+    }
+
+    private final class Counter: @unchecked Sendable { var value = 1 }
+
+    /// What was made by whoever resumes is read by whoever waits.
+    private static func object() async {
+        let counter = await withUnsafeContinuation { (continuation: UnsafeContinuation<Counter, Never>) in
+            DispatchQueue.global().async { continuation.resume(returning: Counter()) }
+        }
+        counter.value += 1
+    }
+
+    /// The same, by one who goes on writing to it.
+    private static func afterContinuation() async {
+        let counter = await withUnsafeContinuation { (continuation: UnsafeContinuation<Counter, Never>) in
+            DispatchQueue.global().async {
+                let counter = Counter()
+                continuation.resume(returning: counter)
+                for _ in 0..<1000 { counter.value += 1 }
+            }
+        }
+        counter.value += 1
     }
 
     private static func useAfterFree() {

@@ -282,6 +282,14 @@ struct PostgreSQLTests {
             async let refused = Result<RefreshClaimResult, any Error>.catching {
                 try await store.claimRefresh(held.token)
             }
+            // What is taken together with it would wait behind it.
+            try await eventually("it waits for the row") {
+                let waiting = """
+                    SELECT count(*) FROM pg_stat_activity
+                    WHERE datname = current_database() AND wait_event_type = 'Lock'
+                    """
+                return try PostgreSQLServer.execute(waiting, in: url).first == "1"
+            }
             let begin = ContinuousClock.now
             _ = try await store.mustClaimRefresh(free.token)
             #expect(try await store.session(token: held.token) == held)

@@ -1,0 +1,102 @@
+import BrokerWire
+import NIOCore
+import NIOHTTP1
+import NIOPosix
+import Synchronization
+import Testing
+
+/// Which addresses a call goes to: that of the connected socket decides, and behind a proxy what the proxy is asked for.
+@Suite("Upstream addresses (SEC-74)", .timeLimit(.minutes(1)))
+struct UpstreamAddressTests {
+    /// An address policy that knows what it was asked about.
+    private final class Policy: Sendable {
+        private let refused: Set<String>
+        private let questions = Mutex<[String]>([])
+        var asked: [String] { questions.withLock { $0 } }
+
+        init(refusing refused: Set<String>) { self.refused = refused }
+
+        func allows(_ address: SocketAddress?) -> Bool {
+            let text = address?.ipAddress ?? "unknown"
+            questions.withLock { $0.append(text) }
+            return !refused.contains(text)
+        }
+    }
+
+    private static func client(
+        _ host: String, _ port: Int, _ policy: Policy, proxy: UpstreamTarget.Proxy? = nil
+    ) -> UpstreamClient {
+        var target = UpstreamTarget(host: host, port: port) { policy.allows($0) }
+        target.proxy = proxy
+        return UpstreamClient(target, UpstreamLimits(), on: MultiThreadedEventLoopGroup.singleton.next())
+    }
+
+    /// Calls and returns how it failed; nil for an answer.
+    private static func failure(_ client: UpstreamClient) async -> UpstreamFailure? {
+        let request = UpstreamRequest(.GET, "/x", ["Host": "a"], body: .none, within: .seconds(20))
+        let result: UpstreamFailure?
+        do throws(UpstreamFailure) {
+            _ = try await client.send(request)
+            result = nil
+        } catch { result = error }
+        await client.shutDown()
+        return result
+    }
+
+    private static func isRefused(_ failure: UpstreamFailure?) -> Bool {
+        if case .refusedAddress = failure { true } else { false }
+    }
+
+    @Test(
+        "A name that leads to an address which is not called is connected to, and told nothing",
+        arguments: [
+            "localhost", "127.0.0.1",
+        ])
+    func socket(host: String) async throws {
+        let policy = Policy(refusing: ["127.0.0.1"])
+        try await ScriptedUpstream.run { connection in
+            _ = try await connection.request()
+            try await connection.answer()
+        } _: { (upstream) async throws in
+            #expect(Self.isRefused(await Self.failure(Self.client(host, upstream.port, policy))))
+            #expect(try await eventually { upstream.closed == upstream.opened })
+            #expect(upstream.received.isEmpty)
+            #expect(policy.asked == ["127.0.0.1"])
+        }
+    }
+
+    @Test("A proxy is not asked for a literal address that is not called", arguments: ["10.1.2.3", "fd00::7"])
+    func literalRefused(host: String) async throws {
+        let policy = Policy(refusing: [host])
+        try await ScriptedUpstream.run { connection in
+            _ = try await connection.request()
+        } _: { (proxy) async throws in
+            let client = Self.client(host, 443, policy, proxy: .init(host: "127.0.0.1", port: proxy.port))
+            #expect(Self.isRefused(await Self.failure(client)))
+            #expect(proxy.opened == 0)
+            #expect(policy.asked == [host])
+        }
+    }
+
+    @Test(
+        "It is the address or name asked for that counts, never the proxy's own address",
+        arguments: [
+            ("192.0.2.7", "192.0.2.7:8443", ["192.0.2.7"]), ("2001:db8::7", "[2001:db8::7]:8443", ["2001:db8::7"]),
+            ("api.example.test", "api.example.test:8443", []),
+        ])
+    func proxied(host: String, asked: String, judged: [String]) async throws {
+        let policy = Policy(refusing: ["127.0.0.1"])
+        try await ScriptedUpstream.run { connection in
+            _ = try await connection.request()
+            try await connection.write("HTTP/1.1 200 Connection established\r\n\r\n")
+            _ = try await connection.request()
+            try await connection.answer()
+        } _: { (proxy) async throws in
+            let client = Self.client(host, 8443, policy, proxy: .init(host: "127.0.0.1", port: proxy.port))
+            #expect(await Self.failure(client) == nil)
+            #expect(proxy.received.map(\.requestLine) == ["CONNECT \(asked) HTTP/1.1", "GET /x HTTP/1.1"])
+            #expect(proxy.received.first?.values("host") == [asked])
+            #expect(policy.asked == judged)
+        }
+    }
+}

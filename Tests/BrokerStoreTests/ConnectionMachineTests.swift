@@ -30,6 +30,8 @@ struct ConnectionMachineTests {
     private static let conflict = ServerFault(state: "40001")
     private static let shutDown = ServerFault(state: "57P01")
     private static let readOnly = ServerFault(state: "25006")
+    /// What pgbouncer says when it lost its server, or gave it up.
+    private static let pooler = ServerFault(state: "08P01")
 
     static let scenarios: [Scenario] = [
         Scenario(
@@ -63,6 +65,30 @@ struct ConnectionMachineTests {
             steps: up + [
                 Step(2, .sent([1], isWrite: true)), Step(2, .sent([2], isWrite: true)), Step(3, .failed(shutDown)),
                 Step(3, .lost, [.answer(1, .notDone), .answer(2, .notDone), .disconnect]),
+            ]),
+        Scenario(
+            testDescription: "broken off by a pooler: what was sent is in doubt, the server may have committed",
+            steps: up + [
+                Step(2, .sent([1], isWrite: true)), Step(2, .sent([2], isWrite: true)),
+                Step(2, .sent([3, 4], isWrite: false)), Step(3, .failed(pooler)),
+                Step(
+                    3, .lost,
+                    [
+                        .answer(1, .inDoubt), .answer(2, .inDoubt), .answer(3, .notDone), .answer(4, .notDone),
+                        .disconnect,
+                    ]),
+            ]),
+        Scenario(
+            testDescription: "a pooler's word with a sync behind it is no more than that",
+            steps: up + [
+                Step(2, .sent([1], isWrite: true)), Step(3, .failed(pooler)),
+                Step(3, .synced, [.answer(1, .inDoubt), .disconnect, .connect]),
+            ]),
+        Scenario(
+            testDescription: "a server that only reads goes on: what stands behind the one it refused is in doubt",
+            steps: up + [
+                Step(2, .sent([1], isWrite: true)), Step(2, .sent([2], isWrite: true)), Step(3, .failed(readOnly)),
+                Step(3, .lost, [.answer(1, .notDone), .answer(2, .inDoubt), .disconnect]),
             ]),
         Scenario(
             testDescription: "a server that is silent is given up after six seconds, counted from its last word",

@@ -73,6 +73,9 @@ struct ConnectionMachine {
         var completed = 0
         var isWarned = false
         var fault: ServerFault?
+
+        /// Whether it surely changed nothing: the server itself said that it failed, and not at its commit.
+        var cameToNothing: Bool { completed == 0 && fault?.leavesDoubt == false }
     }
 
     private let limits: Limits
@@ -160,6 +163,7 @@ struct ConnectionMachine {
             return batch.tickets.map { .answer($0, verdict) } + more()
         }
         isSpent = isSpent || fault.kind == .reconnect
+        if batch.isWrite, fault.leavesDoubt { return batch.tickets.map { .answer($0, .inDoubt) } + more() }
         // What a read has read it keeps; a write is its commit's.
         let kept = batch.isWrite ? 0 : batch.completed
         let answers = batch.tickets.enumerated().map { index, ticket in
@@ -173,11 +177,10 @@ struct ConnectionMachine {
     private mutating func lost(at now: Duration) -> [Action] {
         guard phase == .ready else { return [] }
         // One that failed did nothing; where the server broke it off, those behind it were not begun.
-        let first = underWay.first
-        let isBrokenOff = first?.fault?.kind == .reconnect && first?.completed == 0
+        let isBrokenOff = underWay.first.map { $0.cameToNothing && $0.fault?.endsConnection == true } ?? false
         let answers = underWay.flatMap { batch in
-            let isDone = batch.isWrite && !isBrokenOff && (batch.fault == nil || batch.completed > 0)
-            return batch.tickets.map { Action.answer($0, isDone ? .inDoubt : .notDone) }
+            let mayBeDone = batch.isWrite && !isBrokenOff && !batch.cameToNothing
+            return batch.tickets.map { Action.answer($0, mayBeDone ? .inDoubt : .notDone) }
         }
         underWay = []
         return answers + [.disconnect] + rest(at: now)

@@ -117,8 +117,9 @@ final class PipelineConnection {
             case 1: events |= Self.writable
             default: isLost = true
             }
-            if isLost { return }
         }
+        // Nobody would wake it.
+        if isLost { return }
         // While jobs wait for a connection that is not there, somebody has to look at their patience.
         let limit = machine.deadline.map { max($0 - now, .zero) }
         _ = wakeup.wait(for: connection?.descriptor ?? -1, events: events, atMost: limit)

@@ -7,7 +7,8 @@ struct ServerFault: Error, Sendable, Equatable {
         /// Nothing was done because of others, or of how the statement was prepared: it is done again (40001, 40P01, 26000,
         /// 42P05).
         case `repeat`
-        /// The connection is of no use any more, nothing was done: again on another (08…, 57P0…, 25006).
+        /// The connection is of no use any more: again on another (08…, 57P0…, 25006). Nothing was done, but for what
+        /// `leavesDoubt`.
         case reconnect
         /// The row stands already (23505).
         case duplicate
@@ -26,6 +27,13 @@ struct ServerFault: Error, Sendable, Equatable {
         default: .refused
         }
     }
+
+    /// Whether it does not say what the server did (08…): pgbouncer says 08P01 of a server that it lost, which may have
+    /// committed.
+    var leavesDoubt: Bool { state.hasPrefix("08") }
+
+    /// Whether the server ends the connection with it, and begins nothing that was sent behind (57P0…).
+    var endsConnection: Bool { state.hasPrefix("57P0") }
 
     /// What a caller of the store is told; no value is in it.
     var failure: StoreFailure {

@@ -34,6 +34,40 @@ import Testing
         #expect(again?.code == .invalidRequest)
     }
 
+    @Test(
+        "An ending whose answer was lost is asked again, and nothing cached answers for those it ended",
+        .timeLimit(.minutes(1)))
+    func lostAnswer() async throws {
+        let store = InMemoryStore()
+        let broker = try TestBroker(store: store)
+        let other = try await broker.signIn(code: "c1")
+        let own = try await broker.useCases.resumeSession.resume(try await broker.signIn(code: "c2").token)
+        // Both are cached now.
+        _ = try await broker.useCases.resumeSession.resume(other.token)
+        store.loseNextEnding()
+        try await broker.useCases.endSession.endOthers(of: own)
+        #expect(
+            await problem { try await broker.useCases.resumeSession.resume(other.token) }?.reason == .loggedOutElsewhere
+        )
+    }
+
+    @Test("A logout token whose answer was lost is accepted, not a replay of itself (SEC-67)", .timeLimit(.minutes(1)))
+    func lostLogoutToken() async throws {
+        let store = InMemoryStore()
+        let broker = try TestBroker(store: store)
+        let session = try await broker.signIn(code: "c1")
+        _ = try await broker.useCases.resumeSession.resume(session.token)
+        let name = ProviderName(unchecked: "as")
+        store.loseNextEnding()
+        try await broker.useCases.backchannelLogout.receive(provider: name, token: Secret("jti-1"))
+        #expect(
+            await problem { try await broker.useCases.resumeSession.resume(session.token) }?.reason == .providerLogout)
+        let again = await problem {
+            try await broker.useCases.backchannelLogout.receive(provider: name, token: Secret("jti-1"))
+        }
+        #expect(again?.code == .invalidRequest)
+    }
+
     @Test("A logout token with a sid ends that sign-in's sessions alone (SEC-68)")
     func sid() async throws {
         let broker = try TestBroker(script: .init(sid: "sid-1"))

@@ -351,7 +351,10 @@ struct ExchangeCaller: Sendable {
                 return .stored(ended)
             }
             let standing = try await context.store.exchange(row.key)
-            return standing?.outcome == .session(live.token) ? .stored(EndedSessions()) : .takenAway
+            guard standing?.outcome == .session(live.token) else { return .takenAway }
+            // The write whose answer was lost did it, and whom it ended nobody says any more.
+            context.cache.clear()
+            return .stored(EndedSessions())
         }
         held.drop()
         return stored ?? .processEnds

@@ -58,16 +58,24 @@ package struct BackchannelLogout: Sendable {
     ) async -> Result<Bool, BrokerProblem> {
         var batches = 0
         var isReplayed = false
+        var wasInDoubt = false
         let result = await EndSession(context).steps(.providerLogout) { now throws(StoreFailure) in
-            let step = try await context.store.consumeLogoutToken(
-                id, until: until, ending: selector, now: now, limit: EndSession.batch)
+            let step: LogoutTokenResult
+            do throws(StoreFailure) {
+                step = try await context.store.consumeLogoutToken(
+                    id, until: until, ending: selector, now: now, limit: EndSession.batch)
+            } catch {
+                if case .inDoubt = error { wasInDoubt = true }
+                throw error
+            }
             switch step {
             case .ended(let batch):
                 batches += 1
                 return batch
             case .replayed:
-                // Its twin, come at the same time, may have ended the last of what this one began with.
-                isReplayed = batches == 0
+                // Its twin, come at the same time, may have ended the last of what this one began with; and one that is
+                // asked again may have used the token itself.
+                isReplayed = batches == 0 && !wasInDoubt
                 return EndedBatch(ended: [], more: false)
             }
         }

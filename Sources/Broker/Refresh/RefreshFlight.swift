@@ -311,6 +311,8 @@ struct RefreshFlight: Sendable {
             }
             return .condemned(condemned)
         } catch {
+            // Perhaps it ended all the same.
+            context.cache.remove([session])
             _ = failed("condemnRefresh", error)
             await release(&work)
             return .storeFailed

@@ -103,17 +103,25 @@ package struct EndSession: Sendable {
     }
 
     /// Repeats a step of ending until there is no more, and makes known what each one ended.
+    ///
+    /// One whose answer was lost is asked again, once.
     func steps(
         _ reason: EndReason, handle: SessionHandle? = nil, _ step: (WallTime) async throws(StoreFailure) -> EndedBatch
     ) async -> Result<Int, BrokerProblem> {
         var count = 0
         var isWritten = true
+        var wasInDoubt = false
         while true {
             let batch: EndedBatch
             do throws(StoreFailure) { batch = try await step(context.clock.now()) } catch {
                 context.events.emit(.storeFailed(operation: "endSessions", detail: "\(error)"))
-                return .failure(BrokerProblem(error))
+                if wasInDoubt { context.cache.clear() }
+                guard case .inDoubt = error, !wasInDoubt else { return .failure(BrokerProblem(error)) }
+                wasInDoubt = true
+                continue
             }
+            // Whom the first time ended, the second does not name: nothing that is cached may answer for them.
+            if wasInDoubt { context.cache.clear() }
             announce(batch.ended, reason, handle)
             count += batch.ended.count
             if !batch.isWritten, isWritten {

@@ -96,6 +96,15 @@ package final class SessionCache: Sendable {
         }
     }
 
+    /// Forgets all rows: sessions ended, and nobody knows which.
+    func clear() {
+        state.withLock { state in
+            state.generation &+= 1
+            state.young = [:]
+            state.old = [:]
+        }
+    }
+
     /// Lets go of what has died, also when nobody asks for anything.
     package func trim(at moment: Duration) {
         let dead = state.withLock { $0.turn(at: moment, every: lifetime) }

@@ -11,6 +11,8 @@ package final class InMemoryStore: BrokerStore {
     private let refusing = Mutex<Int?>(nil)
     /// Whether the answer of the next completed exchange is lost.
     private let losing = Mutex(false)
+    /// Whether the answer of the next ending is lost.
+    private let losingEnding = Mutex(false)
 
     /// The store's own clock, by which claims are timed.
     let monotonic: @Sendable () -> Duration
@@ -23,6 +25,19 @@ package final class InMemoryStore: BrokerStore {
 
     /// Makes the store carry out the next `completeExchange` and lose its answer; for tests.
     package func loseNextCompletion() { losing.withLock { $0 = true } }
+
+    /// Makes the store carry out the next `endSessions` or `consumeLogoutToken` and lose its answer; for tests.
+    package func loseNextEnding() { losingEnding.withLock { $0 = true } }
+
+    /// Returns what an ending came to, unless its answer is to be lost.
+    private func unlessLost<Value>(_ value: Value) throws(StoreFailure) -> Value {
+        let isLost = losingEnding.withLock { losing in
+            defer { losing = false }
+            return losing
+        }
+        if isLost { throw .inDoubt("lost") }
+        return value
+    }
 
     private var refuses: Bool {
         refusing.withLock { count in
@@ -124,7 +139,7 @@ package final class InMemoryStore: BrokerStore {
     package func endSessions(
         _ selector: SessionSelector, reason: EndReason, now: WallTime, limit: Int
     ) async throws(StoreFailure) -> EndedBatch {
-        try transaction { $0.endSessions(selector, reason, now, limit: limit) }
+        try unlessLost(try transaction { $0.endSessions(selector, reason, now, limit: limit) })
     }
 
     package func slideSession(
@@ -215,7 +230,8 @@ package final class InMemoryStore: BrokerStore {
     package func consumeLogoutToken(
         _ id: Digest, until: WallTime, ending selector: SessionSelector, now: WallTime, limit: Int
     ) async throws(StoreFailure) -> LogoutTokenResult {
-        try transaction { $0.consumeLogoutToken(id, until: until, ending: selector, now: now, limit: limit) }
+        try unlessLost(
+            try transaction { $0.consumeLogoutToken(id, until: until, ending: selector, now: now, limit: limit) })
     }
 
     package func acquireLease(

@@ -243,6 +243,9 @@ struct RefreshContract {
             let first = try await store.mustClaimRefresh(session.token)
             try await store.release(
                 session.token, fence: first.fence, holdBack: .seconds(30), answerLost: true, emptyRefusal: true)
+            // Its answer was lost: it is sent again, and counts once.
+            try await store.release(
+                session.token, fence: first.fence, holdBack: .seconds(30), answerLost: true, emptyRefusal: true)
             clock.advance(20)
             #expect(try await store.claimRefresh(session.token) == .heldBack(for: .seconds(10)))
             clock.advance(10)

@@ -53,7 +53,10 @@ package struct RefreshMarks: Sendable, Equatable {
     }
 
     /// Gives the claim back; the take-over stays remembered.
+    ///
+    /// Without a claim it was given back before: one whose answer was lost comes twice, and a refusal counts once.
     package mutating func release(_ release: RefreshRelease, at now: Duration) {
+        guard claimUntil != nil else { return }
         claim = nil
         claimUntil = nil
         holdUntil = release.holdBack > .zero ? now + release.holdBack : nil

@@ -84,7 +84,7 @@ enum PostgreSQLSessionSQL {
             hold_until = CASE WHEN $4 > 0 THEN \(EngineClock.moment(7)) + $4 END, answer_lost = answer_lost OR $5,
             empty_refusals = empty_refusals + $6,
             first_empty_at = CASE WHEN $6 > 0 THEN coalesce(first_empty_at, \(EngineClock.moment(7))) ELSE first_empty_at END
-        WHERE token = $1 AND token_version = $2 AND fence = $3 AND NOT ended AND format = 1
+        WHERE token = $1 AND token_version = $2 AND fence = $3 AND claim_until IS NOT NULL AND NOT ended AND format = 1
         """)
     static let subjectChecked = Statement(
         "subject_checked", "bi",

@@ -455,12 +455,25 @@ struct ExchangeCaller: Sendable {
         return BrokerProblem(spent: reason)
     }
 
+    /// Gives the claim back, and says why it could not be.
+    private func givenBack(counting: Bool) async -> BrokerProblem? {
+        do throws(StoreFailure) {
+            _ = try await context.store.releaseExchange(row.key, fence: row.fence, countingAttempt: counting)
+            return nil
+        } catch {
+            failed("releaseExchange", error)
+            return BrokerProblem(error)
+        }
+    }
+
     private func release(_ failure: ProviderFailure, counting: Bool) async -> BrokerProblem {
         context.events.emit(
             .exchangeFailed(provider: profile.name, client: plan.client.name, failure: failure))
-        do {
-            _ = try await context.store.releaseExchange(row.key, fence: row.fence, countingAttempt: counting)
-        } catch { return BrokerProblem(storing: error) }
+        if let problem = await givenBack(counting: counting) {
+            // Once more: a claim that lapses spends a code which nobody used.
+            try? await context.clock.sleep(.milliseconds(200))
+            if await givenBack(counting: counting) != nil { return problem }
+        }
         var problem = BrokerProblem(starting: failure)
         if counting, row.attempts >= ExchangeRunner.maximumAttempts { problem.retry = "new_login" }
         return problem

@@ -125,6 +125,25 @@ import Testing
         #expect(broker.provider.grants == 6)
     }
 
+    @Test(
+        "A claim is given back although the store refuses it once, whichever write that is", .timeLimit(.minutes(1)),
+        arguments: 0..<8)
+    func releaseRefused(_ step: Int) async throws {
+        let store = InMemoryStore()
+        let broker = try TestBroker(store: store, script: .init(redeem: [.notSent(detail: "")]))
+        let login = try await broker.start()
+        store.refuse(after: step)
+        _ = await problem { try await broker.forward(broker.callback(login), login.loginToken) }
+        store.refuse(after: nil)
+        // Two tries at most: the one that the refusal ended before a call, and the one whose call was not sent.
+        for _ in 0..<2 {
+            let again = await problem { try await broker.forward(broker.callback(login), login.loginToken) }
+            if again == nil { return }
+            #expect(again?.code == .providerUnavailable || again?.code == .storeUnavailable, "step \(step)")
+        }
+        _ = try await broker.forward(broker.callback(login), login.loginToken)
+    }
+
     @Test("429 and 5xx: released, two more calls at most")
     func retryable() async throws {
         let failures = Array(

@@ -39,7 +39,9 @@ struct ListenerRules: Sendable {
         if name.isSecure, !call.fields.forwardedProto.isEmpty, isTrusted(call.connection?.address),
             call.fields.forwardedProto.last?.isASCIIEqual(to: "https") != true
         {
-            throw BrokerProblem(.invalidRequest, detail: "Use https.")
+            throw BrokerProblem(
+                .invalidRequest, detail: "Use https.",
+                privateDetail: "a trusted proxy's X-Forwarded-Proto is not https")
         }
     }
 

@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# PostgreSQL commits, and its answer is lost: what was promised holds, and who was logged out is (guarantee 6).
+source "$(dirname "$0")/lib.bash"
+start_sandbox
+start_postgresql
+server=${POSTGRESQL##*127.0.0.1:}
+CUTTER_PORT=$(free_port)
+python3 "$here/answer_cutter.py" "$CUTTER_PORT" "${server%%/*}" "$work/marker" >"$work/cutter.log" 2>&1 &
+pids+=($!)
+wait_for 60 grep -q listening "$work/cutter.log"
+sed -e "s|url: sqlite:.*|url: ${POSTGRESQL/${server%%/*}/$CUTTER_PORT}|" "$here/coatcheck.yaml" >"$work/template.yaml"
+start_stack "$work/template.yaml"
+
+# lose STATEMENT: the answer of the next statement with this text in it
+lose() { rm -f "$work/marker.cut" && printf %s "$1" >"$work/marker"; }
+was_lost() { wait_for 10 test -e "$work/marker.cut"; same 0 $? "its answer was lost after the commit"; }
+# alone COOKIE: asks for a session, with nothing else in hand
+alone() { JAR= get /v1/session -b "coatcheck=$1"; }
+# signed_in DEVICE USER [SID]: a session of its own; its cookie is in COOKIE
+signed_in() {
+    device "$1"
+    start_login oidc ios
+    forward "$(location "$AUTHORIZATION_URL&sandbox_user=$2${3:+&sandbox_sid=$3}")"
+    COOKIE=$(cookie coatcheck)
+}
+
+# A statement's text is sent on each connection when it is first used; here each is lost at that moment.
+step "1. The write that completes a sign-in"
+lose "INSERT INTO sessions"
+signed_in phone ana
+was_lost
+expect_status 201 "signed in"
+same 1 "$(calls oidc/token)" "by one token call"
+get /v1/session
+expect_status 200 "the session lives"
+
+step "2. Logging out elsewhere"
+signed_in old ben
+elsewhere=$COOKIE
+signed_in new ben
+alone "$elsewhere"
+expect_status 200 "the other session lives, and is cached"
+lose "s.subject = \$1 AND s.token <> \$2 AND"
+request DELETE "/v1/sessions?except=current"
+was_lost
+expect_status 204 "it is asked again"
+alone "$elsewhere"
+same "401 logged_out_elsewhere" "$STATUS $(json .reason)" "refused at once"
+get /v1/session
+expect_status 200 "the own one lives"
+
+step "3. A logout token of the provider's"
+signed_in third cyd sid-1
+alone "$COOKIE"
+expect_status 200 "the session lives, and is cached"
+lose "INSERT INTO logout_tokens"
+sandbox POST /backchannel-logout "{\"provider\":\"oidc\",\"client_id\":\"ios-app\",\"url\":\"$BROKER/v1/backchannel-logout/oidc\",\"user\":\"cyd\",\"sid\":\"sid-1\"}"
+was_lost
+same 200 "$(json .status "$work/control")" "it is accepted, and not taken for a replay of itself"
+alone "$COOKIE"
+same "401 provider_logout" "$STATUS $(json .reason)" "refused at once"
+
+finish

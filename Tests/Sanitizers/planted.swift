@@ -16,6 +16,7 @@ enum Planted {
         case "mutex": inTwoThreads { for _ in 0..<50_000 { guarded.withLock { $0 += 1 } } }
         case "continuation": await twice { await continuation() }
         case "object-in-continuation": await twice { await object() }
+        case "object-in-checked-continuation": await twice { await objectChecked() }
         case "use-after-free": useAfterFree()
         default: exit(64)
         }
@@ -69,6 +70,13 @@ enum Planted {
     /// What was made by whoever resumes is read by whoever waits.
     private static func object() async {
         let counter = await withUnsafeContinuation { (continuation: UnsafeContinuation<Counter, Never>) in
+            DispatchQueue.global().async { continuation.resume(returning: Counter()) }
+        }
+        counter.value += 1
+    }
+
+    private static func objectChecked() async {
+        let counter = await withCheckedContinuation { (continuation: CheckedContinuation<Counter, Never>) in
             DispatchQueue.global().async { continuation.resume(returning: Counter()) }
         }
         counter.value += 1

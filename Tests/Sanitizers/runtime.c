@@ -9,6 +9,7 @@
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #define SWIFT __attribute__((swiftcall))
 #define SELF __attribute__((swift_context))
@@ -79,6 +80,37 @@ SWIFT void swift_continuation_throwingResumeWithError(void *task, void *error) {
     if (!real) real = next("swift_continuation_throwingResumeWithError");
     release(task);
     real(task, error);
+}
+
+// A checked continuation calls the three above, and the waiting below, inside its library, where nothing can be put before
+// them. So whoever resumes one waits until the task has left its thread; from there on the task is queued, or enters its thread
+// again, and both are seen. The continuation is a reference to an object that holds the task behind its header until it is
+// resumed; whether a task runs is in its status. (Where a later runtime has them elsewhere, the planted faults say so.)
+static void release_checked(void **continuation) {
+    char *task = ((char **)*continuation)[2];
+    if (!task) return;
+    release(task);
+    if (!swift_task_getCurrent || swift_task_getCurrent() == task) return;
+    for (int i = 0; i < 200 && __atomic_load_n((uint64_t *)(task + 0x60), __ATOMIC_RELAXED) & 0x800; i++) usleep(50);
+}
+
+#define CHECKED_RETURNING "$sScC6resume9returningyxn_tF"
+#define CHECKED_THROWING "$sScC6resume8throwingyq_n_tF"
+
+SWIFT void checked_returning(void *value, void *type, SELF void **continuation) __asm__(CHECKED_RETURNING);
+SWIFT void checked_returning(void *value, void *type, SELF void **continuation) {
+    static SWIFT void (*real)(void *, void *, SELF void **);
+    if (!real) real = next(CHECKED_RETURNING);
+    release_checked(continuation);
+    real(value, type, continuation);
+}
+
+SWIFT void checked_throwing(void *error, void *type, SELF void **continuation) __asm__(CHECKED_THROWING);
+SWIFT void checked_throwing(void *error, void *type, SELF void **continuation) {
+    static SWIFT void (*real)(void *, void *, SELF void **);
+    if (!real) real = next(CHECKED_THROWING);
+    release_checked(continuation);
+    real(error, type, continuation);
 }
 
 // Resumed before it looks: the task goes on at once.

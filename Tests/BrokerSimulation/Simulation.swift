@@ -62,8 +62,8 @@ package final class Simulation: @unchecked Sendable {
         wallLeap = 0
         awayUntil = min(awayUntil, scheduler.now)
         scheduler.run(until: weather.length + 130_000)
-        // A revocation that failed in bad weather comes again within minutes.
-        scheduler.run(until: weather.length + 900_000) { [self] in memory.outboxRows == 0 }
+        // A revocation that failed in bad weather comes again within minutes, and where it failed often, within an hour.
+        scheduler.run(until: weather.length + 3_700_000) { [self] in memory.outboxRows == 0 }
         let judged = Promise<Bool>()
         lane.start { [self] in
             await judge()

@@ -192,7 +192,8 @@ struct RawSocketTests {
 
     @Test("A head that never ends is cut while others are served (SEC-105)")
     func slowHead() async throws {
-        let harness = try HTTPHarness { configuration, _ in configuration.limits.connection.idle = .seconds(2) }
+        // A client that is itself starved for so long would be cut as well.
+        let harness = try HTTPHarness { configuration, _ in configuration.limits.connection.idle = .seconds(8) }
         try await harness.live { port in
             async let slow = RawClient(port: port).exchange("GET / HTTP/1.1\r\nHost: local")
             let other = try await RawClient(port: port).exchange(
@@ -424,7 +425,7 @@ struct RawSocketTests {
     func connectionCap() async throws {
         let harness = try HTTPHarness { configuration, _ in
             configuration.limits.connectionsPerAddress = 3
-            configuration.limits.connection.idle = .seconds(3)
+            configuration.limits.connection.idle = .seconds(8)
         }
         try await harness.live { port in
             let idle = "GET /v1/providers HTTP/1.1\r\nHost: local"

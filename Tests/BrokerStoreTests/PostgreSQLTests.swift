@@ -269,7 +269,7 @@ struct PostgreSQLTests {
     }
 
     @Test(
-        "A row that somebody holds makes its own write fail, and holds up no other (SEC-126)", .timeLimit(.minutes(1)))
+        "A row that somebody holds makes its own write fail, and holds up no other (SEC-126)", .timeLimit(.minutes(3)))
     func heldRow() async throws {
         try await withReplicas(1) { stores, url in
             let store = stores[0]

@@ -396,9 +396,12 @@ struct EndingsFileTests {
             try await store.signIn(row)
             // Where everything is slow (under a sanitizer) rewriting lasts longer than an ending waits for it.
             let end = ContinuousClock.now + .seconds(90)
-            while try await !logOut(row, store).isWritten, ContinuousClock.now < end {
+            var isWritten = try await logOut(row, store).isWritten
+            while !isWritten, ContinuousClock.now < end {
                 try await Task.sleep(for: .milliseconds(100))
+                isWritten = try await logOut(row, store).isWritten
             }
+            #expect(isWritten)
             await store.close()
             let last = EndingEntry(token: row.token, at: Rows.seconds(9), reason: .loggedOut)
             #expect(try place.entries == young + [last])

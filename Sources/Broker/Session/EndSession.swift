@@ -104,24 +104,30 @@ package struct EndSession: Sendable {
 
     /// Repeats a step of ending until there is no more, and makes known what each one ended.
     ///
-    /// One whose answer was lost is asked again, once.
+    /// A step whose answer was lost is asked again, once.
     func steps(
         _ reason: EndReason, handle: SessionHandle? = nil, _ step: (WallTime) async throws(StoreFailure) -> EndedBatch
     ) async -> Result<Int, BrokerProblem> {
         var count = 0
         var isWritten = true
-        var wasInDoubt = false
+        var isInDoubt = false
         while true {
-            let batch: EndedBatch
-            do throws(StoreFailure) { batch = try await step(context.clock.now()) } catch {
+            let result: Result<EndedBatch, StoreFailure>
+            do throws(StoreFailure) { result = .success(try await step(context.clock.now())) } catch {
                 context.events.emit(.storeFailed(operation: "endSessions", detail: "\(error)"))
-                if wasInDoubt { context.cache.clear() }
-                guard case .inDoubt = error, !wasInDoubt else { return .failure(BrokerProblem(error)) }
-                wasInDoubt = true
-                continue
+                if case .inDoubt = error, !isInDoubt {
+                    isInDoubt = true
+                    continue
+                }
+                result = .failure(error)
             }
-            // Whom the first time ended, the second does not name: nothing that is cached may answer for them.
-            if wasInDoubt { context.cache.clear() }
+            if isInDoubt {
+                // Whom the first time ended, the second does not name: nothing that is cached may answer for them.
+                context.cache.clear()
+                isInDoubt = false
+            }
+            let batch: EndedBatch
+            do throws(StoreFailure) { batch = try result.get() } catch { return .failure(BrokerProblem(error)) }
             announce(batch.ended, reason, handle)
             count += batch.ended.count
             if !batch.isWritten, isWritten {

@@ -36,6 +36,13 @@ package final class SessionCache: Sendable {
             return dead
         }
 
+        /// Lets go of everything, loads under way included, and returns what went.
+        mutating func empty() -> [Entries] {
+            defer { (young, old) = ([:], [:]) }
+            generation &+= 1
+            return [young, old]
+        }
+
         mutating func remove(_ token: Digest) {
             young[token] = nil
             if !old.isEmpty { old[token] = nil }
@@ -98,11 +105,8 @@ package final class SessionCache: Sendable {
 
     /// Forgets all rows: sessions ended, and nobody knows which.
     func clear() {
-        state.withLock { state in
-            state.generation &+= 1
-            state.young = [:]
-            state.old = [:]
-        }
+        let dead = state.withLock { $0.empty() }
+        _ = consume dead
     }
 
     /// Lets go of what has died, also when nobody asks for anything.
@@ -113,12 +117,11 @@ package final class SessionCache: Sendable {
 
     /// Empties the cache and says whether it may be filled: false while notices cannot be heard.
     package func reset(open: Bool) {
-        state.withLock { state in
-            state.generation &+= 1
-            state.young = [:]
-            state.old = [:]
+        let dead = state.withLock { state in
             state.open = open && lifetime > .zero
+            return state.empty()
         }
+        _ = consume dead
     }
 
     /// How many rows have died of age since the process began.

@@ -19,8 +19,8 @@ struct AnswerEncoderTests {
         var encoder = AnswerEncoder()
         let (bytes, rest) = encoder.begin(answer, framing)
         var text = String(buffer: bytes) + (rest.map { String(buffer: $0) } ?? "")
-        for piece in pieces { encoder.pass(ByteBuffer(string: piece)) { text += String(buffer: $0) } }
-        if let end = encoder.end(trailers) { text += String(buffer: end) }
+        for piece in pieces { encoder.framing.pass(ByteBuffer(string: piece)) { text += String(buffer: $0) } }
+        if let end = encoder.framing.end(trailers) { text += String(buffer: end) }
         return text
     }
 

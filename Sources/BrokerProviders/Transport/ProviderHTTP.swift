@@ -42,7 +42,7 @@ package final class ProviderHTTP: Sendable {
         guard let client = clients[request.connection, policy] else { throw .notSent(detail: "no client") }
         try limiter.begin()
         let mark = SentMark()
-        let outcome = await race(request, client: client, mark: mark, total: total)
+        let outcome = await bounded(request, client: client, mark: mark, total: total)
         switch outcome {
         case .answer(let answer):
             // 500 is often about one request; these three say that the service is not there.
@@ -60,23 +60,24 @@ package final class ProviderHTTP: Sendable {
         case failed(String, certainlyUnsent: Bool)
     }
 
-    private func race(
+    /// Makes the call in a task of its own, which is cancelled when the time is over: the client's own deadline ends with
+    /// the answer's head.
+    private func bounded(
         _ request: ProviderRequest, client: HTTPClient, mark: SentMark, total: Duration
     ) async -> Outcome {
-        await withTaskGroup(of: Outcome?.self) { group in
-            group.addTask { await self.perform(request, client: client, mark: mark, total: total) }
-            group.addTask {
-                try? await Task.sleep(for: total)
-                return nil
-            }
-            let first = await group.next()
-            group.cancelAll()
-            return (first ?? nil) ?? .failed("no whole answer in time", certainlyUnsent: false)
+        let deadline = NIODeadline.now() + .milliseconds(total.wholeMilliseconds)
+        let call = Task { await self.perform(request, client: client, mark: mark, deadline: deadline) }
+        let timer = client.eventLoopGroup.any().scheduleTask(deadline: deadline) { call.cancel() }
+        defer { timer.cancel() }
+        return await withTaskCancellationHandler {
+            await call.value
+        } onCancel: {
+            call.cancel()
         }
     }
 
     private func perform(
-        _ request: ProviderRequest, client: HTTPClient, mark: SentMark, total: Duration
+        _ request: ProviderRequest, client: HTTPClient, mark: SentMark, deadline: NIODeadline
     ) async -> Outcome {
         var outgoing = HTTPClientRequest(url: request.url)
         outgoing.method = HTTPMethod(rawValue: request.method)
@@ -89,16 +90,17 @@ package final class ProviderHTTP: Sendable {
             outgoing.body = .stream(
                 SentMark.Body(buffer: ByteBuffer(bytes: body), mark: mark), length: .known(Int64(body.count)))
         }
-        let deadline = NIODeadline.now() + .milliseconds(total.wholeMilliseconds)
         do {
             return try await Self.answer(client, outgoing, deadline)
         } catch let error as HTTPClientError
             where error == .remoteConnectionClosed && request.connection == .pooled && request.body == nil
         {
             // A kept connection that the provider closed just then; a read may be made again.
-            do { return try await Self.answer(client, outgoing, deadline) } catch { return Self.failed(error) }
+            do { return try await Self.answer(client, outgoing, deadline) } catch {
+                return Self.failed(error, deadline)
+            }
         } catch {
-            return Self.failed(error)
+            return Self.failed(error, deadline)
         }
     }
 
@@ -126,7 +128,8 @@ package final class ProviderHTTP: Sendable {
                 fault: fault))
     }
 
-    private static func failed(_ error: any Error) -> Outcome {
+    private static func failed(_ error: any Error, _ deadline: NIODeadline) -> Outcome {
+        if NIODeadline.now() >= deadline { return .failed("no whole answer in time", certainlyUnsent: false) }
         if error is AddressPolicy.Refused {
             return .failed("the provider's address is not a public one", certainlyUnsent: true)
         }

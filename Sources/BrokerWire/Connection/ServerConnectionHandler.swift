@@ -330,7 +330,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
     func write(_ chunk: ByteBuffer) async throws {
         guard state.isAnswering, let context else { throw ChannelError.ioOnClosedChannel }
         written += chunk.readableBytes
-        encoder.pass(chunk) { write($0) }
+        encoder.framing.pass(chunk) { write($0) }
         _ = state.handle(.wrote, at: Self.now)
         flushSoon()
         guard !context.channel.isWritable else { return }
@@ -346,7 +346,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
         guard state.isAnswering, let context else { return }
         isFlushDue = false
         isStreaming = false
-        if let last = encoder.end(trailers) { write(last) }
+        if let last = encoder.framing.end(trailers) { write(last) }
         context.flush()
         held.keep(input?.count ?? 0)
         connection.served()

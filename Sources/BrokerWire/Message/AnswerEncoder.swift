@@ -6,20 +6,12 @@ import NIOHTTP1
 ///
 /// Field values are checked when they are made (HTTPTypes), so that none can end its line.
 struct AnswerEncoder {
-    /// How the body of an answer is delimited (RFC 9112 section 6.3).
-    private enum BodyFraming {
-        /// There is none, whatever is written.
-        case none
-        /// By its length or by the connection's end.
-        case plain
-        case chunked
-    }
-
     /// Up to this size, in bytes, a body is copied behind its head: a second write costs more.
     private static let copied = 4096
     private static let room = 1024
 
-    private var framing = BodyFraming.none
+    /// How the body of the answer is delimited that was begun last.
+    private(set) var framing = BodyFraming.none
 
     /// Returns an answer's head, and behind it a whole body that is small; `rest` is a whole body that is not.
     mutating func begin(
@@ -35,7 +27,7 @@ struct AnswerEncoder {
         for field in answer.fields {
             // Said of a body that cannot be, some take it for its framing (RFC 9110 section 8.6).
             if field.name == .contentLength, !status.mayHaveResponseBody { continue }
-            bytes.write(field)
+            bytes.writeField(field.name.rawName, field.value)
         }
         framing =
             head.isHead || !status.mayHaveResponseBody
@@ -51,37 +43,6 @@ struct AnswerEncoder {
         return (bytes, nil)
     }
 
-    /// Calls `write` with what a piece of a body is on the wire.
-    func pass(_ piece: ByteBuffer, _ write: (ByteBuffer) -> Void) {
-        // An empty chunk would be the last.
-        guard framing != .none, piece.readableBytes > 0 else { return }
-        guard framing == .chunked else { return write(piece) }
-        write(ByteBuffer(string: String(piece.readableBytes, radix: 16) + "\r\n"))
-        write(piece)
-        write(Self.lineEnd)
-    }
-
-    /// Returns what ends a body, where its framing wants it.
-    func end(_ trailers: HTTPFields?) -> ByteBuffer? {
-        guard framing == .chunked else { return nil }
-        guard let trailers, !trailers.isEmpty else { return Self.lastChunk }
-        var bytes = ByteBuffer(staticString: "0\r\n")
-        for field in trailers { bytes.write(field) }
-        bytes.writeStaticString("\r\n")
-        return bytes
-    }
-
     /// Asks for a body whose sender waits to be asked (RFC 9110 section 15.2.1).
     static let interim = ByteBuffer(staticString: "HTTP/1.1 100 Continue\r\n\r\n")
-    private static let lineEnd = ByteBuffer(staticString: "\r\n")
-    private static let lastChunk = ByteBuffer(staticString: "0\r\n\r\n")
-}
-
-extension ByteBuffer {
-    fileprivate mutating func write(_ field: HTTPField) {
-        writeString(field.name.rawName)
-        writeStaticString(": ")
-        writeString(field.value)
-        writeStaticString("\r\n")
-    }
 }

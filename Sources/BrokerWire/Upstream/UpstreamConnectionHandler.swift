@@ -9,7 +9,7 @@ import NIOTLS
 final class UpstreamConnectionHandler: ChannelDuplexHandler {
     typealias InboundIn = HTTPClientResponsePart
     typealias OutboundIn = Never
-    typealias OutboundOut = HTTPClientRequestPart
+    typealias OutboundOut = ByteBuffer
 
     /// An error thrown into the sending of a request that is of no use any more.
     struct Stopped: Error {}
@@ -19,6 +19,8 @@ final class UpstreamConnectionHandler: ChannelDuplexHandler {
     private var state: UpstreamConnection
     private var context: ChannelHandlerContext?
     private var exchange: UpstreamExchange?
+    /// The head of the request that was begun last, until the decoder has heard of it.
+    private var begun: HTTPRequestHead?
     /// What is told when the connection is ready, and until when it has to be.
     private var ready: ((Result<UpstreamConnectionHandler, any Error>) -> Void)?
     private let readyBy: Int64
@@ -55,22 +57,19 @@ final class UpstreamConnectionHandler: ChannelDuplexHandler {
                     .init(
                         isHead: request.head.method == .HEAD, isStreamed: request.isStreamed, limit: request.limit,
                         begun: request.begun)), at: Self.now))
-        context.write(wrapOutboundOut(.head(request.head)), promise: nil)
-        switch request.body {
-        case .none: context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
-        case .whole(let buffer):
-            context.write(wrapOutboundOut(.body(.byteBuffer(buffer))), promise: nil)
-            context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
-        case .stream(let stream, let length):
-            context.flush()
-            exchange.sendingBegins()
-            let loop = channel.eventLoop
-            let (bound, boundExchange) = (NIOLoopBound(self, eventLoop: loop), NIOLoopBound(exchange, eventLoop: loop))
-            exchange.isSent(
-                by: Task.immediateDetached(executorPreference: pool.executor) {
-                    await bound.value.send(stream, length, of: boundExchange.value)
-                })
-        }
+        begun = request.head
+        let (bytes, rest) = RequestEncoder.begin(request)
+        context.write(wrapOutboundOut(bytes), promise: nil)
+        if let rest { context.write(wrapOutboundOut(rest), promise: nil) }
+        context.flush()
+        guard case .stream(let stream, let length) = request.body else { return }
+        exchange.sendingBegins()
+        let loop = channel.eventLoop
+        let (bound, boundExchange) = (NIOLoopBound(self, eventLoop: loop), NIOLoopBound(exchange, eventLoop: loop))
+        exchange.isSent(
+            by: Task.immediateDetached(executorPreference: pool.executor) {
+                await bound.value.send(stream, length, of: boundExchange.value)
+            })
     }
 
     /// Sends a request's body, each piece when the upstream has room for it.
@@ -82,11 +81,11 @@ final class UpstreamConnectionHandler: ChannelDuplexHandler {
                 sent += piece.readableBytes
                 // More than was announced would be another request to the upstream (SEC-79, SEC-81).
                 guard sent <= length ?? stream.limit else { throw UpstreamFailure.requestTooLong }
-                try await send(piece)
+                try await send(piece, exchange.request.framing)
             }
             guard sent == length ?? sent else { throw UpstreamFailure.requestTooShort }
             guard state.isSending, let context else { throw Stopped() }
-            context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
+            if let end = exchange.request.framing.end() { context.writeAndFlush(wrapOutboundOut(end), promise: nil) }
             perform(state.handle(.requestEnd, at: Self.now))
         } catch {
             exchange.requestFault = error
@@ -95,9 +94,10 @@ final class UpstreamConnectionHandler: ChannelDuplexHandler {
         exchange.sendingEnded()
     }
 
-    private func send(_ piece: ByteBuffer) async throws {
+    private func send(_ piece: ByteBuffer, _ framing: BodyFraming) async throws {
         guard state.isSending, let context else { throw Stopped() }
-        context.writeAndFlush(wrapOutboundOut(.body(.byteBuffer(piece))), promise: nil)
+        framing.pass(piece) { context.write(wrapOutboundOut($0), promise: nil) }
+        context.flush()
         perform(state.handle(.requestPart, at: Self.now))
         guard !channel.isWritable else { return }
         await withCheckedContinuation { writer = $0 }
@@ -138,6 +138,12 @@ final class UpstreamConnectionHandler: ChannelDuplexHandler {
     func received() -> Bool {
         perform(state.handle(.bytes, at: Self.now))
         return state.phase != .closed
+    }
+
+    /// Returns the head of a request that was begun since this was asked last; nil for none.
+    func takeBegun() -> HTTPRequestHead? {
+        defer { begun = nil }
+        return begun
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {

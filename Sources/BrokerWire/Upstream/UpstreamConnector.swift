@@ -79,10 +79,6 @@ struct UpstreamConnector: Sendable {
                 let name = target.address == nil ? target.host : nil
                 try pipeline.addHandler(NIOSSLClientHandler(context: tls.get(), serverHostname: name))
             }
-            // Header values are checked where they are made, so no validator stands behind the encoder.
-            var encoding = HTTPRequestEncoder.Configuration()
-            encoding.automaticallySetFramingHeaders = false
-            try pipeline.addHandler(HTTPRequestEncoder(configuration: encoding))
             try pipeline.addHandler(ByteToMessageHandler(UpstreamDecoder(connection)))
             try pipeline.addHandler(connection)
             try channel.syncOptions?.setOption(.autoRead, value: true)

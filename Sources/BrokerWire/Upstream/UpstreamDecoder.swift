@@ -6,13 +6,11 @@ import NIOHTTP1
 /// The decoder beneath takes the beginning of an answer that nobody asked for without a word, and would give the rest to
 /// the next call. So the connection hears of all bytes before they are decoded, and what the decoder keeps is forgotten
 /// when a call begins (SEC-79).
-struct UpstreamDecoder: WriteObservingByteToMessageDecoder {
+struct UpstreamDecoder: ByteToMessageDecoder {
     typealias InboundOut = HTTPClientResponsePart
-    typealias OutboundIn = HTTPClientRequestPart
 
     private let connection: UpstreamConnectionHandler
     private var base = Self.make()
-    private var context: ChannelHandlerContext?
 
     init(_ connection: UpstreamConnectionHandler) { self.connection = connection }
 
@@ -21,26 +19,28 @@ struct UpstreamDecoder: WriteObservingByteToMessageDecoder {
     }
 
     mutating func decoderAdded(context: ChannelHandlerContext) {
-        self.context = context
         base.decoderAdded(context: context)
     }
 
     mutating func decoderRemoved(context: ChannelHandlerContext) {
         base.decoderRemoved(context: context)
-        self.context = nil
     }
 
-    mutating func write(data: HTTPClientRequestPart) {
-        if case .head = data, let context {
+    /// Takes note of bytes, and begins anew with the first ones of a call; false when nobody takes them.
+    private mutating func begin(_ context: ChannelHandlerContext) -> Bool {
+        guard connection.received() else { return false }
+        if let head = connection.takeBegun() {
             base.decoderRemoved(context: context)
             base = Self.make()
             base.decoderAdded(context: context)
+            // It has to know of HEAD, whose answer has no body.
+            base.write(data: .head(head))
         }
-        base.write(data: data)
+        return true
     }
 
     mutating func decode(context: ChannelHandlerContext, buffer: inout ByteBuffer) throws -> DecodingState {
-        guard connection.received() else {
+        guard begin(context) else {
             buffer.clear()
             return .needMoreData
         }
@@ -50,7 +50,7 @@ struct UpstreamDecoder: WriteObservingByteToMessageDecoder {
     mutating func decodeLast(
         context: ChannelHandlerContext, buffer: inout ByteBuffer, seenEOF: Bool
     ) throws -> DecodingState {
-        if buffer.readableBytes > 0, !connection.received() { buffer.clear() }
+        if buffer.readableBytes > 0, !begin(context) { buffer.clear() }
         return try base.decodeLast(context: context, buffer: &buffer, seenEOF: seenEOF)
     }
 }

@@ -48,6 +48,15 @@ package struct UpstreamRequest: Sendable {
         self.limit = limit.nanoseconds
     }
 
+    /// How the body is delimited.
+    var framing: BodyFraming {
+        switch body {
+        case .none: .none
+        case .whole, .stream(_, .some): .plain
+        case .stream(_, nil): .chunked
+        }
+    }
+
     /// Whether the body is read while it is sent.
     var isStreamed: Bool {
         if case .stream = body { true } else { false }

@@ -93,15 +93,17 @@ struct StrainTests {
     func queueBound() async throws {
         try await TemporaryStore.with { store, _ in
             let hold = await WriterHold.take(store)
-            await withTaskGroup(of: Void.self) { group in
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                defer { hold.letGo() }
                 for _ in 0..<GroupCommitWriter.maximumWaiting {
                     group.addTask { _ = try? await store.burnLogin(state: Rows.digest()) }
                 }
-                while store.writer.waitingCount < GroupCommitWriter.maximumWaiting { await Task.yield() }
+                while store.writer.waitingCount < GroupCommitWriter.maximumWaiting {
+                    try await Task.sleep(for: .milliseconds(1))
+                }
                 await #expect(throws: StoreFailure.unavailable("too many writes wait")) {
                     try await store.burnLogin(state: Rows.digest())
                 }
-                hold.letGo()
             }
         }
     }

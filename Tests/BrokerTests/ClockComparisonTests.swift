@@ -134,7 +134,7 @@ import Testing
         broker.provider.gate.close()
         let url = broker.callback(login)
         let forward = Task { await problem { try await broker.forward(url, login.loginToken) } }
-        while broker.provider.gate.waiting == 0 { await Task.yield() }
+        while broker.provider.gate.waiting == 0 { try await Task.sleep(for: .milliseconds(1)) }
         broker.clock.jump(Self.quarter)
         broker.provider.gate.open()
         let first = await forward.value

@@ -68,7 +68,7 @@ import Testing
         broker.provider.hanging.close()
         defer { broker.provider.hanging.open() }
         let ending = Task { try await broker.useCases.endSession.logOutInBrowser(session.token) }
-        while broker.provider.hanging.waiting == 0 { await Task.yield() }
+        while broker.provider.hanging.waiting == 0 { try await Task.sleep(for: .milliseconds(1)) }
         await broker.settled()
         broker.clock.advance(.seconds(2))
         #expect(try await ending.value == nil)

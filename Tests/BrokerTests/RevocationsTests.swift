@@ -105,9 +105,9 @@ import Testing
         broker.provider.hanging.close()
         let revocations = Revocations(broker.context)
         #expect(try await revocations.begin() == 1)
-        while broker.provider.hanging.waiting < 1 { await Task.yield() }
+        while broker.provider.hanging.waiting < 1 { try await Task.sleep(for: .milliseconds(1)) }
         let signingIn = Task { try await broker.signIn(code: "c2") }
-        while broker.provider.script.withLock({ $0.contexts.count }) < 2 { await Task.yield() }
+        while broker.provider.script.withLock({ $0.contexts.count }) < 2 { try await Task.sleep(for: .milliseconds(1)) }
         await broker.settled()
         let origin = SignInOrigin(subject: broker.vault.index(.subject, ["https://as.example", "user-1"]), sid: nil)
         #expect(broker.context.memory.signIns.isRevoking(origin))
@@ -185,12 +185,12 @@ import Testing
         broker.provider.hanging.close()
         let revocations = Revocations(broker.context)
         #expect(try await revocations.begin() == 6)
-        while broker.provider.hanging.waiting < 2 { await Task.yield() }
+        while broker.provider.hanging.waiting < 2 { try await Task.sleep(for: .milliseconds(1)) }
         await broker.settled()
         #expect(broker.provider.hanging.waiting == 2)
         #expect(told(broker)[0] == 2)
         broker.provider.hanging.open()
-        while try await broker.store.outboxCount() > 4 { await Task.yield() }
+        while try await broker.store.outboxCount() > 4 { try await Task.sleep(for: .milliseconds(1)) }
         broker.clock.advance(.seconds(2))
         while try await broker.store.outboxCount() > 0 {
             try Task.checkCancellation()
@@ -240,8 +240,7 @@ import Testing
         defer { broker.provider.hanging.open() }
         let work = Task { try await Revocations(broker.context).work() }
         while try await broker.store.outboxCount() > 1 || broker.provider.hanging.waiting < 1 {
-            try Task.checkCancellation()
-            await Task.yield()
+            try await Task.sleep(for: .milliseconds(1))
         }
         broker.provider.hanging.open()
         #expect(try await work.value == 2)

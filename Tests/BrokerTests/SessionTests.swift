@@ -31,7 +31,7 @@ import Testing
             let used = try await broker.useCases.resumeSession.use(busy.token)
             // The slide is written beside the request.
             while try await broker.store.session(token: used.token)?.lastUsedAt != broker.clock.now {
-                await Task.yield()
+                try await Task.sleep(for: .milliseconds(1))
             }
         }
         broker.clock.advance(.seconds(86_400))
@@ -190,7 +190,7 @@ import Testing
                 group.addTask { try await broker.useCases.refreshTokens.accessToken(for: live).token.reveal() }
             }
             // Whoever came after the refresh would have nothing to wait for.
-            while waits() < 199 { await Task.yield() }
+            while waits() < 199 { try await Task.sleep(for: .milliseconds(1)) }
             broker.provider.gate.open()
             return try await group.reduce(into: Set()) { $0.insert($1) }
         }
@@ -223,7 +223,7 @@ import Testing
             }
             // All of them wait by now, and the provider takes its time.
             while broker.events.all.filter({ if case .refreshWaited = $0 { true } else { false } }).count < 299 {
-                await Task.yield()
+                try await Task.sleep(for: .milliseconds(1))
             }
             broker.provider.gate.open()
             return try await group.reduce(into: Set()) { $0.insert($1) }
@@ -254,7 +254,7 @@ import Testing
         let live = try await broker.useCases.resumeSession.resume(session.token)
         broker.provider.gate.close()
         async let first = problem { try await broker.useCases.refreshTokens.accessToken(for: live) }
-        while broker.provider.gate.waiting == 0 { await Task.yield() }
+        while broker.provider.gate.waiting == 0 { try await Task.sleep(for: .milliseconds(1)) }
         broker.clock.advance(.seconds(14))
         broker.provider.gate.open()
         #expect(await first?.code == .providerUnavailable)
@@ -295,7 +295,7 @@ import Testing
         let live = try await broker.useCases.resumeSession.resume(session.token)
         broker.provider.redeeming.close()
         async let other = broker.signIn(code: "c2")
-        while broker.provider.redeeming.waiting == 0 { await Task.yield() }
+        while broker.provider.redeeming.waiting == 0 { try await Task.sleep(for: .milliseconds(1)) }
         broker.clock.advance(.seconds(1))
         _ = await problem { try await broker.useCases.refreshTokens.accessToken(for: live) }
         broker.clock.advance(.seconds(1))
@@ -337,8 +337,10 @@ import Testing
         let live = try await broker.useCases.resumeSession.resume(session.token)
         let token = try await broker.useCases.refreshTokens.accessToken(for: live)
         #expect(token.version == 1)
-        while broker.provider.refreshes == 0 { await Task.yield() }
-        while try await broker.store.session(token: live.token)?.tokenVersion == 1 { await Task.yield() }
+        while broker.provider.refreshes == 0 { try await Task.sleep(for: .milliseconds(1)) }
+        while try await broker.store.session(token: live.token)?.tokenVersion == 1 {
+            try await Task.sleep(for: .milliseconds(1))
+        }
     }
 
     @Test(
@@ -409,7 +411,7 @@ import Testing
         let live = try await broker.useCases.resumeSession.resume(session.token)
         broker.provider.gate.close()
         let waiting = Task { try await broker.useCases.refreshTokens.accessToken(for: live) }
-        while broker.provider.gate.waiting == 0 { await Task.yield() }
+        while broker.provider.gate.waiting == 0 { try await Task.sleep(for: .milliseconds(1)) }
         try await broker.useCases.endSession.logOut(session.token)
         broker.provider.gate.open()
         #expect(await problem { try await waiting.value }?.reason == .loggedOut)

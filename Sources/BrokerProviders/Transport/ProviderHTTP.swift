@@ -67,7 +67,8 @@ package final class ProviderHTTP: Sendable {
     ) async -> Outcome {
         let deadline = NIODeadline.now() + .milliseconds(total.wholeMilliseconds)
         let call = Task { await self.perform(request, client: client, mark: mark, deadline: deadline) }
-        let timer = client.eventLoopGroup.any().scheduleTask(deadline: deadline) { call.cancel() }
+        // Through the executor: where that is behind, an answer that has come is taken before the call is given up.
+        let timer = client.eventLoopGroup.any().scheduleTask(deadline: deadline) { Task { call.cancel() } }
         defer { timer.cancel() }
         return await withTaskCancellationHandler {
             await call.value
@@ -97,10 +98,10 @@ package final class ProviderHTTP: Sendable {
         {
             // A kept connection that the provider closed just then; a read may be made again.
             do { return try await Self.answer(client, outgoing, deadline) } catch {
-                return Self.failed(error, deadline)
+                return Self.failed(error)
             }
         } catch {
-            return Self.failed(error, deadline)
+            return Self.failed(error)
         }
     }
 
@@ -128,8 +129,8 @@ package final class ProviderHTTP: Sendable {
                 fault: fault))
     }
 
-    private static func failed(_ error: any Error, _ deadline: NIODeadline) -> Outcome {
-        if NIODeadline.now() >= deadline { return .failed("no whole answer in time", certainlyUnsent: false) }
+    private static func failed(_ error: any Error) -> Outcome {
+        if error is CancellationError { return .failed("no whole answer in time", certainlyUnsent: false) }
         if error is AddressPolicy.Refused {
             return .failed("the provider's address is not a public one", certainlyUnsent: true)
         }

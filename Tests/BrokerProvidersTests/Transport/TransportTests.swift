@@ -14,7 +14,7 @@ struct TransportTests {
         var limiter = CallLimiter(limits: CallLimits(), clock: Support.clock)
 
         func post(
-            _ url: String, total: Duration = .seconds(5), internalAddresses: Bool = false
+            _ url: String, total: Duration = .seconds(30), internalAddresses: Bool = false
         ) async throws(ProviderFailure) -> ProviderAnswer {
             try await http.send(
                 ProviderRequest(method: "POST", url: url, connection: .single, body: Array("code=secret".utf8)),
@@ -22,7 +22,7 @@ struct TransportTests {
                 internalAddresses: internalAddresses, total: total)
         }
 
-        func get(_ url: String, total: Duration = .seconds(5)) async throws(ProviderFailure) -> ProviderAnswer {
+        func get(_ url: String, total: Duration = .seconds(30)) async throws(ProviderFailure) -> ProviderAnswer {
             try await http.send(.get(url), limiter: limiter, internalAddresses: false, total: total)
         }
     }
@@ -101,7 +101,7 @@ struct TransportTests {
     func hangs() async throws {
         let server = try RawServer { _ in .hang }
         try await with { fixture in
-            let failure = await Support.failure { try await fixture.post(server.base, total: .milliseconds(300)) }
+            let failure = await Support.failure { try await fixture.post(server.base, total: .seconds(3)) }
             #expect(isLost(failure))
         }
     }
@@ -115,7 +115,7 @@ struct TransportTests {
         try await with { fixture in
             let truncated = await Support.failure { try await fixture.post(server.base) }
             #expect(isLost(truncated))
-            let hung = await Support.failure { try await fixture.post(dripping.base, total: .milliseconds(300)) }
+            let hung = await Support.failure { try await fixture.post(dripping.base, total: .seconds(3)) }
             #expect(isLost(hung))
         }
     }

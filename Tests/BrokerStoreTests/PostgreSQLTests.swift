@@ -5,7 +5,7 @@ import Testing
 
 @testable import BrokerStore
 
-@Suite("PostgreSQL: one store, many processes")
+@Suite("PostgreSQL: one store, many processes", .timeLimit(.minutes(3)))
 struct PostgreSQLTests {
     /// Runs `body` with several stores on one database, as replicas have them.
     private func withReplicas(
@@ -216,11 +216,12 @@ struct PostgreSQLTests {
             for session in sessions { try await stores[0].signIn(session) }
             let isOver = Mutex(false)
             async let killer: Void = {
+                // One that cannot connect ends the work beside it, too.
+                defer { isOver.withLock { $0 = true } }
                 for _ in 0..<15 {
                     try endConnections(url)
                     try await Task.sleep(for: .milliseconds(40))
                 }
-                isOver.withLock { $0 = true }
             }()
             // Each session is claimed by two replicas at once, again under the same name while nobody knows.
             let grants = try await withThrowingTaskGroup(of: (Digest, Bool).self) { group in
@@ -229,6 +230,7 @@ struct PostgreSQLTests {
                         group.addTask {
                             let name = Rows.claim()
                             while true {
+                                try Task.checkCancellation()
                                 do throws(StoreFailure) {
                                     let result = try await store.claimRefresh(
                                         RefreshClaim(

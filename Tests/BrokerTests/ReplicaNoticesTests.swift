@@ -4,7 +4,7 @@ import Testing
 @testable import Broker
 
 /// What is heard of other replicas closes the cache, empties it, and reaches listeners (guarantee 6).
-@Suite struct ReplicaNoticesTests {
+@Suite(.timeLimit(.minutes(1))) struct ReplicaNoticesTests {
     /// Other replicas, as a test plays them.
     private final class Replicas: EndingNotices {
         private let handler = Mutex<(@Sendable (EndingNotice) -> Void)?>(nil)

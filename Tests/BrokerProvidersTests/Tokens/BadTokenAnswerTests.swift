@@ -64,7 +64,8 @@ struct BadTokenAnswerTests {
         let tokens = try await redeem(Fault(provider: "oidc", "expires-in-" + value)).get()
         if let end = tokens.expiresAt {
             let life = end.since(Support.clock.now())
-            #expect(life > .seconds(-5) && life <= .seconds(Lifetime.longest))
+            // A busy machine may take longer than the shortest of them.
+            #expect(life > .seconds(-60) && life <= .seconds(Lifetime.longest))
         }
     }
 }

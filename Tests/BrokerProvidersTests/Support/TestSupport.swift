@@ -94,12 +94,17 @@ enum Support {
     }
 
     /// The failure that a call throws; nil when it throws none.
+    ///
+    /// Another error is no success: it fails the test.
     static func failure<Value>(_ call: () async throws -> Value) async -> ProviderFailure? {
         do {
             _ = try await call()
             return nil
+        } catch let failure as ProviderFailure {
+            return failure
         } catch {
-            return error as? ProviderFailure
+            Issue.record(error)
+            return nil
         }
     }
 }

@@ -1,6 +1,7 @@
 import BrokerStore
 import BrokerVault
 import Synchronization
+import Testing
 
 @testable import Broker
 
@@ -111,10 +112,17 @@ final class EventLog: Sendable {
     var all: [BrokerEvent] { events.withLock { $0 } }
 }
 
-/// Returns the code of the problem that `body` throws, or nil.
+/// Returns the problem that `body` throws, or nil.
+///
+/// Another error is no success: it fails the test.
 func problem(_ body: () async throws -> some Any) async -> BrokerProblem? {
     do {
         _ = try await body()
         return nil
-    } catch { return error as? BrokerProblem }
+    } catch let problem as BrokerProblem {
+        return problem
+    } catch {
+        Issue.record(error)
+        return nil
+    }
 }

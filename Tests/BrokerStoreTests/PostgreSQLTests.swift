@@ -27,12 +27,12 @@ struct PostgreSQLTests {
         }
     }
 
-    /// Waits until something is so, at most ten seconds.
+    /// Waits until something is so, at most thirty seconds.
     private func eventually(_ what: String, _ isSo: () async throws -> Bool) async throws {
-        let end = ContinuousClock.now + .seconds(10)
+        let end = ContinuousClock.now + .seconds(30)
         while try await !isSo() {
             guard ContinuousClock.now < end else {
-                Issue.record("not within ten seconds: \(what)")
+                Issue.record("not within thirty seconds: \(what)")
                 return
             }
             try await Task.sleep(for: .milliseconds(10))
@@ -96,7 +96,8 @@ struct PostgreSQLTests {
         try await withReplicas(2) { stores, _ in
             let time = try await stores[0].time()
             let wall = WallTime(milliseconds: Int64(Date().timeIntervalSince1970 * 1000))
-            #expect(wall.since(time) < .seconds(5) && time.since(wall) < .seconds(5))
+            // Another unit or zone would be half an hour off at least; a busy machine lets seconds pass in between.
+            #expect(wall.since(time) < .seconds(60) && time.since(wall) < .seconds(60))
             let (live, ended) = (Rows.session(), Rows.session())
             for session in [live, ended] { try await stores[0].signIn(session) }
             _ = try await stores[0].endSessions(.token(ended.token), reason: .admin, now: Rows.now)
@@ -334,11 +335,12 @@ struct PostgreSQLTests {
             }
             let sessions = (0..<300).map { _ in Rows.session(client: Rows.digest(1)) }
             for session in sessions { try await stores[0].signIn(session) }
-            let begin = ContinuousClock.now
             let ended = try await stores[0].endSessions(.client(Rows.digest(1)), reason: .admin, now: Rows.now)
             #expect(ended.count == 300)
+            let begin = ContinuousClock.now
             try await eventually("all endings") { heard[1].ended.count == 300 }
-            #expect(ContinuousClock.now - begin < .seconds(1))
+            // Who is not woken by them finds them two seconds later, when the connection is looked after.
+            #expect(ContinuousClock.now - begin < .milliseconds(1500))
             #expect(Set(heard[1].ended.map(\.token)) == Set(sessions.map(\.token)))
             #expect(heard[1].ended.allSatisfy { $0.reason == .admin })
             #expect(heard[0].ended.isEmpty, "one's own are not told to oneself")

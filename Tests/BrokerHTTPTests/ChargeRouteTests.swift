@@ -90,15 +90,17 @@ struct ChargeRouteTests {
     func hops() throws {
         let trusted = [IPNetwork("10.0.0.0/8")].compactMap { $0 }
         let commas = String(repeating: ",", count: 15_000)
-        let clock = ContinuousClock()
-        let took = clock.measure {
-            for _ in 0..<1000 {
-                let client = ClientAddress(
-                    peer: IPAddress("192.0.2.1"), peerText: "192.0.2.1", forwardedFor: [commas], trusted: trusted)
-                #expect(client.text == "192.0.2.1")
+        // The quickest of some: what is measured is not how long others had the processor.
+        let took = (0..<20).map { _ in
+            ContinuousClock().measure {
+                for _ in 0..<50 {
+                    let client = ClientAddress(
+                        peer: IPAddress("192.0.2.1"), peerText: "192.0.2.1", forwardedFor: [commas], trusted: trusted)
+                    #expect(client.text == "192.0.2.1")
+                }
             }
         }
-        #expect(took < .milliseconds(500))
+        #expect(try #require(took.min()) < .milliseconds(25))
         let fields = ["6.6.6.6", commas + " 198.51.100.7 , 10.0.0.2", "10.0.0.3"]
         let client = ClientAddress(
             peer: IPAddress("10.0.0.1"), peerText: "10.0.0.1", forwardedFor: fields, trusted: trusted)

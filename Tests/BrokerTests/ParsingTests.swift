@@ -89,13 +89,16 @@ import Testing
         #expect(equivalent.duplicates.isEmpty)
         #expect(equivalent.value.object?["e\u{301}"]?.integer == 2)
         let name = "n" + String(repeating: "\u{301}\u{327}\u{316}", count: 5000)
-        let took = try ContinuousClock().measure {
-            let object = try JSONParser.parseObject(Array("{\"\(name)\":1}".utf8), maximumBytes: 1 << 16)
-            #expect(object["n"] == nil)
-            #expect(throws: FormPairs.Failure.self) { try FormPairs(parsing: "\(name)=1&\(name)=2") }
-            #expect(name.firstScalars(3) == "n\u{301}\u{327}")
+        // The quickest of three: what is measured is not how long others had the processor.
+        let took = try (0..<3).map { _ in
+            try ContinuousClock().measure {
+                let object = try JSONParser.parseObject(Array("{\"\(name)\":1}".utf8), maximumBytes: 1 << 16)
+                #expect(object["n"] == nil)
+                #expect(throws: FormPairs.Failure.self) { try FormPairs(parsing: "\(name)=1&\(name)=2") }
+                #expect(name.firstScalars(3) == "n\u{301}\u{327}")
+            }
         }
-        #expect(took < .seconds(1))
+        #expect(try #require(took.min()) < .seconds(1))
     }
 
     @Test("Strings come through as they are, escapes included")

@@ -164,9 +164,14 @@ struct TracingTests {
         #expect(exporter.waiting == OTLPExporter.capacity)
         #expect(metrics.text().contains(#"coatcheck_spans_dropped_total{reason="queue"} 100"#))
         let running = Task { try await exporter.run() }
-        while !metrics.text().contains(#"coatcheck_spans_dropped_total{reason="collector"} 512"#) {
-            try await Task.sleep(for: .milliseconds(20))
+        func refused() -> Int {
+            let name = #"coatcheck_spans_dropped_total{reason="collector"} "#
+            let line = metrics.text().split(separator: "\n").first { $0.hasPrefix(name) }
+            return line.flatMap { Int($0.dropFirst(name.count)) } ?? 0
         }
+        while refused() == 0 { try await Task.sleep(for: .milliseconds(20)) }
+        // A second later there is the next one.
+        #expect(refused() % 512 == 0)
         running.cancel()
         try await running.value
     }

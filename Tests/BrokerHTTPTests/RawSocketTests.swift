@@ -121,7 +121,7 @@ struct RawSocketTests {
             Self.post + "Transfer-Encoding: chunked\r\n\r\n11170\r\n" + String(repeating: "x", count: 70_000)
                 + "\r\n0\r\n\r\n",
         ] {
-            let harness = try HTTPHarness()
+            let harness = try HTTPHarness { configuration, _ in configuration.limits.connection.linger = .seconds(20) }
             let answer = try await harness.live { try await RawClient(port: $0).exchange(request + Self.smuggled) }
             #expect(answer.hasPrefix("HTTP/1.1 413 "), "\(answer.prefix(200))")
             #expect(responses(in: answer) == 1)
@@ -218,7 +218,7 @@ struct RawSocketTests {
             ) {
                 // Nothing is read while this runs.
                 #expect(try await RawClient(port: port).exchange(other).hasPrefix("HTTP/1.1 200 "))
-                try await Task.sleep(for: .milliseconds(800))
+                try await Task.sleep(for: .seconds(3))
             }
             #expect(received < size)
             #expect(try await RawClient(port: port).exchange(other).hasPrefix("HTTP/1.1 200 "))
@@ -287,7 +287,9 @@ struct RawSocketTests {
         let request =
             "POST /nothing HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n"
             + String(repeating: "x", count: 300_000)
-        let answer = try await HTTPHarness().live { try await RawClient(port: $0).exchange(request) }
+        // A client that is itself starved would not have sent all of it in the usual two seconds.
+        let harness = try HTTPHarness { configuration, _ in configuration.limits.connection.linger = .seconds(20) }
+        let answer = try await harness.live { try await RawClient(port: $0).exchange(request) }
         #expect(answer.hasPrefix("HTTP/1.1 404 "), "\(answer.prefix(100))")
         #expect(answer.lowercased().contains("connection: close"))
     }

@@ -234,7 +234,7 @@ struct RelayRouteTests {
             _ = try await RawClient(port: port).answer(to: Self.get("/endless", token)) {
                 $0.contains("chunkchunk") || $0.contains("chunk\r\n")
             }
-            for _ in 0..<500 where seen.all.isEmpty { try await Task.sleep(for: .milliseconds(10)) }
+            for _ in 0..<3000 where seen.all.isEmpty { try await Task.sleep(for: .milliseconds(10)) }
             #expect(seen.all == ["ended"])
         }
     }

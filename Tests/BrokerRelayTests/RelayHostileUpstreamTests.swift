@@ -199,7 +199,7 @@ struct RelayHostileUpstreamTests {
             _ = try await connection.request()
             try await connection.waitForClose()
         }) { upstream in
-            try await RelayFixture.run(at: upstream.url, timeout: .milliseconds(300)) { (fixture) async throws in
+            try await RelayFixture.run(at: upstream.url, timeout: .seconds(1)) { (fixture) async throws in
                 #expect(try await fixture.problem(.get, "/x").code == .upstreamTimeout)
                 let source = ChunkSource(chunk: ByteBuffer(repeating: 0x61, count: 50_000), count: 2)
                 let body = RelayRequest.Body.stream(RelayBodyStream(source), length: nil)

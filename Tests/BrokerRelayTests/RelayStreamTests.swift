@@ -115,7 +115,7 @@ struct RelayStreamTests {
                     }
                     #expect(try await eventually { upstream.closed == index + 1 })
                 }
-                #expect(fixture.relay.underWay(UpstreamName(unchecked: "api")) == 0)
+                #expect(try await eventually { fixture.relay.underWay(UpstreamName(unchecked: "api")) == 0 })
             }
         }
     }

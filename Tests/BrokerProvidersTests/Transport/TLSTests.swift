@@ -10,6 +10,7 @@ private final class TLSServer {
     let port: Int
     private let folder: URL
     private let process: Process
+    private let output = Pipe()
 
     static let openssl = "/usr/bin/openssl"
 
@@ -24,13 +25,27 @@ private final class TLSServer {
             "-subj",
             "/CN=test", "-addext", "subjectAltName=" + name, "-keyout", key, "-out", certificate,
         ]).waitUntilExit()
-        let free = try RawServer { _ in .close }
-        port = free.port
-        free.stop()
-        process = try Self.run([
-            "s_server", "-accept", "127.0.0.1:\(port)", "-www", "-quiet", "-cert", certificate, "-key", key,
-        ])
-        for _ in 0..<200 where !Self.listens(port) { try await Task.sleep(for: .milliseconds(25)) }
+        // It looks for a free port itself, and says which: one that was found before may be another test's by then.
+        process = try Self.run(
+            ["s_server", "-accept", "127.0.0.1:0", "-www", "-cert", certificate, "-key", key], to: output)
+        guard let port = try Self.port(output) else {
+            process.terminate()
+            throw POSIXError(.EADDRNOTAVAIL)
+        }
+        self.port = port
+    }
+
+    /// Returns the port of the line that says it listens; nil when it ended before.
+    private static func port(_ output: Pipe) throws -> Int? {
+        var line: [UInt8] = []
+        while let byte = try output.fileHandleForReading.read(upToCount: 1)?.first {
+            line.append(byte)
+            guard byte == UInt8(ascii: "\n") else { continue }
+            let words = String(decoding: line, as: UTF8.self).split(whereSeparator: \.isWhitespace)
+            if words.first == "ACCEPT" { return words.last?.split(separator: ":").last.flatMap { Int($0) } }
+            line = []
+        }
+        return nil
     }
 
     deinit {
@@ -39,33 +54,22 @@ private final class TLSServer {
     }
 
     @discardableResult
-    private static func run(_ arguments: [String]) throws -> Process {
+    private static func run(_ arguments: [String], to output: Pipe? = nil) throws -> Process {
         let process = Process()
         process.executableURL = URL(fileURLWithPath: openssl)
         process.arguments = arguments
         process.standardInput = Pipe()
         process.standardOutput = FileHandle.nullDevice
         process.standardError = FileHandle.nullDevice
+        if let output { process.standardOutput = output }
         try process.run()
         return process
     }
-
-    private static func listens(_ port: Int) -> Bool {
-        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-        defer { close(descriptor) }
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_port = in_port_t(UInt16(port).bigEndian)
-        address.sin_addr.s_addr = inet_addr("127.0.0.1")
-        return withUnsafePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
-            }
-        }
-    }
 }
 
-@Suite("TLS to providers", .enabled(if: FileManager.default.isExecutableFile(atPath: TLSServer.openssl)))
+@Suite(
+    "TLS to providers", .enabled(if: FileManager.default.isExecutableFile(atPath: TLSServer.openssl)),
+    .timeLimit(.minutes(2)))
 struct TLSTests {
     private func post(_ server: TLSServer, _ settings: TransportSettings) async -> Result<Int, ProviderFailure> {
         let url = "https://127.0.0.1:\(server.port)/token"

@@ -73,14 +73,17 @@ struct AdministrationContract {
                     moved[.seals] = rows[.seals]
                     for kind in StoredKind.allCases { #expect(moved[kind] == rows[kind], "\(kind)") }
                     // A claim stands there as it stood here.
+                    var claims = 0
                     for case .session(let row, let marks)? in rows[.sessions]?.map({ Optional($0) }) ?? []
                     where marks.claimUntil != nil {
+                        claims += 1
                         let other = try await other.claimRefresh(
                             RefreshClaim(
                                 token: row.token, tokenVersion: 1, name: Rows.claim(), lifetime: .seconds(25),
                                 now: Rows.now))
                         #expect(other == .busy(for: .seconds(25)))
                     }
+                    #expect(claims == 1)
                 }
             }
         }

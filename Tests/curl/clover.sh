@@ -63,7 +63,7 @@ curl -s "$SANDBOX/clover-api/oauth/v2/token" -H 'Content-Type: application/json'
 import="{\"provider\":\"clover\",\"client\":\"ios\",\"tokens\":{\"access_token\":\"$(json .access_token "$work/tokens")\",\"refresh_token\":\"$(json .refresh_token "$work/tokens")\",\"merchant_id\":\"$(url_value merchant_id "$CALLBACK")\"}"
 secret=$(random_token)
 sandbox DELETE /requests
-post /v1/sessions "${import/rt-/rt-invented-},\"login_token\":\"$(random_token)\"}"
+post /v1/sessions "${import/\"rt-/\"rt-invented-},\"login_token\":\"$(random_token)\"}"
 expect_problem 400 code_rejected "a refresh token that Clover does not know"
 post /v1/sessions "$import,\"login_token\":\"$secret\"}"
 expect_status 201 "a session"

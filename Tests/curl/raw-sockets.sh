@@ -15,8 +15,9 @@ if [ "${RESOURCES:-}" != only ]; then
     sign_in oidc android bob
     expect_status 201 "a victim's session"
     victim=$(json .session_token)
+    # A token may begin with a hyphen, which would be another option.
     take_over < <(python3 "$here/../blackbox/raw_sockets.py" --broker "$BROKER" --management "$MANAGEMENT" \
-        --session "$session" --victim "$victim" --backend gateway-credential-4f1d9c --pid "$broker_pid" "$@" || echo "not ok 0 - raw_sockets.py ended well")
+        --session="$session" --victim="$victim" --backend gateway-credential-4f1d9c --pid "$broker_pid" "$@" || echo "not ok 0 - raw_sockets.py ended well")
 
     kill -0 "$broker_pid" 2>/dev/null
     same 0 $? "the broker still runs"

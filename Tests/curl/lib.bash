@@ -146,7 +146,7 @@ free_port() {
     fi
 }
 
-# wait_for SECONDS COMMAND…: until it succeeds
+# wait_for SECONDS COMMAND…: until it succeeds; longer where the command itself takes long
 wait_for() {
     local tries=$(($1 * 20))
     shift
@@ -186,7 +186,7 @@ start_sandbox() {
     SANDBOX="http://127.0.0.1:$port"
     "$COATCHECK_SANDBOX" --listen "127.0.0.1:$port" >"$work/sandbox.log" 2>&1 &
     pids+=($!)
-    wait_for 15 curl -sf "$SANDBOX/_sandbox/health" || give_up "sandbox"
+    wait_for 60 curl -sf "$SANDBOX/_sandbox/health" || give_up "sandbox"
     # Clients with secrets that the broker does not take for placeholders.
     sandbox PUT /clients/oidc/web-client '{"secret":"wq8ZrT5nLk2YvB7x:c/d+e&f","auth":"client_secret_basic"}'
     sandbox PUT /clients/oidc/signing-client '{"secret":"wq8ZrT5nLk2YvB7xHs0dPq4mJc6t9RfA","auth":"client_secret_jwt"}'
@@ -203,7 +203,7 @@ start_sandbox() {
 start_broker() {
     "$COATCHECK" serve --config "$work/coatcheck.yaml" >>"$work/broker.log" 2>&1 &
     broker_pid=$!
-    wait_for 20 curl -sf "$MANAGEMENT/readyz" || give_up "broker"
+    wait_for 60 curl -sf "$MANAGEMENT/readyz" || give_up "broker"
 }
 
 # start_postgresql [OPTIONS]: a PostgreSQL of this run's own (Tests/blackbox/postgresql); POSTGRESQL is its URL
@@ -213,7 +213,7 @@ start_postgresql() {
     "$root/Tests/blackbox/postgresql" "$@" <"$work/postgresql.in" >"$work/postgresql.out" 2>"$work/postgresql.log" &
     pids+=($!)
     exec {postgresql_input}>"$work/postgresql.in"
-    wait_for 60 grep -q '^ready ' "$work/postgresql.out" || give_up "PostgreSQL"
+    wait_for 180 grep -q '^ready ' "$work/postgresql.out" || give_up "PostgreSQL"
     local word port standby_port
     read -r word port POSTGRESQL_PID POSTGRESQL_FOLDER POOLER_PORT standby_port <"$work/postgresql.out"
     POSTGRESQL="postgresql://coatcheck@127.0.0.1:$port/postgres"
@@ -233,6 +233,16 @@ postgresql() {
 # shows REGULAR-EXPRESSION: whether the broker's metrics have such a line. (Not by a pipe: a grep that has seen enough would
 # make curl fail.)
 shows() { curl -s -m 10 -o "$work/shown" "$MANAGEMENT/metrics" && grep -qE "$1" "$work/shown"; }
+
+# in_log TEXT N SENTENCE: the broker's log has so many lines with this text. A thread of its own writes it, a moment after the
+# answer.
+in_log() {
+    wait_for 10 eval '[ "$(grep -cF -e '"$(printf %q "$1")"' "$work/broker.log")" -ge '"$2"' ]'
+    same "$2" "$(grep -cF -e "$1" "$work/broker.log")" "$3"
+}
+
+# listens PORT: somebody does there
+listens() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 
 # kill_broker SIGNAL
 kill_broker() {
@@ -356,7 +366,7 @@ log_out() {
 
 # told PROVIDER/ENDPOINT N: the provider hears of it N times; the calls are listed in "$work/control"
 told() {
-    wait_for 10 eval '[ "$(calls "'"$1"'")" -ge '"$2"' ]'
+    wait_for 30 eval '[ "$(calls "'"$1"'")" -ge '"$2"' ]'
     sandbox GET "/requests?provider=${1%/*}&endpoint=${1#*/}"
     same "$2" "$(jq length "$work/control")" "the provider is told: ${1#*/}"
 }

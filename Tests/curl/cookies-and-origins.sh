@@ -53,13 +53,14 @@ login=$(cookie coatcheck-login)
 JAR= request POST /v1/sessions -H 'Content-Type: application/json' -b "coatcheck=$mine; coatcheck-login=$login" \
     --data-binary "{\"callback_url\":$(json_text "$CALLBACK")}"
 expect_status 201 "a login with a made-up session cookie"
-if ! header Set-Cookie | grep -q "coatcheck=$mine"; then ok "gets another one"; else not_ok "gets another one"; fi
+given=$(header Set-Cookie | sed -nE 's/^coatcheck=([A-Za-z0-9_-]{43});.*/\1/p')
+if [ -n "$given" ] && [ "$given" != "$mine" ]; then ok "gets another one"; else not_ok "gets another one" "$(header Set-Cookie)"; fi
 
 step "4. The cross-origin rule (SEC-45): unsafe methods with our cookie or without a credential"
 device a-phone
 # refused / passes METHOD PATH SENTENCE [options…]
 refused() { request "$1" "$2" "${@:4}"; expect_problem 403 cross_origin "$3"; }
-passes() { request "$1" "$2" "${@:4}"; if [ "$(json .code)" != cross_origin ]; then ok "$3"; else not_ok "$3" "cross_origin"; fi; }
+passes() { request "$1" "$2" "${@:4}"; same 2 "${STATUS:0:1}" "$3"; }
 refused DELETE /v1/session "Sec-Fetch-Site: cross-site" -H 'Sec-Fetch-Site: cross-site'
 refused DELETE /v1/session "Sec-Fetch-Site: same-site (a sibling subdomain)" -H 'Sec-Fetch-Site: same-site'
 refused DELETE /v1/session "a foreign Origin" -H 'Origin: https://evil.example'

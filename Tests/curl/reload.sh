@@ -150,7 +150,8 @@ listener=$!
 wait_for 10 grep -q '^event: session' "$work/events"
 curl -s -b "$JAR" -o /dev/null -w '%{http_code}' "$BROKER/v1/relay/narrow/private/slow?ms=4000" >"$work/slow-status" &
 slow=$!
-wait_for 10 eval 'curl -s "$MANAGEMENT/metrics" | grep -q "coatcheck_relay_calls_under_way{upstream=\"narrow\"} 1"'
+wait_for 3 shows '^coatcheck_relay_calls_under_way\{upstream="narrow"\} 1$'
+same 0 $? "an upstream is being called"
 change 's|^  narrow: .*||; s|^  small: .*||'
 reload "the upstream leaves while it is called"
 wait "$slow"

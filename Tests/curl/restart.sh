@@ -78,11 +78,12 @@ hammer_end() {
     echo "# $(cat "$work/seen")"
 }
 seen() { jq -r ".$1 // 0" "$work/seen"; }
-under_way() { curl -s "$MANAGEMENT/metrics" | grep -q '^coatcheck_relay_calls_under_way{upstream="api"} 1$'; }
+under_way() { shows '^coatcheck_relay_calls_under_way\{upstream="api"\} 1$'; }
 slow_call() {
-    curl -s -m 30 -o /dev/null -w '%{http_code}' -b "$session" "$BROKER/v1/relay/api/slow?ms=3000" >"$work/slow.status" &
+    curl -s -m 30 -o /dev/null -w '%{http_code}' -b "$session" "$BROKER/v1/relay/api/slow?ms=5000" >"$work/slow.status" &
     slow=$!
-    wait_for 5 under_way
+    wait_for 4 under_way
+    same 0 $? "a call that takes five seconds is under way"
 }
 serves() { curl -sf -m 2 -o /dev/null -b "$session" "$BROKER/v1/session"; }
 
@@ -133,7 +134,8 @@ manager_does start
 first=$SAID
 wait_for 60 serves
 same 0 $? "a broker serves on the sockets"
-matches '"listening","listener":"public","port":"'"$BROKER_PORT"'","from":"handed over"' "$(grep '"listening"' "$work/handed.log")" "and says so"
+wait_for 10 grep -qF '"listening","listener":"public","port":"'"$BROKER_PORT"'","from":"handed over"' "$work/handed.log"
+same 0 $? "and says so"
 for round in 1 2; do
     hammer_begin
     slow_call

@@ -97,7 +97,8 @@ wait_for 30 is 'increase(coatcheck_relay_answers_total{upstream="api",result="2x
 monitoring dashboard "$PROMETHEUS" >"$work/dashboard.out"
 take_over <"$work/dashboard.out"
 # A busy machine's store is slow indeed, and others fill its disk, of which these rules do not wait to see whether it goes on.
-same "" "$(monitoring firing "$PROMETHEUS" | grep -vE '^Coatcheck(StoreSlow|StoreFillsUp)$')" "no alert fires"
+monitoring firing "$PROMETHEUS" >"$work/firing"
+same "0 " "$? $(grep -vE '^Coatcheck(StoreSlow|StoreFillsUp)$' "$work/firing")" "no alert fires"
 
 step "Things go wrong"
 fired() { monitoring firing "$PROMETHEUS" >"$work/firing" && grep -qxF "$1" "$work/firing"; }
@@ -121,7 +122,8 @@ expect_problem 503 provider_unavailable "a provider is down"
 fires "CoatcheckProviderDown provider=slack" 30 "which provider is down?"
 fires "CoatcheckProviderFailing provider=slack" 30 "which provider answers badly?"
 fires "CoatcheckLoginsFail provider=slack" 30 "can people sign in?"
-same "" "$(monitoring firing "$PROMETHEUS" | grep -E 'CoatcheckStoreFails|CoatcheckDown|provider=oidc')" "and nothing else is blamed"
+monitoring firing "$PROMETHEUS" >"$work/firing"
+same "0 " "$? $(grep -E 'CoatcheckStoreFails|CoatcheckDown|provider=oidc' "$work/firing")" "and nothing else is blamed"
 "$python" - "$work/data/coatcheck.db" <<'TEXT'
 import sqlite3, sys
 database = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=20)

@@ -152,7 +152,7 @@ class Sandbox:
         self.url = f"http://127.0.0.1:{free_port()}"
         command = [SANDBOX, "--listen", self.url.removeprefix("http://")]
         case.start(command if record else [*command, "--no-record"], "sandbox.log")
-        if not wait_for(15, lambda: call(self.url + "/_sandbox/health", seconds=1).status == 200):
+        if not wait_for(60, lambda: call(self.url + "/_sandbox/health", seconds=5).status == 200):
             raise GaveUp("the sandbox did not start")
 
     def control(self, method, path, body=None):
@@ -392,11 +392,11 @@ class Broker:
         environment = self.clock.environment if self.clock else None
         self.process = self.case.start(
             [COATCHECK, "serve", "--config", str(self.configuration)], f"{self.name}.log", environment)
-        if not wait_for(20, self.is_ready):
+        if not wait_for(60, self.is_ready):
             raise GaveUp("the broker did not start: " + self.log()[-400:])
 
     def is_ready(self):
-        return call(self.management + self.health, seconds=1).status == 200
+        return call(self.management + self.health, seconds=5).status == 200
 
     def stop(self, how=signal.SIGKILL):
         self.process.send_signal(how)

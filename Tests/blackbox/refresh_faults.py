@@ -33,7 +33,8 @@ def hanging_then_slow(case):
     sandbox, gate, broker = stack(case)
     sandbox.settings("oidc", refresh_mode="rotate-strict")
     session = broker.sign_in()
-    gate.plan = [Gate.hang(14), Gate.slow(14)]
+    # Both end before the broker gives a call up, after fifteen seconds; together they outlast a claim.
+    gate.plan = [Gate.hang(14), Gate.slow(13)]
     callers = []
     begin = time.monotonic()
     for second in range(28):
@@ -67,10 +68,11 @@ def killed_holder(case):
     told = []
 
     def once():
-        told.append((time.monotonic() - taken_over, broker.refresh(session).told))
-        return told[-1][1].startswith(("200", "401"))
+        answer = broker.refresh(session).told
+        told.append((time.monotonic() - taken_over, answer))
+        return answer.startswith(("200", "401"))
 
-    wait_for(75, once, pause=1)
+    wait_for(100, once, pause=1)
     when, last = told[-1]
     case.say(f"the end: {last} {when:.0f} s after the take-over, by {len(gate.refreshes())} calls")
     early = [f"{t} after {w:.0f} s" for w, t in told if t.startswith("401") and w < 59]
@@ -115,7 +117,7 @@ def late_winner(case):
         (*tokens, tokens[5] - 1)).rowcount
     case.same(1, changed, "and commits it: the session was not condemned")
     case.same("200", other.look(session).told, "the session lives")
-    refreshes_again(case, other, session, 70, "and refreshes with the late pair")
+    refreshes_again(case, other, session, 90, "and refreshes with the late pair")
     case.same(0, sandbox.calls("oidc/revoke"), "nothing was revoked")
 
 
@@ -242,15 +244,16 @@ def hanging_revocations(case):
     begin = time.monotonic()
     wait_for(25, lambda: sandbox.calls("oauth2/revoke"))
     late = time.monotonic() - begin
-    case.verdict(late < 5, f"the other's revocation leaves at once: {late:.1f} s", f"{late:.1f} s late")
+    # A call that hangs is given up after fourteen seconds: who waits behind one waits that long.
+    case.verdict(late < 10, f"the other's revocation leaves at once: {late:.1f} s", f"{late:.1f} s late")
     most = Gate.most_at_once(gate.calls)
     case.verdict(most <= 2, f"at most two calls at one time at the provider that hangs: {most}", most)
 
 
 CASES = {
     "hanging-then-slow": (hanging_then_slow, 80),
-    "killed-holder": (killed_holder, 115),
-    "late-winner": (late_winner, 115),
+    "killed-holder": (killed_holder, 180),
+    "late-winner": (late_winner, 180),
     "locked-store": (locked_store, 80),
     "empty-refusals": (empty_refusals, 80),
     "empty-refusal-of-one": (empty_refusal_of_one, 60),

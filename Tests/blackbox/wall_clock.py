@@ -67,7 +67,7 @@ def ahead(case):
     sessions = [broker.sign_in(f"user-{n}") for n in range(20)]
     broker.restart()
     streams = [Stream(broker, s) for s in sessions[15:18]]
-    if not wait_for(5, lambda: all(s.events for s in streams)):
+    if not wait_for(20, lambda: all(s.events for s in streams)):
         raise GaveUp("no event stream")
     started = time.monotonic()
     time.sleep(2.5)
@@ -89,7 +89,7 @@ def ahead(case):
     case.same([False] * 3, [s.ended for s in streams], "and stay open")
     everybody_is_there(case, broker, sessions)
     case.same("204", broker.log_out(sessions[15]).told, "a log-out works")
-    wait_for(5, lambda: streams[0].ended)
+    wait_for(20, lambda: streams[0].ended)
     case.same(["session", "session_ended"], streams[0].events, "and is told")
 
 
@@ -151,7 +151,8 @@ def back_with_a_dead_claim(case):
     broker.start()
     begin = time.monotonic()
     told = []
-    wait_for(28, lambda: told.append(broker.refresh(session).told) or told[-1] == "200", pause=0.5)
+    # The claim lapses after 25 s; one that is stuck does so for the hour.
+    wait_for(45, lambda: told.append(broker.refresh(session).told) or told[-1] == "200", pause=0.5)
     case.same("200", told[-1], f"the refresh is not stuck: after {time.monotonic() - begin:.0f} s")
 
 
@@ -182,7 +183,8 @@ def back_while_running(case):
         writer.result(50)
     slowest = max(seconds for _, seconds in written)
     statuses = {status for status, _ in written}
-    case.verdict(statuses == {201} and slowest < 3, f"{len(written)} logins begun, the slowest took {slowest:.2f} s", f"{statuses}")
+    # Who waits for a clock that went back waits for minutes of it.
+    case.verdict(statuses == {201} and slowest < 10, f"{len(written)} logins begun, the slowest took {slowest:.2f} s", f"{statuses}")
     case.same("200", caller.result(30).told, "the refresh ends well")
     wait_for(5, lambda: broker.refresh(session).status != 503, pause=0.5)
     case.same("200", broker.refresh(session).told, "and the next one")
@@ -192,7 +194,7 @@ CASES = {
     "ahead": (ahead, 60),
     "starts-ahead": (starts_ahead, 60),
     "forward-amid-refresh": (forward_amid_refresh, 60),
-    "back-with-a-dead-claim": (back_with_a_dead_claim, 60),
+    "back-with-a-dead-claim": (back_with_a_dead_claim, 120),
     "back-while-running": (back_while_running, 60),
 }
 

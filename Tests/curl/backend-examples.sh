@@ -67,11 +67,12 @@ start_broker
 # The client `brief` has an idle time of four seconds; asked for ACTIVE as long as LONGEST, the widest gap between two
 # questions, says nothing against it.
 ask_on() {
-    local backend=$1 begin=$SECONDS last=$SECONDS
+    local backend=$1 begin last=$SECONDS
     LONGEST=0
     device "$backend-$RANDOM"
     sign_in oidc brief ana
     session=$(cookie coatcheck)
+    begin=$SECONDS
     JAR=
     while [ $((SECONDS - begin)) -lt 7 ]; do
         request POST /v1/introspect -H "X-Coatcheck-Backend: $backend" -d "token=$session"

@@ -21,7 +21,7 @@ matches '^[0-9]+$' "$(header Retry-After)" "with Retry-After"
 same "" "$(json .retry)" "the code is still good"
 python3 "$here/forwarder.py" "$CLOSED_PORT" "${SANDBOX##*:}" &
 pids+=($!)
-wait_for 5 curl -s "http://127.0.0.1:$CLOSED_PORT/_sandbox/health"
+wait_for 30 curl -s "http://127.0.0.1:$CLOSED_PORT/_sandbox/health"
 sleep "$(header Retry-After)"
 forward "$CALLBACK"
 expect_status 201 "now somebody listens: a session"
@@ -144,7 +144,8 @@ SECONDS=0
 forward "$CALLBACK"
 expect_problem 503 provider_unavailable "no answer"
 expect_json .retry new_login
-if [ "$SECONDS" -le 17 ]; then ok "after $SECONDS seconds"; else not_ok "within 17 seconds" "$SECONDS"; fi
+# The limit is fifteen; a busy machine's answer comes some seconds later.
+if [ "$SECONDS" -ge 14 ] && [ "$SECONDS" -le 22 ]; then ok "after $SECONDS seconds"; else not_ok "after 15 seconds, not more than 22" "$SECONDS"; fi
 
 step "Memory stays flat under answers that are too large (SEC-122)"
 resident() { ps -o rss= -p "$broker_pid" | tr -d ' '; }

@@ -66,7 +66,7 @@ for number in range(300):
 poller = select.poll()
 for peer in own:
     poller.register(peer, select.POLLIN)
-refused, patience = 0, time.monotonic() + 5
+refused, patience = 0, time.monotonic() + 20
 while refused < 172 and time.monotonic() < patience:
     refused = len(poller.poll(0))
     time.sleep(0.05)

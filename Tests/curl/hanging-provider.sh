@@ -8,14 +8,20 @@ device a-phone
 sign_in oauth2 ios ana
 expect_status 201 "a session at another provider"
 fault oidc '{"fault":"hang","endpoint":"token"}'
+# The logins first: calls are given up after fifteen seconds, and what follows has to happen before that.
 for n in $(seq 12); do
     device "stuck-$n"
     start_login oidc ios
     browser "$AUTHORIZATION_URL" ana
-    curl -s -m 40 -o "$work/stuck.$n" -w '%{http_code}\n' "$BROKER/v1/sessions" -b "$JAR" \
-        -H 'Content-Type: application/json' --data-binary "{\"callback_url\":$(json_text "$CALLBACK")}" >"$work/stuck-status.$n" &
+    printf '{"callback_url":%s}' "$(json_text "$CALLBACK")" >"$work/stuck-body.$n"
+done
+for n in $(seq 12); do
+    curl -s -m 60 -o "$work/stuck.$n" -w '%{http_code}\n' "$BROKER/v1/sessions" -b "$work/stuck-$n.jar" \
+        -H 'Content-Type: application/json' --data-binary "@$work/stuck-body.$n" >"$work/stuck-status.$n" &
     stuck[n]=$!
 done
+wait_for 10 eval '[ "$(calls oidc/token)" -ge 12 ]'
+same 12 "$(calls oidc/token)" "twelve calls hang"
 
 step "2. Meanwhile the others are served"
 device a-phone

@@ -319,7 +319,7 @@ break_recipe() {
 # notices NAME WALK SENTENCE CHANGE: the walk turns red, and says what is wrong
 notices() {
     at "$1"
-    (PATIENCE=1 LONG=10 failed=0; "walk_$2" "$1") >"$work/$1.red" 2>&1
+    (PATIENCE=1 LONG=30 failed=0; "walk_$2" "$1") >"$work/$1.red" 2>&1
     matches "$3" "$(grep '^not ok' "$work/$1.red")" "noticed: $4"
 }
 

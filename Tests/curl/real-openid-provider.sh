@@ -21,9 +21,9 @@ fi
 "$PYTHON" "$root/Tests/blackbox/openid_provider.py" --port 0 --redirect-uri com.example.real:/cb --redirect-uri com.example.realweb:/cb \
     >"$work/provider.out" 2>"$work/provider.log" &
 pids+=($!)
-wait_for 40 grep -q issuer "$work/provider.out" || give_up "the OpenID provider"
+wait_for 150 grep -q issuer "$work/provider.out" || give_up "the OpenID provider"
 OPENID_PROVIDER=$(json .issuer "$work/provider.out")
-wait_for 20 curl -sf "$OPENID_PROVIDER/.well-known/openid-configuration" || give_up "the OpenID provider"
+wait_for 60 curl -sf "$OPENID_PROVIDER/.well-known/openid-configuration" || give_up "the OpenID provider"
 start_stack
 
 # real_browser URL: signs Ana in with her password the first time; CALLBACK is where the provider sends her back to

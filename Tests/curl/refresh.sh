@@ -30,7 +30,7 @@ expect_status 200 "the rotated refresh token works"
 step "2. A hundred and twenty relayed calls at the moment of expiry: one refresh, no failure"
 expired_session
 cookie=$(cookie coatcheck)
-fault oidc '{"fault":"slow","endpoint":"refresh","delay_ms":400}'
+fault oidc '{"fault":"slow","endpoint":"refresh","delay_ms":1500}'
 fault oidc '{"fault":"rotate-strict","endpoint":"refresh"}'
 curl -s -m 60 -Z --parallel-immediate --parallel-max 120 -o "$work/many-#1" -w '%{http_code}\n' -b "coatcheck=$cookie" \
     "$BROKER/v1/relay/api/private/echo?n=[1-120]" 2>/dev/null >"$work/statuses"

@@ -25,6 +25,7 @@ export PROXY_CREDENTIALS=broker:secret-of-the-proxy
 : >"$work/proxy.log"
 python3 "$here/connect_proxy.py" "$PROXY_PORT" "${ports[named]}" "$work/proxy.log" "$PROXY_CREDENTIALS" &
 pids+=($!)
+for port in "${ports[@]}" "$PROXY_PORT"; do wait_for 30 listens "$port" || give_up "a way out"; done
 sed -e "/^upstreams:/a\\
   direct: {base_url: \"https://localhost:${ports[right]}/api\", provider: oidc, allow: [\"ANY /**\"]}\\
   wrong: {base_url: \"https://localhost:${ports[named]}/api\", provider: oidc, allow: [\"ANY /**\"]}\\
@@ -38,7 +39,7 @@ outbound:
   ca_file: "$work/authority.pem"
   proxy: "http://127.0.0.1:$PROXY_PORT"
   proxy_credentials: {env: PROXY_CREDENTIALS}
-  connect_timeout: 1s
+  connect_timeout: 3s
 YAML
 start_stack "$work/template.yaml"
 sign_in oidc ios ana

@@ -115,7 +115,7 @@ grown=$(grew)
 get /v1/relay/api/trailers
 same "with trailers 200 chunked" "$(body) $STATUS $(header Transfer-Encoding)" "trailers: the body arrives"
 same "" "$(header X-Trailer)$(header Trailer)" "and they do not"
-curl -s -m 20 -o /dev/null -v -b "coatcheck=$session" -H 'Expect: 100-continue' --data-binary '{}' "$BROKER/v1/relay/api/echo" 2>"$work/verbose"
+curl -s -m 40 -o /dev/null -v --expect100-timeout 20 -b "coatcheck=$session" -H 'Expect: 100-continue' --data-binary '{}' "$BROKER/v1/relay/api/echo" 2>"$work/verbose"
 matches 'HTTP/1.1 100 Continue' "$(cat "$work/verbose")" "Expect: 100-continue is answered"
 matches 'HTTP/1.1 200 OK' "$(cat "$work/verbose")" "and the call goes through"
 
@@ -178,7 +178,7 @@ for length in 60000 600000; do
     get /v1/relay/small/echo
     same 200 "$STATUS" "$length: another user is served after $((($(date +%s%N) - begun) / 1000000)) ms"
     if [ "$length" = 600000 ]; then
-        wait_for 5 eval '[ "$(wc -l <"$work/uploads")" -ge 6 ]'
+        wait_for 20 eval '[ "$(wc -l <"$work/uploads")" -ge 6 ]'
         same "6 HTTP/1.1 429 Too Many Requests" "$(sort "$work/uploads" | uniq -c | sed 's/^ *//')" "two of the eight have a place, six are told"
     else
         same "" "$(cat "$work/uploads")" "no place is taken before a held body is there, and nobody is refused"

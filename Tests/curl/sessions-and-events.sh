@@ -4,7 +4,7 @@ source "$(dirname "$0")/lib.bash"
 start_stack
 
 # listen COOKIE NAME: collects a session's events in the background
-listen() { curl -s -N -m 30 -b "coatcheck=$1" "$BROKER/v1/session/events" >"$work/$2.events" & pids+=($!); wait_for 5 grep -q '^event: session$' "$work/$2.events"; }
+listen() { curl -s -N -m 120 -b "coatcheck=$1" "$BROKER/v1/session/events" >"$work/$2.events" & pids+=($!); wait_for 20 grep -q '^event: session$' "$work/$2.events"; }
 
 step "1. Three devices of ana, one of ben"
 for name in phone tablet laptop; do
@@ -47,7 +47,7 @@ request DELETE "/v1/sessions/$tablet_handle"
 expect_status 204
 JAR= request GET /v1/session -b "coatcheck=$tablet_cookie"
 same "401 logged_out_elsewhere" "$STATUS $(json .reason)" "the tablet is out at once"
-wait_for 5 grep -q '^event: session_ended' "$work/tablet.events"
+wait_for 20 grep -q '^event: session_ended' "$work/tablet.events"
 same 0 $? "its stream says so"
 matches '"reason":"logged_out_elsewhere"' "$(cat "$work/tablet.events")" "with the reason"
 
@@ -58,7 +58,7 @@ request DELETE '/v1/sessions?except=current'
 expect_status 204
 JAR= request GET /v1/session -b "coatcheck=$laptop_cookie"
 same "401 logged_out_elsewhere" "$STATUS $(json .reason)" "the laptop is out"
-wait_for 5 grep -q '^event: session_ended' "$work/laptop.events"
+wait_for 20 grep -q '^event: session_ended' "$work/laptop.events"
 same 0 $? "its stream says so"
 get /v1/session
 expect_status 200 "the phone stays"
@@ -68,7 +68,7 @@ expect_status 200 "ben stays"
 step "6. A refresh is an event"
 listen "$phone_cookie" phone
 request POST /v1/session/refresh
-wait_for 5 grep -q '^event: tokens_refreshed' "$work/phone.events"
+wait_for 20 grep -q '^event: tokens_refreshed' "$work/phone.events"
 same 0 $? "tokens_refreshed"
 JAR= request GET "$MANAGEMENT/metrics"
 matches 'coatcheck_refreshes_total\{provider="oidc",client="ios",result="refreshed",reason="-"\} 1' "$(body)" "refreshes by result"
@@ -208,12 +208,13 @@ print(sum(b"event: session\n" in read(stream, b"event: session\n") for stream in
 print(sum(read(stream, b"0\r\n\r\n").endswith(b"0\r\n\r\n") for stream in streams), flush=True)
 PYTHON
 listeners=$!
-wait_for 30 grep -q . "$work/listeners"
+wait_for 90 grep -q . "$work/listeners"
 same 1000 "$(head -1 "$work/listeners")" "all of them are told of the session"
 begin=$SECONDS
 kill_broker TERM
 took=$((SECONDS - begin))
-[ "$took" -le 5 ]; same 0 $? "the broker stops within 5 seconds ($took)"
+# Those that hold it up would do so for the whole of shutdown_timeout, half a minute.
+[ "$took" -le 12 ]; same 0 $? "the broker stops at once ($took s, at most 12)"
 wait "$listeners"
 same 1000 "$(sed -n 2p "$work/listeners")" "and every stream ends in order"
 

@@ -21,6 +21,7 @@ for name in right wrong; do
     port=RIGHT_PORT; [ "$name" = wrong ] && port=WRONG_PORT
     python3 "$here/forwarder.py" "${!port}" "${SANDBOX##*:}" "$work/$name.pem" "$work/$name.key" &
     pids+=($!)
+    wait_for 30 listens "${!port}" || give_up "the terminator"
 done
 cat >"$work/tls.yaml" <<YAML
 server: {listen: "127.0.0.1:@BROKER_PORT@", public_url: "@BROKER@"}

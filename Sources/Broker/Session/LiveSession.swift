@@ -6,7 +6,7 @@ import Synchronization
 /// refreshes it stays sealed.
 package final class LiveSession: Sendable {
     package let view: SessionView
-    /// The row it was read from, at most 5 s old.
+    /// The row it was read from, at most 5 s old; one that came from the store is without its sealed facts.
     package let row: SessionRow
     package let facts: SessionFacts
     /// When the idle time is to be written next.

@@ -106,7 +106,7 @@ package struct ResumeSession: Sendable {
             throw BrokerProblem(.sessionEnded, reason: .integrity)
         }
         try checkIsConfigured(facts)
-        return LiveSession(row: row, facts: facts)
+        return LiveSession(row: row.withoutFacts, facts: facts)
     }
 
     /// Nobody is logged out by a line that left the configuration.

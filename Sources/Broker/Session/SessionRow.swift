@@ -65,6 +65,13 @@ package struct SessionRow: Sendable, Equatable {
         self.tokens = tokens
     }
 
+    /// The row without its sealed facts: for a cache that holds them opened, which would hold them twice.
+    var withoutFacts: SessionRow {
+        var row = self
+        row.facts = Sealed(keyID: "", envelope: [])
+        return row
+    }
+
     /// Returns whether the session lives at `now`.
     package func isLive(at now: WallTime) -> Bool { endedAt == nil && now < idleExpiresAt && now < expiresAt }
 }

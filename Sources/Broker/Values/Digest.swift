@@ -1,22 +1,38 @@
 /// A 32-byte SHA-256 or HMAC-SHA-256 value: the key of a row.
 ///
-/// Safe to store; useless to present.
+/// Safe to store; useless to present. Four words in place, because a cached session holds seven of them.
 package struct Digest: Sendable, Hashable {
-    /// The 32 bytes.
-    package let bytes: [UInt8]
+    private let words: (UInt64, UInt64, UInt64, UInt64)
 
     /// Creates a digest, or nil when there are not exactly 32 bytes.
     package init?(_ bytes: [UInt8]) {
         guard bytes.count == 32 else { return nil }
-        self.bytes = bytes
+        func word(_ start: Int) -> UInt64 { bytes[start..<start + 8].reduce(0) { $0 << 8 | UInt64($1) } }
+        words = (word(0), word(8), word(16), word(24))
+    }
+
+    /// The 32 bytes.
+    package var bytes: [UInt8] {
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(32)
+        for word in [words.0, words.1, words.2, words.3] {
+            for shift in stride(from: 56, through: 0, by: -8) { bytes.append(UInt8(truncatingIfNeeded: word >> shift)) }
+        }
+        return bytes
     }
 
     /// Compares in constant time (SEC-53).
     package static func == (left: Digest, right: Digest) -> Bool {
-        var difference: UInt8 = 0
-        for (a, b) in zip(left.bytes, right.bytes) { difference |= a ^ b }
+        let difference =
+            (left.words.0 ^ right.words.0) | (left.words.1 ^ right.words.1) | (left.words.2 ^ right.words.2)
+            | (left.words.3 ^ right.words.3)
         return difference == 0
     }
 
-    package func hash(into hasher: inout Hasher) { hasher.combine(bytes) }
+    package func hash(into hasher: inout Hasher) {
+        hasher.combine(words.0)
+        hasher.combine(words.1)
+        hasher.combine(words.2)
+        hasher.combine(words.3)
+    }
 }

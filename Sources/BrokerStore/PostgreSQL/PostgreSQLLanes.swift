@@ -4,6 +4,8 @@ import Broker
 final class PostgreSQLLanes: Sendable {
     /// The fewest connections that do.
     static let fewest = 3
+    /// So many single reads wait for one connection before another is woken: half of what it takes at a time.
+    private static let gathering = 32
 
     let points: PipelineLane
     let writes: PipelineLane
@@ -18,17 +20,17 @@ final class PostgreSQLLanes: Sendable {
         let total = max(connections, Self.fewest)
         let observer = ConnectionObserver()
         let reading = max(total / 4, 1)
-        func lane(_ count: Int) -> PipelineLane? {
+        func lane(_ count: Int, gathering: Int = 0) -> PipelineLane? {
             let wakeups = (0..<count).compactMap { _ in Wakeup() }
             guard wakeups.count == count else { return nil }
-            return PipelineLane(wakeups: wakeups, monotonic: MonotonicTime.now) {
-                // A connection that stands looks after the queue itself.
-                if observer.standing < total { ticker.signal() }
+            return PipelineLane(wakeups: wakeups, gathering: gathering, monotonic: MonotonicTime.now) {
+                // A connection that stands looks after the queue itself; one that is silent does not.
+                if gathering > 0 || observer.standing < total { ticker.signal() }
             }
         }
-        guard let points = lane(reading), let writes = lane(total - reading - 1), let scans = lane(1) else {
-            return nil
-        }
+        guard let points = lane(reading, gathering: Self.gathering), let writes = lane(total - reading - 1),
+            let scans = lane(1)
+        else { return nil }
         (self.points, self.writes, self.scans) = (points, writes, scans)
         (self.observer, self.ticker) = (observer, ticker)
         var number = 0

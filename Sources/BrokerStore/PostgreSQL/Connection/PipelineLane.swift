@@ -3,12 +3,15 @@ import Synchronization
 
 /// The jobs that wait for one kind of connection: whichever of them is awake takes what waits.
 ///
-/// Work is spread over the connections that have none; while all are busy it gathers, and shares a round trip.
+/// Work is spread over the connections that have none; while all are busy it gathers, and shares a round trip. A lane that
+/// gathers leaves it to those that are awake: another one is woken when much waits, or something waits long.
 final class PipelineLane: Sendable {
     /// More waiting jobs than this are refused.
     static let maximumWaiting = 10_000
     /// How long a job may wait for a connection.
     static let patience = Duration.seconds(5)
+    /// After so long a connection that is silent keeps nothing from the others.
+    static let haste = Duration.milliseconds(50)
 
     private struct State {
         /// The waiting jobs, oldest first, from `head` on.
@@ -16,12 +19,27 @@ final class PipelineLane: Sendable {
         var head = 0
         /// The connections that have nothing to do.
         var idle: [Int] = []
+        /// The connections that will look for more by themselves: at work, or woken.
+        var awake: Set<Int> = []
         var isClosed = false
         /// How many connections have ended.
         var ended = 0
         var closers: [UnsafeContinuation<Void, Never>] = []
 
         var count: Int { jobs.count - head }
+
+        /// Chooses a connection to wake.
+        mutating func wake() -> Int? {
+            guard let woken = idle.popLast() else { return nil }
+            awake.insert(woken)
+            return woken
+        }
+
+        /// Notes that a connection has nothing to do.
+        mutating func rest(_ connection: Int) {
+            awake.remove(connection)
+            idle.removeAll { $0 == connection }
+        }
 
         mutating func take(_ limit: Int) -> [any PipelineJob] {
             let end = min(head + limit, jobs.count)
@@ -41,18 +59,27 @@ final class PipelineLane: Sendable {
     /// Guards the queue and who is idle.
     private let state = Mutex(State())
     private let wakeups: [Wakeup]
-    /// Wakes who looks after jobs while no connection stands.
+    /// How many jobs are left to the connections that are awake.
+    private let gathering: Int
+    /// Wakes who looks after jobs that no connection was woken for.
     private let alarm: @Sendable () -> Void
     let monotonic: @Sendable () -> Duration
 
-    init(wakeups: [Wakeup], monotonic: @escaping @Sendable () -> Duration, alarm: @escaping @Sendable () -> Void) {
+    init(
+        wakeups: [Wakeup], gathering: Int = 0, monotonic: @escaping @Sendable () -> Duration,
+        alarm: @escaping @Sendable () -> Void
+    ) {
         self.wakeups = wakeups
+        self.gathering = gathering
         self.monotonic = monotonic
         self.alarm = alarm
     }
 
     /// How many jobs wait; for metrics.
     var waitingCount: Int { state.withLock { $0.count } }
+
+    /// How many connections are at work or were woken; for tests.
+    var awakeCount: Int { state.withLock { $0.awake.count } }
 
     /// Runs statements as one transaction and returns what `decode` makes of the last one's rows.
     func run<Value: Sendable>(
@@ -85,7 +112,9 @@ final class PipelineLane: Sendable {
             if state.isClosed { return ("closed", nil) }
             if state.count >= Self.maximumWaiting { return ("too much waits", nil) }
             state.jobs.append(job)
-            return (nil, state.idle.popLast())
+            // They come for it when their answers are there; a wake-up costs more than a read.
+            if state.count <= gathering, !state.awake.isEmpty { return (nil, nil) }
+            return (nil, state.wake())
         }
         if let refusal { return job.finish(.store(.unavailable(refusal))) }
         if let woken { wakeups[woken].signal() } else { alarm() }
@@ -94,12 +123,13 @@ final class PipelineLane: Sendable {
     /// Returns the connection's share of what waits, at most `limit`; where there is nothing it counts as idle.
     func take(_ limit: Int, for connection: Int) -> [any PipelineJob] {
         let (jobs, isLast): ([any PipelineJob], Bool) = state.withLock { state in
-            state.idle.removeAll { $0 == connection }
+            state.rest(connection)
             guard state.count > 0 else {
                 state.idle.append(connection)
                 return ([], false)
             }
-            let share = (state.count + state.idle.count) / (state.idle.count + 1)
+            state.awake.insert(connection)
+            let share = gathering > 0 ? limit : (state.count + state.idle.count) / (state.idle.count + 1)
             let jobs = state.take(max(1, min(limit, share)))
             return (jobs, state.isClosed && state.count == 0)
         }
@@ -119,7 +149,7 @@ final class PipelineLane: Sendable {
             } else {
                 state.jobs.insert(job, at: 0)
             }
-            return .some(state.idle.popLast())
+            return .some(state.wake())
         }
         guard let woken else { return job.finish(.store(.unavailable("PostgreSQL is not reached"))) }
         if let woken { wakeups[woken].signal() } else { alarm() }
@@ -128,19 +158,22 @@ final class PipelineLane: Sendable {
     /// Notes that a connection can take nothing for now; what it was woken for goes to another.
     func rests(_ connection: Int) {
         let (waits, woken): (Bool, Int?) = state.withLock { state in
-            state.idle.removeAll { $0 == connection }
-            return state.count > 0 ? (true, state.idle.popLast()) : (false, nil)
+            state.rest(connection)
+            return state.count > 0 ? (true, state.wake()) : (false, nil)
         }
         if let woken { wakeups[woken].signal() } else if waits { alarm() }
     }
 
-    /// Fails what has waited too long; returns whether anything waits on.
+    /// Fails what has waited too long, and wakes another connection for what has waited long; returns whether anything
+    /// waits on.
     func expire(at now: Duration) -> Bool {
-        let (late, isWaiting): ([any PipelineJob], Bool) = state.withLock { state in
+        let (late, isWaiting, woken): ([any PipelineJob], Bool, Int?) = state.withLock { state in
             var late: [any PipelineJob] = []
             while let job = state.jobs[state.head...].first, now >= job.patience { late += state.take(1) }
-            return (late, state.count > 0)
+            let hasWaited = state.jobs[state.head...].first.map { now >= $0.patience - Self.patience + Self.haste }
+            return (late, state.count > 0, hasWaited == true ? state.wake() : nil)
         }
+        if let woken { wakeups[woken].signal() }
         for job in late { job.finish(.store(.unavailable("PostgreSQL is not reached"))) }
         return isWaiting
     }

@@ -1,0 +1,130 @@
+import Broker
+import Synchronization
+import Testing
+
+@testable import BrokerStore
+
+@Suite("Which connection takes what waits", .timeLimit(.minutes(2)))
+struct PipelineLaneTests {
+    /// A job that notes how it ended.
+    private final class Job: PipelineJob {
+        let statements: [BoundStatement] = []
+        let isWrite = false
+        let patience: Duration
+        let failure = Mutex<JobFailure?>(nil)
+
+        init(at moment: Duration) { patience = moment + PipelineLane.patience }
+
+        func keep(_ rows: ResultRows) {}
+        func finish(_ failure: JobFailure?) { self.failure.withLock { $0 = failure } }
+    }
+
+    /// A lane whose connections all stand and have nothing to do.
+    private struct Bench {
+        let lane: PipelineLane
+        let clock = ManualClock()
+        let alarms = Alarms()
+
+        init(gathering: Int) throws {
+            let wakeups = (0..<3).compactMap { _ in Wakeup() }
+            try #require(wakeups.count == 3)
+            lane = PipelineLane(wakeups: wakeups, gathering: gathering, monotonic: clock.now) { [alarms] in alarms.add()
+            }
+            for index in 0..<3 { #expect(lane.take(64, for: index).isEmpty) }
+        }
+
+        @discardableResult
+        func submit(_ count: Int = 1) -> [Job] {
+            let jobs = (0..<count).map { _ in Job(at: clock.now()) }
+            for job in jobs { lane.submit(job) }
+            return jobs
+        }
+    }
+
+    private final class Alarms: Sendable {
+        private let value = Atomic<Int>(0)
+        var count: Int { value.load(ordering: .relaxed) }
+        func add() { value.add(1, ordering: .relaxed) }
+    }
+
+    @Test("Without gathering each job wakes a connection, as long as one is idle")
+    func spreads() throws {
+        let bench = try Bench(gathering: 0)
+        for awake in 1...3 {
+            bench.submit()
+            #expect(bench.lane.awakeCount == awake)
+        }
+        bench.submit()
+        #expect(bench.lane.awakeCount == 3)
+        #expect(bench.lane.waitingCount == 4)
+        #expect(bench.lane.take(64, for: 0).count == 4)
+    }
+
+    @Test("What comes while one connection works is left to it, and somebody looks after it")
+    func gathers() throws {
+        let bench = try Bench(gathering: 4)
+        bench.submit()
+        #expect(bench.lane.awakeCount == 1)
+        #expect(bench.alarms.count == 0)
+        #expect(bench.lane.take(64, for: 2).count == 1)
+        bench.submit(4)
+        #expect(bench.lane.awakeCount == 1)
+        #expect(bench.alarms.count == 4)
+        // All of it in one round trip, not a share.
+        #expect(bench.lane.take(64, for: 2).count == 4)
+        #expect(bench.lane.take(64, for: 2).isEmpty)
+        #expect(bench.lane.awakeCount == 0)
+        bench.submit()
+        #expect(bench.lane.awakeCount == 1)
+    }
+
+    @Test("A connection that was woken and has not come yet is left what comes meanwhile")
+    func woken() throws {
+        let bench = try Bench(gathering: 4)
+        bench.submit(3)
+        #expect(bench.lane.awakeCount == 1)
+    }
+
+    @Test("Where more waits than one should take, another connection is woken")
+    func much() throws {
+        let bench = try Bench(gathering: 4)
+        bench.submit()
+        #expect(bench.lane.take(64, for: 2).count == 1)
+        bench.submit(5)
+        #expect(bench.lane.awakeCount == 2)
+        bench.submit()
+        #expect(bench.lane.awakeCount == 3)
+    }
+
+    @Test("A connection that is silent keeps nothing from the others for longer than 50 ms")
+    func haste() throws {
+        let bench = try Bench(gathering: 4)
+        bench.submit()
+        #expect(bench.lane.take(64, for: 2).count == 1)
+        let jobs = bench.submit(2)
+        let moment = bench.clock.now()
+        #expect(bench.lane.expire(at: moment + PipelineLane.haste - .milliseconds(1)))
+        #expect(bench.lane.awakeCount == 1)
+        #expect(bench.lane.expire(at: moment + PipelineLane.haste))
+        #expect(bench.lane.awakeCount == 2)
+        #expect(bench.lane.take(64, for: 1).count == 2)
+        #expect(!bench.lane.expire(at: moment + PipelineLane.patience))
+        for job in jobs { #expect(job.failure.withLock { $0 } == nil) }
+    }
+
+    @Test("A connection that is lost leaves what it was woken for to another")
+    func lost() throws {
+        let bench = try Bench(gathering: 4)
+        bench.submit()
+        #expect(bench.lane.awakeCount == 1)
+        bench.lane.rests(2)
+        #expect(bench.lane.awakeCount == 1)
+        bench.lane.rests(1)
+        bench.lane.rests(0)
+        #expect(bench.lane.awakeCount == 0)
+        #expect(bench.alarms.count == 1)
+        let late = bench.submit()
+        #expect(!bench.lane.expire(at: bench.clock.now() + PipelineLane.patience))
+        #expect(late[0].failure.withLock { $0 } == .store(.unavailable("PostgreSQL is not reached")))
+    }
+}

@@ -5,6 +5,10 @@ import CLibPQ
 final class PipelineConnection {
     private static let readable: Int16 = 1
     private static let writable: Int16 = 4
+    /// After so many statements they are planned again: what was planned when little was stored reads more than it need
+    /// when there is more (decision 38).
+    private static let planLife = 500
+    private static let forgettingPlans = "DISCARD PLANS"
 
     private struct Sent {
         let ticket: ConnectionMachine.Ticket
@@ -29,6 +33,10 @@ final class PipelineConnection {
     private var connection: LibPQConnection?
     /// The names of statements that are prepared, or will be by the time what is sent next arrives.
     private var prepared: Set<String> = []
+    /// How many statements were sent since all were to be planned again.
+    private var planned = 0
+    /// Whether the server can be told to; through a pooler nothing is kept.
+    private var replans = false
     private var sent: [Sent] = []
     /// Where in `sent` the next result belongs.
     private var next = 0
@@ -94,7 +102,11 @@ final class PipelineConnection {
     private func connect() {
         do throws(StoreOpenFailure) {
             let fresh = try LibPQConnection(settings, wakeup: wakeup)
-            if !settings.isPooled { try fresh.execute(SessionSetup.sql, within: .seconds(3)) }
+            if !settings.isPooled {
+                try fresh.execute(SessionSetup.sql, within: .seconds(3))
+                // Another engine that speaks the protocol may not know it.
+                replans = (try? fresh.execute(Self.forgettingPlans, within: .seconds(3))) != nil
+            }
             guard PQsetnonblocking(fresh.handle, 1) == 0, PQenterPipelineMode(fresh.handle) == 1 else {
                 throw .unreachable("libpq has no pipeline mode")
             }
@@ -155,6 +167,10 @@ final class PipelineConnection {
     ) -> Sent? {
         var entry = Sent(ticket: nextTicket, batch: batch, job: job, before: -1, preparing: [])
         nextTicket += 1
+        if replans, planned >= Self.planLife {
+            guard forgetPlans(connection) else { return nil }
+            entry.before += 1
+        }
         for bound in job.statements {
             if !settings.isPooled, prepared.insert(bound.statement.name).inserted {
                 guard prepare(bound.statement, connection) else { return nil }
@@ -163,6 +179,7 @@ final class PipelineConnection {
             }
             guard dispatch(bound, connection) else { return nil }
             entry.before += 1
+            planned += 1
         }
         return entry
     }
@@ -179,6 +196,12 @@ final class PipelineConnection {
     private func prepare(_ statement: Statement, _ connection: LibPQConnection) -> Bool {
         let types = statement.types.map(\.oid)
         return PQsendPrepare(connection.handle, statement.name, statement.sql, CInt(types.count), types) == 1
+    }
+
+    /// Has the server forget how it runs what is prepared.
+    private func forgetPlans(_ connection: LibPQConnection) -> Bool {
+        planned = 0
+        return PQsendQueryParams(connection.handle, Self.forgettingPlans, 0, nil, nil, nil, nil, 1) == 1
     }
 
     private func dispatch(_ bound: BoundStatement, _ connection: LibPQConnection) -> Bool {

@@ -143,7 +143,7 @@ enum PostgreSQLExchangeSQL {
                 AND s.token IS DISTINCT FROM $3
             ORDER BY s.created_at DESC, s.handle DESC OFFSET $4),
         doomed AS MATERIALIZED (
-            SELECT s.token, 'replaced' AS reason FROM settled, sessions s WHERE s.token = $3 AND s.ended_at IS NULL
+            SELECT s.token, 'replaced' AS reason FROM settled, sessions s WHERE s.token = $3 AND s.end_reason IS NULL
             UNION ALL SELECT token, 'session_limit' FROM beyond),
         \(EndingSQL.steps(now: 12)),
         inserted AS (

@@ -141,7 +141,7 @@ enum PostgreSQLSessionSQL {
             "end_\(name)", types + "tii",
             """
             WITH named AS MATERIALIZED (
-                SELECT s.token FROM sessions s WHERE \(condition)s.ended_at IS NULL
+                SELECT s.token FROM sessions s WHERE \(condition)\(notEnded(selector))
                 ORDER BY \(order)s.created_at LIMIT $\(next + 2)),
             doomed AS MATERIALIZED (SELECT token, $\(next) AS reason FROM named),
             \(EndingSQL.steps(now: next + 1))
@@ -163,7 +163,7 @@ enum PostgreSQLSessionSQL {
                 SELECT count(*) AS count FROM logout_tokens WHERE id = $\(next + 3) AND (until > $\(next + 1) OR format > 1)),
             named AS MATERIALIZED (
                 SELECT s.token FROM sessions s, known
-                WHERE known.count = 0 AND \(condition)s.ended_at IS NULL
+                WHERE known.count = 0 AND \(condition)\(notEnded(selector))
                 ORDER BY \(order)s.created_at LIMIT $\(next + 2)),
             doomed AS MATERIALIZED (SELECT token, $\(next) AS reason FROM named),
             \(EndingSQL.steps(now: next + 1)),
@@ -198,7 +198,7 @@ enum PostgreSQLSessionSQL {
         case .live:
             types += "i"
             let now = "$\(types.count)"
-            conditions += "s.ended_at IS NULL AND st.idle_expires_at > \(now) AND st.expires_at > \(now)"
+            conditions += "\(notEnded(selector)) AND st.idle_expires_at > \(now) AND st.expires_at > \(now)"
         case .ended: conditions += "s.ended_at IS NOT NULL"
         }
         types += "i"
@@ -208,6 +208,15 @@ enum PostgreSQLSessionSQL {
             SELECT \(moment), s.handle, \(columns) FROM \(walked) WHERE \(conditions) AND s.format = 1 AND st.format = 1
             ORDER BY \(place.map { $0 + " DESC" }.joined(separator: ", ")) LIMIT $\(types.count)
             """)
+    }
+
+    /// How those that have not ended are told: by the condition of their indexes, or for a key by what no index has
+    /// (`EndingSQL`).
+    private static func notEnded(_ selector: SessionSelector) -> String {
+        switch selector {
+        case .token, .handle: "s.end_reason IS NULL"
+        case .subject, .subjectExcept, .sid, .logout, .provider, .client, .all: "s.ended_at IS NULL"
+        }
     }
 
     /// The condition and order by which sessions that are to end are chosen.

@@ -198,7 +198,7 @@ class Bench:
         before = self.broker.cpu()
         seconds = batch.run()
         each = (self.broker.cpu() - before) / count * 1000
-        self.report.bound("code forwards, 64 in flight: CPU each", f"{each:.2f} ms", each <= 1.0, "≤ 1 ms")
+        self.report.bound("code forwards, 64 in flight: CPU each", f"{each:.2f} ms", each <= 0.7, "≤ 0.7 ms")
         self.report.value("code forwards, 64 in flight: rate", f"{count / seconds:.0f}/s, sandbox and load on the same cores")
         batch = load.Forwards(count // 2, *urls, "sync")
         summary = os.path.join(self.directory, "strace.txt")
@@ -215,7 +215,7 @@ class Bench:
         with open(summary) as file:
             calls = sum(int(line.split()[3]) for line in file if re.search(r"\bf(data)?sync$", line))
         each = calls / (count // 2)
-        self.report.bound("fdatasync per 201", f"{each:.3f}", each <= 0.25, "≤ 0.25")
+        self.report.bound("fdatasync per 201", f"{each:.3f}", each <= 0.2, "≤ 0.2")
 
     # -- memory by what is held
 
@@ -230,7 +230,7 @@ class Bench:
         load.touch(cookies, self.env["BROKER"], self.env["BACKEND_TOKEN"])
         after, _ = processes.memory(self.broker.pid)
         each = (after - before) * 1024 / sessions
-        self.report.bound("memory per cached session", f"{each:.2f} KiB", each <= 4, "≤ 4 KiB")
+        self.report.bound("memory per cached session", f"{each:.2f} KiB", each <= 3, "≤ 3 KiB")
         self.restart()
         load.sign_in(*urls)
         time.sleep(2)
@@ -239,7 +239,7 @@ class Bench:
             time.sleep(1)
             after, _ = processes.memory(self.broker.pid)
             each = (after - before) * 1024 / held.count
-            self.report.bound("memory per event listener", f"{each:.1f} KiB", each <= 28, "≤ 28 KiB")
+            self.report.bound("memory per event listener", f"{each:.1f} KiB", each <= 20, "≤ 20 KiB")
 
     def sessions(self, count):
         """Makes sessions; returns their cookies."""
@@ -262,13 +262,13 @@ class Bench:
         for _ in range(5):
             times.append(self.first_answer())
         first = statistics.median(times)
-        self.report.bound("start to first answer", f"{first * 1000:.0f} ms", first <= 0.3, "≤ 300 ms")
+        self.report.bound("start to first answer", f"{first * 1000:.0f} ms", first <= 0.1, "≤ 100 ms")
         self.restart()
         load.sign_in(self.env["BROKER"], self.env["SANDBOX"])
         time.sleep(3)
         anonymous, resident = processes.memory(self.broker.pid)
         self.report.bound("memory idle, anonymous", f"{anonymous:.1f} MiB", anonymous <= 16, "≤ 16 MiB")
-        self.report.bound("memory idle, resident", f"{resident:.1f} MiB", resident <= 64, "≤ 64 MiB")
+        self.report.bound("memory idle, resident", f"{resident:.1f} MiB", resident <= 56, "≤ 56 MiB")
 
     def first_answer(self):
         """Starts a broker of its own on a copy of the configuration; returns the seconds to its first 200."""

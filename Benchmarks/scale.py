@@ -141,9 +141,11 @@ class Brokers:
         with open(script, "w") as file:
             file.write("local cookies = {" + ",".join(f"'{cookie}'" for cookie in cookies) + "}\n")
             file.write(
-                "local n = 0\nrequest = function()\n n = n % #cookies + 1\n"
-                f" return wrk.format('GET', '/v1/forward-auth', {{['Cookie'] = cookies[n], "
-                f"['X-Coatcheck-Backend'] = '{self.env['BACKEND_TOKEN']}'}})\nend\n")
+                # Written once: the load takes of the same cores.
+                "local n, requests = 0, {}\ninit = function()\n for place, cookie in ipairs(cookies) do\n"
+                "  requests[place] = wrk.format('GET', '/v1/forward-auth', {['Cookie'] = cookie, "
+                f"['X-Coatcheck-Backend'] = '{self.env['BACKEND_TOKEN']}'}})\n end\nend\n"
+                "request = function()\n n = n % #requests + 1\n return requests[n]\nend\n")
         return load.Target(name, title, server, "/v1/forward-auth", script=script, connections=connections)
 
     def stop_first(self):

@@ -53,20 +53,25 @@ package struct RecordReader {
     }
 
     package mutating func strings() throws(RecordFailure) -> [String] {
-        var values: [String] = []
-        for _ in 0..<(try count()) { values.append(try string()) }
-        return values
+        try list { reader throws(RecordFailure) in try reader.string() }
     }
 
     package mutating func pairs() throws(RecordFailure) -> [(name: String, value: String)] {
-        var values: [(name: String, value: String)] = []
-        for _ in 0..<(try count()) { values.append((try string(), try string())) }
-        return values
+        try list { reader throws(RecordFailure) in (try reader.string(), try reader.string()) }
     }
 
     package mutating func claims() throws(RecordFailure) -> [(name: String, value: JSONValue)] {
-        var values: [(name: String, value: JSONValue)] = []
-        for _ in 0..<(try count()) { values.append((try string(), try value(depth: 0))) }
+        try list { reader throws(RecordFailure) in (try reader.string(), try reader.value(depth: 0)) }
+    }
+
+    /// Reads as many elements as stand there, into an array of just that size: it may be kept in a cache.
+    private mutating func list<Element>(
+        _ element: (inout Self) throws(RecordFailure) -> Element
+    ) throws(RecordFailure) -> [Element] {
+        let count = try count()
+        var values: [Element] = []
+        values.reserveCapacity(count)
+        for _ in 0..<count { values.append(try element(&self)) }
         return values
     }
 
@@ -78,10 +83,7 @@ package struct RecordReader {
         case 2: return .bool(true)
         case 3: return .number(try string())
         case 4: return .string(try string())
-        case 5:
-            var items: [JSONValue] = []
-            for _ in 0..<(try count()) { items.append(try value(depth: depth + 1)) }
-            return .array(items)
+        case 5: return .array(try list { reader throws(RecordFailure) in try reader.value(depth: depth + 1) })
         default: throw .malformed
         }
     }

@@ -5,7 +5,6 @@ import Synchronization
 /// A class, because the cache hands the same one to call after call: its facts and its access token are opened once. What
 /// refreshes it stays sealed.
 package final class LiveSession: Sendable {
-    package let view: SessionView
     /// The row it was read from, at most 5 s old; one that came from the store is without its sealed facts.
     package let row: SessionRow
     package let facts: SessionFacts
@@ -15,9 +14,11 @@ package final class LiveSession: Sendable {
     package init(row: SessionRow, facts: SessionFacts) {
         self.row = row
         self.facts = facts
-        view = SessionView(row: row, facts: facts)
         slidesAt = row.lastUsedAt.advanced(by: SessionLimits.slideInterval(idle: facts.lifetimes.idle))
     }
+
+    /// What its owner may see of it; made when it is asked for, because a hundred thousand may be cached.
+    package var view: SessionView { SessionView(row: row, facts: facts) }
 
     /// The access token, once somebody has asked for it.
     private let opened = Mutex<AccessToken?>(nil)

@@ -12,9 +12,10 @@ extension BrokerAPI {
         guard let token = try forwardedSession(call, backend) else { throw BrokerProblem(.sessionRequired) }
         // Not counted: the backend has proved itself, and the guess is not its own but one of all its users'.
         let session = try await useCases.resumeSession.use(token)
-        guard backend.configuration.mayAsk(about: session.view) else { throw BrokerProblem(.backendNotAllowed) }
+        let view = session.view
+        guard backend.configuration.mayAsk(about: view) else { throw BrokerProblem(.backendNotAllowed) }
         var fields = Answers.fields(call.requestID)
-        try IdentityFields.append(session.view, to: &fields)
+        try IdentityFields.append(view, to: &fields)
         if backend.configuration.forwardAccessToken {
             let access = try await useCases.refreshTokens.accessToken(for: session)
             // A Zephr session is no access token: whoever holds it is the user at Zephr.

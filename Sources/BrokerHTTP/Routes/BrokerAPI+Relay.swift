@@ -29,9 +29,9 @@ extension BrokerAPI {
     private func relayed(
         _ request: RelayRequest, through relay: Relay, _ session: LiveSession
     ) async throws(BrokerProblem) -> RelayResponse {
-        let view = session.view
+        let facts = session.facts
         let caller = RelaySession(
-            provider: view.provider, client: view.client, subject: view.subject, handle: view.handle)
+            provider: facts.provider, client: facts.client, subject: facts.subject, handle: session.row.handle)
         var given: Int64 = 0
         return try await relay.call(request, session: caller) { force throws(BrokerProblem) in
             let access =

@@ -106,8 +106,18 @@ struct PipelineLaneTests {
         #expect(bench.lane.expire(at: moment + PipelineLane.haste - .milliseconds(1)))
         #expect(bench.lane.awakeCount == 1)
         #expect(bench.lane.expire(at: moment + PipelineLane.haste))
-        #expect(bench.lane.awakeCount == 2)
+        #expect(bench.lane.awakeCount == 1)
         #expect(bench.lane.take(64, for: 1).count == 2)
+        #expect(bench.lane.take(64, for: 1).isEmpty)
+        // The silent one is not waited for again.
+        #expect(bench.lane.awakeCount == 0)
+        bench.submit()
+        #expect(bench.lane.awakeCount == 1)
+        #expect(bench.lane.take(64, for: 1).count == 1)
+        // It is, once it has come.
+        #expect(bench.lane.take(64, for: 2).isEmpty)
+        #expect(bench.lane.take(64, for: 1).isEmpty)
+        #expect(bench.lane.awakeCount == 0)
         #expect(!bench.lane.expire(at: moment + PipelineLane.patience))
         for job in jobs { #expect(job.failure.withLock { $0 } == nil) }
     }

@@ -171,7 +171,10 @@ final class PipelineLane: Sendable {
             var late: [any PipelineJob] = []
             while let job = state.jobs[state.head...].first, now >= job.patience { late += state.take(1) }
             let hasWaited = state.jobs[state.head...].first.map { now >= $0.patience - Self.patience + Self.haste }
-            return (late, state.count > 0, hasWaited == true ? state.wake() : nil)
+            guard hasWaited == true else { return (late, state.count > 0, nil) }
+            // Nothing is left to them before they come again.
+            state.awake = []
+            return (late, true, state.wake())
         }
         if let woken { wakeups[woken].signal() }
         for job in late { job.finish(.store(.unavailable("PostgreSQL is not reached"))) }

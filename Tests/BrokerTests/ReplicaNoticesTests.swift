@@ -117,4 +117,19 @@ import Testing
         #expect(heard.withLock { $0 } == [.ended(.loggedOut)])
         withExtendedLifetime(subscriptions) {}
     }
+
+    @Test("A listener hears a reason that the contract has, wherever the session was ended")
+    func reason() async throws {
+        let broker = try TestBroker()
+        let live = try await broker.useCases.resumeSession.resume(try await broker.signIn().token)
+        let heard = Mutex<[SessionNotice]>([])
+        let subscription = broker.useCases.notices.subscribe(live.token, version: 1) { notice in
+            heard.withLock { $0.append(notice) }
+        }
+        let replicas = Replicas()
+        ReplicaNotices(broker.context).listen(to: replicas)
+        replicas.say(.ended([EndedSession(token: live.token, reason: .loggedOutInBrowser)]))
+        #expect(heard.withLock { $0 } == [.ended(.loggedOut)])
+        withExtendedLifetime(subscription) {}
+    }
 }

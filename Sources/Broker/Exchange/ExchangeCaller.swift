@@ -20,7 +20,8 @@ struct ExchangeCaller: Sendable {
         self.row = row
         let moment = context.clock.monotonic()
         deadline = moment + Self.callBudget
-        held.take(row.fence, at: moment)
+        // A claim that was asked for twice is older than its answer.
+        held.take(row.fence, at: moment - max(context.settings.claimLifetime - row.claimFor, .zero))
     }
 
     private var profile: ProviderProfile { plan.provider.profile }
@@ -30,6 +31,8 @@ struct ExchangeCaller: Sendable {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await keepAlive() }
             let result = await settled(answer)
+            // Now: a renewal under way may wait for a connection that is silent.
+            answer(result)
             group.cancelAll()
             return result
         }
@@ -274,7 +277,7 @@ struct ExchangeCaller: Sendable {
         await enter(origin)
         defer { context.memory.signIns.leave(row.key) }
         let replacing = plan.presentedSession.map(context.vault.digest)
-        if profile.own == .device, try await isFull(live.row, replacing: replacing) {
+        if try await isOneTooMany(live.row, replacing: replacing, early) {
             throw await settle(
                 .tooManySessions, because: .unusable(detail: "as many sessions as the client may have"),
                 revoking: tokens, of: origin, early)
@@ -310,18 +313,28 @@ struct ExchangeCaller: Sendable {
         }
     }
 
+    /// Whether the shop whose session it is has as many as it may have; asked until the store says so, because the code
+    /// is used up.
+    private func isOneTooMany(
+        _ row: SessionRow, replacing: Digest?, _ early: @escaping Early
+    ) async throws(BrokerProblem) -> Bool {
+        guard profile.own == .device else { return false }
+        let found: Bool? = await insisting("sessions", early) { () async throws(StoreFailure) in
+            try await isFull(row, replacing: replacing)
+        }
+        guard let found else { throw Self.notStored }
+        return found
+    }
+
     /// Whether a shop has as many sessions of this client as it may have: nobody is signed out for one more.
     ///
     /// Logins at the same instant may pass it by as many as they are.
-    private func isFull(_ row: SessionRow, replacing: Digest?) async throws(BrokerProblem) -> Bool {
+    private func isFull(_ row: SessionRow, replacing: Digest?) async throws(StoreFailure) -> Bool {
         var after: SessionCursor?
         var count = 0
         while true {
-            let page: [SessionRow]
-            do throws(StoreFailure) {
-                page = try await context.store.sessions(
-                    .subject(row.subject), .live, after: after, limit: 500, now: context.clock.now())
-            } catch { throw BrokerProblem(error) }
+            let page = try await context.store.sessions(
+                .subject(row.subject), .live, after: after, limit: 500, now: context.clock.now())
             count += page.count { $0.subjectAndClient == row.subjectAndClient && $0.token != replacing }
             if count >= context.settings.sessionsPerShopAndClient { return true }
             guard page.count == 500, let last = page.last else { return false }

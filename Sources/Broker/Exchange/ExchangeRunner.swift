@@ -42,16 +42,40 @@ struct ExchangeRunner: Sendable {
         }
     }
 
-    /// Claims, and asks again under the same name when the answer was lost.
+    /// Claims, and asks again under the same name when the answer was lost, however the store fails then.
     private func claim(
         _ row: ExchangeRow, until patience: Duration
     ) async throws(BrokerProblem) -> ExchangeClaimResult {
+        var isInDoubt = false
         while true {
+            let failure: StoreFailure
             do throws(StoreFailure) {
                 return try await context.store.claimExchange(row, maximumAttempts: Self.maximumAttempts)
-            } catch {
-                guard case .inDoubt = error, context.clock.monotonic() < patience else { throw BrokerProblem(error) }
-                do { try await context.clock.sleep(.milliseconds(50)) } catch { throw BrokerProblem(.storeUnavailable) }
+            } catch { failure = error }
+            if case .inDoubt = failure { isInDoubt = true }
+            guard isInDoubt else { throw BrokerProblem(failure) }
+            guard context.clock.monotonic() < patience, (try? await context.clock.sleep(.milliseconds(50))) != nil
+            else {
+                giveBack(row)
+                throw BrokerProblem(failure)
+            }
+        }
+    }
+
+    /// Gives back a claim that may stand although nobody will call: one that lapses spends a code which nobody used.
+    private func giveBack(_ row: ExchangeRow) {
+        let context = context
+        let end = context.clock.monotonic() + context.settings.claimLifetime
+        context.spawner.spawn("giveBackClaim") {
+            while context.clock.monotonic() < end {
+                do throws(StoreFailure) {
+                    let result = try await context.store.claimExchange(row, maximumAttempts: Self.maximumAttempts)
+                    guard case .claimed(let claimed) = result else { return }
+                    _ = try await context.store.releaseExchange(
+                        claimed.key, fence: claimed.fence, countingAttempt: false)
+                    return
+                } catch { context.events.emit(.storeFailed(operation: "giveBackClaim", detail: "\(error)")) }
+                do { try await context.clock.sleep(.milliseconds(500)) } catch { return }
             }
         }
     }

@@ -88,11 +88,14 @@ struct ZephrForward: Sendable {
         let span = max(window.wholeSeconds, 1)
         let period = now.seconds / span
         func key(_ period: Int64) -> Digest { context.vault.index(.zephrSession, [name, session, String(period)]) }
-        let before: ExchangeRow?
-        do throws(StoreFailure) { before = try await context.store.exchange(key(period - 1)) } catch {
-            throw BrokerProblem(error)
+        // The next one is that of a replica whose clock is ahead.
+        for neighbour in [period - 1, period + 1] {
+            let found: ExchangeRow?
+            do throws(StoreFailure) { found = try await context.store.exchange(key(neighbour)) } catch {
+                throw BrokerProblem(error)
+            }
+            if let found, now.since(found.createdAt) <= window { return key(neighbour) }
         }
-        if let before, now.since(before.createdAt) <= window { return key(period - 1) }
         return key(period)
     }
 

@@ -33,7 +33,7 @@ extension RefreshFlight {
                     // A row of a newer format says nothing of the store: it holds up no others.
                     if failure != .newerFormat, !isKept {
                         isKept = true
-                        context.memory.store.keep()
+                        context.memory.store.keep(at: context.clock.monotonic())
                     }
                     _ = failed("commitRefresh", failure)
                 }
@@ -94,7 +94,7 @@ extension RefreshFlight {
                 context.events.emit(.storeFailed(operation: "addOutbox", detail: "\(error)"))
                 if !isKept {
                     isKept = true
-                    context.memory.store.keep()
+                    context.memory.store.keep(at: context.clock.monotonic())
                     flight.answer(.failure(BrokerProblem(.sessionEnded, reason: work.row?.endReason ?? .expired)))
                 }
                 do { try await context.clock.sleep(pause) } catch { return }

@@ -171,15 +171,17 @@ struct RefreshFlight: Sendable {
     private func claim(_ version: Int64, _ work: inout Work) async -> RefreshStateMachine.Input {
         let memory = context.memory
         // A pair in hand is written before anything new is begun.
-        guard !memory.store.isOwed, let bytes = try? context.vault.random(16) else { return .storeFailed }
         let moment = context.clock.monotonic()
+        guard memory.store.mayClaim(at: moment), let bytes = try? context.vault.random(16) else { return .storeFailed }
         work.deadline = moment + Self.callBudget
         let claim = RefreshClaim(
             token: session, tokenVersion: version, name: ClaimID(random: bytes),
             lifetime: context.settings.claimLifetime, takesOver: memory.store.isCalm(at: moment),
             now: context.clock.now())
         do throws(StoreFailure) {
-            switch try await ask(claim) {
+            let result = try await ask(claim)
+            memory.store.took()
+            switch result {
             case .claimed(let grant):
                 work.grant = grant
                 held.take(grant.fence, at: moment)
@@ -202,7 +204,27 @@ struct RefreshFlight: Sendable {
         do throws(StoreFailure) { return try await context.store.claimRefresh(claim) } catch {
             guard case .inDoubt = error else { throw error }
             _ = failed("claimRefresh", error)
-            return try await context.store.claimRefresh(claim)
+        }
+        do throws(StoreFailure) { return try await context.store.claimRefresh(claim) } catch {
+            giveBack(claim)
+            throw error
+        }
+    }
+
+    /// Gives back a claim that may stand although nobody will call: until it lapsed, no other would be granted.
+    private func giveBack(_ claim: RefreshClaim) {
+        let context = context
+        let end = context.clock.monotonic() + context.settings.claimLifetime
+        context.spawner.spawn("giveBackClaim") {
+            while context.clock.monotonic() < end {
+                do { try await context.clock.sleep(.milliseconds(500)) } catch { return }
+                do throws(StoreFailure) {
+                    guard case .claimed(let grant) = try await context.store.claimRefresh(claim) else { return }
+                    return try await context.store.releaseRefresh(
+                        RefreshRelease(
+                            token: claim.token, tokenVersion: claim.tokenVersion, fence: grant.fence, holdBack: .zero))
+                } catch { context.events.emit(.storeFailed(operation: "giveBackClaim", detail: "\(error)")) }
+            }
         }
     }
 

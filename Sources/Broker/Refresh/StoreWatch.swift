@@ -6,6 +6,10 @@ final class StoreWatch: Sendable {
         var standsSince: Duration
         /// Pairs of refreshes that a store refused.
         var unwritten = 0
+        /// How many of them waited when the store took something else: it is not the store that fails those.
+        var passedOver = 0
+        /// When a claim was let through although pairs waited.
+        var triedAt = Duration.zero
         /// Results of exchanges on their way into the store.
         var results = 0
     }
@@ -15,7 +19,10 @@ final class StoreWatch: Sendable {
     /// With so many results in hand nothing new is begun.
     static let capacity = 1_000
 
-    /// Guards the two figures.
+    /// While pairs wait, a claim is let through so often, to see whether the store takes it.
+    static let trial = Duration.seconds(1)
+
+    /// Guards the figures.
     private let state: Mutex<State>
 
     init(startedAt moment: Duration) { state = Mutex(State(standsSince: moment)) }
@@ -26,17 +33,38 @@ final class StoreWatch: Sendable {
     func isCalm(at moment: Duration) -> Bool { state.withLock { moment - $0.standsSince >= Self.calm } }
 
     /// Notes that a pair is in hand that the store did not take.
-    func keep() { state.withLock { $0.unwritten += 1 } }
+    func keep(at moment: Duration) {
+        state.withLock { state in
+            state.unwritten += 1
+            state.triedAt = moment
+        }
+    }
 
-    func wrote() { state.withLock { $0.unwritten -= 1 } }
+    func wrote() {
+        state.withLock { state in
+            state.unwritten -= 1
+            state.passedOver = min(state.passedOver, state.unwritten)
+        }
+    }
+
+    /// Notes that the store took a claim: what waits does so for its own row's sake, which somebody holds.
+    func took() { state.withLock { $0.passedOver = $0.unwritten } }
 
     /// Notes that an exchange's result is on its way into the store.
     func keepResult() { state.withLock { $0.results += 1 } }
 
     func wroteResult() { state.withLock { $0.results -= 1 } }
 
-    /// Whether pairs wait to be written: no refresh is claimed before they are.
-    var isOwed: Bool { state.withLock { $0.unwritten > 0 } }
+    /// Returns whether a refresh may be claimed: pairs in hand are written first, unless the store has taken something
+    /// else since, which one claim a second finds out.
+    func mayClaim(at moment: Duration) -> Bool {
+        state.withLock { state in
+            if state.unwritten <= state.passedOver { return true }
+            guard moment - state.triedAt >= Self.trial else { return false }
+            state.triedAt = moment
+            return true
+        }
+    }
 
     /// Whether so many wait that nothing new may begin.
     var isFull: Bool { state.withLock { $0.unwritten + $0.results >= Self.capacity } }

@@ -48,7 +48,7 @@ extension SessionView {
         self.init(
             handle: row.handle, provider: facts.provider, client: facts.client, subject: facts.subject,
             identity: facts.identity, unverified: facts.unverified, scope: facts.scope, createdAt: row.createdAt,
-            lastUsedAt: row.lastUsedAt, idleExpiresAt: row.idleExpiresAt, expiresAt: row.expiresAt,
+            lastUsedAt: row.lastUsedAt, idleExpiresAt: min(row.idleExpiresAt, row.expiresAt), expiresAt: row.expiresAt,
             tokensExpireAt: row.tokenExpiresAt, refreshable: row.refreshable, device: facts.device)
     }
 }

@@ -21,7 +21,7 @@ package struct ReplicaNotices: Sendable {
         case .deaf: cache.reset(open: false)
         case .ended(let sessions):
             cache.remove(sessions.map(\.token))
-            for session in sessions { notices.post(.ended(session.reason), to: session.token) }
+            for session in sessions { notices.post(.ended(session.reason.shown), to: session.token) }
         }
     }
 }

@@ -60,7 +60,7 @@ package struct ResumeSession: Sendable {
     package func slide(_ session: LiveSession) {
         let now = context.clock.now()
         guard now >= session.slidesAt, context.watch.believes(context.clock) else { return }
-        let idleEnd = min(now.advanced(by: session.facts.lifetimes.idle), session.row.expiresAt)
+        let idleEnd = SessionLimits.idleEnd(usedAt: now, created: session.row.createdAt, session.facts.lifetimes)
         context.cache.update(session.token) { row in
             row.lastUsedAt = max(row.lastUsedAt, now)
             row.idleExpiresAt = max(row.idleExpiresAt, idleEnd)

@@ -14,6 +14,13 @@ package enum SessionLimits {
         return end
     }
 
+    /// Returns when a session that was used at a time ends if nobody uses it again.
+    ///
+    /// The tokens' ends are not in it: a refresh moves them, and not this one, which is written rarely.
+    static func idleEnd(usedAt now: WallTime, created: WallTime, _ lifetimes: SessionLifetimes) -> WallTime {
+        min(now.advanced(by: lifetimes.idle), created.advanced(by: lifetimes.absolute))
+    }
+
     /// Returns how long after the last write of the idle time the next is due: 1 % of it, at least a second.
     package static func slideInterval(idle: Duration) -> Duration { max(.seconds(1), idle / 100) }
 

@@ -24,9 +24,7 @@ struct SessionMaker: Sendable {
             sid: identity.sid.map { vault.index(.sid, [profile.issuer, $0]) },
             provider: vault.index(.provider, [profile.name.text]),
             client: vault.index(.client, [profile.name.text, client.name.text]), createdAt: now, lastUsedAt: now,
-            idleExpiresAt: min(
-                now.advanced(by: client.lifetimes.idle),
-                SessionLimits.end(created: now, client.lifetimes, tokens: tokens, refreshable: refreshable)),
+            idleExpiresAt: SessionLimits.idleEnd(usedAt: now, created: now, client.lifetimes),
             expiresAt: SessionLimits.end(created: now, client.lifetimes, tokens: tokens, refreshable: refreshable),
             tokenExpiresAt: tokens.expiresAt, refreshable: refreshable,
             facts: try vault.seal(facts.record, as: .session, row: token),

@@ -14,6 +14,9 @@ package final class InMemoryStore: BrokerStore {
     /// Whether the answer of the next ending is lost.
     private let losingEnding = Mutex(false)
 
+    /// How the next calls of some operations fail.
+    private let faults = Mutex<[FaultyOperation: [OperationFault]]>([:])
+
     /// The store's own clock, by which claims are timed.
     let monotonic: @Sendable () -> Duration
 
@@ -36,6 +39,27 @@ package final class InMemoryStore: BrokerStore {
             return losing
         }
         if isLost { throw .inDoubt("lost") }
+        return value
+    }
+
+    /// Makes the next calls of an operation fail, each in its way; for tests.
+    package func fail(_ operation: FaultyOperation, _ next: [OperationFault]) {
+        faults.withLock { $0[operation] = next }
+    }
+
+    /// How many calls of an operation are still to fail.
+    package func failures(_ operation: FaultyOperation) -> Int { faults.withLock { $0[operation, default: []].count } }
+
+    private func unlessFaulty<Value>(
+        _ operation: FaultyOperation, _ body: () throws(StoreFailure) -> Value
+    ) throws(StoreFailure) -> Value {
+        let fault = faults.withLock { faults -> OperationFault? in
+            guard faults[operation]?.isEmpty == false else { return nil }
+            return faults[operation]?.removeFirst()
+        }
+        if fault == .refused { throw .unavailable("refused") }
+        let value = try body()
+        if fault == .lost { throw .inDoubt("lost") }
         return value
     }
 
@@ -78,7 +102,9 @@ package final class InMemoryStore: BrokerStore {
         _ row: ExchangeRow, maximumAttempts: Int
     ) async throws(StoreFailure) -> ExchangeClaimResult {
         let moment = monotonic()
-        return try transaction { $0.claimExchange(row, maximumAttempts: maximumAttempts, at: moment) }
+        return try unlessFaulty(.claimExchange) { () throws(StoreFailure) in
+            try transaction { $0.claimExchange(row, maximumAttempts: maximumAttempts, at: moment) }
+        }
     }
 
     package func exchange(_ key: Digest) async throws(StoreFailure) -> ExchangeRow? {
@@ -133,7 +159,9 @@ package final class InMemoryStore: BrokerStore {
     package func sessions(
         _ selector: SessionSelector, _ state: SessionState, after: SessionCursor?, limit: Int, now: WallTime
     ) async throws(StoreFailure) -> [SessionRow] {
-        try transaction { $0.sessions(selector, state, after: after, limit: limit, now: now) }
+        try unlessFaulty(.sessions) { () throws(StoreFailure) in
+            try transaction { $0.sessions(selector, state, after: after, limit: limit, now: now) }
+        }
     }
 
     package func endSessions(
@@ -150,7 +178,9 @@ package final class InMemoryStore: BrokerStore {
 
     package func claimRefresh(_ claim: RefreshClaim) async throws(StoreFailure) -> RefreshClaimResult {
         let moment = monotonic()
-        return try transaction { $0.claimRefresh(claim, at: moment) }
+        return try unlessFaulty(.claimRefresh) { () throws(StoreFailure) in
+            try transaction { $0.claimRefresh(claim, at: moment) }
+        }
     }
 
     package func renewRefresh(
@@ -166,7 +196,7 @@ package final class InMemoryStore: BrokerStore {
     }
 
     package func commitRefresh(_ commit: RefreshCommit) async throws(StoreFailure) -> RefreshCommitResult {
-        try transaction { $0.commitRefresh(commit) }
+        try unlessFaulty(.commitRefresh) { () throws(StoreFailure) in try transaction { $0.commitRefresh(commit) } }
     }
 
     package func releaseRefresh(_ release: RefreshRelease) async throws(StoreFailure) {

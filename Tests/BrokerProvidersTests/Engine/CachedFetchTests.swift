@@ -9,6 +9,7 @@ struct CachedFetchTests {
     private final class Source: Sendable {
         let calls = Mutex(0)
         let fails = Mutex(false)
+        let hangs = Mutex(false)
 
         func fetch() async -> Result<(value: Int, lifetime: Duration), ProviderFailure> {
             let number = calls.withLock { count in
@@ -16,6 +17,7 @@ struct CachedFetchTests {
                 return count
             }
             for _ in 0..<20 { await Task.yield() }
+            while hangs.withLock({ $0 }) { try? await Task.sleep(for: .milliseconds(1)) }
             return fails.withLock { $0 } ? .failure(.lost(detail: "test")) : .success((number, .seconds(600)))
         }
     }
@@ -79,5 +81,20 @@ struct CachedFetchTests {
         #expect(source.calls.withLock { $0 } == 3)
         clock.advance(.seconds(86_401))
         await #expect(throws: ProviderFailure.self) { try await cache.current() }
+    }
+
+    @Test("A fetch that hangs keeps nobody from a document that is usable; what comes of it is used then")
+    func hanging() async throws {
+        let source = Source()
+        let clock = ManualClock()
+        let cache = cache(source, clock)
+        _ = try await cache.current()
+        source.hangs.withLock { $0 = true }
+        clock.advance(.seconds(601))
+        for _ in 0..<3 { #expect(try await cache.current().value == 1) }
+        #expect(source.calls.withLock { $0 } == 2)
+        source.hangs.withLock { $0 = false }
+        while try await cache.current().value == 1 { try await Task.sleep(for: .milliseconds(1)) }
+        #expect(source.calls.withLock { $0 } == 2)
     }
 }

@@ -1,0 +1,7 @@
+/// How an operation of the in-memory store fails.
+package enum OperationFault: Sendable {
+    /// Nothing was done.
+    case refused
+    /// It was done, and nobody hears of it.
+    case lost
+}

@@ -1,0 +1,126 @@
+import BrokerStore
+import Synchronization
+import Testing
+
+@testable import Broker
+
+/// What happens between two steps that are right by themselves.
+@Suite("Between two steps", .timeLimit(.minutes(2))) struct SeamTests {
+    private func broker(
+        _ store: InMemoryStore, own: ProviderProfile.Ownership = .subject, script: ScriptedProvider.Script = .init()
+    ) throws -> TestBroker {
+        let profile = ProviderProfile(
+            name: ProviderName(unchecked: "as"), kind: .oidc, displayName: "AS", issuer: "https://as.example",
+            callbackIssuer: "https://as.example", own: own,
+            clients: [
+                ClientProfile(
+                    name: ClientName(unchecked: "ios"),
+                    redirectURIs: [RedirectURI(TestBroker.redirect)].compactMap { $0 }, scope: ["openid"])
+            ])
+        return try TestBroker(
+            store: store, provider: ScriptedProvider(profile: profile, clock: TestClock(), script: script))
+    }
+
+    @Test("A session outlives its first refresh token when it was refreshed, used or not (SEC-40)")
+    func firstRefreshToken() async throws {
+        let broker = try TestBroker(script: .init(refreshTokenLifetime: .seconds(1800)))
+        let session = try await broker.signIn()
+        #expect(session.session.idleExpiresAt == session.session.expiresAt)
+        for _ in 0..<4 {
+            broker.clock.advance(.seconds(1000))
+            let live = try await broker.useCases.resumeSession.use(session.token)
+            let view = try await broker.useCases.refreshTokens.refreshNow(live)
+            #expect(view.expiresAt == broker.clock.now.advanced(by: .seconds(1800)))
+            #expect(view.idleExpiresAt == view.expiresAt)
+        }
+        broker.clock.advance(.seconds(1800))
+        #expect(await problem { try await broker.useCases.resumeSession.resume(session.token) }?.reason == .expired)
+    }
+
+    @Test("A count of a shop's sessions that the store does not give is asked for again: the code is used up")
+    func countedAgain() async throws {
+        let store = InMemoryStore()
+        let broker = try broker(store, own: .device)
+        store.fail(.sessions, [.refused, .refused, .refused])
+        let signedIn = try await broker.signIn()
+        _ = try await broker.useCases.resumeSession.resume(signedIn.token)
+        #expect(broker.provider.grants == 1)
+        #expect(store.failures(.sessions) == 0)
+    }
+
+    @Test("A claim whose answer was lost is asked for until the store says what became of it")
+    func doubtedClaim() async throws {
+        let store = InMemoryStore()
+        let broker = try TestBroker(store: store)
+        let login = try await broker.start()
+        store.fail(.claimExchange, [.lost, .refused, .refused, .lost])
+        _ = try await broker.forward(broker.callback(login), login.loginToken)
+        #expect(broker.provider.grants == 1)
+    }
+
+    @Test("A claim whose forward gave up is given back, and the code is good for the next forward")
+    func claimOfNobody() async throws {
+        let clock = TestClock()
+        let store = InMemoryStore(monotonic: clock.clock.monotonic)
+        let broker = try TestBroker(store: store, clock: clock)
+        let login = try await broker.start()
+        let url = broker.callback(login)
+        store.fail(.claimExchange, [.lost] + Array(repeating: .refused, count: 1_000_000))
+        async let first = problem { try await broker.forward(url, login.loginToken) }
+        while store.failures(.claimExchange) > 999_990 { try await Task.sleep(for: .milliseconds(1)) }
+        clock.advance(broker.context.settings.waiterPatience)
+        #expect(await first?.code == .storeUnavailable)
+        store.fail(.claimExchange, [])
+        let key = try #require(try await broker.store.login(state: broker.vault.digest(login.state))?.exchange)
+        while try await broker.store.exchange(key)?.outcome == .calling { try await Task.sleep(for: .milliseconds(1)) }
+        clock.advance(.seconds(60))
+        _ = try await broker.forward(url, login.loginToken)
+        #expect(broker.provider.grants == 1)
+    }
+
+    @Test("A refresh's claim whose answer was lost twice is given back, and the next refresh need not wait for its end")
+    func refreshClaimOfNobody() async throws {
+        let clock = TestClock()
+        let store = InMemoryStore(monotonic: clock.clock.monotonic)
+        let broker = try TestBroker(store: store, clock: clock)
+        let live = try await broker.useCases.resumeSession.resume(try await broker.signIn().token)
+        store.fail(.claimRefresh, [.lost, .refused, .refused])
+        #expect(
+            await problem { try await broker.useCases.refreshTokens.refreshNow(live) }?.code == .storeUnavailable)
+        while store.failures(.claimRefresh) > 0 { try await Task.sleep(for: .milliseconds(1)) }
+        while try await broker.store.refreshState(live.token)?.claimFor ?? .zero > .zero {
+            try await Task.sleep(for: .milliseconds(1))
+        }
+        _ = try await broker.useCases.refreshTokens.refreshNow(live)
+        #expect(broker.provider.refreshes == 1)
+    }
+
+    @Test("A pair that the store does not take holds up the others for a second, unless it takes nothing of theirs")
+    func heldRow() async throws {
+        let store = InMemoryStore()
+        let broker = try TestBroker(store: store)
+        let cases = broker.useCases
+        let held = try await cases.resumeSession.resume(try await broker.signIn(code: "c1").token)
+        let other = try await cases.resumeSession.resume(try await broker.signIn(code: "c2").token)
+        store.fail(.commitRefresh, Array(repeating: .refused, count: 1_000_000))
+        #expect(await problem { try await cases.refreshTokens.refreshNow(held) }?.code == .storeUnavailable)
+        // Nothing is begun while it may be the store that fails.
+        #expect(await problem { try await cases.refreshTokens.refreshNow(other) }?.code == .storeUnavailable)
+        #expect(broker.provider.refreshes == 1)
+        broker.clock.advance(.seconds(1))
+        store.fail(.claimRefresh, [.refused])
+        #expect(await problem { try await cases.refreshTokens.refreshNow(other) }?.code == .storeUnavailable)
+        #expect(await problem { try await cases.refreshTokens.refreshNow(other) }?.code == .storeUnavailable)
+        #expect(store.failures(.claimRefresh) == 0 && broker.provider.refreshes == 1)
+        // It takes a claim: what it does not take is one row.
+        broker.clock.advance(.seconds(1))
+        _ = await problem { try await cases.refreshTokens.refreshNow(other) }
+        #expect(broker.provider.refreshes == 2)
+        store.fail(.commitRefresh, [])
+        for live in [held, other] {
+            while try await broker.store.session(token: live.token)?.tokenVersion == 1 {
+                try await Task.sleep(for: .milliseconds(1))
+            }
+        }
+    }
+}

@@ -26,6 +26,8 @@ import Testing
         let broker = try TestBroker(script: .init(refreshTokenLifetime: .seconds(1800)))
         let session = try await broker.signIn()
         #expect(session.session.idleExpiresAt == session.session.expiresAt)
+        // Nobody sets the cookie again.
+        #expect(session.endsAtLatest.since(session.session.createdAt) == .seconds(90 * 86_400))
         for _ in 0..<4 {
             broker.clock.advance(.seconds(1000))
             let live = try await broker.useCases.resumeSession.use(session.token)

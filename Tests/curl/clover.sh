@@ -143,4 +143,22 @@ same 0 $? "the outbox has looked at it"
 sandbox GET '/requests?provider=clover'
 same 0 "$(jq length "$work/control")" "no call"
 
+step "11. Refresh tokens of eight seconds: who refreshes stays signed in, and so does the cookie"
+sandbox PUT /settings/clover '{"refresh_token_lifetime":8}'
+device a-quick-one
+start_login clover ios
+browser "$AUTHORIZATION_URL" ana
+forward "$CALLBACK"
+expect_status 201
+age=$(header Set-Cookie | grep '^coatcheck=')
+if [ "${age##*Max-Age=}" -gt 2500000 ]; then ok "the cookie outlives the refresh token that came first"; else not_ok "Max-Age" "$age"; fi
+begun=$(date +%s)
+for second in 3 6 9 12; do
+    wait_for 20 eval '[ $(($(date +%s) - begun)) -ge '"$second"' ]'
+    request POST /v1/session/refresh
+    expect_status 200 "refreshed after $second s"
+done
+get /v1/session
+expect_status 200 "it lives, after the first refresh token would have ended"
+
 finish

@@ -301,7 +301,7 @@ struct ExchangeCaller: Sendable {
             context.events.emit(
                 .registrationFinished(provider: profile.name, client: plan.client.name, result: "registered"))
         }
-        return .signedIn(SignedIn(session: live.view, token: token, transport: plan.client.transport))
+        return .signedIn(SignedIn(live, token: token, transport: plan.client.transport))
     }
 
     /// Makes known whose session is about to be stored, and waits for a revocation that would take its tokens along, as

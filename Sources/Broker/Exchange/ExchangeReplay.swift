@@ -33,7 +33,7 @@ struct ExchangeReplay: Sendable {
         guard context.vault.digest(token) == digest else { throw BrokerProblem(.codeAlreadyUsed) }
         do throws(BrokerProblem) {
             let live = try await ResumeSession(context).resume(digest)
-            return SignedIn(session: live.view, token: token, transport: plan.client.transport)
+            return SignedIn(live, token: token, transport: plan.client.transport)
         } catch {
             switch error.code {
             case .sessionEnded, .sessionRequired: throw BrokerProblem(.codeAlreadyUsed)

@@ -9,11 +9,16 @@ package struct SignedIn: Sendable {
     package let session: SessionView
     package let token: Secret
     package let transport: ClientProfile.Transport
+    /// When the session ends however often it is refreshed: how long its cookie is kept, which no refresh sets again.
+    package let endsAtLatest: WallTime
 
-    package init(session: SessionView, token: Secret, transport: ClientProfile.Transport) {
-        self.session = session
+    init(_ live: LiveSession, token: Secret, transport: ClientProfile.Transport) {
+        session = live.view
         self.token = token
         self.transport = transport
+        endsAtLatest =
+            live.row.refreshable
+            ? live.row.createdAt.advanced(by: live.facts.lifetimes.absolute) : live.row.expiresAt
     }
 }
 

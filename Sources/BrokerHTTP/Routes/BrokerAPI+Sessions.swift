@@ -21,7 +21,7 @@ extension BrokerAPI {
         RequestScope.concerns(signedIn.session.handle)
         switch signedIn.transport {
         case .cookie:
-            let lifetime = signedIn.session.expiresAt.since(clock.now())
+            let lifetime = signedIn.endsAtLatest.since(clock.now())
             return Answers.json(
                 .created, SessionBody.bytes(signedIn.session), call,
                 adding: cookies.session(signedIn.token, lifetime: lifetime))

@@ -125,4 +125,19 @@ import Testing
             }
         }
     }
+
+    @Test("A callback that a replica whose clock is ahead has used is used up for the others, too")
+    func fastClock() async throws {
+        let registrar = ScriptedRegistrar()
+        // Ten seconds before one of the periods that the callback's key goes by, and twenty after it.
+        let slow = try TestBroker(also: [registrar], clock: TestClock(ahead: .seconds(-10)))
+        let fast = try TestBroker(
+            store: slow.store, vault: slow.vault, also: [registrar], clock: TestClock(ahead: .seconds(20)))
+        var input = ForwardCodeInput()
+        input.provider = registrar.profile.name
+        input.client = ClientName(unchecked: "ios")
+        input.callbackURL = "\(ScriptedRegistrar.redirect)?status=success&session_id=s1"
+        _ = try await fast.forward(input)
+        #expect(await problem { try await slow.forward(input) }?.code == .codeAlreadyUsed)
+    }
 }

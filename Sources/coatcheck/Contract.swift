@@ -1223,7 +1223,6 @@ paths:
               schema:
                 type: object
                 required: [items]
-                additionalProperties: false
                 properties:
                   items: {type: array, items: {$ref: '#/components/schemas/ProviderState'}}
               example: {items: [{name: cloudentity, kind: oidc, breaker: closed, issuer: 'https://example.eu.authz.cloudentity.io/example/demo', failures_in_a_row: 0}]}
@@ -1257,7 +1256,6 @@ paths:
               schema:
                 type: object
                 required: [items]
-                additionalProperties: false
                 properties:
                   items: {type: array, items: {$ref: '#/components/schemas/KeyState'}}
               example: {items: [{id: kQ3v9bZ1x, use: seals, seals_from: null, values: 1200}]}
@@ -1348,7 +1346,6 @@ paths:
             application/json:
               schema:
                 type: object
-                additionalProperties: false
                 required: [file, bytes, sessions, schema_version, opens, ring]
                 properties:
                   file: {type: string}
@@ -1410,7 +1407,6 @@ paths:
             application/json:
               schema:
                 type: object
-                additionalProperties: false
                 required: [changed, items]
                 properties:
                   changed: {type: integer, minimum: 0, description: How many differ.}
@@ -1418,11 +1414,10 @@ paths:
                     type: array
                     items:
                       type: object
-                      additionalProperties: false
                       required: [path, state, needs_restart]
                       properties:
                         path: {type: string, description: 'Where the setting stands, as a dotted path.'}
-                        state: {type: string, enum: [same, changed]}
+                        state: {type: string, description: '`same` or `changed`.'}
                         needs_restart: {type: boolean, description: Whether it differs and a reload would refuse it.}
         '400': {$ref: '#/components/responses/InvalidRequest'}
         '401': {$ref: '#/components/responses/AdminUnauthorized'}
@@ -1511,7 +1506,7 @@ components:
     Coatcheck-Source:
       description: Whose answer it is.
       required: true
-      schema: {type: string, enum: [broker, upstream]}
+      schema: {type: string, description: '`broker` or `upstream`.'}
     Coatcheck-Reason:
       description: |
         The `reason` of `session_ended`, for proxies that ask by a subrequest and lose its body. Never with another code.
@@ -1919,7 +1914,6 @@ components:
         login_token: {$ref: '#/components/schemas/LoginToken'}
     StartedLogin:
       type: object
-      additionalProperties: false
       required: [login_id, authorization_url, state, expires_at]
       properties:
         login_id: {type: string, pattern: '^lgn_[A-Za-z0-9_-]{22}$'}
@@ -1988,7 +1982,6 @@ components:
         - {$ref: '#/components/schemas/RegistrationRequired'}
     RegistrationRequired:
       type: object
-      additionalProperties: false
       required: [outcome, provider, state_key, identifier, expires_at, fields]
       properties:
         outcome: {type: string, const: registration_required}
@@ -1999,11 +1992,10 @@ components:
         fields: {type: array, items: {$ref: '#/components/schemas/RegistrationField'}}
     RegistrationField:
       type: object
-      additionalProperties: false
       required: [name, type, required]
       properties:
         name: {type: string}
-        type: {type: string, enum: [string, number, boolean]}
+        type: {type: string, description: '`string`, `number` or `boolean`.'}
         required: {type: boolean}
 
     Identity:
@@ -2018,7 +2010,6 @@ components:
     SessionTokens:
       type: object
       description: What is known of the provider's tokens; never the tokens.
-      additionalProperties: false
       required: [expires_at, refreshable]
       properties:
         expires_at: {type: [string, 'null'], format: date-time, pattern: '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$'}
@@ -2026,7 +2017,6 @@ components:
     Session:
       type: object
       description: Never holds a token. Every member is always there.
-      additionalProperties: false
       required: [handle, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens]
       properties:
         handle: {$ref: '#/components/schemas/Handle'}
@@ -2043,7 +2033,6 @@ components:
     NewSession:
       type: object
       description: A session just made; the token for bearer clients alone.
-      additionalProperties: false
       required: [handle, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens]
       properties:
         handle: {$ref: '#/components/schemas/Handle'}
@@ -2061,7 +2050,6 @@ components:
     ListedSession:
       type: object
       description: One of the user's sessions.
-      additionalProperties: false
       required: [handle, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens, current, device]
       properties:
         handle: {$ref: '#/components/schemas/Handle'}
@@ -2080,7 +2068,6 @@ components:
     AdminSession:
       type: object
       description: A session as operators see it.
-      additionalProperties: false
       required: [handle, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens, device, ended_at, reason]
       properties:
         handle: {$ref: '#/components/schemas/Handle'}
@@ -2099,12 +2086,10 @@ components:
         reason: {oneOf: [{$ref: '#/components/schemas/EndReason'}, {type: 'null'}]}
     HowManyEnded:
       type: object
-      additionalProperties: false
       required: [ended]
       properties: {ended: {type: integer, minimum: 0}}
     LogOutPage:
       type: object
-      additionalProperties: false
       required: [logout_url]
       properties:
         logout_url:
@@ -2115,23 +2100,20 @@ components:
             which the app compares when it is opened again. Never an id_token.
     HandedOutToken:
       type: object
-      additionalProperties: false
       required: [access_token, token_type, expires_at, scope]
       properties:
         access_token: {type: string, minLength: 1}
-        token_type: {type: string, const: Bearer}
+        token_type: {type: string, description: '`Bearer`.'}
         expires_at: {type: [string, 'null'], format: date-time, pattern: '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$'}
         scope: {type: array, items: {type: string}}
     SessionList:
       type: object
-      additionalProperties: false
       required: [items, next_cursor]
       properties:
         items: {type: array, items: {$ref: '#/components/schemas/ListedSession'}}
         next_cursor: {type: [string, 'null']}
     AdminSessionList:
       type: object
-      additionalProperties: false
       required: [items, next_cursor]
       properties:
         items: {type: array, items: {$ref: '#/components/schemas/AdminSession'}}
@@ -2139,13 +2121,11 @@ components:
 
     ProviderList:
       type: object
-      additionalProperties: false
       required: [items]
       properties:
         items: {type: array, items: {$ref: '#/components/schemas/Provider'}}
     Provider:
       type: object
-      additionalProperties: false
       required: [name, kind, display_name, clients]
       properties:
         name: {$ref: '#/components/schemas/Name'}
@@ -2154,21 +2134,21 @@ components:
         clients: {type: array, minItems: 1, items: {$ref: '#/components/schemas/ProviderClient'}}
     ProviderClient:
       type: object
-      additionalProperties: false
       required: [name, login, transport, pkce, redirect_uris, scope]
       properties:
         name: {$ref: '#/components/schemas/Name'}
-        login: {type: string, enum: [broker, app, both]}
-        transport: {type: string, enum: [cookie, bearer]}
-        pkce: {type: string, enum: [required, unsupported]}
+        login: {type: string, description: 'Who starts its logins: `broker`, `app` or `both`.'}
+        transport: {type: string, description: '`cookie` or `bearer`.'}
+        pkce: {type: string, description: '`required` or `unsupported`.'}
         redirect_uris: {type: array, items: {type: string}}
         scope: {type: array, items: {type: string}}
         social_providers: {type: array, items: {type: string}, description: Zephr only.}
-    ProviderKind: {type: string, enum: [oidc, oauth2, clever, clover, zephr]}
+    ProviderKind: {type: string, description: '`oidc`, `oauth2`, `clever`, `clover`, `zephr`; more may come.'}
     BreakerState:
       type: string
-      description: The provider's circuit breaker. `closed` is good, its calls go through; `open` means that they do not, after failures.
-      enum: [closed, half_open, open, unknown]
+      description: |
+        The provider's circuit breaker. `closed` is good, its calls go through; `open` means that they do not, after failures;
+        `half_open`, that one is tried; `unknown`, that the provider has none.
     ProviderState:
       type: object
       required: [name, kind, breaker, issuer, failures_in_a_row]
@@ -2182,33 +2162,31 @@ components:
       type: object
       required: [status]
       properties:
-        status: {type: string, enum: [ready, store_unavailable, keys_do_not_fit, shutting_down]}
-        store: {type: string, enum: [ok, unavailable]}
-        disk: {type: string, enum: [ok, full], description: 'Of the store. Full: sign-ins are refused, sessions are served and ended; it does not count.'}
+        status: {type: string, description: '`ready`, `store_unavailable`, `keys_do_not_fit` or `shutting_down`.'}
+        store: {type: string, description: '`ok` or `unavailable`.'}
+        disk: {type: string, description: 'Of the store, `ok` or `full`. Full: sign-ins are refused, sessions are served and ended; it does not count.'}
         endings_file: {type: string, description: 'With `store.endings_file`: `ok`, or why it takes nothing. Log-outs are then in force and answered with 503; it does not count.'}
-        keys: {type: string, enum: [ok, do_not_open_the_store], description: Whether the key ring opens a sample of what is stored.}
+        keys: {type: string, description: 'Whether the key ring opens a sample of what is stored: `ok` or `do_not_open_the_store`.'}
         clock_ahead_seconds: {type: integer, description: "How far the clock is ahead of the database's, where that has one; beyond a minute it is not believed."}
         problems: {type: array, items: {type: string}, description: 'What is wrong, a sentence each, for people.'}
         providers:
           type: object
-          description: '`failing`: the last calls failed, or were answered 5xx. `open`: the breaker refuses calls. It does not count.'
-          additionalProperties: {type: string, enum: [ok, failing, open, unknown]}
+          description: '`ok`; `failing`: the last calls failed, or were answered 5xx; `open`: the breaker refuses calls; `unknown`. It does not count.'
+          additionalProperties: {type: string, description: '`ok`, `failing`, `open` or `unknown`.'}
 
     KeyState:
       type: object
-      additionalProperties: false
       required: [id, use, seals_from, values]
       properties:
         id: {type: string}
-        use: {type: string, enum: [seals, opens, waits, missing]}
+        use: {type: string, description: '`seals`, `opens`, `waits` or `missing`.'}
         seals_from: {type: [string, 'null'], format: date-time, description: From when on it seals, where it waits.}
         values: {type: integer, minimum: 0, description: How many stored values need it.}
     ResealProgress:
       type: object
-      additionalProperties: false
       required: [state, key, total, seen, resealed, unopened]
       properties:
-        state: {type: string, enum: [idle, running, elsewhere, done]}
+        state: {type: string, description: '`idle`, `running`, `elsewhere` (another replica does it) or `done`.'}
         key: {type: [string, 'null'], description: The key that it seals with.}
         total: {type: integer, minimum: 0, description: How many values there were to look at when it began.}
         seen: {type: integer, minimum: 0}
@@ -2218,7 +2196,6 @@ components:
     Introspection:
       type: object
       required: [active]
-      additionalProperties: false
       description: Of a token that opens no session, `active` alone; else every member.
       properties:
         active: {type: boolean}
@@ -2231,28 +2208,27 @@ components:
         sid: {$ref: '#/components/schemas/Handle'}
     ExchangedToken:
       type: object
-      additionalProperties: false
       required: [access_token, issued_token_type, token_type]
       properties:
         access_token: {type: string, minLength: 1}
-        issued_token_type: {type: string, const: 'urn:ietf:params:oauth:token-type:access_token'}
+        issued_token_type: {type: string, description: '`urn:ietf:params:oauth:token-type:access_token`.'}
         token_type: {type: string}
         expires_in: {type: integer, minimum: 0, description: Left out when unknown.}
         scope: {type: string}
     OAuthError:
       type: object
-      additionalProperties: false
       required: [error, error_description, code]
       properties:
         error:
           type: string
-          enum: [invalid_request, invalid_client, invalid_grant, unauthorized_client, unsupported_grant_type, invalid_scope, invalid_target, access_denied, server_error, temporarily_unavailable]
+          description: |
+            A word of OAuth's: `invalid_request`, `invalid_client`, `invalid_grant`, `unauthorized_client`,
+            `unsupported_grant_type`, `invalid_scope`, `invalid_target`, `access_denied`, `server_error`, `temporarily_unavailable`.
         error_description: {type: string}
         code: {$ref: '#/components/schemas/ProblemCode'}
 
     Problem:
       type: object
-      additionalProperties: false
       required: [type, title, status, code, detail, request_id]
       properties:
         type: {type: string, pattern: '^urn:coatcheck:problem:[a-z_]+$'}
@@ -2263,7 +2239,7 @@ components:
         request_id: {type: string, pattern: '^req_[A-Za-z0-9_-]{11}$'}
         errors: {type: array, minItems: 1, items: {$ref: '#/components/schemas/FieldFault'}}
         reason: {$ref: '#/components/schemas/EndReason'}
-        retry: {type: string, enum: [new_login], description: The same code is of no more use; start a new login.}
+        retry: {type: string, description: '`new_login`: the same code is of no more use; start a new login.'}
         login: {$ref: '#/components/schemas/StartedLogin'}
         provider_error:
           type: string
@@ -2272,68 +2248,31 @@ components:
           description: The provider's own error, where it is a word that RFC 6749 or OpenID Connect define.
     FieldFault:
       type: object
-      additionalProperties: false
       required: [pointer, code]
       properties:
         pointer: {type: string, description: A JSON pointer into the body, or the name of a query parameter or header.}
-        code: {type: string, enum: [required, unknown, duplicate, wrong_type, too_long, too_short, malformed, not_allowed, conflict]}
+        code: {type: string, description: '`required`, `unknown`, `duplicate`, `wrong_type`, `too_long`, `too_short`, `malformed`, `not_allowed` or `conflict`.'}
     ProblemCode:
       type: string
-      enum:
-        - invalid_request
-        - invalid_callback
-        - state_mismatch
-        - issuer_mismatch
-        - code_rejected
-        - verifier_mismatch
-        - registration_rejected
-        - session_required
-        - session_ended
-        - backend_unauthorized
-        - login_not_yours
-        - access_denied
-        - client_not_allowed
-        - backend_not_allowed
-        - email_domain_denied
-        - cross_origin
-        - upstream_not_allowed
-        - not_found
-        - provider_not_found
-        - upstream_not_found
-        - method_not_allowed
-        - request_timeout
-        - code_already_used
-        - user_already_exists
-        - login_required
-        - interaction_required
-        - not_refreshable
-        - too_many_sessions
-        - login_expired
-        - state_key_expired
-        - handoff_expired
-        - too_large
-        - unsupported_media_type
-        - wrong_host
-        - rate_limited
-        - headers_too_large
-        - internal_error
-        - provider_error
-        - identity_rejected
-        - upstream_error
-        - upstream_timeout
-        - provider_unavailable
-        - store_unavailable
-        - upstream_busy
-        - shutting_down
+      description: |
+        What went wrong, for programs. More may come with a minor version: go by `status` for one that you do not know.
+        `invalid_request`, `invalid_callback`, `state_mismatch`, `issuer_mismatch`, `code_rejected`, `verifier_mismatch`,
+        `registration_rejected`, `session_required`, `session_ended`, `backend_unauthorized`, `login_not_yours`,
+        `access_denied`, `client_not_allowed`, `backend_not_allowed`, `email_domain_denied`, `cross_origin`,
+        `upstream_not_allowed`, `not_found`, `provider_not_found`, `upstream_not_found`, `method_not_allowed`,
+        `request_timeout`, `code_already_used`, `user_already_exists`, `login_required`, `interaction_required`,
+        `not_refreshable`, `too_many_sessions`, `login_expired`, `state_key_expired`, `handoff_expired`, `too_large`,
+        `unsupported_media_type`, `wrong_host`, `rate_limited`, `headers_too_large`, `internal_error`, `provider_error`,
+        `identity_rejected`, `upstream_error`, `upstream_timeout`, `provider_unavailable`, `store_unavailable`,
+        `upstream_busy`, `shutting_down`.
     EndReason:
       type: string
       description: |
-        `logged_out`; `logged_out_elsewhere` (from another device); `replaced` (a new login by the same device);
+        Why a session ended; more may come with a minor version. `logged_out`; `logged_out_elsewhere` (from another device); `replaced` (a new login by the same device);
         `idle_expired`; `expired`; `token_expired` (the tokens died and cannot be refreshed); `grant_revoked` (the
         provider says so); `refresh_lost` (the provider rotated the token and its answer was lost); `subject_changed`
         (a refresh came back for another user); `provider_logout` (Back-Channel Logout); `admin`; `session_limit`;
         `integrity` (somebody changed the stored row).
-      enum: [logged_out, logged_out_elsewhere, replaced, idle_expired, expired, token_expired, grant_revoked, refresh_lost, subject_changed, provider_logout, admin, session_limit, integrity]
 
   examples:
     Session:

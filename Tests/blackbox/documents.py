@@ -13,6 +13,8 @@ import sys
 
 import yaml
 
+import strict
+
 root = pathlib.Path(__file__).resolve().parents[2]
 program = sys.argv[1] if len(sys.argv) > 1 else os.environ.get("COATCHECK")
 passed = failed = 0
@@ -149,7 +151,7 @@ for page in pages:
             say(False, f"{where}: is run, compiled or checked")
 
 # The login of the README is run by readme.sh; the page of problems and the apps' table have every code.
-contract = yaml.safe_load((root / "openapi.yaml").read_text())
+contract = strict.overlaid(strict.plain())
 codes = set(contract["components"]["schemas"]["ProblemCode"]["enum"])
 native = (root / "docs/native-apps.md").read_text()
 table = native[native.index("## When something fails"):]
@@ -157,8 +159,8 @@ named = set(re.findall(r"`([a-z_]+)`", " ".join(row.split("|")[2] for row in tab
 say(named == codes | {"code"} or named == codes, "docs/native-apps.md: the table of failures has every code, and no other", ", ".join(sorted(named ^ codes)))
 say(codes <= anchors(root / "docs/problems.md"), "docs/problems.md: every code is an anchor")
 statuses = {}
-strict = yaml.safe_load((root / "Tests/blackbox/strict.overlay.yaml").read_text())
-for action in strict["actions"]:
+overlay = yaml.safe_load((root / "Tests/blackbox/strict.overlay.yaml").read_text())
+for action in overlay["actions"]:
     rule = action["update"].get("properties", {}) if isinstance(action["update"], dict) else {}
     if isinstance(rule.get("status"), dict) and "const" in rule["status"]:
         for code in rule["code"]["enum"]:

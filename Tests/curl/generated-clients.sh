@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Clients generated from the contract as the broker serves it: the Python one logs in and decodes a problem; the Kotlin and Swift
-# ones are generated without an error and have the types that the central calls need.
+# ones are generated without an error and have the types that the central calls need. Those that compile here, Python, Swift and
+# TypeScript, decode answers of a later minor version: a member, a code and a reason more.
 source "$(dirname "$0")/lib.bash"
 if [ -z "${PYTHON:-}" ]; then
     "$root/Tests/blackbox/setup" || give_up "the set-up of .venv"
@@ -49,5 +50,20 @@ same 2 "$(grep -cE 'case type(NewSession|RegistrationRequired)\(' "$models/Forwa
 grep -qE 'func forwardCode\(.*\) async throws.* -> ForwardOutcome' "$(find "$work/swift6" -name LoginAPI.swift)"
 same 0 $? "and the call gives it"
 same "" "$(find "$work/swift6" "$work/kotlin" -name 'InlineObject*')" "no type without a name for problems"
+same "" "$(grep -rlE 'enum (class )?(ProblemCode|EndReason|ProviderKind)' "$work/swift6" "$work/kotlin")" "no closed list of codes, reasons or kinds"
+
+step "4. Answers of a later minor version, with a member, a code and a reason more"
+later="ses_3f9cT0m7bq3yqk0W8bJ1kQ device_unknown moved"
+(cd "$work" && find swift6/Sources -name '*.swift' -print0 | xargs -0 timeout 300 swiftc -parse-as-library -o growth "$here/generated_growth.swift") >"$work/swiftc.log" 2>&1
+same 0 $? "the Swift types compile"
+same "$later" "$("$work/growth" "$here/generated_growth.json" 2>&1)" "and decode them"
+generate typescript-fetch
+cp "$here/generated_growth.ts" "$work/"
+(cd "$work" && timeout 120 tsc --target es2020 --module commonjs --lib es2020,dom --outDir js generated_growth.ts) >"$work/tsc.log" 2>&1
+same 0 $? "the TypeScript types compile"
+same "$later" "$(cd "$work" && node -e 'console.log(require("./js/generated_growth.js").growth(require("fs").readFileSync(process.argv[1], "utf8")))' "$here/generated_growth.json" 2>&1)" "and decode them"
+# This generator takes a schema that does not speak of further members for one that refuses them, unless it is told.
+generate go -p disallowAdditionalPropertiesIfNotPresent=false
+same "model_imported_tokens.go model_start_login.go" "$(cd "$work/go" && grep -l DisallowUnknownFields model_*.go | tr '\n' ' ' | sed 's/ $//')" "Go refuses unknown members of requests alone"
 
 finish

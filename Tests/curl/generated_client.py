@@ -1,6 +1,8 @@
 """Drives the client that openapi-python-client generated into the folder it is run in (Tests/curl/generated-clients.sh)."""
 
+import json
 import os
+import pathlib
 import sys
 import urllib.error
 import urllib.request
@@ -11,7 +13,7 @@ from generated.api.login import forward_code, start_login  # noqa: E402
 from generated.api.public import list_providers  # noqa: E402
 from generated.api.session import get_session  # noqa: E402
 from generated.models import (  # noqa: E402
-    ForwardCode, NewSession, Problem, ProblemCode, RegistrationRequired, Session, StartedLogin, StartLogin,
+    ForwardCode, NewSession, Problem, RegistrationRequired, Session, StartedLogin, StartLogin,
 )
 
 BROKER = os.environ["BROKER"]
@@ -47,7 +49,7 @@ providers = list_providers.sync(client=client)
 say("oidc" in [provider.name for provider in providers.items], "the providers are typed")
 
 refused = start_login.sync_detailed(client=client, body=StartLogin(provider="nobody", client="ios"))
-say(isinstance(refused.parsed, Problem) and refused.parsed.code == ProblemCode.PROVIDER_NOT_FOUND, "a problem is decoded, with its code")
+say(isinstance(refused.parsed, Problem) and refused.parsed.code == "provider_not_found", "a problem is decoded, with its code")
 
 login = start_login.sync(client=client, body=StartLogin(provider="oidc", client="android"))
 say(isinstance(login, StartedLogin) and isinstance(login.login_token, str), "a login is started")
@@ -64,7 +66,7 @@ say(made.identity.additional_properties.get("email") == "ana@example.org", "with
 who = get_session.sync(client=AuthenticatedClient(base_url=BROKER, token=made.session_token))
 say(isinstance(who, Session) and who.handle == made.handle, "the session is there")
 nobody = get_session.sync(client=AuthenticatedClient(base_url=BROKER, token="A" * 43))
-say(isinstance(nobody, Problem) and nobody.code == ProblemCode.SESSION_REQUIRED, "an unknown one is a problem")
+say(isinstance(nobody, Problem) and nobody.code == "session_required", "an unknown one is a problem")
 
 # Zephr, a partial registration: its login token is a cookie, which httpx's client keeps.
 phone = Client(base_url=BROKER)
@@ -74,3 +76,9 @@ phone = Client(base_url=BROKER, cookies={cookie[0]: cookie[2]})
 partial = forward_code.sync_detailed(client=phone, body=ForwardCode(callback_url=browser(started.parsed.authorization_url, "newgen")))
 say(partial.status_code == 202 and isinstance(partial.parsed, RegistrationRequired), "a 202 is a registration")
 say([field.name for field in partial.parsed.fields] == ["first-name"], "with its fields")
+
+# Answers of a later minor version, with a member, a code and a reason more.
+later = json.loads(pathlib.Path(__file__).with_name("generated_growth.json").read_text())
+problem = Problem.from_dict(later["problem"])
+say((problem.code, problem.reason) == ("device_unknown", "moved"), "a problem with an unknown code, reason and member is decoded")
+say(Session.from_dict(later["session"]).handle == later["session"]["handle"], "so is a session with a member more")

@@ -13,6 +13,7 @@ COPY Package.swift ./
 RUN swift package resolve
 COPY Sources Sources
 COPY Tests Tests
+COPY clients/swift/Sources clients/swift/Sources
 COPY scripts/build-release scripts/build-release
 RUN scripts/build-release /out
 

@@ -41,7 +41,11 @@ let grdb: Target.Dependency = .product(name: "GRDB", package: "GRDB.swift")
 
 let package = Package(
     name: "coatcheck",
+    // Of the client library for apps; the programs run on Linux.
+    platforms: [.iOS(.v16), .macOS(.v15)],
     products: [
+        // For apps; see the end of this file.
+        .library(name: "Coatcheck", targets: ["Coatcheck"]),
         .executable(name: "coatcheck", targets: ["coatcheck"]),
         .executable(name: "coatcheck-sandbox", targets: ["coatcheck-sandbox"]),
     ],
@@ -63,6 +67,8 @@ let package = Package(
         .package(url: "https://github.com/groue/GRDB.swift", exact: "7.10.0"),
     ],
     targets: [
+        // Its tests are those of the package of its own in that folder.
+        .target(name: "Coatcheck", path: "clients/swift/Sources/Coatcheck"),
         .systemLibrary(name: "COpenSSL", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
         .systemLibrary(name: "CMalloc"),
         .systemLibrary(name: "CLibPQ", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
@@ -161,3 +167,11 @@ let package = Package(
             swiftSettings: strict),
     ]
 )
+
+// Apps add this repository as a package for its client library, and get that alone: the programs' dependencies are pinned
+// exactly, and would have to agree with the app's own. SwiftPM reads a dependency's manifest at "/" or in its checkouts.
+if Context.packageDirectory == "/" || Context.packageDirectory.contains("/checkouts/") {
+    package.dependencies = []
+    package.products.removeAll { $0.name != "Coatcheck" }
+    package.targets.removeAll { $0.name != "Coatcheck" }
+}

@@ -1,7 +1,10 @@
 import Foundation
 
 /// A login that the app started with a library of its own (flow B), for clients with `login: app` or `both`.
-public struct AppLogin: Sendable {
+///
+/// Keep it (it is `Codable`) until the session is there: who brings it again, after a restart of the app, too, gets the
+/// same session.
+public struct AppLogin: Codable, Sendable, Hashable {
     /// The provider's name at the broker.
     public let provider: String
     /// The client's name at the broker.
@@ -12,7 +15,7 @@ public struct AppLogin: Sendable {
     public let codeVerifier: String?
     /// The nonce, where the login had one.
     public let nonce: String?
-    /// Who brings it again gets the same session; made here, kept until the session is there.
+    /// The secret of this attempt.
     public let loginToken: String
 
     /// Creates what the forward of a callback needs.
@@ -22,10 +25,37 @@ public struct AppLogin: Sendable {
         self.state = state
         self.codeVerifier = codeVerifier
         self.nonce = nonce
-        loginToken = Self.randomToken()
+        loginToken = LoginToken.random()
     }
+}
 
-    private static func randomToken() -> String {
+/// A sign-in by a provider's own SDK, which gives the app a code (Google's `serverAuthCode`, Apple's `authorizationCode`),
+/// for clients with `native_code: true`.
+///
+/// Keep it until the session is there, as an ``AppLogin``.
+public struct NativeLogin: Codable, Sendable, Hashable {
+    /// The provider's name at the broker.
+    public let provider: String
+    /// The client's name at the broker.
+    public let client: String
+    /// The nonce that the SDK was given, raw.
+    public let nonce: String?
+    /// The secret of this attempt.
+    public let loginToken: String
+
+    /// Creates what the forward of a native code needs; `nonce` is what the SDK's request had.
+    public init(provider: String, client: String, nonce: String?) {
+        self.provider = provider
+        self.client = client
+        self.nonce = nonce
+        loginToken = LoginToken.random()
+    }
+}
+
+/// The secret that only the starter of a login holds.
+enum LoginToken {
+    /// Returns 256 random bits as base64url.
+    static func random() -> String {
         var generator = SystemRandomNumberGenerator()
         let bytes = (0..<32).map { _ in UInt8.random(in: .min ... .max, using: &generator) }
         return Data(bytes).base64EncodedString().replacingOccurrences(of: "+", with: "-")

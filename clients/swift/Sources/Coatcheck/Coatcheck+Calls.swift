@@ -11,9 +11,10 @@ extension Coatcheck {
     /// Which of the credentials a call needs.
     enum Needed { case login, both }
 
-    /// Makes a request with the device's credentials.
+    /// Makes a request with the device's credentials, or with others.
     func request(
-        _ method: String, _ path: String, query: String? = nil, body: Data? = nil, with needed: Needed = .both
+        _ method: String, _ path: String, query: String? = nil, body: Data? = nil, with needed: Needed = .both,
+        as credentials: Credentials? = nil
     ) throws -> URLRequest {
         let text = broker.absoluteString
         let base = text.hasSuffix("/") ? String(text.dropLast()) : text
@@ -23,7 +24,7 @@ extension Coatcheck {
         request.httpBody = body
         request.timeoutInterval = 40
         request.httpShouldHandleCookies = false
-        let credentials = try kept()
+        let credentials = try credentials ?? kept()
         if let session = credentials.session, credentials.transport == .bearer, needed == .both {
             request.setValue("Bearer \(session)", forHTTPHeaderField: "Authorization")
         }
@@ -44,23 +45,32 @@ extension Coatcheck {
         try await call(method, path, data: try JSONEncoder().encode(body), with: needed)
     }
 
-    /// Calls the broker, again as long as that helps.
+    /// Calls the broker, again as long as that helps and patience lasts.
     ///
     /// Every call of the API may be repeated: a forward gives the same session, a start another login, an ending
     /// what it gave before.
     func call(
-        _ method: String, _ path: String, query: String? = nil, data: Data? = nil, with needed: Needed = .both
+        _ method: String, _ path: String, query: String? = nil, data: Data? = nil, with needed: Needed = .both,
+        as credentials: Credentials? = nil, patience: Patience? = nil
     ) async throws -> Answer {
+        let patience = patience ?? self.patience
         let begin = ContinuousClock.now
         var number = 0
         while true {
-            var request = try request(method, path, query: query, body: data, with: needed)
+            try Task.checkCancellation()
+            var request = try request(method, path, query: query, body: data, with: needed, as: credentials)
             if data != nil { request.setValue("application/json", forHTTPHeaderField: "Content-Type") }
             var retryAfter: Duration?
             var failure: any Error = CoatcheckError.unreachable
             do {
-                let answer = try await wire.send(request)
-                if (200..<300).contains(answer.status) { return answer }
+                let sent = request
+                // However short patience is, the first try has its second.
+                let limit = max(patience.left(since: begin), number == 0 ? .seconds(1) : .zero)
+                let answer = try await within(limit) { [wire] in try await wire.send(sent) }
+                if (200..<300).contains(answer.status) {
+                    if credentials == nil { endSessions() }
+                    return answer
+                }
                 guard let problem = answer.problem else {
                     // A proxy's 502 to 504 says as little about the session as no answer at all.
                     guard (502...504).contains(answer.status) else {
@@ -76,6 +86,49 @@ extension Coatcheck {
             try await Task.sleep(for: pause)
             number += 1
         }
+    }
+
+    /// Does the work, and gives up when the time has passed.
+    nonisolated func within<Value: Sendable>(
+        _ limit: Duration, _ work: @escaping @Sendable () async throws -> Value
+    ) async throws -> Value {
+        try await withThrowingTaskGroup(of: Value.self) { group in
+            group.addTask(operation: work)
+            group.addTask {
+                try await Task.sleep(for: limit)
+                throw CoatcheckError.unreachable
+            }
+            defer { group.cancelAll() }
+            guard let value = try await group.next() else { throw CancellationError() }
+            return value
+        }
+    }
+
+    /// Tells the broker, in the background, of the sessions that were signed out while it could not be told.
+    func endSessions() {
+        guard !endingSessions, let endings = try? kept().endings, !endings.isEmpty else { return }
+        endingSessions = true
+        Task {
+            for ending in endings { _ = try? await end(ending) }
+            endingSessions = false
+        }
+    }
+
+    /// Ends a session that was signed out here, and forgets its secret.
+    @discardableResult
+    func end(_ ending: Credentials.Ending, query: String? = nil) async throws -> Answer {
+        var credentials = Credentials()
+        (credentials.session, credentials.transport) = (ending.session, ending.transport)
+        let answer = try await call("DELETE", "/v1/session", query: query, as: credentials)
+        var kept = try kept()
+        kept.endings.removeAll { $0 == ending }
+        try keepOrForget(kept)
+        return answer
+    }
+
+    /// Writes the credentials, or nothing where there is nothing to keep.
+    func keepOrForget(_ credentials: Credentials) throws {
+        try storage.write(credentials.isEmpty ? nil : credentials)
     }
 
     /// Forgets a session that has ended, and keeps the login that a refusal may carry.

@@ -26,11 +26,12 @@ extension Coatcheck {
         while true {
             try Task.checkCancellation()
             var retryAfter: Duration?
+            let sent = try kept().session
             var request = try request("GET", "/v1/session/events")
             // The broker says something every 25 seconds.
             request.timeoutInterval = 60
             switch try await stream(
-                request,
+                request, of: sent,
                 tell: {
                     number = 0; tell($0)
                 })
@@ -46,7 +47,7 @@ extension Coatcheck {
 
     private enum End { case ended, broken(retryAfter: Duration?) }
 
-    private func stream(_ request: URLRequest, tell: (SessionEvent) -> Void) async throws -> End {
+    private func stream(_ request: URLRequest, of sent: String?, tell: (SessionEvent) -> Void) async throws -> End {
         var answer: Answer?
         var lines = EventLines()
         for await part in wire.parts(of: request) {
@@ -63,10 +64,7 @@ extension Coatcheck {
                         try forget(asSentIn: request)
                         return .ended
                     }
-                    if case .session(let session) = event, var credentials = try storage.read() {
-                        credentials.lastSession = session
-                        try storage.write(credentials)
-                    }
+                    if case .session(let session) = event { try remember(session, of: sent) }
                 }
             case .end: break
             }

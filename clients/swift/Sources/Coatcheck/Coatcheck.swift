@@ -21,15 +21,23 @@ public actor Coatcheck {
     nonisolated let storage: any CredentialStorage
     nonisolated let browser: (any SignInBrowser)?
     nonisolated let patience: Patience
-    let wire = Wire()
-    private var asking: Task<Session, any Error>?
-    private var signingIn: (provider: String, task: Task<SignIn, any Error>)?
+    let wire: Wire
+    private var asking: SharedCall<Session>?
+    private var signingIn: [String: SharedCall<SignIn>] = [:]
+    var endingSessions = false
 
     /// Creates what talks to a broker; `client` may be left out where the provider has one.
+    ///
+    /// Two accounts on one device are two of these, each with a storage of its own. `configuration` and `authenticate`
+    /// are of the connections: a proxy, a pinned certificate.
     public init(
         broker: URL, client: String? = nil, storage: any CredentialStorage, browser: (any SignInBrowser)? = nil,
-        patience: Patience = Patience()
+        patience: Patience = Patience(), configuration: URLSessionConfiguration = .ephemeral,
+        authenticate: (
+            @Sendable (URLAuthenticationChallenge) async -> (URLSession.AuthChallengeDisposition, URLCredential?)
+        )? = nil
     ) {
+        wire = Wire(configuration, authenticate: authenticate)
         self.broker = broker
         self.client = client
         self.storage = storage
@@ -43,26 +51,28 @@ public actor Coatcheck {
 
     /// Signs the user in: starts a login, opens its page, forwards the callback.
     ///
-    /// A second call while one for the same provider is under way waits for that one.
+    /// A second call while one for the same provider is under way waits for that one. Cancelling the last of them closes
+    /// the browser.
     public func signIn(
         with provider: String, device: String? = nil, socialProvider: String? = nil, parameters: [String: String]? = nil
     ) async throws -> SignIn {
-        if let signingIn, signingIn.provider == provider { return try await signingIn.task.value }
-        let task = Task {
-            let login = try await start(
-                LoginBody(
-                    provider: provider, client: client, social_provider: socialProvider, parameters: parameters))
-            return try await follow(login, device: device)
-        }
-        signingIn = (provider, task)
-        defer { signingIn = nil }
-        return try await task.value
+        if let call = signingIn[provider], call.isOpen { return try await call.value() }
+        let body = LoginBody(
+            provider: provider, client: client, social_provider: socialProvider, parameters: parameters)
+        let call = SharedCall { try await self.follow(try await self.start(body), device: device) }
+        signingIn[provider] = call
+        defer { if signingIn[provider] === call { signingIn[provider] = nil } }
+        return try await call.value()
     }
 
     /// Starts a login and returns the page to open, for apps that open it themselves; then ``finish(_:device:)``.
-    public func start(_ provider: String, socialProvider: String? = nil) async throws -> URL {
+    public func start(
+        _ provider: String, socialProvider: String? = nil, parameters: [String: String]? = nil
+    ) async throws -> URL {
         try page(
-            of: try await start(LoginBody(provider: provider, client: client, social_provider: socialProvider)))
+            of: try await start(
+                LoginBody(
+                    provider: provider, client: client, social_provider: socialProvider, parameters: parameters)))
     }
 
     /// Finishes a sign-in with the whole URL that the browser came back with, unchanged: after a restart of the app, too.
@@ -79,6 +89,19 @@ public actor Coatcheck {
                 provider: login.provider, client: login.client, callback_url: callback.absoluteString,
                 code_verifier: login.codeVerifier, state: login.state, nonce: login.nonce,
                 login_token: login.loginToken, device: device))
+    }
+
+    /// Forwards the code that a provider's own SDK gave the app.
+    public func forward(code: String, of login: NativeLogin, device: String? = nil) async throws -> SignIn {
+        try await forwarded(
+            ForwardBody(
+                provider: login.provider, client: login.client, code: code, nonce: login.nonce,
+                login_token: login.loginToken, device: device))
+    }
+
+    /// Returns the providers that the broker offers.
+    public func providers() async throws -> [Provider] {
+        try await call("GET", "/v1/providers", with: .login).decoded(ProviderList.self).items
     }
 
     /// Finishes a Zephr registration.
@@ -164,12 +187,16 @@ public actor Coatcheck {
 
     // MARK: - The session
 
-    /// Returns how things stand, for the start of the app: never throws, and signs nobody out for want of a network.
+    /// Returns how things stand, for the start of the app, within two seconds: never throws, and signs nobody out for want
+    /// of a network.
     public func standing() async -> Standing {
         let last = (try? kept())?.lastSession
         do {
-            guard try kept().session != nil else { return .signedOut(reason: nil) }
-            return .signedIn(try await session())
+            guard try kept().session != nil else {
+                endSessions()
+                return .signedOut(reason: nil)
+            }
+            return .signedIn(try await remembered("GET", "/v1/session", patience: .atStart))
         } catch let problem as Problem where problem.endsSession {
             return .signedOut(reason: problem.reason)
         } catch {
@@ -179,31 +206,45 @@ public actor Coatcheck {
 
     /// Returns who is signed in; calls at the same time share one request.
     public func session() async throws -> Session {
-        if let asking { return try await asking.value }
-        let task = Task {
-            try remember(try await call("GET", "/v1/session").decoded(Session.self))
-        }
-        asking = task
-        defer { asking = nil }
-        return try await task.value
+        if let asking, asking.isOpen { return try await asking.value() }
+        let call = SharedCall { try await self.remembered("GET", "/v1/session") }
+        asking = call
+        defer { if asking === call { asking = nil } }
+        return try await call.value()
+    }
+
+    /// Returns the provider's access token, for an SDK on the device (clients with `hand_out_access_token: true`).
+    public func accessToken() async throws -> AccessToken {
+        try await call("POST", "/v1/session/token").decoded(AccessToken.self)
     }
 
     /// Has the broker refresh the provider's tokens now.
     ///
     /// An app need not: the broker does it when it has to.
     public func refresh() async throws -> Session {
-        try remember(try await call("POST", "/v1/session/refresh").decoded(Session.self))
+        try await remembered("POST", "/v1/session/refresh")
     }
 
-    /// Signs out here.
+    /// Signs out here, with or without a network: when it returns or throws, nothing of the session is on the device.
     ///
-    /// With `atProvider` it returns the provider's log-out page to open in the browser, where it has one.
+    /// Where the broker cannot be told now, it is told by a later call, after a restart of the app, too. With `atProvider`
+    /// it returns the provider's log-out page to open in the browser, where it has one and the broker was reached.
     @discardableResult
     public func signOut(atProvider: Bool = false) async throws -> URL? {
-        let answer = try await call("DELETE", "/v1/session", query: atProvider ? "logout_url=true" : nil)
-        try storage.write(nil)
-        guard atProvider else { return nil }
-        return try answer.decoded(LogOutBody.self).logout_url.flatMap { URL(string: $0) }
+        var credentials = try kept()
+        credentials.signOut()
+        let ending = credentials.endings.last
+        try keepOrForget(credentials)
+        guard let ending else { return nil }
+        do {
+            let answer = try await end(ending, query: atProvider ? "logout_url=true" : nil)
+            guard atProvider else { return nil }
+            return try answer.decoded(LogOutBody.self).logout_url.flatMap { URL(string: $0) }
+        } catch CoatcheckError.unreachable {
+            return nil
+        } catch let problem as Problem where problem.passes {
+            return nil
+        }
     }
 
     /// Returns the user's sessions on all devices, newest first.
@@ -225,12 +266,20 @@ public actor Coatcheck {
     /// Ends the user's sessions on all other devices.
     public func endOthers() async throws { _ = try await call("DELETE", "/v1/sessions", query: "except=current") }
 
-    private func remember(_ session: Session) throws -> Session {
+    /// Asks for the session and keeps the answer, unless another took its place meanwhile.
+    private func remembered(_ method: String, _ path: String, patience: Patience? = nil) async throws -> Session {
+        let sent = try kept().session
+        let session = try await call(method, path, patience: patience).decoded(Session.self)
+        try remember(session, of: sent)
+        return session
+    }
+
+    /// Keeps who is signed in, where the session is still the one that was asked about.
+    func remember(_ session: Session, of sent: String?) throws {
         var credentials = try kept()
-        guard credentials.session != nil else { return session }
+        guard let sent, credentials.session == sent else { return }
         credentials.lastSession = session
         try storage.write(credentials)
-        return session
     }
 
     // MARK: - Bodies, as they are on the wire
@@ -247,6 +296,7 @@ public actor Coatcheck {
         var client: String?
         var callback_url: String?
         var handoff: String?
+        var code: String?
         var code_verifier: String?
         var state: String?
         var nonce: String?
@@ -264,6 +314,7 @@ public actor Coatcheck {
 
     private struct TokenBody: Decodable { var session_token: String? }
     private struct LogOutBody: Decodable { var logout_url: String? }
+    private struct ProviderList: Decodable { var items: [Provider] }
     private struct SessionPage: Decodable {
         var items: [Session]
         var next_cursor: String?

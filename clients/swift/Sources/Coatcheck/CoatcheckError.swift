@@ -1,3 +1,5 @@
+import Foundation
+
 /// What goes wrong outside the broker's own refusals, which are ``Problem``.
 public enum CoatcheckError: Error, Sendable, Hashable {
     /// There is no network, or nobody answers; nothing is lost.
@@ -14,4 +16,19 @@ public enum CoatcheckError: Error, Sendable, Hashable {
     case noLogin
     /// The relay's path has segments that could be read in more than one way.
     case badPath
+}
+
+extension CoatcheckError: LocalizedError {
+    /// A sentence for logs and for users without a better one.
+    public var errorDescription: String? {
+        switch self {
+        case .unreachable: "The sign-in service cannot be reached."
+        case .notTheBroker(let status): "Something else than the sign-in service answered (status \(status))."
+        case .noBrowser: "There is no browser to sign in with."
+        case .cancelled: "The sign-in was cancelled."
+        case .loginFailed(let code): "The sign-in failed (\(code.rawValue))."
+        case .noLogin: "This is not a sign-in of this device."
+        case .badPath: "The path could be read in more than one way."
+        }
+    }
 }

@@ -6,7 +6,8 @@ import Foundation
 
 /// Keeps the credentials as cookies, so that requests of the app's own to the broker carry them, too.
 ///
-/// For clients with `transport: cookie`. Who was signed in last is kept in memory only.
+/// For clients with `transport: cookie`. Who was signed in last is kept in memory only; sessions that are still to be ended
+/// lie in a cookie for a path that nothing asks for.
 public final class CookieStorage: CredentialStorage, @unchecked Sendable {
     private let broker: URL
     private let cookies: HTTPCookieStorage
@@ -27,6 +28,7 @@ public final class CookieStorage: CredentialStorage, @unchecked Sendable {
         var credentials = Credentials()
         credentials.session = found.first { $0.name == names.session }?.value
         credentials.login = found.first { $0.name == names.login }?.value
+        credentials.endings = endings()
         lock.lock()
         defer { lock.unlock() }
         credentials.lastSession = lastSession
@@ -39,17 +41,32 @@ public final class CookieStorage: CredentialStorage, @unchecked Sendable {
         let names = CookieNames(broker)
         set(names.session, credentials?.session, until: credentials?.lastSession?.expiresAt)
         set(names.login, credentials?.login, until: nil)
+        let endings = try credentials.flatMap { $0.endings.isEmpty ? nil : try JSONEncoder().encode($0.endings) }
+        set(Self.endings, endings?.base64EncodedString(), until: .distantFuture, path: "/\(Self.endings)")
         lock.lock()
         defer { lock.unlock() }
         lastSession = credentials?.lastSession
         loginID = credentials?.loginID
     }
 
-    private func set(_ name: String, _ value: String?, until end: Date?) {
-        for old in cookies.cookies(for: broker) ?? [] where old.name == name { cookies.deleteCookie(old) }
+    private static let endings = "coatcheck-endings"
+
+    private func cookies(at path: String) -> [HTTPCookie] {
+        let found = cookies.cookies(for: path == "/" ? broker : broker.appendingPathComponent(path)) ?? []
+        return found.filter { $0.path == path }
+    }
+
+    private func endings() -> [Credentials.Ending] {
+        let kept = cookies(at: "/\(Self.endings)").first { $0.name == Self.endings }?.value
+        guard let data = kept.flatMap({ Data(base64Encoded: $0) }) else { return [] }
+        return (try? JSONDecoder().decode([Credentials.Ending].self, from: data)) ?? []
+    }
+
+    private func set(_ name: String, _ value: String?, until end: Date?, path: String = "/") {
+        for old in cookies(at: path) where old.name == name { cookies.deleteCookie(old) }
         guard let value, let host = broker.host else { return }
         var properties: [HTTPCookiePropertyKey: Any] = [
-            .name: name, .value: value, .domain: host, .path: "/",
+            .name: name, .value: value, .domain: host, .path: path,
             // iOS drops cookies without an end when the app ends.
             .expires: end ?? Date(timeIntervalSinceNow: 600),
         ]

@@ -7,16 +7,23 @@ public final class FileStorage: CredentialStorage {
     /// Creates a storage over a file, which need not be there.
     public init(_ file: URL) { self.file = file }
 
-    /// Returns what the file holds.
+    /// Returns what the file holds, nil where there is none; throws where it cannot be read now, as before the first unlock.
     public func read() throws -> Credentials? {
-        guard let data = try? Data(contentsOf: file) else { return nil }
+        let data: Data
+        do { data = try Data(contentsOf: file) } catch let error as CocoaError
+            where error.code == .fileReadNoSuchFile || error.code == .fileNoSuchFile
+        {
+            return nil
+        }
         return try? JSONDecoder().decode(Credentials.self, from: data)
     }
 
     /// Writes the file anew, or removes it.
     public func write(_ credentials: Credentials?) throws {
         guard let credentials else {
-            try? FileManager.default.removeItem(at: file)
+            do { try FileManager.default.removeItem(at: file) } catch let error as CocoaError
+                where error.code == .fileNoSuchFile
+            {}
             return
         }
         #if os(Linux)

@@ -43,3 +43,8 @@ public struct Problem: Error, Codable, Sendable, Hashable {
     /// Whether waiting and sending the same request again is the answer.
     public var passes: Bool { (status == 503 && retry != "new_login") || status == 429 || status == 408 }
 }
+
+extension Problem: LocalizedError {
+    /// The title with what a bug report needs.
+    public var errorDescription: String? { "\(title) (\(code.rawValue), \(requestID))" }
+}

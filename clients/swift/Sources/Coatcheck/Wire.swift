@@ -13,13 +13,18 @@ final class Wire: NSObject, URLSessionDataDelegate, @unchecked Sendable {
         case end(failed: Bool)
     }
 
+    /// Decides on a server's certificate, or answers another challenge of the connection.
+    typealias Authenticate =
+        @Sendable (URLAuthenticationChallenge) async -> (URLSession.AuthChallengeDisposition, URLCredential?)
+
     private let lock = NSLock()
+    private let authenticate: Authenticate?
     private var receivers: [Int: @Sendable (Part) -> Void] = [:]
     private var session: URLSession?
 
-    override init() {
+    init(_ configuration: URLSessionConfiguration = .ephemeral, authenticate: Authenticate? = nil) {
+        self.authenticate = authenticate
         super.init()
-        let configuration = URLSessionConfiguration.ephemeral
         configuration.httpCookieStorage = nil
         configuration.httpShouldSetCookies = false
         configuration.urlCache = nil
@@ -90,6 +95,21 @@ final class Wire: NSObject, URLSessionDataDelegate, @unchecked Sendable {
     func urlSession(_ session: URLSession, task: URLSessionTask, didCompleteWithError error: (any Error)?) {
         receiver(task, last: true)?(.end(failed: error != nil))
     }
+
+    func urlSession(
+        _ session: URLSession, didReceive challenge: URLAuthenticationChallenge,
+        completionHandler: @escaping @Sendable (URLSession.AuthChallengeDisposition, URLCredential?) -> Void
+    ) {
+        guard let authenticate else { return completionHandler(.performDefaultHandling, nil) }
+        let asked = Asked(challenge: challenge)
+        Task {
+            let (disposition, credential) = await authenticate(asked.challenge)
+            completionHandler(disposition, credential)
+        }
+    }
+
+    /// A challenge on its way to who answers it.
+    private struct Asked: @unchecked Sendable { let challenge: URLAuthenticationChallenge }
 
     // An upstream's redirect is the app's to judge; our credentials go nowhere else.
     func urlSession(

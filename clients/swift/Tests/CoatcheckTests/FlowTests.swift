@@ -7,262 +7,271 @@ import Testing
     import FoundationNetworking
 #endif
 
-@Suite("The curl suite's flows once more", .enabled(if: Stack.missing == nil), .serialized, .timeLimit(.minutes(5)))
-struct FlowTests {
-    private func problem(_ work: () async throws -> some Any) async -> Problem? {
-        do { _ = try await work() } catch { return error as? Problem }
-        return nil
-    }
+/// The tests that share a broker and count at it: one after the other.
+@Suite("With a broker", .enabled(if: Stack.missing == nil), .serialized)
+enum BrokerTests {}
 
-    @Test("Flow A: sign in, ask, relay, sign out")
-    func signIn() async throws {
-        let stack = try await Stack.shared.value
-        let phone = stack.device()
-        #expect(await phone.standing() == .signedOut(reason: nil))
-        let signedIn = try await phone.signIn(with: "oidc", device: "Ana's phone")
-        let session = try #require(signedIn.session)
-        #expect(session.identity["email"] == "ana@example.org" && session.tokens.refreshable)
-        #expect(await phone.standing() == .signedIn(session))
-        let answer = try await phone.relay("api", "private/echo", query: "a=b")
-        #expect(answer.status == 200 && answer.fields["coatcheck-source"] == "upstream")
-        #expect(try await phone.sessions().contains { $0.current == true && $0.device == "Ana's phone" })
-        try await phone.signOut()
-        #expect(await phone.standing() == .signedOut(reason: nil))
-        #expect(await problem { try await phone.session() }?.code == .sessionRequired)
-    }
+extension BrokerTests {
+    @Suite("The curl suite's flows once more", .timeLimit(.minutes(5)))
+    struct FlowTests {
+        private func problem(_ work: () async throws -> some Any) async -> Problem? {
+            do { _ = try await work() } catch { return error as? Problem }
+            return nil
+        }
 
-    @Test("A refusal at the provider, a stranger's callback, an unknown provider, a callback out of nowhere")
-    func refusals() async throws {
-        let stack = try await Stack.shared.value
-        #expect(await problem { try await stack.device(user: "denied").signIn(with: "oidc") }?.code == .accessDenied)
-        let phone = stack.device()
-        let callback = try await ScriptedBrowser(user: "ana").open(try await phone.start("oidc"))
-        let stranger = stack.device()
-        #expect(await problem { try await stranger.finish(callback) }?.code == .loginNotYours)
-        #expect(await problem { try await phone.finish(callback) } != nil)
-        let unknown = await problem { try await phone.signIn(with: "nobody") }
-        #expect(unknown?.code.rawValue == "provider_not_found" && unknown?.requestID.hasPrefix("req_") == true)
-        let nowhere = try Stack.url("com.example.app:/cb?code=x&state=y")
-        #expect(await problem { try await phone.finish(nowhere) }?.code.rawValue == "state_mismatch")
-    }
+        @Test("Flow A: sign in, ask, relay, sign out")
+        func signIn() async throws {
+            let stack = try await Stack.shared.value
+            let phone = stack.device()
+            #expect(await phone.standing() == .signedOut(reason: nil))
+            let signedIn = try await phone.signIn(with: "oidc", device: "Ana's phone")
+            let session = try #require(signedIn.session)
+            #expect(session.identity["email"] == "ana@example.org" && session.tokens.refreshable)
+            #expect(await phone.standing() == .signedIn(session))
+            let answer = try await phone.relay("api", "private/echo", query: "a=b")
+            #expect(answer.status == 200 && answer.fields["coatcheck-source"] == "upstream")
+            #expect(try await phone.sessions().contains { $0.current == true && $0.device == "Ana's phone" })
+            try await phone.signOut()
+            #expect(await phone.standing() == .signedOut(reason: nil))
+            #expect(await problem { try await phone.session() }?.code == .sessionRequired)
+        }
 
-    @Test("Fifty forwards of one code are one session, over a restart of the app, too")
-    func fifty() async throws {
-        let stack = try await Stack.shared.value
-        let file = FileManager.default.temporaryDirectory.appendingPathComponent("coatcheck-\(UUID().uuidString)")
-        defer { try? FileManager.default.removeItem(at: file) }
-        let callback = try await ScriptedBrowser(user: "ana").open(
-            try await stack.device(storage: FileStorage(file)).start("oidc"))
-        let kept = try #require(try FileStorage(file).read())
-        #expect(kept.login != nil && kept.session == nil)
-        let mode = try FileManager.default.attributesOfItem(atPath: file.path)[.posixPermissions] as? Int
-        #expect(mode == 0o600)
-        let before = try await stack.calls("oidc/token")
-        let handles = try await withThrowingTaskGroup(of: String?.self, returning: Set<String?>.self) { group in
-            for _ in 0..<50 {
-                let storage = MemoryStorage()
-                try storage.write(kept)
-                let restarted = stack.device(storage: storage)
-                group.addTask { try await restarted.finish(callback).session?.handle }
+        @Test("A refusal at the provider, a stranger's callback, an unknown provider, a callback out of nowhere")
+        func refusals() async throws {
+            let stack = try await Stack.shared.value
+            #expect(
+                await problem { try await stack.device(user: "denied").signIn(with: "oidc") }?.code == .accessDenied)
+            let phone = stack.device()
+            let callback = try await ScriptedBrowser(user: "ana").open(try await phone.start("oidc"))
+            let stranger = stack.device()
+            #expect(await problem { try await stranger.finish(callback) }?.code == .loginNotYours)
+            #expect(await problem { try await phone.finish(callback) } != nil)
+            let unknown = await problem { try await phone.signIn(with: "nobody") }
+            #expect(unknown?.code.rawValue == "provider_not_found" && unknown?.requestID.hasPrefix("req_") == true)
+            let nowhere = try Stack.url("com.example.app:/cb?code=x&state=y")
+            #expect(await problem { try await phone.finish(nowhere) }?.code.rawValue == "state_mismatch")
+        }
+
+        @Test("Fifty forwards of one code are one session, over a restart of the app, too")
+        func fifty() async throws {
+            let stack = try await Stack.shared.value
+            let file = FileManager.default.temporaryDirectory.appendingPathComponent("coatcheck-\(UUID().uuidString)")
+            defer { try? FileManager.default.removeItem(at: file) }
+            let callback = try await ScriptedBrowser(user: "ana").open(
+                try await stack.device(storage: FileStorage(file)).start("oidc"))
+            let kept = try #require(try FileStorage(file).read())
+            #expect(kept.login != nil && kept.session == nil)
+            let mode = try FileManager.default.attributesOfItem(atPath: file.path)[.posixPermissions] as? Int
+            #expect(mode == 0o600)
+            let before = try await stack.calls("oidc/token")
+            let handles = try await withThrowingTaskGroup(of: String?.self, returning: Set<String?>.self) { group in
+                for _ in 0..<50 {
+                    let storage = MemoryStorage()
+                    try storage.write(kept)
+                    let restarted = stack.device(storage: storage)
+                    group.addTask { try await restarted.finish(callback).session?.handle }
+                }
+                return try await group.reduce(into: []) { $0.insert($1) }
             }
-            return try await group.reduce(into: []) { $0.insert($1) }
+            #expect(handles.count == 1 && !handles.contains(nil))
+            #expect(try await stack.calls("oidc/token") - before == 1)
         }
-        #expect(handles.count == 1 && !handles.contains(nil))
-        #expect(try await stack.calls("oidc/token") - before == 1)
-    }
 
-    @Test("A provider that is down for a moment costs a pause, one that stays down no session")
-    func provider() async throws {
-        let stack = try await Stack.shared.value
-        let phone = stack.device()
-        let session = try #require(try await phone.signIn(with: "oauth2").session)
-        // The broker itself says when to come again.
-        try await stack.control(
-            "PUT", "/faults/oauth2", #"{"fault":"status","status":503,"endpoint":"refresh","times":1}"#)
-        #expect(try await phone.refresh().handle == session.handle)
-        try await stack.control("PUT", "/faults/oauth2", #"{"fault":"status","status":503,"endpoint":"refresh"}"#)
-        let hasty = Coatcheck(
-            broker: stack.broker, client: "ios", storage: phone.storage, patience: Patience(deadline: .milliseconds(1)))
-        #expect(await problem { try await hasty.refresh() }?.status == 503)
-        try await stack.control("DELETE", "/faults/oauth2")
-        #expect(try await phone.session().handle == session.handle)
-    }
+        @Test("A provider that is down for a moment costs a pause, one that stays down no session")
+        func provider() async throws {
+            let stack = try await Stack.shared.value
+            let phone = stack.device()
+            let session = try #require(try await phone.signIn(with: "oauth2").session)
+            // The broker itself says when to come again.
+            try await stack.control(
+                "PUT", "/faults/oauth2", #"{"fault":"status","status":503,"endpoint":"refresh","times":1}"#)
+            #expect(try await phone.refresh().handle == session.handle)
+            try await stack.control("PUT", "/faults/oauth2", #"{"fault":"status","status":503,"endpoint":"refresh"}"#)
+            let hasty = Coatcheck(
+                broker: stack.broker, client: "ios", storage: phone.storage,
+                patience: Patience(deadline: .milliseconds(1)))
+            #expect(await problem { try await hasty.refresh() }?.status == 503)
+            try await stack.control("DELETE", "/faults/oauth2")
+            #expect(try await phone.session().handle == session.handle)
+        }
 
-    @Test("Calls at the same time share one request")
-    func singleFlight() async throws {
-        let stack = try await Stack.shared.value
-        let phone = stack.device(user: "sid")
-        let before = try await stack.calls("oidc/authorize")
-        async let one = phone.signIn(with: "oidc")
-        async let two = phone.signIn(with: "oidc")
-        let both = try await (one, two)
-        #expect(both.0 == both.1)
-        #expect(try await stack.calls("oidc/authorize") - before == 1)
-        async let first = phone.session()
-        async let second = phone.session()
-        #expect(try await first == second)
-    }
+        @Test("Calls at the same time share one request")
+        func singleFlight() async throws {
+            let stack = try await Stack.shared.value
+            let phone = stack.device(user: "sid")
+            let before = try await stack.calls("oidc/authorize")
+            async let one = phone.signIn(with: "oidc")
+            async let two = phone.signIn(with: "oidc")
+            let both = try await (one, two)
+            #expect(both.0 == both.1)
+            #expect(try await stack.calls("oidc/authorize") - before == 1)
+            async let first = phone.session()
+            async let second = phone.session()
+            #expect(try await first == second)
+        }
 
-    @Test("Events: the session, a refresh, the end; then the credentials are forgotten")
-    func events() async throws {
-        let stack = try await Stack.shared.value
-        let phone = stack.device(user: "eve")
-        let session = try #require(try await phone.signIn(with: "oidc").session)
-        let tablet = stack.device(user: "eve")
-        _ = try await tablet.signIn(with: "oidc")
-        var seen: [SessionEvent] = []
-        for try await event in phone.events() {
-            seen.append(event)
-            switch event {
-            case .session: _ = try await phone.refresh()
-            case .tokensRefreshed: try await tablet.end(session.handle)
-            case .ended: break
+        @Test("Events: the session, a refresh, the end; then the credentials are forgotten")
+        func events() async throws {
+            let stack = try await Stack.shared.value
+            let phone = stack.device(user: "eve")
+            let session = try #require(try await phone.signIn(with: "oidc").session)
+            let tablet = stack.device(user: "eve")
+            _ = try await tablet.signIn(with: "oidc")
+            var seen: [SessionEvent] = []
+            for try await event in phone.events() {
+                seen.append(event)
+                switch event {
+                case .session: _ = try await phone.refresh()
+                case .tokensRefreshed: try await tablet.end(session.handle)
+                case .ended: break
+                }
             }
+            #expect(seen.count == 3 && seen[1] == .tokensRefreshed)
+            if case .session(let first) = seen[0] {
+                #expect(first.handle == session.handle)
+            } else {
+                Issue.record("\(seen)")
+            }
+            #expect(seen[2] == .ended(reason: "logged_out_elsewhere"))
+            #expect(try phone.storage.read()?.session == nil)
+            #expect(await phone.standing() == .signedOut(reason: nil))
+            try await tablet.endOthers()
+            #expect(try await tablet.sessions().count == 1)
         }
-        #expect(seen.count == 3 && seen[1] == .tokensRefreshed)
-        if case .session(let first) = seen[0] {
-            #expect(first.handle == session.handle)
-        } else {
-            Issue.record("\(seen)")
+
+        @Test("A session that ended elsewhere says why, once; then it is forgotten")
+        func ended() async throws {
+            let stack = try await Stack.shared.value
+            let phone = stack.device(user: "una")
+            let tablet = stack.device(user: "una")
+            let session = try #require(try await phone.signIn(with: "oidc").session)
+            _ = try await tablet.signIn(with: "oidc")
+            try await tablet.end(session.handle)
+            #expect(await phone.standing() == .signedOut(reason: "logged_out_elsewhere"))
+            #expect(try phone.storage.read()?.session == nil)
         }
-        #expect(seen[2] == .ended(reason: "logged_out_elsewhere"))
-        #expect(try phone.storage.read()?.session == nil)
-        #expect(await phone.standing() == .signedOut(reason: nil))
-        try await tablet.endOthers()
-        #expect(try await tablet.sessions().count == 1)
-    }
 
-    @Test("A session that ended elsewhere says why, once; then it is forgotten")
-    func ended() async throws {
-        let stack = try await Stack.shared.value
-        let phone = stack.device(user: "una")
-        let tablet = stack.device(user: "una")
-        let session = try #require(try await phone.signIn(with: "oidc").session)
-        _ = try await tablet.signIn(with: "oidc")
-        try await tablet.end(session.handle)
-        #expect(await phone.standing() == .signedOut(reason: "logged_out_elsewhere"))
-        #expect(try phone.storage.read()?.session == nil)
-    }
-
-    @Test(
-        "Only the broker's 401 ends the session, not an upstream's; a redirect is not followed; a strange path is not sent"
-    )
-    func relay() async throws {
-        let stack = try await Stack.shared.value
-        let phone = stack.device(user: "ray")
-        _ = try await phone.signIn(with: "oidc")
-        #expect(try await phone.relay("api", "status/401").status == 401)
-        #expect(try await phone.session().subject == "user-ray")
-        #expect(try await phone.relay("api", "redirect/302", query: "to=https://elsewhere.example/").status == 302)
-        let posted = try await phone.relay(
-            "api", "echo", method: "POST", fields: ["Content-Type": "text/plain"], body: Data("hello".utf8))
-        #expect(posted.status == 200 && String(decoding: posted.body, as: UTF8.self).contains(#""body":"hello""#))
-        #expect(await problem { try await phone.relay("narrow", "echo") }?.code == .upstreamNotAllowed)
-        for path in ["../echo", "a//b", "a/./b", "echo?x"] {
-            await #expect(throws: CoatcheckError.badPath) { try await phone.relay("api", path) }
-        }
-    }
-
-    @Test("Zephr: a known user; a partial registration, refused once, corrected, made")
-    func zephr() async throws {
-        let stack = try await Stack.shared.value
-        #expect(try await stack.device().signIn(with: "zephr", socialProvider: "google").session?.provider == "zephr")
-        let phone = stack.device(user: "new\(UUID().uuidString.prefix(8).lowercased())")
-        guard case .registration(let registration) = try await phone.signIn(with: "zephr", socialProvider: "google")
-        else {
-            Issue.record("no registration")
-            return
-        }
-        #expect(registration.fields.map(\.name) == ["first-name"])
-        try await stack.control("PUT", "/faults/zephr", #"{"fault":"register-weak","times":1}"#)
-        let refused = await problem { try await phone.register(registration, attributes: ["first-name": "Ana"]) }
-        #expect(refused?.code == .registrationRejected)
-        let session = try await phone.register(registration, attributes: ["first-name": "Ana", "birth-year": 1990])
-        #expect(try await phone.session().handle == session.handle)
-    }
-
-    @Test("Bearer clients: the token is kept, sent, and gone after the sign-out")
-    func bearer() async throws {
-        let stack = try await Stack.shared.value
-        let phone = stack.device("android")
-        _ = try await phone.signIn(with: "oidc")
-        #expect(try phone.storage.read()?.transport == .bearer)
-        #expect(try await phone.relay("api", "private/echo").status == 200)
-        #expect(try await phone.session().client == "android")
-        try await phone.signOut()
-        #expect(try phone.storage.read() == nil)
-    }
-
-    @Test("Flow B: a login that the app started itself; forwarded again it is the same session")
-    func flowB() async throws {
-        let stack = try await Stack.shared.value
-        // S256 of the verifier of RFC 7636, appendix B.
-        let page = try Stack.url(
-            "\(stack.sandbox)/oidc/authorize?response_type=code&client_id=ios-app&redirect_uri=com.example.app:/cb&scope=openid"
-                + "&state=my-own-state&code_challenge=E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM&code_challenge_method=S256"
+        @Test(
+            "Only the broker's 401 ends the session, not an upstream's; a redirect is not followed; a strange path is not sent"
         )
-        let callback = try await ScriptedBrowser(user: "ana").open(page)
-        let login = AppLogin(
-            provider: "oidc", client: "ios", state: "my-own-state",
-            codeVerifier: "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk")
-        let first = try await stack.device().forward(callback, of: login).session
-        #expect(try await stack.device().forward(callback, of: login).session?.handle == first?.handle)
-        let other = AppLogin(
-            provider: "oidc", client: "ios", state: "my-own-state",
-            codeVerifier: "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk")
-        #expect(await problem { try await stack.device().forward(callback, of: other) }?.code == .codeAlreadyUsed)
-    }
-
-    @Test("Flow C: the hosted callback's handoff; a refusal comes as its error")
-    func flowC() async throws {
-        let stack = try await Stack.shared.value
-        #expect(try await HostedDevice.sign(in: stack, user: "ana").session?.client == "hosted")
-        await #expect(throws: CoatcheckError.loginFailed(.accessDenied)) {
-            try await HostedDevice.sign(in: stack, user: "denied")
+        func relay() async throws {
+            let stack = try await Stack.shared.value
+            let phone = stack.device(user: "ray")
+            _ = try await phone.signIn(with: "oidc")
+            #expect(try await phone.relay("api", "status/401").status == 401)
+            #expect(try await phone.session().subject == "user-ray")
+            #expect(try await phone.relay("api", "redirect/302", query: "to=https://elsewhere.example/").status == 302)
+            let posted = try await phone.relay(
+                "api", "echo", method: "POST", fields: ["Content-Type": "text/plain"], body: Data("hello".utf8))
+            #expect(posted.status == 200 && String(decoding: posted.body, as: UTF8.self).contains(#""body":"hello""#))
+            #expect(await problem { try await phone.relay("narrow", "echo") }?.code == .upstreamNotAllowed)
+            for path in ["../echo", "a//b", "a/./b", "echo?x"] {
+                await #expect(throws: CoatcheckError.badPath) { try await phone.relay("api", path) }
+            }
         }
-    }
 
-    @Test("Flow D: a user who comes from the portal is sent back once, and is in")
-    func portal() async throws {
-        let stack = try await Stack.shared.value
-        let arrival = try Stack.url("com.example.strict:/cb?code=from-the-portal")
-        let before = try await stack.calls("oidc/authorize")
-        #expect(try await stack.device("strict").finish(arrival).session?.client == "strict")
-        #expect(try await stack.calls("oidc/authorize") - before == 1)
-        let alone = Coatcheck(broker: stack.broker, client: "strict", storage: MemoryStorage())
-        #expect(await problem { try await alone.finish(arrival) }?.code == .loginRequired)
-        // The fresh login is kept: whoever opens its page by another way finishes it.
-        #expect(try alone.storage.read()?.login != nil)
-    }
+        @Test("Zephr: a known user; a partial registration, refused once, corrected, made")
+        func zephr() async throws {
+            let stack = try await Stack.shared.value
+            #expect(
+                try await stack.device().signIn(with: "zephr", socialProvider: "google").session?.provider == "zephr")
+            let phone = stack.device(user: "new\(UUID().uuidString.prefix(8).lowercased())")
+            guard case .registration(let registration) = try await phone.signIn(with: "zephr", socialProvider: "google")
+            else {
+                Issue.record("no registration")
+                return
+            }
+            #expect(registration.fields.map(\.name) == ["first-name"])
+            try await stack.control("PUT", "/faults/zephr", #"{"fault":"register-weak","times":1}"#)
+            let refused = await problem { try await phone.register(registration, attributes: ["first-name": "Ana"]) }
+            #expect(refused?.code == .registrationRejected)
+            let session = try await phone.register(registration, attributes: ["first-name": "Ana", "birth-year": 1990])
+            #expect(try await phone.session().handle == session.handle)
+        }
 
-    @Test("Cookies: the storage shares them with the app's own requests")
-    func cookies() async throws {
-        let stack = try await Stack.shared.value
-        let jar = HTTPCookieStorage.shared
-        let storage = CookieStorage(broker: stack.broker, cookies: jar)
-        let phone = stack.device(user: "coco", storage: storage)
-        _ = try await phone.signIn(with: "oidc")
-        #expect(jar.cookies(for: stack.broker)?.map(\.name) == ["coatcheck"])
-        #expect(
-            try await stack.device(storage: CookieStorage(broker: stack.broker, cookies: jar)).session().subject
-                == "user-coco")
-        try await phone.signOut()
-        #expect(jar.cookies(for: stack.broker)?.isEmpty != false)
-    }
+        @Test("Bearer clients: the token is kept, sent, and gone after the sign-out")
+        func bearer() async throws {
+            let stack = try await Stack.shared.value
+            let phone = stack.device("android")
+            _ = try await phone.signIn(with: "oidc")
+            #expect(try phone.storage.read()?.transport == .bearer)
+            #expect(try await phone.relay("api", "private/echo").status == 200)
+            #expect(try await phone.session().client == "android")
+            try await phone.signOut()
+            #expect(try phone.storage.read() == nil)
+        }
 
-    @Test("A broker that is killed: nobody is signed out, the last user is known, a call waits and is answered")
-    func killed() async throws {
-        let stack = try await Stack.shared.value
-        let phone = stack.device(user: "kim", patience: Patience(deadline: .milliseconds(300)))
-        let session = try #require(try await phone.signIn(with: "oidc").session)
-        stack.killBroker()
-        #expect(await phone.standing() == .unknown(last: session))
-        await #expect(throws: CoatcheckError.unreachable) { try await phone.session() }
-        let patient = Coatcheck(broker: stack.broker, client: "ios", storage: phone.storage)
-        async let waiting = patient.session()
-        async let events = patient.events().first { _ in true }
-        try await stack.startBroker()
-        #expect(try await waiting.handle == session.handle)
-        #expect(try await events != nil)
+        @Test("Flow B: a login that the app started itself; forwarded again it is the same session")
+        func flowB() async throws {
+            let stack = try await Stack.shared.value
+            // S256 of the verifier of RFC 7636, appendix B.
+            let page = try Stack.url(
+                "\(stack.sandbox)/oidc/authorize?response_type=code&client_id=ios-app&redirect_uri=com.example.app:/cb&scope=openid"
+                    + "&state=my-own-state&code_challenge=E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM&code_challenge_method=S256"
+            )
+            let callback = try await ScriptedBrowser(user: "ana").open(page)
+            let login = AppLogin(
+                provider: "oidc", client: "ios", state: "my-own-state",
+                codeVerifier: "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk")
+            let first = try await stack.device().forward(callback, of: login).session
+            #expect(try await stack.device().forward(callback, of: login).session?.handle == first?.handle)
+            let other = AppLogin(
+                provider: "oidc", client: "ios", state: "my-own-state",
+                codeVerifier: "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk")
+            #expect(await problem { try await stack.device().forward(callback, of: other) }?.code == .codeAlreadyUsed)
+        }
+
+        @Test("Flow C: the hosted callback's handoff; a refusal comes as its error")
+        func flowC() async throws {
+            let stack = try await Stack.shared.value
+            #expect(try await HostedDevice.sign(in: stack, user: "ana").session?.client == "hosted")
+            await #expect(throws: CoatcheckError.loginFailed(.accessDenied)) {
+                try await HostedDevice.sign(in: stack, user: "denied")
+            }
+        }
+
+        @Test("Flow D: a user who comes from the portal is sent back once, and is in")
+        func portal() async throws {
+            let stack = try await Stack.shared.value
+            let arrival = try Stack.url("com.example.strict:/cb?code=from-the-portal")
+            let before = try await stack.calls("oidc/authorize")
+            #expect(try await stack.device("strict").finish(arrival).session?.client == "strict")
+            #expect(try await stack.calls("oidc/authorize") - before == 1)
+            let alone = Coatcheck(broker: stack.broker, client: "strict", storage: MemoryStorage())
+            #expect(await problem { try await alone.finish(arrival) }?.code == .loginRequired)
+            // The fresh login is kept: whoever opens its page by another way finishes it.
+            #expect(try alone.storage.read()?.login != nil)
+        }
+
+        @Test("Cookies: the storage shares them with the app's own requests")
+        func cookies() async throws {
+            let stack = try await Stack.shared.value
+            let jar = HTTPCookieStorage.shared
+            let storage = CookieStorage(broker: stack.broker, cookies: jar)
+            let phone = stack.device(user: "coco", storage: storage)
+            _ = try await phone.signIn(with: "oidc")
+            #expect(jar.cookies(for: stack.broker)?.map(\.name) == ["coatcheck"])
+            #expect(
+                try await stack.device(storage: CookieStorage(broker: stack.broker, cookies: jar)).session().subject
+                    == "user-coco")
+            try await phone.signOut()
+            #expect(jar.cookies(for: stack.broker)?.isEmpty != false)
+        }
+
+        @Test("A broker that is killed: nobody is signed out, the last user is known, a call waits and is answered")
+        func killed() async throws {
+            let stack = try await Stack.shared.value
+            let phone = stack.device(user: "kim", patience: Patience(deadline: .milliseconds(300)))
+            let session = try #require(try await phone.signIn(with: "oidc").session)
+            stack.killBroker()
+            #expect(await phone.standing() == .unknown(last: session))
+            await #expect(throws: CoatcheckError.unreachable) { try await phone.session() }
+            let patient = Coatcheck(broker: stack.broker, client: "ios", storage: phone.storage)
+            async let waiting = patient.session()
+            async let events = patient.events().first { _ in true }
+            try await stack.startBroker()
+            #expect(try await waiting.handle == session.handle)
+            #expect(try await events != nil)
+        }
     }
 }

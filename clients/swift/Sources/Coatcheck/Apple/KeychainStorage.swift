@@ -6,15 +6,29 @@
     /// Keeps the credentials in the keychain of this device: not synchronised, not in backups of another device.
     public final class KeychainStorage: CredentialStorage {
         private let service: String
+        private let account: String
+        private let accessGroup: String?
 
         /// Creates a storage under a service's name, the app's own by default.
-        public init(service: String = Bundle.main.bundleIdentifier ?? "coatcheck") { self.service = service }
+        ///
+        /// Two accounts on one device are two storages with an `account` each; an `accessGroup` shares it with the app's
+        /// extensions and widgets.
+        public init(
+            service: String = Bundle.main.bundleIdentifier ?? "coatcheck", account: String = "coatcheck",
+            accessGroup: String? = nil
+        ) {
+            self.service = service
+            self.account = account
+            self.accessGroup = accessGroup
+        }
 
         private var query: [String: Any] {
-            [
+            var query: [String: Any] = [
                 kSecClass as String: kSecClassGenericPassword, kSecAttrService as String: service,
-                kSecAttrAccount as String: "coatcheck",
+                kSecAttrAccount as String: account,
             ]
+            query[kSecAttrAccessGroup as String] = accessGroup
+            return query
         }
 
         /// Returns what the keychain holds; throws while the device is locked since its start.

@@ -1,0 +1,61 @@
+import Foundation
+import Testing
+
+@testable import Coatcheck
+
+@Suite("What a device keeps", .timeLimit(.minutes(1)))
+struct StorageTests {
+    private func file() -> URL {
+        FileManager.default.temporaryDirectory.appendingPathComponent("coatcheck-\(UUID().uuidString)")
+    }
+
+    @Test("A file that cannot be read now is not a user who signed out")
+    func unreadable() async throws {
+        let folder = file()
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        #expect(throws: (any Error).self) { try FileStorage(folder).read() }
+        let phone = Coatcheck(broker: try Stack.url("http://127.0.0.1:1"), storage: FileStorage(folder))
+        #expect(await phone.standing() == .unknown(last: nil))
+        #expect(try FileStorage(file()).read() == nil)
+    }
+
+    @Test("A session outlives an update of the app that keeps another member of who was signed in")
+    func otherMembers() throws {
+        let file = file()
+        defer { try? FileManager.default.removeItem(at: file) }
+        try Data(#"{"session":"s","transport":"bearer","lastSession":{"handle":"ses_1","new":true},"more":1}"#.utf8)
+            .write(to: file)
+        let kept = try #require(try FileStorage(file).read())
+        #expect(kept.session == "s" && kept.transport == .bearer && kept.lastSession == nil)
+    }
+
+    @Test("A login of the app's own is the same after a restart, its secret too")
+    func appLogin() throws {
+        let login = AppLogin(provider: "oidc", client: "ios", state: "s", codeVerifier: "v", nonce: "n")
+        #expect(try JSONDecoder().decode(AppLogin.self, from: JSONEncoder().encode(login)) == login)
+        let native = NativeLogin(provider: "google", client: "web", nonce: "n")
+        #expect(try JSONDecoder().decode(NativeLogin.self, from: JSONEncoder().encode(native)) == native)
+        #expect(native.loginToken.count == 43 && native.loginToken != login.loginToken)
+    }
+
+    @Test("What went wrong has words")
+    func words() throws {
+        let problem = try Coding.decoder().decode(
+            Problem.self,
+            from: Data(
+                #"{"title":"Rate limited","status":429,"code":"rate_limited","detail":"d","request_id":"req_1"}"#.utf8))
+        #expect(problem.localizedDescription == "Rate limited (rate_limited, req_1)")
+        #expect(CoatcheckError.unreachable.localizedDescription == "The sign-in service cannot be reached.")
+    }
+
+    @Test("At most eight sessions wait to be ended")
+    func endings() {
+        var credentials = Credentials()
+        for number in 0..<12 {
+            credentials.session = "\(number)"
+            credentials.signOut()
+        }
+        #expect(credentials.session == nil && credentials.endings.map(\.session) == (4..<12).map { "\($0)" })
+    }
+}

@@ -7,7 +7,7 @@ enum RetentionPeriods {
     /// Tombstones, after the session ended.
     static let tombstone = Duration.seconds(30 * 86_400)
     /// Sessions that have lapsed, before they become tombstones: a clock that was wrong can be set right.
-    static let lapsed = Duration.seconds(86_400)
+    static let lapsed = SessionLimits.lapseGrace
     /// No work of the outbox is put off for so long.
     static let longestPostponement = Duration.seconds(7200)
     /// The most lapses that one sweep makes known.
@@ -17,9 +17,6 @@ enum RetentionPeriods {
 }
 
 extension SessionRow {
-    /// Why a session that nobody ended no longer lives: whichever of its two ends came first.
-    var lapseReason: EndReason { expiresAt <= idleExpiresAt ? .expired : .idleExpired }
-
     /// The row as a tombstone: no token column stays.
     func ended(_ reason: EndReason, at now: WallTime) -> SessionRow {
         var row = self

@@ -47,6 +47,41 @@ struct ConnectionSettingsTests {
         #expect((value("sslrootcert", of: system) != nil) == !isLocal)
     }
 
+    @Test(
+        "What libpq connects to is judged, wherever it has it from",
+        arguments: [
+            ("postgresql://localhost/x", ["host": "localhost", "hostaddr": "10.1.2.3"], false),
+            ("postgresql:///x", ["host": "db.example"], false), ("postgresql:///x", ["hostaddr": "192.0.2.7"], false),
+            ("postgresql:///x?service=far", ["service": "far", "host": "db.example"], false),
+            ("postgresql://localhost,127.0.0.1/x", ["host": "localhost,127.0.0.1", "hostaddr": ",10.1.2.3"], false),
+            ("postgresql://db.example/x", ["host": "db.example", "hostaddr": "127.0.0.1"], true),
+            (
+                "postgresql://localhost,db.example/x", ["host": "localhost,db.example", "hostaddr": "127.0.0.1,::1"],
+                true
+            ),
+            ("postgresql:///x", ["host": "/run/postgresql"], true),
+        ])
+    func resolved(_ url: String, _ options: [String: String], _ isLocal: Bool) throws {
+        let prefer = options.merging(["sslmode": "prefer"]) { $1 }
+        let settings = try ConnectionSettings(url: url, resolve: { $0.merging(prefer) { $1 } })
+        #expect(settings.isLocal == isLocal)
+        #expect(value("sslmode", of: settings) == (isLocal ? nil : "verify-full"))
+        // A service that says how has said it.
+        let told = options.merging(["sslmode": "require", "sslrootcert": "/ca.crt"]) { $1 }
+        let said = try ConnectionSettings(url: url, exists: { _ in true }, resolve: { $0.merging(told) { $1 } })
+        #expect(value("sslmode", of: said) == nil && value("sslrootcert", of: said) == nil)
+    }
+
+    @Test("libpq itself says what it makes of the options, and contacts nobody for it")
+    func options() {
+        let found = ResolvedOptions.find(["host": "192.0.2.1", "dbname": "x", "target_session_attrs": "any"])
+        #expect(found["host"] == "192.0.2.1" && found["dbname"] == "x" && found["port"] == "5432")
+        #expect(found["sslmode"] == "prefer" && found["target_session_attrs"] == "any")
+        // A service that is not there: nobody is reached by it either.
+        let missing = ResolvedOptions.find(["service": "nowhere", "host": "192.0.2.1"])
+        #expect(missing["host"] == "192.0.2.1")
+    }
+
     @Test("A URL that cannot be read is refused without being quoted")
     func refused() {
         for url in ["", "sqlite:x", "postgresql://u:hunter2@h/%zz", "postgresql://h/x?nonsense=hunter2", "host=h"] {

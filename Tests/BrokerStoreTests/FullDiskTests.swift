@@ -111,6 +111,70 @@ struct FullDiskTests {
         }
     }
 
+    @Test("A reserve that stands stands on a disk that has no room for another, and a refusal leaves what was there")
+    func reserveStands() async throws {
+        try await TemporaryStore.withDirectory { directory in
+            let path = directory + "/reserve"
+            let size = 1 << 16
+            func bytes() throws -> Int { try #require(Self.attributes(path)[.size] as? Int) }
+            #expect(ReserveFile(path: path, size: size).isReady)
+            #expect(try bytes() == size)
+            let again = ReserveFile(path: path, size: size) { _, _ in false }
+            #expect(again.isReady)
+            #expect(try bytes() == size)
+            // Bytes that no block stands behind are no room; what there is of one stays.
+            for length in [size, size / 2] {
+                try FileManager.default.removeItem(atPath: path)
+                #expect(FileManager.default.createFile(atPath: path, contents: nil))
+                #expect(truncate(path, off_t(length)) == 0)
+                let refused = ReserveFile(path: path, size: size) { _, _ in false }
+                #expect(!refused.isReady && !refused.make())
+                #expect(try bytes() == length)
+                #expect(!refused.free())
+            }
+            #expect(ReserveFile(path: path, size: size).isReady)
+            #expect(try bytes() == size)
+        }
+    }
+
+    @Test("A reserve that could not be made at the start is made with a later sweep", .timeLimit(.minutes(1)))
+    func reserveIsMadeLater() async throws {
+        try await TemporaryStore.withDirectory { directory in
+            let path = directory + "/coatcheck.db"
+            try FileManager.default.createSymbolicLink(
+                atPath: path + ".reserve", withDestinationPath: directory + "/elsewhere")
+            let store = try await SQLiteStore.open(path: path, reserve: 1 << 16)
+            _ = try await store.sweep(now: Rows.now, limit: 9, lapsedSince: Rows.now)
+            #expect(!store.hasReserve)
+            try FileManager.default.removeItem(atPath: path + ".reserve")
+            _ = try await store.sweep(now: Rows.now, limit: 9, lapsedSince: Rows.now)
+            while !store.hasReserve { try await Task.sleep(for: .milliseconds(5)) }
+            await store.close()
+        }
+    }
+
+    @Test("Endings that wait for the disk are written by themselves, without any other write", .timeLimit(.minutes(1)))
+    func byThemselves() async throws {
+        try await TemporaryStore.withDirectory { directory in
+            let store = try await SQLiteStore.open(path: directory + "/coatcheck.db", reserve: 0)
+            let session = Rows.session(tokens: String(repeating: "t", count: 20_000))
+            try await store.signIn(session)
+            let pages = try await store.integer("PRAGMA page_count")
+            try await store.maintain("PRAGMA max_page_count = \(pages)")
+            let ended = try await store.endSessions(
+                .token(session.token), reason: .loggedOut, now: Rows.seconds(9), limit: 9)
+            #expect(!ended.isWritten)
+            try await store.maintain("PRAGMA max_page_count = 1000000")
+            while store.pendingEndings > 0 { try await Task.sleep(for: .milliseconds(20)) }
+            #expect(try await store.integer("SELECT count(*) FROM sessions WHERE ended_at IS NOT NULL") == 1)
+            await store.close()
+        }
+    }
+
+    private static func attributes(_ path: String) throws -> [FileAttributeKey: Any] {
+        try FileManager.default.attributesOfItem(atPath: path)
+    }
+
     @Test(
         "The reserve has room for 1,000 endings beside a reader that holds up the checkpoint", .timeLimit(.minutes(2)))
     func measured() async throws {

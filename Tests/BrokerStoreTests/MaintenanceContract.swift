@@ -251,6 +251,46 @@ struct MaintenanceContract {
         }
     }
 
+    @Test(
+        "Whichever end came first says why a session lapsed, in the sweep as in its answers",
+        arguments: StoreEngine.allCases)
+    func lapseReasons(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store in
+            func session(idle: Int64, absolute: Int64, token: Int64?, refreshable: Bool) -> SessionRow {
+                var row = Rows.session(idle: .seconds(idle), absolute: .seconds(absolute))
+                row.tokenExpiresAt = token.map { Rows.seconds($0) }
+                row.refreshable = refreshable
+                return row
+            }
+            let cases: [(row: SessionRow, reason: EndReason)] = [
+                (session(idle: 100, absolute: 200, token: 200, refreshable: false), .idleExpired),
+                (session(idle: 300, absolute: 200, token: 200, refreshable: false), .tokenExpired),
+                (session(idle: 200, absolute: 200, token: 200, refreshable: false), .tokenExpired),
+                (session(idle: 300, absolute: 200, token: 250, refreshable: false), .expired),
+                (session(idle: 300, absolute: 200, token: nil, refreshable: false), .expired),
+                (session(idle: 300, absolute: 200, token: 100, refreshable: true), .expired),
+                (session(idle: 200, absolute: 200, token: 100, refreshable: true), .expired),
+            ]
+            for (row, reason) in cases {
+                try await store.signIn(row)
+                #expect(SessionLimits.lapse(of: row, at: Rows.seconds(1000)) == reason)
+                let end = min(row.idleExpiresAt, row.expiresAt)
+                #expect(SessionLimits.lapse(of: row, at: end) == reason)
+                #expect(SessionLimits.lapse(of: row, at: end.advanced(by: .milliseconds(-1))) == nil)
+            }
+            let swept = try await store.sweep(now: Rows.seconds(1000), limit: 100, lapsedSince: Rows.now)
+            let told = Dictionary(uniqueKeysWithValues: swept.ended.map { ($0.token, $0.reason) })
+            let late = Rows.seconds(1000 + Self.day)
+            #expect(try await store.sweep(now: late, limit: 100, lapsedSince: late).ended == [])
+            for (row, reason) in cases {
+                #expect(told[row.token] == reason)
+                let buried = try await store.session(token: row.token)
+                #expect(buried?.endReason == reason && buried?.endedAt == late && buried?.tokens == nil)
+            }
+            #expect(try await store.outboxCount() == cases.count)
+        }
+    }
+
     @Test("Sweeping goes in batches", arguments: StoreEngine.allCases)
     func sweepBatches(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in

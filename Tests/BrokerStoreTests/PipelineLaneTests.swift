@@ -137,4 +137,20 @@ struct PipelineLaneTests {
         #expect(!bench.lane.expire(at: bench.clock.now() + PipelineLane.patience))
         #expect(late[0].failure.withLock { $0 } == .store(.unavailable("PostgreSQL is not reached")))
     }
+
+    @Test("What was not done is taken back to the front, and fails once it has waited too long")
+    func givenBack() throws {
+        let bench = try Bench(gathering: 0)
+        let (job, other) = (bench.submit()[0], bench.submit()[0])
+        let taken = bench.lane.take(1, for: 2)
+        #expect(taken.count == 1)
+        bench.lane.giveBack(job)
+        #expect(job.failure.withLock { $0 } == nil && bench.lane.waitingCount == 2)
+        #expect(bench.lane.take(1, for: 2).first === job)
+        bench.clock.advance(5)
+        bench.lane.giveBack(job)
+        #expect(job.failure.withLock { $0 } == .store(.unavailable("PostgreSQL is not reached")))
+        #expect(bench.lane.waitingCount == 1)
+        withExtendedLifetime(other) {}
+    }
 }

@@ -287,4 +287,63 @@ struct RefreshContract {
             #expect(try await store.session(token: session.token)?.subjectUnchecked == false)
         }
     }
+
+    @Test("A claim made by a server's clock that was set back since has lapsed", arguments: [StoreEngine.postgresql])
+    func clockSetBack(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store, clock in
+            let session = Rows.session()
+            try await store.signIn(session)
+            _ = try await store.mustClaimRefresh(session.token)
+            // What a claim may last at the most stands; what is further away does not.
+            clock.advance(-300)
+            guard case .busy = try await store.claimRefresh(session.token) else {
+                Issue.record("a claim that may stand was taken over")
+                return
+            }
+            clock.advance(-3300)
+            let grant = try await store.mustClaimRefresh(session.token)
+            #expect(grant.takenOverFor == .zero)
+        }
+    }
+
+    @Test("A provider that asked to be left alone is left alone by the next process, for as long as it asked")
+    func heldBackOverRestart() async throws {
+        try await TemporaryStore.withDirectory { directory in
+            let path = directory + "/coatcheck.db"
+            let (held, claimed, committed) = (Rows.session(), Rows.session(), Rows.session())
+            func open(_ clock: ManualClock) async throws -> SQLiteStore {
+                try await SQLiteStore.open(path: path, reserve: 0, monotonic: clock.now)
+            }
+            let clock = ManualClock()
+            var store = try await open(clock)
+            for session in [held, claimed, committed] {
+                try await store.signIn(session)
+                let claim = try await store.mustClaimRefresh(session.token)
+                try await store.release(session.token, fence: claim.fence, holdBack: .seconds(90))
+            }
+            clock.advance(80)
+            for session in [held, claimed, committed] {
+                #expect(try await store.claimRefresh(session.token) == .heldBack(for: .seconds(10)))
+            }
+            clock.advance(10)
+            _ = try await store.mustClaimRefresh(claimed.token)
+            #expect(try await store.commit(committed.token, version: 1, "new") == .committed)
+            await store.close()
+            // Each process has a clock of its own.
+            for moment in [50_000, -900] as [Int64] {
+                let next = ManualClock()
+                next.advance(moment)
+                store = try await open(next)
+                #expect(try await store.claimRefresh(held.token) == .heldBack(for: .seconds(90)))
+                next.advance(60)
+                #expect(try await store.claimRefresh(held.token) == .heldBack(for: .seconds(30)))
+                if moment > 0 { await store.close() } else { next.advance(30) }
+            }
+            _ = try await store.mustClaimRefresh(held.token)
+            // One that is over is not remembered: neither by a claim nor by what was committed.
+            _ = try await store.mustClaimRefresh(claimed.token)
+            _ = try await store.mustClaimRefresh(committed.token, version: 2)
+            await store.close()
+        }
+    }
 }

@@ -1,4 +1,5 @@
 import Broker
+import Synchronization
 import Testing
 
 @testable import BrokerStore
@@ -6,9 +7,10 @@ import Testing
 @Suite("PostgreSQL: commits that wait for a standby")
 struct StandbyTests {
     /// Cancels the wait of the next commit that waits for the standby, as an operator or a time-out does.
-    private func cancelWait(_ url: String) async throws {
+    private func cancelWait(_ url: String, unless isAnswered: () -> Bool) async throws {
         let end = ContinuousClock.now + .seconds(30)
         while ContinuousClock.now < end {
+            if isAnswered() { return }
             let row = try PostgreSQLServer.execute(
                 """
                 SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity
@@ -21,14 +23,20 @@ struct StandbyTests {
     }
 
     private func isInDoubt(_ url: String, _ write: @escaping @Sendable () async throws -> Void) async throws -> Bool {
+        let flag = Flag()
         let outcome = Task {
+            defer { flag.isUp.withLock { $0 = true } }
             do {
                 try await write()
                 return false
             } catch StoreFailure.inDoubt { return true }
         }
-        try await cancelWait(url)
+        try await cancelWait(url) { flag.isUp.withLock { $0 } }
         return try await outcome.value
+    }
+
+    private final class Flag: Sendable {
+        let isUp = Mutex(false)
     }
 
     @Test(
@@ -76,6 +84,67 @@ struct StandbyTests {
             Issue.record("the claim did not come along")
             return
         }
+        await store.close()
+        withExtendedLifetime(server) {}
+    }
+
+    @Test(
+        "What is found done is confirmed by the standby before anybody is told, whoever did it",
+        .timeLimit(.minutes(3)))
+    func foundDone() async throws {
+        let server = try StandbyServer()
+        let settings = try ConnectionSettings(url: server.url)
+        let store = try await PostgreSQLStore.open(settings, listening: nil, connections: 6)
+        let (ended, refreshed, told) = (Rows.session(), Rows.session(), Rows.session(sid: Rows.digest()))
+        for session in [ended, refreshed, told] { try await store.signIn(session) }
+        let fresh = Rows.session()
+        let exchange = try await store.mustClaim(Rows.exchange())
+        let sid = try #require(told.sid)
+        let jti = Rows.digest()
+        /// The writes whose answers leave as 201, 204 and 200, each as a caller asks again for it.
+        let writes: [(name: String, write: @Sendable () async throws -> Void)] = [
+            (
+                "log-out",
+                { _ = try await store.endSessions(.token(ended.token), reason: .loggedOut, now: Rows.now, limit: 9) }
+            ),
+            (
+                "sign-in",
+                {
+                    _ = try await store.completeExchange(
+                        exchange.key, fence: exchange.fence, session: fresh, replacing: nil, sessionLimit: 50)
+                }
+            ),
+            ("sign-in asked for again", { _ = try await store.claimAnew(exchange) }),
+            (
+                "logout token",
+                {
+                    _ = try await store.consumeLogoutToken(
+                        jti, until: Rows.seconds(600), ending: .sid(sid), now: Rows.now, limit: 9)
+                }
+            ),
+            ("refresh", { _ = try await store.commit(refreshed.token, version: 1, "new") }),
+        ]
+        try server.command("standby-freeze")
+        for (name, write) in writes {
+            for time in 0..<2 { #expect(try await isInDoubt(server.url, write), "\(name), \(time)") }
+        }
+        // It stands here, which is no promise.
+        #expect(try await store.session(token: fresh.token) == fresh)
+        try server.command("standby-thaw")
+        for (_, write) in writes { try await write() }
+        #expect(
+            try await store.consumeLogoutToken(
+                jti, until: Rows.seconds(600), ending: .sid(sid), now: Rows.now, limit: 9) == .replayed)
+        try server.command("failover")
+        var found: SessionRow?
+        let end = ContinuousClock.now + .seconds(60)
+        while found == nil, ContinuousClock.now < end, !Task.isCancelled {
+            found = try? await store.session(token: fresh.token)
+        }
+        #expect(found == fresh)
+        #expect(try await store.session(token: ended.token)?.endReason == .loggedOut)
+        #expect(try await store.session(token: told.token)?.endReason == .providerLogout)
+        #expect(try await store.session(token: refreshed.token)?.tokenVersion == 2)
         await store.close()
         withExtendedLifetime(server) {}
     }

@@ -40,7 +40,7 @@ import Testing
     func wrongStart() async throws {
         let (right, wrong, session) = try await replicas(Self.quarter)
         // Nothing tells it: this is what the comparison is for.
-        #expect(await answer(wrong, session)?.reason == .expired)
+        #expect(await answer(wrong, session)?.reason == .idleExpired)
         try await ClockComparison(wrong.context, StoreTime(clock: right.clock)).look()
         #expect(wrong.context.watch.ahead == Self.quarter)
         #expect(wrong.context.clock.now() == right.clock.now)
@@ -117,6 +117,7 @@ import Testing
         let row = try await broker.store.session(handle: session.session.handle)
         #expect(row?.expiresAt == live.row.expiresAt)
         broker.clock.jump(.seconds(30 * 86_400))
+        #expect(!broker.context.watch.believes(broker.clock.clock))
         broker.clock.advance(.seconds(601))
         #expect(await answer(broker, session) == nil)
         // With a clock that is believed the refresh token's end counts again.

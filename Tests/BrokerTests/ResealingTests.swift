@@ -91,4 +91,43 @@ struct ResealingTests {
         #expect(resealing.progress.unopened == 1 && resealing.progress.resealed == 0)
         #expect(try await store.keyUse(exchangesSince: broker.clock.now) == ["kElsewhere": 1])
     }
+
+    @Test("A rotation amid it begins it anew: at the end everything is under the newest key")
+    func rotatedAmid() async throws {
+        let ring = try KeyRing.generate(now: WallTime(seconds: 1_795_000_000), random: SystemRandom.bytes)
+        let vault = try OpenSSLVault(ring: ring)
+        let broker = try TestBroker(vault: vault)
+        let store = try #require(broker.store as? InMemoryStore)
+        for number in 0..<3 { _ = try await broker.signIn(code: "code-\(number)") }
+        let newer = try rotate(ring)
+        try vault.replace(ring: newer)
+        let resealing = Resealing(broker.context, store, owner: "a")
+        _ = try await resealing.begin()
+        #expect(try await resealing.step())
+        #expect(resealing.progress.resealed > 0)
+        let newest = try rotate(newer)
+        try vault.replace(ring: newest)
+        try await finish(resealing)
+        #expect(resealing.progress.state == .done && resealing.progress.key == vault.currentKeyID)
+        let since = broker.clock.now.advanced(by: .seconds(1))
+        #expect(try await store.keyUse(exchangesSince: since).keys.sorted() == [vault.currentKeyID])
+    }
+
+    @Test("Whose lease lapsed and was taken does no step more")
+    func leaseLost() async throws {
+        let broker = try TestBroker()
+        let store = try #require(broker.store as? InMemoryStore)
+        _ = try await broker.signIn()
+        let (first, second) = (
+            Resealing(broker.context, store, owner: "a"), Resealing(broker.context, store, owner: "b")
+        )
+        _ = try await first.begin()
+        #expect(try await first.step())
+        broker.clock.advance(.seconds(31))
+        #expect(try await second.begin().state == .running)
+        #expect(try await first.step() == false)
+        #expect(first.progress.state == .elsewhere)
+        try await finish(second)
+        #expect(second.progress.state == .done)
+    }
 }

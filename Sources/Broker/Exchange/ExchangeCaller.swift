@@ -13,6 +13,7 @@ struct ExchangeCaller: Sendable {
 
     private let held = HeldClaim()
     private let deadline: Duration
+    private let time = BelievedTime()
 
     init(context: BrokerContext, plan: ExchangePlan, row: ExchangeRow) {
         self.context = context
@@ -20,6 +21,7 @@ struct ExchangeCaller: Sendable {
         self.row = row
         let moment = context.clock.monotonic()
         deadline = moment + Self.callBudget
+        time.note(context.clock.now(), moment)
         // A claim that was asked for twice is older than its answer.
         held.take(row.fence, at: moment - max(context.settings.claimLifetime - row.claimFor, .zero))
     }
@@ -256,7 +258,10 @@ struct ExchangeCaller: Sendable {
     private func complete(
         _ answer: TokenSet, _ identity: ProviderIdentity, _ requestedScope: [String], _ early: @escaping Early
     ) async throws(BrokerProblem) -> SignInOutcome {
-        let now = context.clock.now()
+        // By the clock as it was when the claim was granted, where it has jumped meanwhile.
+        let moment = context.clock.monotonic()
+        let isKnown = context.watch.tellsTime(context.clock)
+        let now = isKnown ? context.clock.now() : time.now(moment) ?? context.clock.now()
         var tokens = answer
         // Left out, it is the one that was asked for (RFC 6749 section 5.1).
         if tokens.scope == nil, !requestedScope.isEmpty { tokens.scope = requestedScope }

@@ -14,6 +14,7 @@ struct ExchangeRunner: Sendable {
         guard !context.memory.store.isFull else {
             throw BrokerProblem(.storeUnavailable, privateDetail: "too many unwritten", retryAfter: .seconds(5))
         }
+        try await checkTime(plan.key)
         let charging = ExchangeCharge(context: context)
         try await charging.take(plan.key, plan.gate, plan.charge)
         let patience = context.clock.monotonic() + context.settings.waiterPatience
@@ -40,6 +41,16 @@ struct ExchangeRunner: Sendable {
             }
             try await wait(for: plan.key, &pause, until: patience)
         }
+    }
+
+    /// Refuses to spend a code on a session whose times would be wrong; what has been spent is answered all the same.
+    private func checkTime(_ key: Digest) async throws(BrokerProblem) {
+        guard !context.watch.tellsTime(context.clock) else { return }
+        let standing: ExchangeRow?
+        do throws(StoreFailure) { standing = try await context.store.exchange(key) } catch {
+            throw BrokerProblem(error)
+        }
+        guard let standing, standing.outcome != .released else { throw .clockDoubted }
     }
 
     /// Claims, and asks again under the same name when the answer was lost, however the store fails then.

@@ -24,20 +24,23 @@ package final class Sweeper: Sendable {
         try await context.store.releaseLease(Self.lease, owner: owner)
     }
 
-    /// Compares the clock with the last time that a broker on this store has seen; false when it is doubted.
-    package static func checkClock(_ context: BrokerContext) async throws(StoreFailure) -> Bool {
+    /// Compares the clock with the last time that a broker on this store has seen.
+    ///
+    /// `isTrusted` takes the operator's word for it: from then on it is the time that the store has seen.
+    package static func checkClock(
+        _ context: BrokerContext, isTrusted: Bool = false
+    ) async throws(StoreFailure) -> ClockStart {
         let lastSeen = try await context.store.lease(clockLease)
-        if lastSeen == nil {
-            // A store's first start: what comes after it is compared with this.
-            let now = context.clock.now()
-            _ = try await context.store.acquireLease(clockLease, owner: clockLease, now: now, until: now)
-        }
-        return context.watch.begin(context.clock, lastSeen: lastSeen)
+        guard lastSeen == nil || isTrusted else { return context.watch.begin(context.clock, lastSeen: lastSeen) }
+        // A store's first start: what comes after it is compared with this.
+        let now = context.clock.now()
+        _ = try await context.store.acquireLease(clockLease, owner: clockLease, now: now, until: now)
+        return context.watch.begin(context.clock, lastSeen: nil)
     }
 
     /// Sweeps one batch when the lease is ours; returns how many rows it touched, nil when another process sweeps.
     ///
-    /// While the wall clock is doubted, and for a day after, sessions and tombstones are left alone, and the time that the
+    /// While the wall clock is doubted or uncertain, and for a day after, sessions and tombstones are left alone, and the time that the
     /// store has seen does not move: a clock that is set right, or a restart, undoes what was wrong.
     package func sweep(limit: Int = 500) async throws(StoreFailure) -> Int? {
         // Another, whose clock is right, does it.
@@ -53,14 +56,21 @@ package final class Sweeper: Sendable {
         }
         guard context.watch.isCertain(context.clock) else {
             context.events.emit(
-                .storeFailed(operation: "sweep", detail: "the wall clock has jumped: sessions are left alone"))
+                .storeFailed(operation: "sweep", detail: "the wall clock is not certain: sessions are left alone"))
             return try await context.store.sweep(now: now, limit: limit, lapsedSince: nil).touched
         }
-        _ = try await context.store.acquireLease(Self.clockLease, owner: Self.clockLease, now: now, until: now)
+        try await noteTime(now)
         let since = announced.withLock { $0 }
         let swept = try await context.store.sweep(now: now, limit: limit, lapsedSince: since)
         announced.withLock { $0 = max($0, now) }
         EndSession(context).announce(swept.ended)
         return swept.touched
+    }
+
+    /// Has the store see the time, which never goes back by that.
+    private func noteTime(_ now: WallTime) async throws(StoreFailure) {
+        guard context.watch.isSettled(context.clock) else { return }
+        if let seen = try await context.store.lease(Self.clockLease), seen >= now { return }
+        _ = try await context.store.acquireLease(Self.clockLease, owner: Self.clockLease, now: now, until: now)
     }
 }

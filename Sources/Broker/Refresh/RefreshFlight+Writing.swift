@@ -57,9 +57,10 @@ extension RefreshFlight {
             provider: stored.provider, client: stored.client, tokens: tokens, issuedAt: now,
             uncheckedIDToken: fresh.idToken)
         let refreshable = tokens.refreshToken != nil
-        var end = SessionLimits.end(created: row.createdAt, facts.lifetimes, tokens: tokens, refreshable: refreshable)
-        // The refresh token's end was reckoned by a clock that is wrong: it must not end the session for all others.
-        if !context.watch.believes(context.clock) { end = max(end, row.expiresAt) }
+        // The refresh token's end is reckoned by the clock: by one that is wrong it would end the session too soon or late.
+        let end =
+            context.watch.believes(context.clock)
+            ? SessionLimits.end(created: row.createdAt, facts.lifetimes, tokens: tokens, refreshable: refreshable) : nil
         return RefreshCommit(
             token: session, tokenVersion: row.tokenVersion,
             tokens: try context.vault.seal(next.record, as: .tokens, row: session),

@@ -4,15 +4,24 @@ import Synchronization
 ///
 /// A clock that jumps (a machine that starts before its time is set, a snapshot that is restored) must not end sessions
 /// for good: no lapse is believed for ten minutes after wall and monotonic time have parted by more than a minute, nor
-/// for the first hour of a process that finds itself more than a week beyond the last time the store has seen. Where the
-/// store has a clock of its own, a process that is more than a minute off it believes no lapse as long as it is, and writes
-/// its times by the store's: they are everybody's.
+/// for the first hour of a process that finds itself more than a week beyond the last time the store has seen, nor while
+/// it is behind that time. Where the store has a clock of its own, a process that is more than a minute off it believes no
+/// lapse as long as it is, and writes its times by the store's: they are everybody's.
+///
+/// What could not be undone waits longer: for a day after a doubt, and for the first day of a process that finds itself
+/// more than a day beyond the last time the store has seen.
 package final class ClockWatch: Sendable {
     private struct State {
         var seen: (wall: WallTime, monotonic: Duration)?
         var doubtfulUntil: Duration?
+        /// Until when nothing is written down that could not be undone, where the start was too far ahead for it.
+        var uncertainUntil: Duration?
+        /// The first look.
+        var begun: Duration?
         /// The last time that the store had seen when this process began.
         var lastSeen: WallTime?
+        /// Whether the clock is behind that time: it is surely wrong.
+        var isBehind = false
         /// How far the clock is ahead of the store's; nil while they were never compared.
         var ahead: Duration?
 
@@ -24,16 +33,37 @@ package final class ClockWatch: Sendable {
 
         /// Notes what both clocks say, and whether they have parted since the last look.
         mutating func note(_ wall: WallTime, _ monotonic: Duration) {
-            defer { seen = (wall, monotonic) }
-            guard let seen else { return }
-            let parted = wall.since(seen.wall) - (monotonic - seen.monotonic)
-            guard parted > ClockWatch.tolerance || parted < .zero - ClockWatch.tolerance else { return }
-            ahead = ahead.map { $0 + parted }
-            let end = monotonic + ClockWatch.doubtAfterJump
-            // A clock that comes back to where the store has seen it ends the hour of a start that was beyond.
-            let isBack = lastSeen.map { time(wall).since($0) <= ClockWatch.absence } ?? false
-            doubtfulUntil = isBack ? end : max(doubtfulUntil ?? .zero, end)
+            defer {
+                seen = (wall, monotonic)
+                begun = begun ?? monotonic
+            }
+            let parted = seen.map { wall.since($0.wall) - (monotonic - $0.monotonic) } ?? .zero
+            let hasJumped = parted > ClockWatch.tolerance || parted < .zero - ClockWatch.tolerance
+            if hasJumped { ahead = ahead.map { $0 + parted } }
+            let wasBehind = isBehind
+            isBehind = lastSeen.map { time(wall).since($0) < .zero - ClockWatch.tolerance } ?? false
+            if wasBehind, !isBehind {
+                // One that was surely wrong has been set, or has caught up: it is judged as at a start.
+                compare(wall, monotonic)
+            } else if hasJumped {
+                let end = monotonic + ClockWatch.doubtAfterJump
+                // A clock that comes back to where the store has seen it ends the hour of a start that was beyond.
+                let isBack = lastSeen.map { time(wall).since($0) <= ClockWatch.absence } ?? false
+                doubtfulUntil = isBack ? end : max(doubtfulUntil ?? .zero, end)
+            }
         }
+
+        /// Compares the clock with the last time that the store has seen.
+        mutating func compare(_ wall: WallTime, _ monotonic: Duration) {
+            guard let lastSeen else { return }
+            let beyond = time(wall).since(lastSeen)
+            isBehind = beyond < .zero - ClockWatch.tolerance
+            if beyond > ClockWatch.absence { doubtfulUntil = monotonic + ClockWatch.doubtAfterAbsence }
+            if beyond > SessionLimits.lapseGrace { uncertainUntil = monotonic + ClockWatch.probation }
+        }
+
+        /// Whether the clock may be wrong by as much as sessions live.
+        func isDoubted(_ monotonic: Duration) -> Bool { isBehind || doubtfulUntil.map { monotonic < $0 } ?? false }
     }
 
     /// How far the two clocks may part between two looks, and the wall clock from the store's.
@@ -43,7 +73,10 @@ package final class ClockWatch: Sendable {
     private static let absence = Duration.seconds(7 * 86_400)
     private static let doubtAfterAbsence = Duration.seconds(3600)
     /// How long after a doubt nothing is written down that could not be undone.
-    private static let probation = Duration.seconds(86_400)
+    private static let probation = SessionLimits.lapseGrace
+    /// How long a process watches its clock before the store takes its time for seen: many a machine starts with a time
+    /// that is hours ahead and is set within minutes, and what was seen once never goes back.
+    private static let settling = Duration.seconds(600)
 
     /// Guards the last look, until when the wall clock is doubted, and how far it is off.
     private let state = Mutex(State())
@@ -75,7 +108,17 @@ package final class ClockWatch: Sendable {
         let (wall, monotonic) = (uncorrected(clock), clock.monotonic())
         return state.withLock { state in
             state.note(wall, monotonic)
-            return !state.isOff && (state.doubtfulUntil.map { monotonic >= $0 } ?? true)
+            return !state.isOff && !state.isDoubted(monotonic)
+        }
+    }
+
+    /// Looks at both clocks, and returns whether the time may be written down as a session's: nobody doubts it, or it is
+    /// the store's own.
+    package func tellsTime(_ clock: BrokerClock) -> Bool {
+        _ = believes(clock)
+        let monotonic = clock.monotonic()
+        return state.withLock { state in
+            state.ahead == nil ? !state.isDoubted(monotonic) : !state.isBehind
         }
     }
 
@@ -100,19 +143,29 @@ package final class ClockWatch: Sendable {
         guard believes(clock) else { return false }
         let monotonic = clock.monotonic()
         return state.withLock { state in
-            state.doubtfulUntil.map { monotonic >= $0 + Self.probation } ?? true
+            monotonic >= state.doubtfulUntil.map { $0 + Self.probation } ?? .zero
+                && monotonic >= state.uncertainUntil ?? .zero
         }
     }
 
-    /// Compares the clock at the start with the last time that the store has seen; returns whether it is believed.
-    package func begin(_ clock: BrokerClock, lastSeen: WallTime?) -> Bool {
-        if let lastSeen, clock.now().since(lastSeen) > Self.absence {
-            let end = clock.monotonic() + Self.doubtAfterAbsence
-            state.withLock { state in
-                state.doubtfulUntil = end
-                state.lastSeen = lastSeen
-            }
+    /// Returns whether the time may count as seen by the store: it is certain, and has been watched for ten minutes.
+    package func isSettled(_ clock: BrokerClock) -> Bool {
+        guard isCertain(clock) else { return false }
+        let monotonic = clock.monotonic()
+        return state.withLock { state in state.begun.map { monotonic >= $0 + Self.settling } ?? false }
+    }
+
+    /// Compares the clock at the start with the last time that the store has seen.
+    package func begin(_ clock: BrokerClock, lastSeen: WallTime?) -> ClockStart {
+        let isBelieved = believes(clock)
+        let (wall, monotonic) = (uncorrected(clock), clock.monotonic())
+        return state.withLock { state in
+            state.lastSeen = lastSeen
+            state.compare(wall, monotonic)
+            if state.isBehind { return .behind }
+            if state.isDoubted(monotonic) { return .doubted }
+            if !isBelieved { return .off }
+            return state.uncertainUntil == nil ? .believed : .uncertain
         }
-        return believes(clock)
     }
 }

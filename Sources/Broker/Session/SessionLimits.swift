@@ -24,12 +24,42 @@ package enum SessionLimits {
     /// Returns how long after the last write of the idle time the next is due: 1 % of it, at least a second.
     package static func slideInterval(idle: Duration) -> Duration { max(.seconds(1), idle / 100) }
 
+    /// How long a session that has lapsed stays whole before its tombstone: a clock that was wrong can be set right.
+    package static let lapseGrace = Duration.seconds(86_400)
+
     /// Returns why a session that is past its times has ended, or nil while it lives.
     package static func lapse(of row: SessionRow, at now: WallTime) -> EndReason? {
-        if now >= row.expiresAt {
-            if !row.refreshable, let tokenEnd = row.tokenExpiresAt, tokenEnd <= row.expiresAt { return .tokenExpired }
-            return .expired
-        }
-        return now >= row.idleExpiresAt ? .idleExpired : nil
+        SessionEnds(row).lapse(at: now)
     }
+}
+
+/// The times by which a session ends that nobody ends, and the one rule of why it did.
+package struct SessionEnds: Sendable, Equatable {
+    package let idleExpiresAt: WallTime
+    package let expiresAt: WallTime
+    package let tokenExpiresAt: WallTime?
+    package let refreshable: Bool
+
+    package init(idleExpiresAt: WallTime, expiresAt: WallTime, tokenExpiresAt: WallTime?, refreshable: Bool) {
+        self.idleExpiresAt = idleExpiresAt
+        self.expiresAt = expiresAt
+        self.tokenExpiresAt = tokenExpiresAt
+        self.refreshable = refreshable
+    }
+
+    package init(_ row: SessionRow) {
+        self.init(
+            idleExpiresAt: row.idleExpiresAt, expiresAt: row.expiresAt, tokenExpiresAt: row.tokenExpiresAt,
+            refreshable: row.refreshable)
+    }
+
+    /// Why it ends when it does: whichever end comes first, and of two at once not the idle time.
+    package var reason: EndReason {
+        if idleExpiresAt < expiresAt { return .idleExpired }
+        if !refreshable, let tokenExpiresAt, tokenExpiresAt <= expiresAt { return .tokenExpired }
+        return .expired
+    }
+
+    /// Returns why it has ended, or nil while it lives.
+    package func lapse(at now: WallTime) -> EndReason? { now >= min(idleExpiresAt, expiresAt) ? reason : nil }
 }

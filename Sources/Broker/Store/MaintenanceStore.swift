@@ -41,7 +41,7 @@ package protocol MaintenanceStore: Sendable {
 
     /// Removes at most `limit` rows of each kind that are past their keeping time: logins and registrations a day after
     /// they expired, exchanges a day after they were made, handoffs when they say so, tombstones 30 days after they ended,
-    /// logout-token ids when due. Sessions that lapsed a day ago become tombstones (`idle_expired`, `expired`), their
+    /// logout-token ids when due. Sessions that lapsed a day ago become tombstones (by `SessionEnds.reason`), their
     /// tokens go to the outbox: until then a clock that was wrong can be set right. Returns how many rows it touched, and
     /// the sessions that lapsed after `lapsedSince`. Where that is nil, the clock is doubted: sessions, tombstones,
     /// exchanges and logout-token ids are left alone, for without the latter two a code is called or a token used twice.

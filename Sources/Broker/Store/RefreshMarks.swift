@@ -75,9 +75,11 @@ package struct RefreshMarks: Sendable, Equatable {
         return next
     }
 
-    /// Returns the marks as a process that starts finds them: the former process's claims have lapsed, and what was
-    /// counted from one of its moments counts from now.
-    package func inherited(at now: Duration) -> RefreshMarks {
+    /// Returns the marks as a process finds them that began at `begun`: the former process's claims have lapsed, and what
+    /// was counted from one of its moments counts from now.
+    ///
+    /// A provider that asked to be left alone is left alone for as long as it asked, from the beginning.
+    package func inherited(at now: Duration, by begun: Duration, holdFor: Duration?) -> RefreshMarks {
         var marks = self
         if claimUntil != nil {
             marks.claim = nil
@@ -85,7 +87,7 @@ package struct RefreshMarks: Sendable, Equatable {
         }
         if takenOverAt != nil { marks.takenOverAt = now }
         if firstEmptyAt != nil { marks.firstEmptyAt = now }
-        marks.holdUntil = nil
+        marks.holdUntil = holdUntil == nil ? nil : holdFor.map { begun + $0 }
         return marks
     }
 }

@@ -78,10 +78,10 @@ extension MemoryState {
         }
         let certain = now.advanced(by: .zero - RetentionPeriods.lapsed)
         for row in sessions.values.filter({ $0.endedAt == nil && !$0.isLive(at: certain) }).prefix(limit) {
-            end(row.token, row.lapseReason, now)
+            end(row.token, SessionEnds(row).reason, now)
             touched += 1
         }
         return SweepResult(
-            touched: touched, ended: ended.map { EndedSession(token: $0.token, reason: $0.lapseReason) })
+            touched: touched, ended: ended.map { EndedSession(token: $0.token, reason: SessionEnds($0).reason) })
     }
 }

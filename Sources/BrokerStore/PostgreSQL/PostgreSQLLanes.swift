@@ -1,6 +1,8 @@
 import Broker
 
-/// The connections of a store: some for single reads, some for writes, one for what walks many rows.
+/// The connections of a store: some for single reads, some for writes, one for several rows, one for many.
+///
+/// What walks many rows may take seconds. Where there are three or four connections in all, the last two are one.
 final class PostgreSQLLanes: Sendable {
     /// The fewest connections that do.
     static let fewest = 3
@@ -10,10 +12,11 @@ final class PostgreSQLLanes: Sendable {
     let points: PipelineLane
     let writes: PipelineLane
     let scans: PipelineLane
+    let walks: PipelineLane
     let observer: ConnectionObserver
     private let ticker: StoreTicker
 
-    var all: [PipelineLane] { [points, writes, scans] }
+    var all: [PipelineLane] { [points, writes, scans] + (walks === scans ? [] : [walks]) }
 
     /// Starts the connections; nil when the system has no descriptors or threads left.
     init?(_ settings: ConnectionSettings, connections: Int, ticker: StoreTicker) {
@@ -28,10 +31,13 @@ final class PostgreSQLLanes: Sendable {
                 if gathering > 0 || observer.standing < total { ticker.signal() }
             }
         }
-        guard let points = lane(reading, gathering: Self.gathering), let writes = lane(total - reading - 1),
-            let scans = lane(1)
+        // Two for writes come first: a row that somebody holds keeps one of them.
+        let isApart = total - reading > 3
+        guard let points = lane(reading, gathering: Self.gathering),
+            let writes = lane(total - reading - (isApart ? 2 : 1)), let scans = lane(1),
+            let walks = isApart ? lane(1) : scans
         else { return nil }
-        (self.points, self.writes, self.scans) = (points, writes, scans)
+        (self.points, self.writes, self.scans, self.walks) = (points, writes, scans, walks)
         (self.observer, self.ticker) = (observer, ticker)
         var number = 0
         for lane in all {

@@ -9,7 +9,7 @@ extension PostgreSQLStore: StoreAdministration {
     package func rowCounts() async throws(StoreFailure) -> [StoredKind: Int] {
         var counts: [StoredKind: Int] = [:]
         for kind in StoredKind.allCases {
-            counts[kind] = try await scan(PostgreSQLAdministrationSQL.count(kind), []) { rows in
+            counts[kind] = try await walk(PostgreSQLAdministrationSQL.count(kind), []) { rows in
                 try rows.first { try $0.small() } ?? 0
             }
         }
@@ -17,7 +17,7 @@ extension PostgreSQLStore: StoreAdministration {
     }
 
     package func liveSessions(now: WallTime) async throws(StoreFailure) -> Int {
-        try await scan(PostgreSQLAdministrationSQL.liveSessions, [.time(now)]) { rows in
+        try await walk(PostgreSQLAdministrationSQL.liveSessions, [.time(now)]) { rows in
             try rows.first { try $0.small() } ?? 0
         }
     }
@@ -32,7 +32,7 @@ extension PostgreSQLStore: StoreAdministration {
             default: .bytes(cursor ?? [])
             }
         let moment = PostgreSQLAdministrationSQL.needsMoment(kind) ? [self.moment] : []
-        return try await scan(PostgreSQLAdministrationSQL.page(kind), [start, .integer(limit)] + moment) { rows in
+        return try await walk(PostgreSQLAdministrationSQL.page(kind), [start, .integer(limit)] + moment) { rows in
             let listed = try rows.map { row in
                 let key = kind == .audit ? try row.integer().bigEndianBytes : try row.bytes()
                 return (key: key, row: try? StoredRow(kind, &row))
@@ -59,7 +59,7 @@ extension PostgreSQLStore: StoreAdministration {
     ) async throws(StoreFailure) -> SealedPage {
         let limit = max(limit, 1)
         let values: [Parameter] = [.text(keyID), .bytes(cursor?.bytes ?? []), .integer(limit)]
-        return try await scan(PostgreSQLAdministrationSQL.sealed(place), values) { rows in
+        return try await walk(PostgreSQLAdministrationSQL.sealed(place), values) { rows in
             let listed = try rows.map { row in
                 let isKnown = try row.integer() <= PostgreSQLSchema.rowFormat
                 let key = try row.digest()
@@ -90,7 +90,7 @@ extension PostgreSQLStore: StoreAdministration {
                 .list(of: .text, rows.map { .text($0.new.keyID) }),
                 .list(of: .bytes, rows.map { .bytes($0.new.envelope) }),
             ]
-            count += try await scan(PostgreSQLAdministrationSQL.reseal(place), values, isWrite: true) { $0.count }
+            count += try await walk(PostgreSQLAdministrationSQL.reseal(place), values, isWrite: true) { $0.count }
         }
         return count
     }
@@ -101,7 +101,7 @@ extension PostgreSQLStore: StoreAdministration {
             var last: [UInt8] = []
             while true {
                 let values: [Parameter] = [.bytes(last), .integer(Self.counted)]
-                let page = try await scan(PostgreSQLAdministrationSQL.use(place), values) { rows in
+                let page = try await walk(PostgreSQLAdministrationSQL.use(place), values) { rows in
                     try rows.map { (try $0.optionalText(), try $0.small(), try $0.bytes(), try $0.small()) }
                 }
                 for (key, count, _, _) in page { if let key { use[key, default: 0] += count } }
@@ -109,7 +109,7 @@ extension PostgreSQLStore: StoreAdministration {
                 last = end
             }
         }
-        let exchanges = try await scan(PostgreSQLAdministrationSQL.exchangeUse, [.time(exchangesSince)]) { rows in
+        let exchanges = try await walk(PostgreSQLAdministrationSQL.exchangeUse, [.time(exchangesSince)]) { rows in
             try rows.map { (try $0.text(), try $0.small()) }
         }
         for (key, count) in exchanges { use[key, default: 0] += count }

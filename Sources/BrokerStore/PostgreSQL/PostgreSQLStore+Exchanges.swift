@@ -17,6 +17,7 @@ extension PostgreSQLStore {
             if let standing = verdict.row {
                 let isMine = verdict.kind == 1 || verdict.kind == 3
                 if verdict.kind == 3 { gateTaken(row.gate) }
+                if standing.outcome.isPromised { try await confirm() }
                 return isMine ? .claimed(standing) : .existing(standing)
             }
             if verdict.kind == 4, verdict.isGateOpen {
@@ -118,7 +119,19 @@ extension PostgreSQLStore {
         if let ended {
             endings?.tell(ended.replaced, .replaced)
             endings?.tell(ended.beyondLimit, .sessionLimit)
+        } else {
+            try await confirm()
         }
         return ended
+    }
+}
+
+extension ExchangeRow.Outcome {
+    /// Whether somebody who asks again is told of something that has to last.
+    fileprivate var isPromised: Bool {
+        switch self {
+        case .session, .registration: true
+        case .calling, .released, .spent: false
+        }
     }
 }

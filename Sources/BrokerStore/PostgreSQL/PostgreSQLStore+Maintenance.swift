@@ -27,7 +27,7 @@ extension PostgreSQLStore {
     }
 
     package func outboxCount() async throws(StoreFailure) -> Int {
-        try await scan(PostgreSQLMaintenanceSQL.countOutbox, []) { rows in try rows.first { try $0.small() } ?? 0 }
+        try await walk(PostgreSQLMaintenanceSQL.countOutbox, []) { rows in try rows.first { try $0.small() } ?? 0 }
     }
 
     package func consumeLogoutToken(
@@ -51,7 +51,10 @@ extension PostgreSQLStore {
             if !hasMore, remembered == 0, ended.isEmpty { return .replayed }
             return .ended(EndedBatch(ended: ended, more: hasMore))
         }
-        if case .ended(let batch) = result { endings?.tell(batch.ended, .providerLogout) }
+        switch result {
+        case .ended(let batch): endings?.tell(batch.ended, .providerLogout)
+        case .replayed: try await confirm()
+        }
         return result
     }
 
@@ -107,18 +110,26 @@ extension PostgreSQLStore {
         result.ended = try await scan(
             PostgreSQLMaintenanceSQL.lapsedSince,
             [.time(now), .time(lapsedSince), .integer(RetentionPeriods.announcedLapses)]
-        ) { rows in
-            try rows.map { row in
-                let token = try row.digest()
-                let idle = try row.time()
-                return EndedSession(token: token, reason: try row.time() <= idle ? .expired : .idleExpired)
-            }
-        }
+        ) { rows in try rows.map { try EndedSession(lapsed: &$0) } }
         // Listeners of other replicas hear of lapses by whoever sweeps.
         endings?.tell(result.ended)
-        let certain = now.advanced(by: .zero - RetentionPeriods.lapsed)
-        result.touched += try await scan(
-            PostgreSQLMaintenanceSQL.sweepLapsed, [.time(certain), .time(now), .integer(limit)], isWrite: true, count)
+        result.touched += try await buryLapsed(
+            before: now.advanced(by: .zero - RetentionPeriods.lapsed), at: now, limit: limit)
         return result
+    }
+
+    /// Makes tombstones of sessions that lapsed before a time, at most `limit`; returns of how many.
+    private func buryLapsed(before certain: WallTime, at now: WallTime, limit: Int) async throws(StoreFailure) -> Int {
+        let lapsed = try await scan(PostgreSQLMaintenanceSQL.lapsed, [.time(certain), .integer(limit)]) { rows in
+            try rows.map { try EndedSession(lapsed: &$0) }
+        }
+        guard !lapsed.isEmpty else { return 0 }
+        let values: [Parameter] = [
+            .list(of: .bytes, lapsed.map { .digest($0.token) }),
+            .list(of: .text, lapsed.map { .text($0.reason.rawValue) }), .time(now), .time(certain),
+        ]
+        return try await scan(PostgreSQLMaintenanceSQL.buryLapsed, values, isWrite: true) { rows in
+            try rows.first { try $0.small() } ?? 0
+        }
     }
 }

@@ -17,6 +17,7 @@ extension PostgreSQLStore {
         _ selector: SessionSelector, _ state: SessionState, after: SessionCursor?, limit: Int, now: WallTime
     ) async throws(StoreFailure) -> [SessionRow] {
         let limit = max(limit, 0)
+        let lane = selector.isOfMany ? lanes.walks : lanes.scans
         var place = after.map { (moment: $0.moment, handle: $0.handle.text) }
         var found: [SessionRow] = []
         // A row that cannot be read is left out, and the list goes on after it.
@@ -26,7 +27,7 @@ extension PostgreSQLStore {
             let values =
                 selector.parameters + cursor + (state == .live ? [.time(now)] : []) + [.integer(wanted)]
             let statement = PostgreSQLSessionSQL.page(selector, state, after: place != nil)
-            let listed = try await scan(statement, values) { rows in
+            let listed = try await run(lane, [BoundStatement(statement, values)], isWrite: false) { rows in
                 try rows.map { row in
                     let place = (moment: try row.time(), handle: try row.text())
                     return (place: place, row: try? SessionRow(&row))
@@ -51,7 +52,7 @@ extension PostgreSQLStore {
             }
             return EndedBatch(ended: ended.compactMap { $0 }, more: named == limit && limit > 0)
         }
-        endings?.tell(batch.ended, reason)
+        if batch.ended.isEmpty { try await confirm() } else { endings?.tell(batch.ended, reason) }
         return batch
     }
 
@@ -100,13 +101,15 @@ extension PostgreSQLStore {
             .time(commit.tokenExpiresAt), .truth(commit.refreshable), .time(commit.expiresAt),
             .truth(commit.subjectUnchecked), .truth(commit.answerLost),
         ]
-        return try await write(PostgreSQLSessionSQL.commit, values) { rows in
+        let result = try await write(PostgreSQLSessionSQL.commit, values) { rows in
             try rows.first { row -> RefreshCommitResult in
                 try row.requireFormat()
                 let isEnded = try row.truth()
                 return try row.truth() ? .committed : isEnded ? .ended : .superseded
             } ?? .ended
         }
+        if result != .committed { try await confirm() }
+        return result
     }
 
     package func releaseRefresh(_ release: RefreshRelease) async throws(StoreFailure) {
@@ -131,6 +134,16 @@ extension PostgreSQLStore {
         let isEnded = try await write(PostgreSQLSessionSQL.condemn, values) { $0.count == 1 }
         if isEnded { endings?.tell([token], reason) }
         return isEnded
+    }
+}
+
+extension SessionSelector {
+    /// Whether it names the sessions of many people, as only operators do.
+    fileprivate var isOfMany: Bool {
+        switch self {
+        case .token, .handle, .subject, .subjectExcept: false
+        case .sid, .logout, .provider, .client, .all: true
+        }
     }
 }
 

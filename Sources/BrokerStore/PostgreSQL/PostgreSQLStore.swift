@@ -50,7 +50,15 @@ package final class PostgreSQLStore: BrokerStore {
         try await run(lanes.points, [BoundStatement(statement, values)], isWrite: false, decode)
     }
 
-    /// Walks many rows, beside which single ones must not wait.
+    /// Walks many rows, beside which nothing else must wait.
+    func walk<Value: Sendable>(
+        _ statement: Statement, _ values: [Parameter], isWrite: Bool = false,
+        _ decode: @escaping @Sendable (ResultRows) throws -> Value
+    ) async throws(StoreFailure) -> Value {
+        try await run(lanes.walks, [BoundStatement(statement, values)], isWrite: isWrite, decode)
+    }
+
+    /// Reads or changes several rows, beside which single ones must not wait.
     func scan<Value: Sendable>(
         _ statement: Statement, _ values: [Parameter], isWrite: Bool = false,
         _ decode: @escaping @Sendable (ResultRows) throws -> Value
@@ -72,6 +80,18 @@ package final class PostgreSQLStore: BrokerStore {
     func write(_ statement: Statement, _ values: [Parameter]) async throws(StoreFailure) {
         try await write(statement, values) { _ in () }
     }
+
+    /// Waits until the standby, where commits wait for one, has all that was committed before.
+    ///
+    /// For what was found done already: a transaction that writes nothing waits for nobody, and whoever did it may have
+    /// been told that the standby lacks it.
+    func confirm() async throws(StoreFailure) {
+        // Several rows, so that those who confirm at the same time seldom wait for each other.
+        let name = "confirmation-\(Int.random(in: 0..<Self.confirmations))"
+        try await write(PostgreSQLMaintenanceSQL.confirm, [.text(name)])
+    }
+
+    private static let confirmations = 32
 
     func run<Value: Sendable>(
         _ lane: PipelineLane, _ statements: [BoundStatement], isWrite: Bool, repeatingDuplicates: Bool = false,

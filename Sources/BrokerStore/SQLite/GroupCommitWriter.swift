@@ -118,6 +118,12 @@ final class GroupCommitWriter: Sendable {
     /// Writes what could not be written before within a second, and goes on trying.
     func retrySoon() { scheduleRetry() }
 
+    /// Makes the reserve where it is missing and the disk has room for it again.
+    func makeReserve() {
+        guard let reserve, !reserve.isReady, state.withLock({ !$0.closed }) else { return }
+        queue.async { _ = reserve.make() }
+    }
+
     /// How many writes wait; for metrics and tests.
     var waitingCount: Int { state.withLock { $0.waiting.count } }
 

@@ -14,13 +14,16 @@ final class ReserveFile: Sendable {
 
     private let path: String
     private let size: Int
+    /// Gives a file so many bytes of the disk, or says that there are none.
+    private let allocate: @Sendable (Int32, Int) -> Bool
     /// Guards whether the file stands.
     private let stands = Mutex(false)
 
     /// Creates the reserve and tries to make its file.
-    init(path: String, size: Int) {
+    init(path: String, size: Int, allocate: @escaping @Sendable (Int32, Int) -> Bool = ReserveFile.allocate) {
         self.path = path
         self.size = size
+        self.allocate = allocate
         _ = make()
     }
 
@@ -29,7 +32,8 @@ final class ReserveFile: Sendable {
 
     /// Makes the file where it is missing; false when the disk has no room for it.
     ///
-    /// Twice the room is asked for and half of it given back, so that a disk that is nearly full stays what it was.
+    /// One that a process before has left stands as it is, however full the disk. Twice the room of a new one is asked for
+    /// and half of it given back, so that a disk that is nearly full stays what it was.
     func make() -> Bool {
         stands.withLock { stands in
             if stands { return true }
@@ -40,8 +44,10 @@ final class ReserveFile: Sendable {
             guard fstat(file, &status) == 0, status.st_mode & S_IFMT == S_IFREG, fchmod(file, 0o600) == 0 else {
                 return false
             }
-            guard Self.allocate(file, 2 * size), ftruncate(file, off_t(size)) == 0 else {
-                ftruncate(file, 0)
+            // A crash between the two steps leaves twice the room.
+            let isAllocated = status.st_size >= size && Int(status.st_blocks) * 512 >= size
+            guard isAllocated || allocate(file, 2 * size), ftruncate(file, off_t(size)) == 0 else {
+                ftruncate(file, status.st_size)
                 return false
             }
             stands = true
@@ -58,7 +64,7 @@ final class ReserveFile: Sendable {
         }
     }
 
-    private static func allocate(_ file: Int32, _ size: Int) -> Bool {
+    @Sendable static func allocate(_ file: Int32, _ size: Int) -> Bool {
         #if canImport(Darwin)
             var store = fstore_t(
                 fst_flags: UInt32(F_ALLOCATEALL), fst_posmode: F_PEOFPOSMODE, fst_offset: 0, fst_length: off_t(size),

@@ -25,7 +25,7 @@ extension SQLiteStore: StoreAdministration {
         of kind: StoredKind, after cursor: [UInt8]?, limit: Int
     ) async throws(StoreFailure) -> StoredPage {
         let limit = max(limit, 1)
-        let clock = ClaimClock(epoch: epoch, moment: monotonic())
+        let clock = claimClock()
         let start: DatabaseValue =
             switch kind {
             case .audit: (cursor.flatMap { Int64(bigEndianBytes: $0) } ?? .min).databaseValue
@@ -49,7 +49,7 @@ extension SQLiteStore: StoreAdministration {
     }
 
     package func insert(_ rows: [StoredRow]) async throws(StoreFailure) {
-        let clock = ClaimClock(epoch: epoch, moment: monotonic())
+        let clock = claimClock()
         try await writer.write { database in
             for row in rows { try database.insert(row, clock) }
         }
@@ -130,7 +130,7 @@ extension StoredRow {
         case .exchanges: self = .exchange(try ExchangeRow(&columns, clock))
         case .sessions:
             let row = try SessionRow(&columns)
-            let stored = try StoredMarks(&columns, epoch: clock.epoch, now: clock.moment)
+            let stored = try StoredMarks(&columns, clock)
             self = .session(row, stored.marks.moved(by: .zero - clock.moment))
         case .outbox: self = .outbox(try OutboxRow(&columns))
         case .leases:
@@ -165,7 +165,7 @@ extension Database {
                 return
             }
             let moved = marks.moved(by: clock.moment)
-            let values = StoredMarks.values(row.token, row.fence, moved, epoch: clock.epoch)
+            let values = StoredMarks.values(row.token, row.fence, moved, clock)
             try change(SessionSQL.mark, values)
         case .outbox(let row): try change(MaintenanceSQL.addOutbox, row.values)
         case .logoutToken(let id, let until): try change(AdministrationSQL.insertLogoutToken, [id.sql, until.sql])

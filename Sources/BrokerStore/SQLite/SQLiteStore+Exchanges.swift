@@ -6,9 +6,9 @@ extension SQLiteStore {
         _ row: ExchangeRow, maximumAttempts: Int
     ) async throws(StoreFailure) -> ExchangeClaimResult {
         let pending = pendingLogins
-        let (epoch, monotonic) = (epoch, monotonic)
+        let claimClock = claimClock
         return try await writer.write { database in
-            let clock = ClaimClock(epoch: epoch, moment: monotonic())
+            let clock = claimClock()
             let gates = Gates(database: database, pending: pending)
             // The insertion decides; a gate that is closed withdraws it in the same transaction.
             if try database.change(ExchangeSQL.insert, row.values(clock)) == 1 {
@@ -22,7 +22,7 @@ extension SQLiteStore {
             // Asked again because the answer was lost.
             if standing.outcome == .calling, standing.claim == row.claim { return .claimed(standing) }
             if let spent = try database.first(
-                ExchangeSQL.lapse, [row.key.sql, Optional(clock.moment).sql, epoch.databaseValue],
+                ExchangeSQL.lapse, [row.key.sql, Optional(clock.moment).sql, clock.epoch.databaseValue],
                 { try ExchangeRow(&$0, clock) })
             {
                 try gates.close(spent.gate)
@@ -35,7 +35,7 @@ extension SQLiteStore {
             let values =
                 [Optional(clock.moment + row.claimFor).sql] + row.gate.values
                 + [
-                    row.claim.bytes.sql, epoch.databaseValue, row.key.sql, standing.fence.databaseValue,
+                    row.claim.bytes.sql, clock.epoch.databaseValue, row.key.sql, standing.fence.databaseValue,
                     maximumAttempts.databaseValue,
                 ]
             guard let claimed = try database.first(ExchangeSQL.claimAgain, values, { try ExchangeRow(&$0, clock) })
@@ -47,9 +47,9 @@ extension SQLiteStore {
     }
 
     package func exchange(_ key: Digest) async throws(StoreFailure) -> ExchangeRow? {
-        let (epoch, monotonic) = (epoch, monotonic)
+        let claimClock = claimClock
         return try await readers.read { database in
-            let clock = ClaimClock(epoch: epoch, moment: monotonic())
+            let clock = claimClock()
             return try database.first(ExchangeSQL.byKey, [key.sql]) { try ExchangeRow(&$0, clock) }
         }
     }

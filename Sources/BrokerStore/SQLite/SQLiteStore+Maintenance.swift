@@ -126,6 +126,7 @@ extension SQLiteStore {
     package func sweep(
         now: WallTime, limit: Int, lapsedSince: WallTime?
     ) async throws(StoreFailure) -> SweepResult {
+        writer.makeReserve()
         let result = try await writer.write { database in
             try database.sweep(now: now, limit: max(limit, 0), lapsedSince: lapsedSince)
         }
@@ -168,21 +169,24 @@ extension Database {
         touched += try change(SessionSQL.sweep, [buried, limit])
         let known = [now.sql, lapsedSince.sql, RetentionPeriods.announcedLapses.databaseValue]
         let ended = try rows(SessionSQL.lapsedSince, known) { columns in
-            (try NamedSession(&columns), try Self.lapseReason(&columns))
+            (try NamedSession(&columns), try SessionEnds(&columns).reason)
         }
         let certain = now.advanced(by: .zero - RetentionPeriods.lapsed).sql
         let lapsed = try rows(SessionSQL.lapsed, [certain, limit]) { columns in
-            (try NamedSession(&columns), try Self.lapseReason(&columns))
+            (try NamedSession(&columns), try SessionEnds(&columns).reason)
         }
         for (name, reason) in lapsed where try end(name, reason, now) { touched += 1 }
         return SweepResult(
             touched: touched,
             ended: ended.compactMap { name, reason in name.token.map { EndedSession(token: $0, reason: reason) } })
     }
+}
 
-    /// Reads `idle_expires_at, expires_at`: whichever came first ended the session.
-    private static func lapseReason(_ columns: inout Columns) throws -> EndReason {
-        let idle = try columns.time()
-        return try columns.time() <= idle ? .expired : .idleExpired
+extension SessionEnds {
+    /// Reads `SessionSQL.endColumns`.
+    fileprivate init(_ columns: inout Columns) throws {
+        self.init(
+            idleExpiresAt: try columns.time(), expiresAt: try columns.time(), tokenExpiresAt: columns.optionalTime(),
+            refreshable: try columns.integer() != 0)
     }
 }

@@ -90,12 +90,13 @@ extension SQLiteStore {
 
     package func claimRefresh(_ claim: RefreshClaim) async throws(StoreFailure) -> RefreshClaimResult {
         guard endings.ending(claim.token) == nil else { return .gone }
-        let (epoch, monotonic) = (epoch, monotonic)
+        let claimClock = claimClock
         return try await writer.write { database in
-            let moment = monotonic()
+            let clock = claimClock()
+            let moment = clock.moment
             guard
                 var stored = try database.first(
-                    SessionSQL.marks, [claim.token.sql], { try StoredMarks(&$0, epoch: epoch, now: moment) }),
+                    SessionSQL.marks, [claim.token.sql], { try StoredMarks(&$0, clock) }),
                 stored.isLive(at: claim.now)
             else { return .gone }
             guard stored.tokenVersion == claim.tokenVersion else { return .moved }
@@ -104,7 +105,7 @@ extension SQLiteStore {
             case .heldBack(let rest): return .heldBack(for: rest)
             case .granted(let again): if !again { stored.fence += 1 }
             }
-            guard try database.change(SessionSQL.mark, stored.values(claim.token, epoch: epoch)) == 1 else {
+            guard try database.change(SessionSQL.mark, stored.values(claim.token, clock)) == 1 else {
                 return .gone
             }
             return .claimed(stored.marks.grant(fence: stored.fence, at: moment))
@@ -125,15 +126,13 @@ extension SQLiteStore {
     }
 
     package func refreshState(_ token: Digest) async throws(StoreFailure) -> RefreshState? {
-        let (epoch, monotonic) = (epoch, monotonic)
+        let claimClock = claimClock
         let isEnding = endings.ending(token) != nil
         return try await readers.read { database in
-            let moment = monotonic()
-            let stored = try database.first(SessionSQL.marks, [token.sql]) {
-                try StoredMarks(&$0, epoch: epoch, now: moment)
-            }
+            let clock = claimClock()
+            let stored = try database.first(SessionSQL.marks, [token.sql]) { try StoredMarks(&$0, clock) }
             return stored.map { stored in
-                let rest = stored.marks.claimUntil.map { $0 - moment }
+                let rest = stored.marks.claimUntil.map { $0 - clock.moment }
                 return RefreshState(
                     tokenVersion: stored.tokenVersion, claimFor: rest.flatMap { $0 > .zero ? $0 : nil },
                     isEnded: stored.isEnded || isEnding)
@@ -162,16 +161,16 @@ extension SQLiteStore {
     }
 
     package func releaseRefresh(_ release: RefreshRelease) async throws(StoreFailure) {
-        let (epoch, monotonic) = (epoch, monotonic)
+        let claimClock = claimClock
         try await writer.write { database in
-            let moment = monotonic()
+            let clock = claimClock()
             guard
                 var stored = try database.first(
-                    SessionSQL.marks, [release.token.sql], { try StoredMarks(&$0, epoch: epoch, now: moment) }),
+                    SessionSQL.marks, [release.token.sql], { try StoredMarks(&$0, clock) }),
                 stored.tokenVersion == release.tokenVersion, stored.fence == release.fence
             else { return }
-            stored.marks.release(release, at: moment)
-            try database.change(SessionSQL.mark, stored.values(release.token, epoch: epoch))
+            stored.marks.release(release, at: clock.moment)
+            try database.change(SessionSQL.mark, stored.values(release.token, clock))
         }
     }
 

@@ -23,6 +23,7 @@ package final class SQLiteStore: BrokerStore {
     let monotonic: @Sendable () -> Duration
     /// Tells this process's claims from those of processes before it.
     let epoch: Int64
+    private let begun: Duration
     private let pool: DatabasePool
     /// Holds the lock until the store is closed.
     private let files: DatabaseFiles
@@ -40,6 +41,7 @@ package final class SQLiteStore: BrokerStore {
         self.endingsLog = endingsLog
         self.monotonic = monotonic
         epoch = .random(in: .min ... .max)
+        begun = monotonic()
         let endings = PendingEndings()
         let pendingLogins = PendingLoginCount()
         self.endings = endings
@@ -52,6 +54,11 @@ package final class SQLiteStore: BrokerStore {
         writer = GroupCommitWriter(
             pool, reserve: reserve, additions: { EndingsJob.next(of: endings, endingsLog) },
             rolledBack: { pendingLogins.invalidate() })
+    }
+
+    /// The clock of a transaction that begins now.
+    var claimClock: @Sendable () -> ClaimClock {
+        { [epoch, begun, monotonic] in ClaimClock(epoch: epoch, begun: begun, moment: monotonic()) }
     }
 
     /// Whether the reserve for endings on a full disk is there, or none is kept; for metrics.

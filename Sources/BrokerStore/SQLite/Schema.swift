@@ -27,7 +27,7 @@ enum Schema {
         Migration(version: 1, readableFrom: 1, sql: first), Migration(version: 2, readableFrom: 1, sql: endedSessions),
         Migration(version: 3, readableFrom: 1, sql: handoffs),
         Migration(version: 4, readableFrom: 1, sql: namedClaims),
-        Migration(version: 5, readableFrom: 1, sql: holders),
+        Migration(version: 5, readableFrom: 1, sql: holders), Migration(version: 6, readableFrom: 1, sql: listings),
     ]
 
     static var newest: Int { migrations.last?.version ?? 0 }
@@ -215,5 +215,13 @@ enum Schema {
             key TEXT NOT NULL PRIMARY KEY,
             seals INTEGER NOT NULL CHECK (seals >= 0)
         ) STRICT, WITHOUT ROWID;
+        """
+
+    // Tombstones of a provider and of a client by their end; how long a provider asked to be left alone, because until when
+    // is a moment of a process that may be gone.
+    private static let listings = """
+        CREATE INDEX sessions_by_provider_and_end ON sessions (provider, ended_at, handle) WHERE ended_at IS NOT NULL;
+        CREATE INDEX sessions_by_client_and_end ON sessions (client, ended_at, handle) WHERE ended_at IS NOT NULL;
+        ALTER TABLE sessions ADD COLUMN hold_for INTEGER;
         """
 }

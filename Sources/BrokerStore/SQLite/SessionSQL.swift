@@ -30,11 +30,12 @@ enum SessionSQL {
     static let marks = "SELECT \(markColumns) FROM sessions WHERE token = ?"
     static let markColumns = """
         format, token_version, fence, claim, claim_until, claim_epoch, taken_over_at, taken_over_before, \
-        answer_lost, hold_until, empty_refusals, first_empty_at, ended_at, idle_expires_at, expires_at
+        answer_lost, hold_until, hold_for, empty_refusals, first_empty_at, ended_at, idle_expires_at, expires_at
         """
     static let mark = """
         UPDATE sessions SET fence = ?2, claim = ?3, claim_until = ?4, claim_epoch = ?5, taken_over_at = ?6,
-            taken_over_before = ?7, answer_lost = ?8, hold_until = ?9, empty_refusals = ?10, first_empty_at = ?11
+            taken_over_before = ?7, answer_lost = ?8, hold_until = ?9, empty_refusals = ?10, first_empty_at = ?11,
+            hold_for = ?12
         WHERE token = ?1 AND ended_at IS NULL AND format = 1
         """
     static let renew = """
@@ -77,19 +78,21 @@ enum SessionSQL {
     /// What was ended by somebody's doing; what ran out does so in every copy.
     static let tombstones = """
         SELECT token, ended_at, end_reason FROM sessions
-        WHERE ended_at IS NOT NULL AND end_reason NOT IN ('expired', 'idle_expired')
+        WHERE ended_at IS NOT NULL AND end_reason NOT IN ('expired', 'idle_expired', 'token_expired')
         """
     static let beyondLimit = """
         SELECT id, token FROM sessions
         WHERE subject_and_client = ?1 AND ended_at IS NULL AND idle_expires_at > ?2 AND expires_at > ?2
         ORDER BY created_at DESC, handle DESC LIMIT -1 OFFSET ?3
         """
+    /// By what it is told why a session has lapsed.
+    static let endColumns = "idle_expires_at, expires_at, token_expires_at, refreshable"
     static let lapsed = """
-        SELECT id, token, idle_expires_at, expires_at FROM sessions
+        SELECT id, token, \(endColumns) FROM sessions
         WHERE min(idle_expires_at, expires_at) <= ? AND ended_at IS NULL AND format = 1 LIMIT ?
         """
     static let lapsedSince = """
-        SELECT id, token, idle_expires_at, expires_at FROM sessions
+        SELECT id, token, \(endColumns) FROM sessions
         WHERE min(idle_expires_at, expires_at) <= ? AND min(idle_expires_at, expires_at) > ? AND ended_at IS NULL
             AND format = 1
         LIMIT ?

@@ -10,22 +10,23 @@ struct StoredMarks {
     private let idleExpiresAt: WallTime
     private let expiresAt: WallTime
 
-    /// Reads the columns of `SessionSQL.marks`; what another process left there counts from `now`.
-    init(_ columns: inout Columns, epoch: Int64, now: Duration) throws {
+    /// Reads the columns of `SessionSQL.marks`; what another process left there counts anew.
+    init(_ columns: inout Columns, _ clock: ClaimClock) throws {
         try columns.requireFormat()
         tokenVersion = try columns.integer()
         fence = try columns.integer()
         var marks = RefreshMarks()
         marks.claim = try columns.optionalBytes().flatMap { ClaimID($0) }
         marks.claimUntil = columns.optionalDuration()
-        let isOurs = columns.optionalInteger() == epoch
+        let isOurs = columns.optionalInteger() == clock.epoch
         marks.takenOverAt = columns.optionalDuration()
         marks.takenOverBefore = try columns.integer() != 0
         marks.answerLost = try columns.integer() != 0
         marks.holdUntil = columns.optionalDuration()
+        let holdFor = columns.optionalDuration()
         marks.emptyRefusals = try columns.small()
         marks.firstEmptyAt = columns.optionalDuration()
-        self.marks = isOurs ? marks : marks.inherited(at: now)
+        self.marks = isOurs ? marks : marks.inherited(at: clock.moment, by: clock.begun, holdFor: holdFor)
         endedAt = columns.optionalTime()
         idleExpiresAt = try columns.time()
         expiresAt = try columns.time()
@@ -35,17 +36,15 @@ struct StoredMarks {
     var isEnded: Bool { endedAt != nil }
 
     /// The values of `SessionSQL.mark`.
-    func values(_ token: Digest, epoch: Int64) -> [DatabaseValue] {
-        Self.values(token, fence, marks, epoch: epoch)
-    }
+    func values(_ token: Digest, _ clock: ClaimClock) -> [DatabaseValue] { Self.values(token, fence, marks, clock) }
 
     /// The values of `SessionSQL.mark`.
-    static func values(_ token: Digest, _ fence: Int64, _ marks: RefreshMarks, epoch: Int64) -> [DatabaseValue] {
+    static func values(_ token: Digest, _ fence: Int64, _ marks: RefreshMarks, _ clock: ClaimClock) -> [DatabaseValue] {
         [
             token.sql, fence.databaseValue, marks.claim.map { $0.bytes.sql } ?? .null, marks.claimUntil.sql,
-            epoch.databaseValue, marks.takenOverAt.sql, marks.takenOverBefore.databaseValue,
+            clock.epoch.databaseValue, marks.takenOverAt.sql, marks.takenOverBefore.databaseValue,
             marks.answerLost.databaseValue, marks.holdUntil.sql, marks.emptyRefusals.databaseValue,
-            marks.firstEmptyAt.sql,
+            marks.firstEmptyAt.sql, marks.holdUntil.map { max($0 - clock.moment, .zero) }.sql,
         ]
     }
 }

@@ -18,6 +18,13 @@ struct Serve: AsyncParsableCommand {
 
     @OptionGroup var file: ConfigOption
 
+    @Flag(
+        help: """
+            Take the machine's clock for right whatever the database has seen: for one start, after the log has said that \
+            the clock is doubted and you have looked at it.
+            """)
+    var trustClock = false
+
     func run() async throws {
         // Whoever read the log may go: that is no reason to die.
         signal(SIGPIPE, SIG_IGN)
@@ -70,13 +77,9 @@ struct Serve: AsyncParsableCommand {
             services: services, gracefulShutdownSignals: [.sigterm, .sigint], logger: Logger(label: "services"))
         group.maximumGracefulShutdownDuration = composition.parts.readiness.limit
         await composition.parts.clockCheck?.begin()
-        // A clock that is compared with the database's has been named already.
-        let context = composition.parts.context
-        let isKnown = context.watch.isOff(context.clock)
-        if try await !Sweeper.checkClock(context), !isKnown {
-            log.write(
-                .warning, "the clock is more than a week beyond the last time this database has seen",
-                [("detail", "for an hour no session runs out")])
+        let start = try await Sweeper.checkClock(composition.parts.context, isTrusted: trustClock)
+        if let words = start.words {
+            log.write(start == .uncertain ? .notice : .warning, words.message, [("detail", words.detail)])
         }
         await composition.parts.ringWatch.look()
         log.write(.notice, "starting", [("version", Version.text)])
@@ -89,5 +92,30 @@ struct Serve: AsyncParsableCommand {
         await composition.close()
         await sockets.close()
         log.write(.notice, "stopped")
+    }
+}
+
+extension ClockStart {
+    /// What an operator is told of it; nil where there is nothing to tell, or the comparison with the database's clock has
+    /// said it.
+    fileprivate var words: (message: String, detail: String)? {
+        switch self {
+        case .believed, .off: nil
+        case .uncertain:
+            (
+                "the clock is more than a day beyond the last time this database has seen",
+                "for a day of running nothing that ran out is buried"
+            )
+        case .doubted:
+            (
+                "the clock is more than a week beyond the last time this database has seen",
+                "for an hour no session runs out and, on SQLite, nobody can sign in; if the clock is right, start once with --trust-clock"
+            )
+        case .behind:
+            (
+                "the clock is behind the last time this database has seen",
+                "until it has caught up no session runs out and nobody can sign in; if the clock is right, start once with --trust-clock"
+            )
+        }
     }
 }

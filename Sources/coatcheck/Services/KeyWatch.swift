@@ -8,6 +8,8 @@ final class KeyWatch: Sendable {
     private struct State {
         /// The digest of the text that was looked at last, good or not.
         var seen: Digest
+        /// The digest of the text whose ring is in use.
+        var used: Digest
         /// The ring in use.
         var ring: KeyRing
         var sealing: String
@@ -32,7 +34,8 @@ final class KeyWatch: Sendable {
         self.vault = vault
         self.now = now
         self.log = log
-        state = Mutex(State(seen: vault.digest(text), ring: ring, sealing: vault.currentKeyID))
+        state = Mutex(
+            State(seen: vault.digest(text), used: vault.digest(text), ring: ring, sealing: vault.currentKeyID))
     }
 
     /// The ring in use.
@@ -49,24 +52,34 @@ final class KeyWatch: Sendable {
                 let digest = vault.digest(bytes)
                 let isNew = digest != state.seen
                 state.seen = digest
-                let isDue = state.ring.sealingID(at: moment) != state.sealing
-                // What went wrong before goes wrong again until the text changes.
-                guard isNew || isAsked || (isDue && !state.isFaulty) else { return }
-                let ring = isNew || isAsked ? try KeyRingFile.ring(bytes, of: settings.place) : state.ring
-                do throws(VaultFailure) { try vault.replace(ring: ring, at: moment) } catch {
-                    throw StartFailure("the key file's index key is another: the old keys stay in use")
+                // What went wrong before goes wrong again until the text changes; one that was away may be back.
+                if digest == state.used { state.isFaulty = false }
+                if isNew || isAsked {
+                    try take(KeyRingFile.ring(bytes, of: settings.place), &state, moment)
+                    state.used = digest
                 }
-                state.isFaulty = false
-                state.ring = ring
-                state.sealing = vault.currentKeyID
-                var pairs = [("count", String(ring.list.count)), ("sealing", state.sealing)]
-                if let next = ring.list(at: moment).first?.waitsUntil { pairs.append(("next_from", next.rfc3339)) }
-                log.write(.notice, "keys reloaded", pairs)
             } catch {
                 if !state.isFaulty || isAsked { log.write(.error, "keys not reloaded", [("detail", "\(error)")]) }
                 state.isFaulty = true
             }
+            // A key that waits is known: its time comes whatever has become of the file.
+            guard state.ring.sealingID(at: moment) != state.sealing else { return }
+            do throws(StartFailure) { try take(state.ring, &state, moment) } catch {
+                log.write(.error, "keys not reloaded", [("detail", "\(error)")])
+            }
         }
+    }
+
+    private func take(_ ring: KeyRing, _ state: inout State, _ moment: WallTime) throws(StartFailure) {
+        do throws(VaultFailure) { try vault.replace(ring: ring, at: moment) } catch {
+            throw StartFailure("the key file's index key is another: the old keys stay in use")
+        }
+        state.isFaulty = false
+        state.ring = ring
+        state.sealing = vault.currentKeyID
+        var pairs = [("count", String(ring.list.count)), ("sealing", state.sealing)]
+        if let next = ring.list(at: moment).first?.waitsUntil { pairs.append(("next_from", next.rfc3339)) }
+        log.write(.notice, "keys reloaded", pairs)
     }
 
     /// The work of looking every two seconds.

@@ -107,6 +107,42 @@ struct KeyWatchTests {
         #expect(watched.lines.all.split(separator: "\n").count == 2)
     }
 
+    /// What may become of the file of a ring with a key that waits.
+    enum Trouble: CaseIterable { case awayBefore, halfBefore, away, half }
+
+    @Test("A key that waits seals in its time whatever has become of the file meanwhile", arguments: Trouble.allCases)
+    func dueInTrouble(_ trouble: Trouble) throws {
+        let watched = try Watched()
+        let now = watched.time.value
+        let rotated = try watched.watch.ring.rotated(
+            now: now, sealsFrom: now.advanced(by: .seconds(600)), random: SystemRandom.bytes)
+        try Watched.write(rotated, watched.file)
+        watched.watch.look()
+        watched.time.advance(300)
+        switch trouble {
+        case .awayBefore, .away: try FileManager.default.removeItem(atPath: watched.file)
+        case .halfBefore, .half:
+            try Data(rotated.json().bytes().prefix(60)).write(to: URL(fileURLWithPath: watched.file))
+        }
+        watched.watch.look()
+        if trouble == .awayBefore || trouble == .halfBefore {
+            try Watched.write(rotated, watched.file)
+            watched.watch.look()
+        }
+        watched.time.advance(299)
+        watched.watch.look()
+        #expect(watched.vault.currentKeyID != rotated.list.first?.id)
+        watched.time.advance(1)
+        watched.watch.look()
+        #expect(watched.vault.currentKeyID == rotated.list.first?.id)
+        // The next trouble is said as the first was.
+        try Watched.write(rotated, watched.file)
+        watched.watch.look()
+        try FileManager.default.removeItem(atPath: watched.file)
+        watched.watch.look()
+        #expect(watched.lines.all.split(separator: "\n").count { $0.contains("keys not reloaded") } == 2)
+    }
+
     @Test("A mounted Secret whose links are swapped is read again")
     func links() throws {
         let watched = try Watched(linked: true)

@@ -23,10 +23,12 @@ package struct ConnectionSettings: Sendable {
 
     /// Reads a `postgresql://` URL; what it throws names no part of it, which may hold a password.
     ///
-    /// `variable` reads the process's environment, in which libpq looks for what the URL does not say.
+    /// `variable` reads the process's environment, and `exists` says whether a file is there. `resolve` has libpq add to
+    /// what the URL says what it would find elsewhere itself.
     package init(
         url: String, isPooled: Bool = false, variable: (String) -> String? = { _ in nil },
-        exists: (String) -> Bool = { _ in false }
+        exists: (String) -> Bool = { _ in false },
+        resolve: ([String: String]) -> [String: String] = ResolvedOptions.find
     ) throws(StoreOpenFailure) {
         guard url.hasPrefix("postgresql://") || url.hasPrefix("postgres://") else {
             throw .address("it has to begin with postgresql://")
@@ -44,14 +46,17 @@ package struct ConnectionSettings: Sendable {
             if let value = option.pointee.val { given[String(cString: keyword)] = String(cString: value) }
             option += 1
         }
-        let hosts = (given["hostaddr"] ?? given["host"] ?? variable("PGHOST") ?? "").split(
-            separator: ",", omittingEmptySubsequences: false)
-        isLocal = hosts.allSatisfy { Self.isLocal(String($0)) }
+        let resolved = resolve(given)
+        isLocal = Self.addresses(resolved).allSatisfy { Self.isLocal($0) }
         var parameters = Self.defaults.filter { given[$0.0] == nil }
-        if !isLocal, given["sslmode"] == nil, variable("PGSSLMODE") == nil {
+        // libpq's own default cannot be told from the same word in a service file: it is not enough there either.
+        let isSaid =
+            (given["sslmode"] ?? variable("PGSSLMODE")) != nil || ![nil, "prefer"].contains(resolved["sslmode"])
+        if !isLocal, !isSaid {
             parameters.append(("sslmode", "verify-full"))
             let own = (variable("HOME") ?? "") + "/.postgresql/root.crt"
-            if given["sslrootcert"] == nil, variable("PGSSLROOTCERT") == nil, !exists(own), exists(Self.authorities) {
+            if resolved["sslrootcert"] == nil, variable("PGSSLROOTCERT") == nil, !exists(own), exists(Self.authorities)
+            {
                 parameters.append(("sslrootcert", Self.authorities))
             }
         }
@@ -59,6 +64,18 @@ package struct ConnectionSettings: Sendable {
         hasPassword = given["password"] != nil
         place = "postgresql://\(given["host"] ?? given["hostaddr"] ?? "")/\(given["dbname"] ?? "")"
         self.parameters = parameters + given.map { ($0.key, $0.value) }.sorted { $0.0 < $1.0 }
+    }
+
+    /// Returns what libpq connects to: a host's address where one is given, else its name; empty for a socket.
+    private static func addresses(_ options: [String: String]) -> [String] {
+        let list = { (keyword: String) in
+            (options[keyword] ?? "").split(separator: ",", omittingEmptySubsequences: false).map { String($0) }
+        }
+        let (hosts, addresses) = (list("host"), list("hostaddr"))
+        return (0..<max(hosts.count, addresses.count)).map { index in
+            let address = index < addresses.count ? addresses[index] : ""
+            return address.isEmpty && index < hosts.count ? hosts[index] : address
+        }
     }
 
     /// Returns whether a host is this machine: a socket's directory, or a loopback name or address.

@@ -72,7 +72,7 @@ final class LibPQConnection {
             .joined(separator: "; ")
     }
 
-    private static func withStrings<Value>(
+    static func withStrings<Value>(
         _ strings: [String], _ body: ([UnsafePointer<CChar>?]) -> Value
     ) -> Value {
         let bytes = strings.flatMap { Array($0.utf8CString) }

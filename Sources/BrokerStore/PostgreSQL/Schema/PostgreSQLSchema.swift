@@ -21,7 +21,9 @@ enum PostgreSQLSchema {
         )
         """
 
-    static let migrations: [Migration] = [Migration(version: 1, readableFrom: 1, sql: first)]
+    static let migrations: [Migration] = [
+        Migration(version: 1, readableFrom: 1, sql: first), Migration(version: 2, readableFrom: 1, sql: listings),
+    ]
 
     static var newest: Int { migrations.last?.version ?? 0 }
 
@@ -197,5 +199,11 @@ enum PostgreSQLSchema {
         ALTER TABLE registrations ALTER COLUMN sealed SET STORAGE EXTERNAL;
         ALTER TABLE sessions ALTER COLUMN facts SET STORAGE EXTERNAL, ALTER COLUMN tokens SET STORAGE EXTERNAL;
         ALTER TABLE outbox ALTER COLUMN tokens SET STORAGE EXTERNAL;
+        """
+
+    // Tombstones of a provider and of a client by their end.
+    private static let listings = """
+        CREATE INDEX sessions_by_provider_and_end ON sessions (provider, ended_at, handle) WHERE ended_at IS NOT NULL;
+        CREATE INDEX sessions_by_client_and_end ON sessions (client, ended_at, handle) WHERE ended_at IS NOT NULL;
         """
 }

@@ -49,6 +49,14 @@ enum PostgreSQLMaintenanceSQL {
     static let releaseLease = Statement(
         "release_lease", "tt", "UPDATE leases SET owner = '' WHERE name = $1 AND owner = $2 AND format = 1")
     static let lease = Statement("lease", "t", "SELECT until FROM leases WHERE name = $1 AND format = 1")
+    /// Writes a row of the name, where commits wait for a standby: this one's commit has it confirm all that came before.
+    static let confirm = Statement(
+        "confirm", "t",
+        """
+        INSERT INTO leases (name, owner, until)
+        SELECT $1, '', 0 WHERE current_setting('synchronous_standby_names', true) <> ''
+        ON CONFLICT (name) DO UPDATE SET until = excluded.until WHERE leases.format = 1
+        """)
     static let countSeals = Statement(
         "count_seals", "TI",
         """
@@ -88,23 +96,33 @@ enum PostgreSQLMaintenanceSQL {
         gone AS (DELETE FROM sessions WHERE token = ANY (ARRAY (SELECT token FROM due)) RETURNING token)
         SELECT count(*) FROM gone
         """)
-    /// Buries sessions that lapsed before the first value, at the second, at most the third; their lapse is judged again
+    /// By what it is told why a session has lapsed.
+    private static let endColumns = "token, idle_expires_at, expires_at, token_expires_at, refreshable"
+    /// Sessions that lapsed before the first value, at most the second.
+    static let lapsed = Statement(
+        "lapsed", "ii",
+        """
+        SELECT \(endColumns) FROM session_states
+        WHERE lapse_hour <= $1 / 3600000 AND least(idle_expires_at, expires_at) <= $1 AND NOT ended AND format = 1
+        ORDER BY lapse_hour LIMIT $2
+        """)
+    /// Buries those of a list, each with its reason, at the third value; that they lapsed before the fourth is judged again
     /// where their rows are locked: a slide may have come between.
-    static let sweepLapsed = Statement(
-        "sweep_lapsed", "iii",
+    static let buryLapsed = Statement(
+        "bury_lapsed", "BTii",
         """
         WITH doomed AS MATERIALIZED (
-            SELECT token, CASE WHEN expires_at <= idle_expires_at THEN 'expired' ELSE 'idle_expired' END AS reason
+            SELECT token, (SELECT n.reason FROM unnest($1, $2) AS n (key, reason) WHERE n.key = token) AS reason
             FROM session_states
-            WHERE lapse_hour <= $1 / 3600000 AND least(idle_expires_at, expires_at) <= $1 AND NOT ended AND format = 1
-            ORDER BY lapse_hour LIMIT $3 FOR UPDATE SKIP LOCKED),
-        \(EndingSQL.steps(now: 2))
+            WHERE token = ANY ($1) AND least(idle_expires_at, expires_at) <= $4 AND NOT ended AND format = 1
+            ORDER BY token FOR UPDATE SKIP LOCKED),
+        \(EndingSQL.steps(now: 3))
         SELECT count(*) FROM buried
         """)
     static let lapsedSince = Statement(
         "lapsed_since", "iii",
         """
-        SELECT token, idle_expires_at, expires_at FROM session_states
+        SELECT \(endColumns) FROM session_states
         WHERE lapse_hour BETWEEN $2 / 3600000 AND $1 / 3600000 AND least(idle_expires_at, expires_at) <= $1
             AND least(idle_expires_at, expires_at) > $2 AND NOT ended AND format = 1
         LIMIT $3
@@ -118,6 +136,17 @@ enum PostgreSQLMaintenanceSQL {
         gone_\(table) AS (
             DELETE FROM \(table) WHERE \(key) = ANY (ARRAY (SELECT \(key) FROM due_\(table))) RETURNING \(key))
         """
+    }
+}
+
+extension EndedSession {
+    /// Reads the columns of `PostgreSQLMaintenanceSQL.lapsed`.
+    init(lapsed columns: inout RowReader) throws {
+        let token = try columns.digest()
+        let ends = SessionEnds(
+            idleExpiresAt: try columns.time(), expiresAt: try columns.time(), tokenExpiresAt: columns.optionalTime(),
+            refreshable: try columns.truth())
+        self.init(token: token, reason: ends.reason)
     }
 }
 

@@ -185,7 +185,7 @@ enum PostgreSQLSessionSQL {
         let (name, selected, condition) = part(selector)
         var types = selected
         let moment = state == .live ? "s.created_at" : "s.ended_at"
-        let shared = state == .live ? sharedColumn(selector) : nil
+        let shared = sharedColumn(selector)
         var conditions = condition
         if let shared { conditions = after ? "\(shared) >= $1 AND " : range(shared) }
         let place = (shared.map { [$0] } ?? []) + [moment, "s.handle"]

@@ -1,0 +1,194 @@
+import Synchronization
+import Testing
+
+@testable import Broker
+
+/// A process that begins with a wall clock that is wrong ends nothing for good and writes down no wrong times (guarantees
+/// 3, 4 and 7).
+@Suite(.timeLimit(.minutes(2))) struct ClockStartTests {
+    private static let day = Duration.seconds(86_400)
+
+    /// A broker whose store has seen the time, with a session that nobody uses for half a day at the most.
+    private func first(
+        _ lifetimes: SessionLifetimes = SessionLifetimes(idle: .seconds(43_200)),
+        script: ScriptedProvider.Script = .init(tokenLifetime: nil)
+    ) async throws -> (broker: TestBroker, session: SignedIn) {
+        let client = ClientProfile(
+            name: ClientName(unchecked: "ios"), login: .both,
+            redirectURIs: [RedirectURI(TestBroker.redirect)].compactMap { $0 }, scope: ["openid", "email"], nonce: true,
+            lifetimes: lifetimes)
+        let broker = try TestBroker(clients: [client], script: script)
+        #expect(try await Sweeper.checkClock(broker.context) == .believed)
+        return (broker, try await broker.signIn())
+    }
+
+    /// The same, started again with a clock that is off.
+    private func restarted(_ broker: TestBroker, ahead: Duration) throws -> TestBroker {
+        let clock = TestClock(ahead: ahead)
+        return try TestBroker(
+            store: broker.store, vault: broker.vault,
+            provider: ScriptedProvider(
+                profile: broker.provider.profile, clock: clock, script: broker.provider.script.withLock { $0 }),
+            clock: clock)
+    }
+
+    private func answer(_ broker: TestBroker, _ session: SignedIn) async -> BrokerProblem? {
+        await problem { try await broker.useCases.resumeSession.use(session.token) }
+    }
+
+    private func seen(_ broker: TestBroker) async throws -> WallTime? { try await broker.store.lease("clock") }
+
+    @Test(
+        "A start that is days ahead buries nothing for a day of its running, and a restart does not forget that",
+        .timeLimit(.minutes(1)), arguments: [2, 6])
+    func ahead(days: Int) async throws {
+        let (broker, session) = try await first()
+        let mark = try await seen(broker)
+        for _ in 0..<2 {
+            let wrong = try restarted(broker, ahead: Self.day * days)
+            #expect(try await Sweeper.checkClock(wrong.context) == .uncertain)
+            #expect(await answer(wrong, session)?.reason == .idleExpired)
+            let sweeper = Sweeper(wrong.context, owner: "one")
+            for hours in [0, 1, 22] {
+                wrong.clock.advance(.seconds(hours * 3600))
+                _ = try await sweeper.sweep()
+            }
+            try await sweeper.stop()
+            #expect(try await broker.store.session(handle: session.session.handle)?.endedAt == nil)
+            #expect(try await broker.store.outboxCount() == 0)
+            #expect(try await seen(broker) == mark)
+        }
+        #expect(await answer(broker, session) == nil)
+        // Whoever was really away buries a day later.
+        let away = try restarted(broker, ahead: Self.day * days)
+        _ = try await Sweeper.checkClock(away.context)
+        away.clock.advance(Self.day)
+        _ = try await Sweeper(away.context, owner: "one").sweep()
+        #expect(try await broker.store.session(handle: session.session.handle)?.endReason == .idleExpired)
+        #expect(try await seen(broker) == away.clock.now)
+    }
+
+    @Test("A start that is less than a day ahead buries what lapsed a day ago at once", .timeLimit(.minutes(1)))
+    func hours() async throws {
+        let (broker, _) = try await first()
+        let next = try restarted(broker, ahead: .seconds(86_000))
+        #expect(try await Sweeper.checkClock(next.context) == .believed)
+        #expect(next.context.watch.isCertain(next.clock.clock))
+    }
+
+    @Test(
+        "A start behind what the store has seen is in doubt until it has caught up: no sign-in, no session cut short",
+        .timeLimit(.minutes(1)))
+    func behind() async throws {
+        let (broker, session) = try await first(
+            SessionLifetimes(), script: .init(tokenLifetime: .seconds(3600), refreshTokenLifetime: Self.day * 30))
+        let end = try await broker.store.session(handle: session.session.handle)?.expiresAt
+        let mark = try await seen(broker)
+        let wrong = try restarted(broker, ahead: Self.day * -45)
+        #expect(try await Sweeper.checkClock(wrong.context) == .behind)
+        let live = try await wrong.useCases.resumeSession.resume(session.token)
+        _ = try await wrong.useCases.refreshTokens.refreshNow(live)
+        #expect(wrong.provider.refreshes == 1)
+        #expect(try await broker.store.session(handle: session.session.handle)?.expiresAt == end)
+        wrong.clock.advance(.seconds(7200))
+        let grants = wrong.provider.grants
+        let refused = await problem { try await wrong.signIn(code: "late") }
+        #expect(refused?.code == .storeUnavailable && refused?.retryAfter != nil)
+        #expect(wrong.provider.grants == grants, "no code is spent")
+        _ = try await Sweeper(wrong.context, owner: "one").sweep()
+        #expect(try await seen(broker) == mark)
+        // Set right, it is believed at once: it is where it was expected.
+        wrong.clock.jump(Self.day * 45)
+        #expect(await answer(wrong, session) == nil)
+        _ = try await wrong.signIn(code: "later")
+        #expect(wrong.context.watch.believes(wrong.clock.clock))
+    }
+
+    @Test("A clock behind that is set far ahead is judged as at a start", .timeLimit(.minutes(1)))
+    func caughtUp() async throws {
+        let (broker, _) = try await first()
+        for (days, isBelieved, isCertain) in [(3, true, false), (8, false, false)] {
+            let wrong = try restarted(broker, ahead: Self.day * -45)
+            #expect(try await Sweeper.checkClock(wrong.context) == .behind)
+            wrong.clock.jump(Self.day * (45 + days))
+            #expect(wrong.context.watch.believes(wrong.clock.clock) == isBelieved)
+            #expect(wrong.context.watch.isCertain(wrong.clock.clock) == isCertain)
+        }
+    }
+
+    @Test("An operator's word stands over what the store has seen", .timeLimit(.minutes(1)))
+    func trusted() async throws {
+        let (broker, _) = try await first()
+        for days in [-45, 91] {
+            let next = try restarted(broker, ahead: Self.day * days)
+            #expect(try await Sweeper.checkClock(next.context, isTrusted: true) == .believed)
+            #expect(try await seen(broker) == next.clock.now)
+            _ = try await next.signIn(code: "code\(days)")
+        }
+    }
+
+    @Test("What the store has seen moves after ten minutes, and never back", .timeLimit(.minutes(1)))
+    func seenMoves() async throws {
+        let (broker, _) = try await first()
+        let mark = try #require(try await seen(broker))
+        let next = try restarted(broker, ahead: .seconds(7200))
+        #expect(try await Sweeper.checkClock(next.context) == .believed)
+        let sweeper = Sweeper(next.context, owner: "one")
+        next.clock.advance(.seconds(599))
+        _ = try await sweeper.sweep()
+        #expect(try await seen(broker) == mark)
+        // Set right within these, it was never believed for good.
+        next.clock.advance(.seconds(1))
+        _ = try await sweeper.sweep()
+        #expect(try await seen(broker) == next.clock.now)
+        let high = next.clock.now
+        try await sweeper.stop()
+        // Within a minute of it, so that nobody doubts it.
+        let late = try restarted(broker, ahead: .seconds(7200 + 600 - 50 - 600))
+        #expect(try await Sweeper.checkClock(late.context) == .behind)
+        let slightly = try restarted(broker, ahead: .seconds(7200 - 50))
+        slightly.clock.advance(.seconds(600))
+        #expect(try await Sweeper.checkClock(slightly.context) == .believed)
+        _ = try await Sweeper(slightly.context, owner: "one").sweep()
+        #expect(try await seen(broker) == high)
+    }
+
+    @Test(
+        "While the clock is doubted no code is spent on a session; what was spent is answered again",
+        .timeLimit(.minutes(1)))
+    func jumped() async throws {
+        let broker = try TestBroker()
+        let login = try await broker.start()
+        let url = broker.callback(login, code: "first")
+        let made = try await broker.forward(url, login.loginToken)
+        let next = try await broker.start(loginToken: login.loginToken)
+        broker.clock.jump(.seconds(120))
+        let refused = await problem { try await broker.forward(broker.callback(next, code: "next"), next.loginToken) }
+        #expect(refused?.code == .storeUnavailable && refused?.retryAfter != nil && refused?.retry == nil)
+        #expect(broker.provider.grants == 1)
+        #expect(try await broker.forward(url, login.loginToken).session.handle == made.session.handle)
+        broker.clock.advance(.seconds(300))
+        #expect(await problem { try await broker.forward(broker.callback(next, code: "next"), next.loginToken) } != nil)
+        broker.clock.jump(.seconds(-120))
+        #expect(!broker.context.watch.tellsTime(broker.clock.clock))
+        broker.clock.advance(.seconds(599))
+        #expect(!broker.context.watch.tellsTime(broker.clock.clock))
+        #expect(broker.provider.grants == 1)
+        broker.clock.advance(.seconds(1))
+        _ = try await broker.signIn(code: "anew")
+    }
+
+    @Test("A replica goes on by the store's clock: its own may jump", .timeLimit(.minutes(1)))
+    func replica() async throws {
+        struct StoreTime: StoreClock {
+            let time: WallTime
+            func time() async throws(StoreFailure) -> WallTime { time }
+        }
+        let broker = try TestBroker(correctsClock: true)
+        try await ClockComparison(broker.context, StoreTime(time: broker.clock.now)).look()
+        let now = broker.clock.now
+        broker.clock.jump(Self.day * 30)
+        let session = try await broker.signIn()
+        #expect(session.session.createdAt == now)
+    }
+}

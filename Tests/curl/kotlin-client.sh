@@ -2,16 +2,17 @@
 # clients/kotlin/Coatcheck.kt: compiled by Debian's Kotlin with its OkHttp, and driven through the flows.
 source "$(dirname "$0")/lib.bash"
 java=/usr/share/java
-classpath="$java/okhttp.jar:$java/okio.jar:$java/com.android.json.jar"
+classpath="$java/okhttp.jar:$java/okio.jar:$java/com.android.json.jar:$java/kotlinx-coroutines-core.jar:$java/atomicfu.jar"
 
 step "1. It compiles"
-timeout 300 kotlinc "$root"/clients/kotlin/{Coatcheck,OkHttp3,Flows}.kt -cp "$classpath" -d "$work/client.jar" >"$work/compile.log" 2>&1
+timeout 300 kotlinc "$root"/clients/kotlin/{Coatcheck,Coroutines,OkHttp3,Flows,Tunnel}.kt -cp "$classpath" -d "$work/client.jar" >"$work/compile.log" 2>&1
 same 0 $? "without an error"
 same "" "$(grep -E 'warning: [^O]|error:' "$work/compile.log" | grep -v 'Options -Xverify')" "without a warning"
 
 step "2. The flows"
 start_stack
-timeout 180 java -XX:TieredStopAtLevel=1 -cp "$work/client.jar:$classpath:$java/kotlin-stdlib.jar" coatcheck.FlowsKt "$BROKER" >"$work/flows.log" 2>&1
+start_unsteady_network
+timeout 400 java -XX:TieredStopAtLevel=1 -cp "$work/client.jar:$classpath:$java/kotlin-stdlib.jar" coatcheck.FlowsKt "$BROKER" "$SANDBOX" "$NETWORK_PORT" >"$work/flows.log" 2>&1
 status=$?
 take_over <"$work/flows.log"
 same 0 $status "they ran to the end"

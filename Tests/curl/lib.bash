@@ -264,6 +264,15 @@ stop_stack() {
 }
 trap stop_stack EXIT
 
+# start_unsteady_network: a phone's bad network in front of the broker; NETWORK_PORT
+start_unsteady_network() {
+    mkfifo "$work/network.input"
+    python3 "$root/Tests/blackbox/unsteady_proxy.py" "$BROKER_PORT" 1 <>"$work/network.input" >"$work/network.port" 2>"$work/network.log" &
+    pids+=($!)
+    wait_for 20 test -s "$work/network.port" || give_up "the bad network"
+    NETWORK_PORT=$(cat "$work/network.port")
+}
+
 # sandbox METHOD PATH [JSON]: the emulator's control interface (docs/sandbox.md)
 sandbox() {
     if [ $# -gt 2 ]; then

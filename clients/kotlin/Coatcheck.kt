@@ -1,7 +1,7 @@
 // A client of Coatcheck for Android, in one file to copy: OkHttp and org.json, which Android has, nothing else. It keeps to what
 // OkHttp 3, 4 and 5 have in common; with 3 copy OkHttp3.kt, too. (The project's tests compile it with 3 and Kotlin 1.3.)
-// Every call blocks: call it from a background thread, or from a coroutine by withContext(Dispatchers.IO). What opens the
-// sign-in page in a Custom Tab is in android/CustomTabSignIn.kt.
+// Every call blocks: call it from a background thread, or from a coroutine by what is in Coroutines.kt. What opens the sign-in
+// page in a Custom Tab is in android/CustomTabSignIn.kt.
 //
 //     val coatcheck = Coatcheck("https://auth.example.com".toHttpUrl(), "android", KeystoreStorage(context))
 //     val page = coatcheck.start("cloudentity")                 // open it; the browser comes back to the app
@@ -12,8 +12,13 @@
 package coatcheck
 
 import java.io.IOException
+import java.io.InterruptedIOException
+import java.security.SecureRandom
 import java.util.Random
+import java.util.concurrent.ConcurrentHashMap
+import java.util.concurrent.CountDownLatch
 import java.util.concurrent.TimeUnit
+import okhttp3.Call
 import okhttp3.HttpUrl
 import okhttp3.MediaType
 import okhttp3.OkHttpClient
@@ -85,26 +90,66 @@ class Unreachable(why: String) : IOException(why)
 /** A hosted callback came back with an error. */
 class LoginFailed(val code: String) : Exception(code)
 
+/** A login that the app started itself, or a native SDK's code: keep it until the session is there, over a restart of the app, too. */
+class AppLogin(
+    val provider: String, val client: String, val state: String? = null, val verifier: String? = null, val nonce: String? = null,
+    /** The secret of this attempt: who brings it again gets the same session. */
+    val loginToken: String = randomToken()
+) {
+    fun toJson(): String = JSONObject().put("provider", provider).put("client", client).put("state", state)
+        .put("verifier", verifier).put("nonce", nonce).put("login_token", loginToken).toString()
+
+    companion object {
+        fun fromJson(text: String): AppLogin {
+            val json = JSONObject(text)
+            return AppLogin(
+                json.getString("provider"), json.getString("client"), json.text("state"), json.text("verifier"),
+                json.text("nonce"), json.getString("login_token"))
+        }
+
+        private fun randomToken(): String {
+            val alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+            val random = SecureRandom()
+            return (0 until 43).map { alphabet[random.nextInt(64)] }.joinToString("")
+        }
+    }
+}
+
+/** A session that was signed out here while the broker could not be told. */
+class Ending(val session: String, val bearer: Boolean)
+
 /** What a device keeps. The login's secret has to survive until the session is there, over a restart of the app, too. */
 class Credentials(
     val session: String? = null, val login: String? = null, val loginId: String? = null, val bearer: Boolean = false,
-    val lastSession: JSONObject? = null
+    val lastSession: JSONObject? = null,
+    /** The sessions that the broker has still to be told to end, the newest eight. */
+    val endings: List<Ending> = emptyList()
 ) {
     fun toJson(): String = JSONObject().put("session", session).put("login", login).put("login_id", loginId)
-        .put("bearer", bearer).put("last_session", lastSession).toString()
+        .put("bearer", bearer).put("last_session", lastSession)
+        .put("endings", JSONArray(endings.map { JSONObject().put("session", it.session).put("bearer", it.bearer) })).toString()
+
+    internal val isEmpty: Boolean get() = session == null && login == null && endings.isEmpty()
+
+    internal fun with(lastSession: JSONObject?) = Credentials(session, login, loginId, bearer, lastSession, endings)
+    internal fun with(endings: List<Ending>) = Credentials(session, login, loginId, bearer, lastSession, endings)
+    internal fun signedOut() = Credentials(
+        bearer = bearer, endings = (if (session == null) endings else endings + Ending(session, bearer)).takeLast(8))
 
     companion object {
         fun fromJson(text: String): Credentials {
             val json = JSONObject(text)
-            fun text(name: String): String? = if (json.isNull(name)) null else json.getString(name)
+            val endings = json.optJSONArray("endings")?.objects() ?: emptyList()
             return Credentials(
-                text("session"), text("login"), text("login_id"), json.optBoolean("bearer"), json.optJSONObject("last_session"))
+                json.text("session"), json.text("login"), json.text("login_id"), json.optBoolean("bearer"),
+                json.optJSONObject("last_session"), endings.map { Ending(it.getString("session"), it.optBoolean("bearer")) })
         }
     }
 }
 
 /** Where a device keeps its credentials: a file encrypted by a key of the Android Keystore, left out of backups. */
 interface CredentialStorage {
+    /** Returns what is kept; null where nothing is. Throws where it cannot be read now: that is not a user who signed out. */
     fun read(): Credentials?
     fun write(credentials: Credentials?)
 }
@@ -127,15 +172,43 @@ interface SessionListener {
     fun ended(reason: String?)
 }
 
-/** A broker, as one app on one device sees it. Make one and share it. */
+/** One use of [Coatcheck.listen], which another thread may stop. */
+class Listening {
+    private val end = CountDownLatch(1)
+    private var call: Call? = null
+
+    val stopped: Boolean get() = end.count == 0L
+
+    /** Ends it at once. */
+    fun stop() {
+        end.countDown()
+        synchronized(this) { call }?.cancel()
+    }
+
+    internal fun begin(next: Call): Call {
+        synchronized(this) { call = next }
+        if (stopped) next.cancel()
+        return next
+    }
+
+    internal fun pause(millis: Long) { end.await(millis, TimeUnit.MILLISECONDS) }
+}
+
+/**
+ * A broker, as one app on one device sees it. Make one and share it; two accounts on one device are two, each with a storage of
+ * its own. [transport] is for a proxy or pinned certificates.
+ */
 class Coatcheck(
     private val broker: HttpUrl, private val client: String?, private val storage: CredentialStorage,
-    private val deadlineMillis: Long = 60_000
+    private val deadlineMillis: Long = 60_000, transport: OkHttpClient = OkHttpClient()
 ) {
     // No cookie jar: the one cookie is kept with the credentials. No redirects: an upstream's is the app's to judge.
-    private val http: OkHttpClient = OkHttpClient.Builder().followRedirects(false).followSslRedirects(false)
+    private val http: OkHttpClient = transport.newBuilder().followRedirects(false).followSslRedirects(false)
         .retryOnConnectionFailure(false).readTimeout(40, TimeUnit.SECONDS).build()
     private val random = Random()
+    // Held round each change of what is kept, reading and writing, and never while the network is waited for.
+    private val keeping = Any()
+    private var ending = false
     private val asking = Any()
     private var asked: Session? = null
     private var generation = 0
@@ -143,8 +216,9 @@ class Coatcheck(
     // ---- Signing in -------------------------------------------------------------------------------------------------
 
     /** Starts a login and returns the page to open in the system's browser, never in a web view. */
-    fun start(provider: String, socialProvider: String? = null): HttpUrl {
+    fun start(provider: String, socialProvider: String? = null, parameters: Map<String, String>? = null): HttpUrl {
         val body = JSONObject().put("provider", provider).put("client", client).put("social_provider", socialProvider)
+            .put("parameters", parameters?.let { JSONObject(it) })
         val answer = call("POST", "/v1/logins", body, withSession = false)
         return keep(answer.json(), answer)
     }
@@ -168,13 +242,19 @@ class Coatcheck(
         }
     }
 
-    /**
-     * Forwards the callback of a login that the app started with a library of its own (flow B). [loginToken] is 32 random
-     * bytes as base64url, made for this attempt: who brings it again gets the same session.
-     */
-    fun forward(callback: String, provider: String, state: String, verifier: String?, nonce: String?, loginToken: String): SignIn =
-        forwarded(JSONObject().put("provider", provider).put("client", client).put("callback_url", callback)
-            .put("state", state).put("code_verifier", verifier).put("nonce", nonce).put("login_token", loginToken))
+    /** Forwards the callback of a login that the app started with a library of its own (flow B). */
+    fun forward(callback: String, login: AppLogin, device: String? = null): SignIn =
+        forwarded(forward(login, device).put("callback_url", callback).put("state", login.state).put("code_verifier", login.verifier))
+
+    /** Forwards the code that a provider's own SDK gave the app (clients with `native_code`). */
+    fun forwardCode(code: String, login: AppLogin, device: String? = null): SignIn = forwarded(forward(login, device).put("code", code))
+
+    private fun forward(login: AppLogin, device: String?): JSONObject =
+        JSONObject().put("provider", login.provider).put("client", login.client).put("nonce", login.nonce)
+            .put("login_token", login.loginToken).put("device", device)
+
+    /** The providers that the broker offers, as it tells them: `name`, `kind`, `display_name`, `clients`. */
+    fun providers(): List<JSONObject> = call("GET", "/v1/providers", withSession = false).json().getJSONArray("items").objects()
 
     /** Finishes a Zephr registration; `registration_rejected` can be corrected once. */
     fun register(registration: Registration, attributes: Map<String, Any>): Session {
@@ -195,31 +275,36 @@ class Coatcheck(
         val token = if (json.has("session_token")) json.getString("session_token") else null
         val secret = token ?: answer.cookie(cookieName) ?: throw Unreachable("a session without its secret")
         json.remove("session_token")
-        storage.write(Credentials(session = secret, bearer = token != null, lastSession = json))
+        change { Credentials(session = secret, bearer = token != null, lastSession = json, endings = it.endings) }
         return Session(json)
     }
 
     private fun keep(login: JSONObject, answer: Answer): HttpUrl {
-        val kept = kept()
         val token = if (login.has("login_token")) login.getString("login_token") else null
-        storage.write(Credentials(
-            kept.session, token ?: answer.cookie("$cookieName-login") ?: kept.login, login.getString("login_id"),
-            token != null, kept.lastSession))
+        change {
+            Credentials(
+                it.session, token ?: answer.cookie("$cookieName-login") ?: it.login, login.getString("login_id"),
+                token != null, it.lastSession, it.endings)
+        }
         return url(login.getString("authorization_url"))
     }
 
     // ---- The session ------------------------------------------------------------------------------------------------
 
-    /** How things stand, for the start of the app: signs nobody out for want of a network. */
+    /** How things stand, for the start of the app, within two seconds: signs nobody out for want of a network. */
     fun standing(): Standing {
-        val kept = kept()
-        if (kept.session == null) return Standing.SignedOut(null)
+        val kept = try { kept() } catch (locked: Exception) { return Standing.Unknown(null) }
+        val last = try { kept.lastSession?.let { Session(it) } } catch (other: JSONException) { null }
+        if (kept.session == null) {
+            endSessions()
+            return Standing.SignedOut(null)
+        }
         return try {
-            Standing.SignedIn(session())
+            Standing.SignedIn(remembered("GET", "/v1/session", 2_000))
         } catch (problem: Problem) {
-            if (problem.endsSession) Standing.SignedOut(problem.reason) else Standing.Unknown(kept.lastSession?.let { Session(it) })
+            if (problem.endsSession) Standing.SignedOut(problem.reason) else Standing.Unknown(last)
         } catch (nobody: IOException) {
-            Standing.Unknown(kept.lastSession?.let { Session(it) })
+            Standing.Unknown(last)
         }
     }
 
@@ -229,22 +314,63 @@ class Coatcheck(
         synchronized(asking) {
             val shared = synchronized(this) { if (generation != before) asked else null }
             if (shared != null) return shared
-            val session = remember(call("GET", "/v1/session").json())
+            val session = remembered("GET", "/v1/session")
             synchronized(this) { asked = session; generation += 1 }
             return session
         }
     }
 
-    /** Has the broker refresh the provider's tokens now. An app need not: the broker does it when it has to. */
-    fun refresh(): Session = remember(call("POST", "/v1/session/refresh").json())
+    /** The provider's access token, for an SDK on the device (clients with `hand_out_access_token`). */
+    fun accessToken(): JSONObject = call("POST", "/v1/session/token").json()
 
-    /** Signs out here; with [atProvider] returns the provider's log-out page to open, where it has one. */
+    /** Has the broker refresh the provider's tokens now. An app need not: the broker does it when it has to. */
+    fun refresh(): Session = remembered("POST", "/v1/session/refresh")
+
+    /**
+     * Signs out here, with or without a network: nothing of the session stays usable on the device. Where the broker cannot be
+     * told now, it is told with the next call that goes through, after a restart of the app, too. With [atProvider] returns
+     * the provider's log-out page to open, where it has one and the broker was reached.
+     */
     fun signOut(atProvider: Boolean = false): HttpUrl? {
-        val answer = call("DELETE", if (atProvider) "/v1/session?logout_url=true" else "/v1/session")
-        storage.write(null)
+        val ending = change { it.signedOut() }.endings.lastOrNull() ?: return null
+        val answer = try {
+            end(ending, if (atProvider) "?logout_url=true" else "")
+        } catch (problem: Problem) {
+            if (problem.passes) return null else throw problem
+        } catch (nobody: IOException) {
+            return null
+        }
         if (!atProvider) return null
         val json = answer.json()
         return if (json.isNull("logout_url")) null else url(json.getString("logout_url"))
+    }
+
+    /** Ends a session that was signed out here, and forgets its secret. */
+    private fun end(ending: Ending, query: String = ""): Answer {
+        val answer = repeat(
+            "/v1/session$query", "DELETE", null, Credentials(ending.session, bearer = ending.bearer), true, deadlineMillis
+        ) { it.status in 200..299 }
+        change { kept -> kept.with(endings = kept.endings.filter { it.session != ending.session }) }
+        return answer
+    }
+
+    /** Tells the broker, on a thread of its own, of the sessions that were signed out while it could not be told. */
+    private fun endSessions() {
+        val endings = synchronized(keeping) {
+            val endings = try { kept().endings } catch (locked: Exception) { emptyList<Ending>() }
+            if (ending || endings.isEmpty()) return
+            ending = true
+            endings
+        }
+        Thread {
+            try {
+                for (one in endings) end(one)
+            } catch (later: Exception) {
+                // With the next call that goes through.
+            } finally {
+                synchronized(keeping) { ending = false }
+            }
+        }.apply { isDaemon = true }.start()
     }
 
     /** The user's sessions on all devices, newest first. */
@@ -265,9 +391,16 @@ class Coatcheck(
     /** Ends the user's sessions on all other devices. */
     fun endOthers() { call("DELETE", "/v1/sessions?except=current") }
 
-    private fun remember(json: JSONObject): Session {
-        val kept = kept()
-        if (kept.session != null) storage.write(Credentials(kept.session, kept.login, kept.loginId, kept.bearer, json))
+    private fun remembered(method: String, path: String, deadline: Long = deadlineMillis): Session {
+        val sent = kept()
+        val answer = repeat(path, method, if (method == "POST") Bytes(ByteArray(0)) else null, null, true, deadline) { it.status in 200..299 }
+        endSessions()
+        return remember(answer.json(), sent.session)
+    }
+
+    /** Keeps who is signed in, where the session is still the one that was asked about. */
+    private fun remember(json: JSONObject, sent: String?): Session {
+        change { if (sent != null && it.session == sent) it.with(lastSession = json) else it }
         return Session(json)
     }
 
@@ -279,26 +412,27 @@ class Coatcheck(
      */
     fun relay(upstream: String, path: String, method: String = "GET", body: RequestBody? = null): RelayAnswer {
         val idempotent = method in listOf("GET", "HEAD", "PUT", "DELETE", "OPTIONS")
-        val answer = repeat("/v1/relay/$upstream/$path", method, body, true, idempotent) { it.source == "upstream" }
+        val answer = repeat("/v1/relay/$upstream/$path", method, body, null, idempotent, deadlineMillis) { it.source == "upstream" }
         return RelayAnswer(answer.status, answer.contentType, answer.body)
     }
 
     /**
-     * Listens until the session ends or [stop] says true; reconnects by itself. Listen in the foreground only: the first
+     * Listens until the session ends or [listening] is stopped; reconnects by itself. Listen in the foreground only: the first
      * event after a reconnect tells how things stand.
      */
-    fun listen(listener: SessionListener, stop: () -> Boolean) {
+    fun listen(listener: SessionListener, listening: Listening = Listening()) {
         // The broker says something every 25 seconds.
         val patient = http.newBuilder().readTimeout(60, TimeUnit.SECONDS).build()
         var tries = 0
-        while (!stop()) {
+        while (!listening.stopped) {
             var pause = (500L shl minOf(tries, 5)) + random.nextInt(500)
             try {
-                val request = request("GET", "/v1/session/events", null, true)
-                val over = patient.newCall(request).execute().use { response ->
+                val sent = kept().session
+                val request = request("GET", "/v1/session/events", null)
+                val over = listening.begin(patient.newCall(request)).execute().use { response ->
                     if (response.code == 200) {
                         tries = 0
-                        events(response, listener, request, stop)
+                        events(response, listener, request, sent)
                     } else {
                         val answer = Answer(response)
                         val problem = answer.problem() ?: throw Unreachable("status ${answer.status}")
@@ -312,23 +446,23 @@ class Coatcheck(
             } catch (lost: IOException) {
                 // Again, after the pause.
             }
-            if (!stop()) Thread.sleep(pause)
+            listening.pause(pause)
             tries += 1
         }
     }
 
-    private fun events(response: Response, listener: SessionListener, request: Request, stop: () -> Boolean): Boolean {
+    private fun events(response: Response, listener: SessionListener, request: Request, sent: String?): Boolean {
         val source = response.body!!.source()
         var name = ""
         var data = ""
-        while (!stop()) {
+        while (true) {
             val line = source.readUtf8Line() ?: return false
             when {
                 line.startsWith("event: ") -> name = line.substring(7)
                 line.startsWith("data: ") -> data += line.substring(6)
                 line == "" -> {
                     when (name) {
-                        "session" -> listener.session(remember(JSONObject(data)))
+                        "session" -> listener.session(remember(JSONObject(data), sent))
                         "tokens_refreshed" -> listener.tokensRefreshed()
                         "session_ended" -> {
                             forget(request)
@@ -341,7 +475,6 @@ class Coatcheck(
                 }
             }
         }
-        return true
     }
 
     // ---- Calls ------------------------------------------------------------------------------------------------------
@@ -350,8 +483,16 @@ class Coatcheck(
 
     private fun kept(): Credentials = storage.read() ?: Credentials()
 
-    private fun request(method: String, path: String, body: RequestBody?, withSession: Boolean): Request {
-        val kept = kept()
+    /** Changes what is kept: the only place that writes it. */
+    private fun change(work: (Credentials) -> Credentials): Credentials = synchronized(keeping) {
+        val before = kept()
+        val after = work(before)
+        if (after !== before) storage.write(if (after.isEmpty) null else after)
+        after
+    }
+
+    private fun request(method: String, path: String, body: RequestBody?, credentials: Credentials? = null): Request {
+        val kept = credentials ?: kept()
         val url = url(path)
         // OkHttp takes dot segments out of a path: what it would send has to be what was asked for.
         val sent = "/" + url.toString().substringAfter("://").substringAfter('/')
@@ -360,10 +501,10 @@ class Coatcheck(
         builder.method(method, body ?: if (method in listOf("POST", "PUT", "PATCH")) Bytes(ByteArray(0)) else null)
         if (body is Bytes) builder.header("Content-Type", "application/json")
         if (kept.bearer) {
-            if (kept.session != null && withSession) builder.header("Authorization", "Bearer ${kept.session}")
+            if (kept.session != null) builder.header("Authorization", "Bearer ${kept.session}")
         } else {
             val cookies = ArrayList<String>()
-            if (kept.session != null && withSession) cookies += "$cookieName=${kept.session}"
+            if (kept.session != null) cookies += "$cookieName=${kept.session}"
             if (kept.login != null) cookies += "$cookieName-login=${kept.login}"
             if (cookies.isNotEmpty()) builder.header("Cookie", cookies.joinToString("; "))
         }
@@ -372,21 +513,30 @@ class Coatcheck(
 
     private fun call(method: String, path: String, body: JSONObject? = null, withSession: Boolean = true): Answer {
         val bytes = body?.let { Bytes(it.toString().toByteArray()) }
-        return repeat(path, method, bytes, withSession, true) { it.status in 200..299 }
+        // A login is started without the session, which need not be this login's user's.
+        val credentials = if (withSession) null else kept().let { Credentials(login = it.login, loginId = it.loginId, bearer = it.bearer) }
+        val answer = repeat(path, method, bytes, credentials, true, deadlineMillis) { it.status in 200..299 }
+        endSessions()
+        return answer
     }
 
-    /** Sends a request, again as long as that helps: docs/native-apps.md has the table. */
+    /** Sends a request, again as long as that helps and the deadline lasts: docs/native-apps.md has the table. */
     private fun repeat(
-        path: String, method: String, body: RequestBody?, withSession: Boolean, idempotent: Boolean, good: (Answer) -> Boolean
+        path: String, method: String, body: RequestBody?, credentials: Credentials?, idempotent: Boolean, deadline: Long,
+        good: (Answer) -> Boolean
     ): Answer {
         val begin = System.nanoTime()
         var tries = 0
         while (true) {
             var failure: Exception
             var pause = (200L shl minOf(tries, 6)) + random.nextInt(200)
+            // However short the deadline is, the first try has its second. A relayed body may be long: only silence ends it.
+            val first = if (tries == 0) 1_000L else 1L
+            val limit = maxOf(first, deadline - TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - begin))
+            val caller = if (path.startsWith("/v1/relay/")) http else http.newBuilder().callTimeout(limit, TimeUnit.MILLISECONDS).build()
             try {
-                val request = request(method, path, body, withSession)
-                val answer = http.newCall(request).execute().use { Answer(it) }
+                val request = request(method, path, body, credentials)
+                val answer = running(caller.newCall(request)) { call -> call.execute().use { Answer(it) } }
                 if (good(answer)) return answer
                 // A proxy's page says as little about the session as no answer at all.
                 val problem = answer.problem() ?: throw Unreachable("status ${answer.status}, not the broker's")
@@ -396,14 +546,37 @@ class Coatcheck(
                 failure = problem
                 answer.retryAfter?.let { pause = it * 1000 + random.nextInt(250) }
             } catch (lost: IOException) {
-                if (!idempotent) throw lost
+                if (!idempotent || Thread.currentThread().isInterrupted) throw lost
                 failure = lost
             }
-            val left = deadlineMillis - TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - begin)
+            val left = deadline - TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - begin)
             if (pause > minOf(left, 30_250)) throw failure
-            Thread.sleep(pause)
+            try {
+                Thread.sleep(pause)
+            } catch (cancelled: InterruptedException) {
+                Thread.currentThread().interrupt()
+                throw InterruptedIOException("cancelled")
+            }
             tries += 1
         }
+    }
+
+    private val calls = ConcurrentHashMap<Thread, Call>()
+
+    private fun <Value> running(call: Call, work: (Call) -> Value): Value {
+        calls[Thread.currentThread()] = call
+        try {
+            if (Thread.currentThread().isInterrupted) throw InterruptedIOException("cancelled")
+            return work(call)
+        } finally {
+            calls.remove(Thread.currentThread())
+        }
+    }
+
+    /** Has the call that a thread waits in come back at once, with an [InterruptedIOException] or another [IOException]. */
+    fun cancel(thread: Thread) {
+        thread.interrupt()
+        calls[thread]?.cancel()
     }
 
     private fun learn(problem: Problem, answer: Answer, request: Request) {
@@ -413,10 +586,10 @@ class Coatcheck(
 
     /** Forgets the session, unless another took its place while the answer was under way. */
     private fun forget(request: Request) {
-        val kept = kept()
         val sent = (request.header("Cookie") ?: "") + (request.header("Authorization") ?: "")
-        if (kept.session != null && sent.contains(kept.session)) {
-            storage.write(Credentials(login = kept.login, loginId = kept.loginId, bearer = kept.bearer))
+        change {
+            if (it.session == null || !sent.contains(it.session)) it
+            else Credentials(login = it.login, loginId = it.loginId, bearer = it.bearer, endings = it.endings)
         }
     }
 
@@ -456,5 +629,7 @@ class Coatcheck(
             .firstOrNull { it.startsWith("$name=") }?.substringAfter('=')?.ifEmpty { null }
     }
 }
+
+private fun JSONObject.text(name: String): String? = if (isNull(name)) null else getString(name)
 
 private fun JSONArray.objects(): List<JSONObject> = (0 until length()).map { getJSONObject(it) }

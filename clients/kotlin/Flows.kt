@@ -13,14 +13,14 @@ import okhttp3.RequestBody
 private var count = 0
 private var failed = 0
 
-private fun say(good: Boolean, sentence: String) {
+internal fun say(good: Boolean, sentence: String) {
     count += 1
     if (!good) failed += 1
     println("${if (good) "ok" else "not ok"} $count - $sentence")
 }
 
 /** The user signs in as the sandbox lets scripts do; the last redirect is the app's. */
-private fun browser(page: HttpUrl, user: String): String {
+internal fun browser(page: HttpUrl, user: String): String {
     val http = OkHttpClient.Builder().followRedirects(false).build()
     var next = page.newBuilder().addQueryParameter("sandbox_user", user).build()
     while (true) {
@@ -29,14 +29,14 @@ private fun browser(page: HttpUrl, user: String): String {
     }
 }
 
-private fun problem(work: () -> Any?): String? = try {
+internal fun problem(work: () -> Any?): String? = try {
     work()
     null
 } catch (problem: Problem) {
     problem.code
 }
 
-private fun Coatcheck.signIn(provider: String, user: String, social: String? = null): SignIn =
+internal fun Coatcheck.signIn(provider: String, user: String, social: String? = null): SignIn =
     finish(browser(start(provider, social), user), "A phone")
 
 fun main(arguments: Array<String>) {
@@ -100,7 +100,7 @@ fun main(arguments: Array<String>) {
             override fun session(session: Session) { seen += "session"; phone.refresh() }
             override fun tokensRefreshed() { seen += "refreshed"; tablet.end(session.handle) }
             override fun ended(reason: String?) { seen += "ended $reason" }
-        }) { false }
+        })
     }
     listening.join(60_000)
     say(seen == listOf("session", "refreshed", "ended logged_out_elsewhere"), "events: $seen")
@@ -109,5 +109,6 @@ fun main(arguments: Array<String>) {
     say(tablet.sessions().size == 1, "the others are ended")
     val nowhere = Coatcheck(HttpUrl.get("http://127.0.0.1:1"), "ios", MemoryStorage().apply { write(Credentials("x", lastSession = session.json)) }, 100)
     say((nowhere.standing() as? Standing.Unknown)?.last?.handle == session.handle, "without a network the last user is known")
+    Tunnel(broker, HttpUrl.get(arguments[1]), arguments[2].toInt()).walk(::say)
     exitProcess(if (failed > 0) 1 else 0)
 }

@@ -10,11 +10,13 @@ import androidx.browser.customtabs.CustomTabsIntent
 import coatcheck.Credentials
 import coatcheck.CredentialStorage
 import java.security.KeyStore
+import javax.crypto.AEADBadTagException
 import javax.crypto.Cipher
 import javax.crypto.KeyGenerator
 import javax.crypto.SecretKey
 import javax.crypto.spec.GCMParameterSpec
 import android.security.keystore.KeyGenParameterSpec
+import android.security.keystore.KeyPermanentlyInvalidatedException
 import android.security.keystore.KeyProperties
 import okhttp3.HttpUrl
 
@@ -40,10 +42,13 @@ fun openSignIn(context: Context, page: HttpUrl) {
 /** The URL that came back, unchanged; null for another intent. */
 fun callback(intent: Intent): String? = if (intent.action == Intent.ACTION_VIEW) intent.dataString else null
 
-/** Keeps the credentials in the app's preferences, encrypted by a key that does not leave the Android Keystore. */
-class KeystoreStorage(context: Context) : CredentialStorage {
+/**
+ * Keeps the credentials in the app's preferences, encrypted by a key that does not leave the Android Keystore. Two accounts on one
+ * device have an [account] each.
+ */
+class KeystoreStorage(context: Context, account: String = "coatcheck") : CredentialStorage {
     // Leave this file out of backups: the key does not travel (dataExtractionRules).
-    private val preferences = context.getSharedPreferences("coatcheck", Context.MODE_PRIVATE)
+    private val preferences = context.getSharedPreferences(account, Context.MODE_PRIVATE)
 
     private fun key(): SecretKey {
         val store = KeyStore.getInstance("AndroidKeyStore").apply { load(null) }
@@ -62,9 +67,12 @@ class KeystoreStorage(context: Context) : CredentialStorage {
             val cipher = Cipher.getInstance("AES/GCM/NoPadding")
             cipher.init(Cipher.DECRYPT_MODE, key(), GCMParameterSpec(128, sealed, 0, 12))
             Credentials.fromJson(String(cipher.doFinal(sealed, 12, sealed.size - 12), Charsets.UTF_8))
-        } catch (foreign: Exception) {
+        } catch (foreign: AEADBadTagException) {
             null // of another installation: sign in again
+        } catch (gone: KeyPermanentlyInvalidatedException) {
+            null // the key will never open it again
         }
+        // Anything else passes, as a Keystore that is busy does: it is thrown, and nobody is signed out for it.
     }
 
     @Synchronized override fun write(credentials: Credentials?) {

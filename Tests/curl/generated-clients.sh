@@ -66,4 +66,8 @@ same "$later" "$(cd "$work" && node -e 'console.log(require("./js/generated_grow
 generate go -p disallowAdditionalPropertiesIfNotPresent=false
 same "model_imported_tokens.go model_start_login.go" "$(cd "$work/go" && grep -l DisallowUnknownFields model_*.go | tr '\n' ' ' | sed 's/ $//')" "Go refuses unknown members of requests alone"
 
+step "5. Dart, for Flutter"
+generate dart-dio
+same 2 "$(find "$work/dart-dio/lib/src/model" -name new_session.dart -o -name started_login.dart | wc -l)" "it has the types of a sign-in"
+
 finish

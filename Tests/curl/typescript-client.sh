@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# clients/typescript/coatcheck.ts: compiled strictly, and driven through the flows by Node's own test runner.
+source "$(dirname "$0")/lib.bash"
+
+step "1. It compiles"
+timeout 120 tsc --strict --target es2020 --module es2020 --lib es2020,dom --outDir "$work/client" "$root"/clients/typescript/{coatcheck,shown}.ts >"$work/tsc.log" 2>&1
+same 0 $? "strictly, without an error"
+same "" "$(cat "$work/tsc.log")" "and without a word"
+echo '{"type": "module"}' >"$work/client/package.json"
+
+step "2. The flows"
+start_stack
+start_unsteady_network
+CLIENT="$work/client/coatcheck.js" BROKER=$BROKER SANDBOX=$SANDBOX NETWORK_PORT=$NETWORK_PORT \
+    timeout 500 node --test-reporter=tap "$root/clients/typescript/coatcheck.test.mjs" >"$work/flows.log" 2>&1
+status=$?
+[ "$status" -eq 0 ] || cat "$work/flows.log"
+grep -aE '^(not )?ok ' "$work/flows.log" >"$work/verdicts"
+take_over <"$work/verdicts"
+same 0 $status "they ran to the end"
+
+finish

@@ -1,0 +1,266 @@
+// The flows of the curl suite by the TypeScript client, without a network, and over a bad one: Tests/curl/typescript-client.sh
+// compiles it and says where broker, sandbox and the bad network are.
+import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
+import { createServer } from 'node:net'
+import { after, before, test } from 'node:test'
+
+const { Coatcheck, LoginFailed, MemoryStorage, Problem, Unreachable } = await import(process.env.CLIENT)
+const { BROKER, SANDBOX, NETWORK_PORT } = process.env
+const patient = { timeout: 120_000 }
+
+/** The user signs in as the sandbox lets scripts do; the last redirect is the app's. */
+function browser(user) {
+    return {
+        async open(page) {
+            let next = `${page}${page.includes('?') ? '&' : '?'}sandbox_user=${user}`
+            while (/^http:\/\/127\.0\.0\.1/.test(next)) next = (await fetch(next, { redirect: 'manual' })).headers.get('location')
+            return next
+        },
+    }
+}
+
+/** A web browser's fetch: it keeps cookies, which the page cannot see. */
+function cookieFetch() {
+    const jar = new Map()
+    return async (url, init = {}) => {
+        const headers = new Headers(init.headers)
+        if (init.credentials === 'include' && jar.size) headers.set('Cookie', [...jar].map(([name, value]) => `${name}=${value}`).join('; '))
+        const answer = await fetch(url, { ...init, headers })
+        for (const field of answer.headers.getSetCookie()) {
+            const [name, value] = field.split(';')[0].split('=')
+            if (value === '' || /Max-Age=0/i.test(field)) jar.delete(name)
+            else jar.set(name, value)
+        }
+        return answer
+    }
+}
+
+function device(user, more = {}) {
+    return new Coatcheck({ broker: BROKER, client: 'android', transport: 'bearer', storage: new MemoryStorage(), browser: browser(user), ...more })
+}
+
+function page(user, more = {}) { return device(user, { client: 'ios', transport: 'cookie', fetch: cookieFetch(), ...more }) }
+
+async function seconds(work) {
+    const begin = performance.now()
+    await work()
+    return (performance.now() - begin) / 1000
+}
+
+const code = expected => error => error instanceof Problem && error.code === expected
+
+// It takes connections and never says anything, as a tunnel does.
+const silence = createServer(() => {})
+let dark
+before(() => new Promise(resolve => silence.listen(0, '127.0.0.1', () => {
+    dark = `http://127.0.0.1:${silence.address().port}`
+    resolve()
+})))
+after(() => {
+    silence.close()
+    setImmediate(() => process.exit())
+})
+
+for (const [kind, make] of [['bearer', device], ['cookie', page]]) {
+    test(`${kind}: refused, signed in, asked, relayed, signed out`, patient, async () => {
+        await assert.rejects(make('denied').signIn('oidc'), code('access_denied'))
+        await assert.rejects(make('ana').signIn('nobody'), code('provider_not_found'))
+        const phone = make('tess')
+        assert.equal((await phone.standing()).kind, 'signedOut')
+        const { session } = await phone.signIn('oidc', { device: "Tess's phone" })
+        assert.equal(session.identity.email, 'tess@example.org')
+        assert.deepEqual(await phone.standing(), { kind: 'signedIn', session: await phone.session() })
+        assert.equal((await phone.relay('api', 'private/echo', { query: 'a=b' })).status, 200)
+        assert.equal((await phone.relay('api', 'status/401')).status, 401)
+        assert.equal((await (await phone.relay('api', 'echo', { method: 'POST', body: 'hello' })).json()).body, 'hello')
+        await assert.rejects(phone.relay('narrow', 'echo'), code('upstream_not_allowed'))
+        for (const path of ['../echo', 'a//b', 'a/./b', 'echo?x']) await assert.rejects(phone.relay('api', path), TypeError)
+        assert.equal((await phone.refresh()).handle, session.handle)
+        assert.ok((await phone.sessions()).some(one => one.current && one.device === "Tess's phone"))
+        await phone.signOut()
+        assert.deepEqual(await phone.standing(), { kind: 'signedOut', reason: null })
+        await assert.rejects(phone.session(), code('session_required'))
+    })
+}
+
+test('a stranger with the callback is refused; fifty forwards after a restart are one session', patient, async () => {
+    const storage = new MemoryStorage()
+    const callback = await browser('ana').open(await device('ana', { storage }).start('oidc'))
+    await assert.rejects(device('eve').finish(callback))
+    const again = await browser('ana').open(await device('ana', { storage }).start('oidc'))
+    const kept = await storage.read()
+    const handles = await Promise.all(Array.from({ length: 50 }, async () => {
+        const restarted = new MemoryStorage()
+        await restarted.write(JSON.parse(JSON.stringify(kept)))
+        return (await device('ana', { storage: restarted }).finish(again)).session.handle
+    }))
+    assert.equal(new Set(handles).size, 1)
+})
+
+test('flows B to E: a login of the app\'s own, hosted, from the portal, a registration', patient, async () => {
+    const login = {
+        provider: 'oidc', client: 'ios', state: 'my-own-state', codeVerifier: 'dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk',
+        loginToken: randomBytes(32).toString('base64url'),
+    }
+    const callback = await browser('ana').open(
+        `${SANDBOX}/oidc/authorize?response_type=code&client_id=ios-app&redirect_uri=com.example.app:/cb&scope=openid&state=my-own-state`
+        + '&code_challenge=E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM&code_challenge_method=S256')
+    const first = await page('ana').forward(callback, login)
+    assert.equal((await page('ana').forward(callback, login)).session.handle, first.session.handle)
+    assert.equal((await page('ana', { client: 'hosted' }).signIn('oidc')).session.client, 'hosted')
+    await assert.rejects(page('denied', { client: 'hosted' }).signIn('oidc'), error => error instanceof LoginFailed && error.code === 'access_denied')
+    assert.equal((await page('ana', { client: 'strict' }).finish('com.example.strict:/cb?code=from-the-portal')).session.client, 'strict')
+    const newcomer = page(`newts${process.pid}`)
+    const { kind, registration } = await newcomer.signIn('zephr', { socialProvider: 'google' })
+    assert.deepEqual([kind, registration.fields[0].name], ['registration', 'first-name'])
+    assert.equal((await newcomer.register(registration, { 'first-name': 'Tess' })).provider, 'zephr')
+    assert.ok((await newcomer.providers()).some(one => one.name === 'oidc'))
+})
+
+test('events: the session, a refresh, the end', patient, async () => {
+    const [phone, tablet] = [device('evita'), device('evita')]
+    const { session } = await phone.signIn('oidc')
+    await tablet.signIn('oidc')
+    const seen = []
+    for await (const event of phone.events()) {
+        seen.push(event.kind === 'ended' ? `ended ${event.reason}` : event.kind)
+        if (event.kind === 'session') await phone.refresh()
+        if (event.kind === 'tokensRefreshed') await tablet.endSession(session.handle)
+    }
+    assert.deepEqual(seen, ['session', 'tokensRefreshed', 'ended logged_out_elsewhere'])
+    assert.deepEqual(await phone.standing(), { kind: 'signedOut', reason: null })
+    await tablet.endOthers()
+    assert.equal((await tablet.sessions()).length, 1)
+    const abort = new AbortController()
+    await assert.rejects(async () => { for await (const _ of tablet.events(abort.signal)) abort.abort() }, { name: 'AbortError' })
+})
+
+test('without a network: two seconds at the start, a deadline that holds, a sign-out that is made up for', patient, async () => {
+    const gone = async broker => {
+        const storage = new MemoryStorage()
+        await storage.write({ session: 'A'.repeat(43) })
+        return device('ana', { broker, storage })
+    }
+    for (const broker of [dark, 'http://127.0.0.1:1']) {
+        const took = await seconds(async () => assert.equal((await (await gone(broker)).standing()).kind, 'unknown'))
+        assert.ok(took < 6, `${took}`)
+    }
+    const short = device('ana', { broker: dark, deadline: 1_000 })
+    assert.ok(await seconds(() => assert.rejects(short.session(), Unreachable)) < 6)
+    const locked = { read: async () => { throw new Error('busy') }, write: async () => { throw new Error('busy') } }
+    assert.equal((await device('ana', { storage: locked }).standing()).kind, 'unknown')
+
+    const storage = new MemoryStorage()
+    await device('otto', { storage }).signIn('oidc')
+    const { session } = await storage.read()
+    await device('otto', { storage, broker: dark, deadline: 500 }).signOut()
+    const witness = new MemoryStorage()
+    await witness.write({ session })
+    const same = device('otto', { storage: witness })
+    assert.equal((await same.session()).subject, 'user-otto')
+    assert.equal((await device('otto', { storage }).standing()).kind, 'signedOut')
+    while (await storage.read()) await new Promise(resolve => setTimeout(resolve, 20))
+    assert.deepEqual(await same.standing(), { kind: 'signedOut', reason: 'logged_out' })
+})
+
+test('a web page that signs out without a network is out, and its cookie ends with the next call', patient, async () => {
+    const [fetchOfPage, storage] = [cookieFetch(), new MemoryStorage()]
+    const online = page('cleo', { fetch: fetchOfPage, storage })
+    const { session } = await online.signIn('oidc')
+    const other = page('cleo')
+    await other.signIn('oidc')
+    await page('cleo', { fetch: fetchOfPage, storage, broker: dark, deadline: 500 }).signOut()
+    assert.equal((await online.standing()).kind, 'signedOut')
+    while ((await other.sessions()).some(one => one.handle === session.handle)) await new Promise(resolve => setTimeout(resolve, 20))
+})
+
+test('who leaves off comes back at once, others are still answered; the browser is closed', patient, async () => {
+    const storage = new MemoryStorage()
+    await storage.write({ session: 'A'.repeat(43) })
+    const phone = device('ana', { broker: dark, storage, deadline: 3_000 })
+    const one = new AbortController()
+    const other = phone.session()
+    const took = await seconds(async () => {
+        setTimeout(() => one.abort(), 200)
+        await assert.rejects(phone.session(one.signal), { name: 'AbortError' })
+    })
+    assert.ok(took < 2.5, `${took}`)
+    await assert.rejects(other, Unreachable)
+    let [opened, closed] = [0, 0]
+    const waiting = {
+        open: (_, signal) => new Promise((_, reject) => {
+            opened += 1
+            signal.addEventListener('abort', () => { closed += 1; reject(signal.reason) })
+        }),
+    }
+    const watching = page('ana', { browser: waiting })
+    const aborts = [1, 2, 3].map(() => new AbortController())
+    const calls = ['oidc', 'oauth2', 'oidc'].map((name, at) => watching.signIn(name, { signal: aborts[at].signal }))
+    while (opened < 2) await new Promise(resolve => setTimeout(resolve, 10))
+    for (const abort of aborts) abort.abort()
+    for (const call of calls) await assert.rejects(call, { name: 'AbortError' })
+    assert.deepEqual([opened, closed], [2, 2])
+})
+
+test('a sign-in beside other calls is not undone by them, however slow the storage', patient, async () => {
+    const inner = new MemoryStorage()
+    const pause = () => new Promise(resolve => setTimeout(resolve, 8))
+    const storage = { read: async () => { await pause(); return await inner.read() }, write: async kept => { await pause(); await inner.write(kept) } }
+    const phone = device('mara', { storage })
+    await phone.signIn('oidc')
+    let going = true
+    const beside = (async () => { while (going) await phone.session().catch(() => undefined) })()
+    for (let number = 0; number < 20; number += 1) {
+        const { session } = await phone.signIn('oidc')
+        // A request that was under way when the new one came may be shared once.
+        await phone.session().catch(() => undefined)
+        assert.equal((await phone.session()).handle, session.handle)
+    }
+    going = false
+    await beside
+})
+
+test('a thousand calls over a network that is cut, slow, silent and comes back', { timeout: 300_000 }, async () => {
+    const seen = { calls: 0, answered: 0, lost: 0, longest: 0, unexpected: [] }
+    await Promise.all(Array.from({ length: 20 }, async (_, number) => {
+        const storage = new MemoryStorage()
+        const phone = device(`uma${number}`, { broker: `http://127.0.0.1:${NETWORK_PORT}`, storage, deadline: 10_000 })
+        let mine = 0
+        const measured = async work => {
+            mine += 1
+            const begin = performance.now()
+            try {
+                const value = await work()
+                seen.answered += 1
+                return value
+            } catch (error) {
+                if (!(error instanceof Unreachable) && !(error instanceof Problem && error.passes)) seen.unexpected.push(String(error))
+            } finally {
+                seen.longest = Math.max(seen.longest, performance.now() - begin)
+            }
+        }
+        let [address, made] = []
+        while (!address && mine < 50) address = await measured(() => phone.start('oidc'))
+        const callback = await browser(`uma${number}`).open(address)
+        while (!made && mine < 50) made = await measured(() => phone.finish(callback))
+        if (!made) seen.lost += 1
+        while (mine < 49) {
+            const turn = mine % 4
+            if (turn === 0) {
+                const answer = await measured(() => phone.relay('api', 'echo'))
+                if (answer && answer.status !== 200) seen.unexpected.push(`relay ${answer.status}`)
+                await answer?.arrayBuffer().catch(() => undefined)
+            } else if (turn === 1) {
+                if ((await measured(() => phone.standing()))?.kind === 'signedOut') seen.lost += 1
+            } else if (((await measured(() => phone.session())) ?? { subject: `user-uma${number}` }).subject !== `user-uma${number}`) seen.lost += 1
+        }
+        await measured(() => phone.signOut())
+        if ((await storage.read())?.session) seen.unexpected.push('a session stays behind')
+        seen.calls += mine
+    }))
+    assert.equal(seen.calls, 1000)
+    assert.ok(seen.answered > 850, JSON.stringify(seen))
+    assert.deepEqual([seen.lost, seen.unexpected], [0, []])
+    assert.ok(seen.longest < 16_000, JSON.stringify(seen))
+})

@@ -1,0 +1,686 @@
+// A client of Coatcheck in one file to copy, without dependencies: for React Native with a bearer client, for the web with a
+// cookie client. It is handed a storage, a browser and, where the global one will not do, a fetch.
+//
+//     const coatcheck = new Coatcheck({ broker: 'https://auth.example.com', client: 'android', transport: 'bearer', storage, browser })
+//     const signIn = await coatcheck.signIn('cloudentity')
+//
+// Make one and share it. What can be sent again is sent again, as docs/native-apps.md says; what is thrown is a Problem, an
+// Unreachable, a LoginFailed, or what an AbortSignal was aborted with.
+
+/** Who is signed in, as the broker tells it; never a token. A later broker may have more members. */
+export interface Session {
+    handle: string
+    provider: string
+    client: string
+    subject: string
+    /** What the provider confirmed; `unverified` holds what came only in a callback parameter. */
+    identity: { [claim: string]: unknown }
+    /** Empty when unknown. */
+    scope: string[]
+    created_at: string
+    last_used_at: string
+    idle_expires_at: string
+    expires_at: string
+    tokens: { expires_at: string | null; refreshable: boolean }
+    /** In a list of sessions. */
+    current?: boolean
+    device?: string | null
+}
+
+/** A Zephr partial registration: show a form made of `fields`, then call `register`. */
+export interface Registration {
+    provider: string
+    state_key: string
+    identifier: string | null
+    expires_at: string
+    fields: { name: string; type: string; required: boolean }[]
+}
+
+/** How a sign-in ended. */
+export type SignIn = { kind: 'signedIn'; session: Session } | { kind: 'registration'; registration: Registration }
+
+/** What an app knows at its start. `unknown`: the broker cannot be asked now, and nobody is signed out; show who was there last. */
+export type Standing =
+    | { kind: 'signedIn'; session: Session }
+    | { kind: 'signedOut'; reason: string | null }
+    | { kind: 'unknown'; last: Session | null }
+
+/** What happens to a session; `ended` is the last one. */
+export type SessionEvent = { kind: 'session'; session: Session } | { kind: 'tokensRefreshed' } | { kind: 'ended'; reason: string | null }
+
+/** What a device keeps; the browser keeps the cookies of a cookie client. */
+export interface Credentials {
+    /** The session token of a bearer client. */
+    session?: string
+    /** The login token of a bearer client: it has to survive until the session is there, over a restart of the app, too. */
+    login?: string
+    loginId?: string
+    lastSession?: Session
+    /** The sessions that the broker has still to be told to end, the newest eight; null stands for the cookie's. */
+    endings?: (string | null)[]
+}
+
+/** Where a device keeps its credentials: the platform's secure storage. `read` throws where it cannot be read now. */
+export interface CredentialStorage {
+    read(): Promise<Credentials | null>
+    write(credentials: Credentials | null): Promise<void>
+}
+
+/** Opens a sign-in page and returns the whole URL with which it came back; closes it when the signal is aborted. */
+export interface SignInBrowser {
+    open(page: string, signal?: AbortSignal): Promise<string>
+}
+
+/** A login that the app started itself, or a native SDK's code. Keep it (it is plain JSON) until the session is there. */
+export interface AppLogin {
+    provider: string
+    client: string
+    state?: string
+    codeVerifier?: string
+    nonce?: string
+    /** 32 random bytes as base64url, made for this attempt: who brings it again gets the same session. */
+    loginToken: string
+}
+
+export interface Options {
+    broker: string
+    /** May be left out where the provider has one client. */
+    client?: string
+    /** As the client is configured at the broker. */
+    transport: 'cookie' | 'bearer'
+    storage: CredentialStorage
+    browser?: SignInBrowser
+    fetch?: typeof fetch
+    /** How long a call may take in all, its repetitions included; 60 seconds. */
+    deadline?: number
+}
+
+/** A refusal of the broker's (RFC 9457). Decide on `code`; put `requestId` into bug reports. */
+export class Problem extends Error {
+    readonly status: number
+    readonly code: string
+    readonly requestId: string
+    /** Why a session ended. */
+    readonly reason: string | null
+    /** The provider's own word, where a standard defines it. */
+    readonly providerError: string | null
+    /** Everything as it came. */
+    readonly json: { [member: string]: any }
+
+    constructor(json: { [member: string]: any }) {
+        super(`${json.title} (${json.code}, ${json.request_id})`)
+        this.name = 'Problem'
+        this.json = json
+        this.status = json.status
+        this.code = json.code
+        this.requestId = json.request_id
+        this.reason = json.reason ?? null
+        this.providerError = json.provider_error ?? null
+    }
+
+    /** Whether there is no session any more. */
+    get endsSession(): boolean { return this.status === 401 && (this.code === 'session_ended' || this.code === 'session_required') }
+
+    /** Whether waiting and sending the same request again is the answer. */
+    get passes(): boolean { return (this.status === 503 && this.json.retry !== 'new_login') || this.status === 429 || this.status === 408 }
+}
+
+/** There is no network, nobody answers, or the answer is not the broker's. Nothing is lost. */
+export class Unreachable extends Error {
+    constructor(why: string) {
+        super(why)
+        this.name = 'Unreachable'
+    }
+}
+
+/** A hosted callback came back with an error. */
+export class LoginFailed extends Error {
+    constructor(readonly code: string) {
+        super(code)
+        this.name = 'LoginFailed'
+    }
+}
+
+/** Keeps the credentials as long as the page or the process lives. */
+export class MemoryStorage implements CredentialStorage {
+    private kept: Credentials | null = null
+    async read(): Promise<Credentials | null> { return this.kept && { ...this.kept } }
+    async write(credentials: Credentials | null): Promise<void> { this.kept = credentials && { ...credentials } }
+}
+
+interface Call {
+    query?: string
+    body?: unknown
+    /** Whose session it is for: the one that is kept, none, or another. */
+    as?: string | null
+    deadline?: number
+    signal?: AbortSignal
+}
+
+interface Answer { status: number; headers: Headers; json: any }
+
+/** A broker, as one app on one device sees it. */
+export class Coatcheck {
+    private readonly broker: string
+    private readonly deadline: number
+    private readonly send: typeof fetch
+    private turn: Promise<unknown> = Promise.resolve()
+    private asking: SharedCall<Session> | null = null
+    private signingIn = new Map<string, SharedCall<SignIn>>()
+    private ending = false
+
+    constructor(private readonly options: Options) {
+        this.broker = options.broker.replace(/\/$/, '')
+        this.deadline = options.deadline ?? 60_000
+        this.send = options.fetch ?? ((input, init) => fetch(input, init))
+    }
+
+    // ---- Signing in --------------------------------------------------------------------------------------------------
+
+    /** Signs the user in: starts a login, opens its page, forwards the callback. A second call for the same provider joins. */
+    async signIn(
+        provider: string,
+        more: { device?: string; socialProvider?: string; parameters?: { [name: string]: string }; signal?: AbortSignal } = {}
+    ): Promise<SignIn> {
+        let call = this.signingIn.get(provider)
+        if (!call?.isOpen) {
+            call = new SharedCall(async signal => {
+                const page = await this.start(provider, { ...more, signal })
+                return await this.follow(page, more.device, 1, signal)
+            })
+            this.signingIn.set(provider, call)
+        }
+        try {
+            return await call.value(more.signal)
+        } finally {
+            if (!call.isOpen && this.signingIn.get(provider) === call) this.signingIn.delete(provider)
+        }
+    }
+
+    /** Starts a login and returns the page to open, never in a web view; then `finish`. */
+    async start(
+        provider: string, more: { socialProvider?: string; parameters?: { [name: string]: string }; signal?: AbortSignal } = {}
+    ): Promise<string> {
+        const body = { provider, client: this.options.client, social_provider: more.socialProvider, parameters: more.parameters }
+        const answer = await this.call('POST', '/v1/logins', { body, as: null, signal: more.signal })
+        return await this.keepLogin(answer.json)
+    }
+
+    /** Finishes a sign-in with the whole URL that the browser came back with, unchanged: after a restart of the app, too. */
+    async finish(callback: string, more: { device?: string; signal?: AbortSignal } = {}): Promise<SignIn> {
+        return await this.finishOrFollow(callback, more.device, 1, more.signal)
+    }
+
+    /** Forwards the callback of a login that the app started with a library of its own (flow B). */
+    async forward(callback: string, login: AppLogin, more: { device?: string; signal?: AbortSignal } = {}): Promise<SignIn> {
+        return await this.forwarded(
+            { ...this.body(login, more.device), callback_url: callback, state: login.state, code_verifier: login.codeVerifier }, more.signal)
+    }
+
+    /** Forwards the code that a provider's own SDK gave the app (clients with `native_code`). */
+    async forwardCode(code: string, login: AppLogin, more: { device?: string; signal?: AbortSignal } = {}): Promise<SignIn> {
+        return await this.forwarded({ ...this.body(login, more.device), code }, more.signal)
+    }
+
+    /** Finishes a Zephr registration; `registration_rejected` can be corrected once, with the same registration. */
+    async register(
+        registration: Registration, attributes: { [name: string]: string | number | boolean }, signal?: AbortSignal
+    ): Promise<Session> {
+        const body = {
+            provider: registration.provider, client: this.options.client, state_key: registration.state_key, attributes,
+            login_token: (await this.kept()).login,
+        }
+        return await this.made(await this.call('POST', '/v1/registrations', { body, signal }))
+    }
+
+    /** The providers that the broker offers: what an app needs to draw its buttons. */
+    async providers(signal?: AbortSignal): Promise<{ name: string; kind: string; display_name: string; clients: { name: string }[] }[]> {
+        return (await this.call('GET', '/v1/providers', { as: null, signal })).json.items
+    }
+
+    private body(login: AppLogin, device?: string): object {
+        return { provider: login.provider, client: login.client, nonce: login.nonce, login_token: login.loginToken, device }
+    }
+
+    private async follow(page: string, device: string | undefined, restarts: number, signal?: AbortSignal): Promise<SignIn> {
+        if (!this.options.browser) throw new Error('no browser was given')
+        const callback = await this.options.browser.open(page, signal)
+        return await this.finishOrFollow(callback, device, restarts, signal)
+    }
+
+    private async finishOrFollow(callback: string, device: string | undefined, restarts: number, signal?: AbortSignal): Promise<SignIn> {
+        const kept = await this.kept()
+        let body: object = { callback_url: callback, device, login_token: kept.login }
+        // A hosted callback names our login; no provider does.
+        const query = new URLSearchParams(callback.split('#')[0].split('?').slice(1).join('?'))
+        if (kept.loginId && query.get('login_id') === kept.loginId) {
+            const error = query.get('error')
+            if (error) throw new LoginFailed(error)
+            const handoff = query.get('handoff')
+            if (handoff) body = { handoff, device, login_token: kept.login }
+        }
+        try {
+            return await this.forwarded(body, signal)
+        } catch (problem) {
+            // A user who comes from the provider's own portal is sent back to sign in once more, which takes no typing.
+            if (!(problem instanceof Problem) || problem.code !== 'login_required' || !problem.json.login) throw problem
+            if (restarts === 0 || !this.options.browser) throw problem
+            return await this.follow(problem.json.login.authorization_url, device, restarts - 1, signal)
+        }
+    }
+
+    private async forwarded(body: object, signal?: AbortSignal): Promise<SignIn> {
+        const answer = await this.call('POST', '/v1/sessions', { body, signal })
+        if (answer.status === 202) return { kind: 'registration', registration: answer.json }
+        return { kind: 'signedIn', session: await this.made(answer) }
+    }
+
+    /** Keeps what a 201 gives, and forgets the login. */
+    private async made(answer: Answer): Promise<Session> {
+        const { session_token: token, ...session } = answer.json
+        if (this.options.transport === 'bearer' && !token) throw new Unreachable('a session without its secret')
+        // A new cookie took the old one's place, and the broker ended that session with it.
+        await this.change(kept => ({ session: token, lastSession: session, endings: kept.endings?.filter(one => one !== null) }))
+        return session
+    }
+
+    private async keepLogin(login: { login_id: string; authorization_url: string; login_token?: string }): Promise<string> {
+        await this.change(kept => ({ ...kept, login: login.login_token ?? kept.login, loginId: login.login_id }))
+        return login.authorization_url
+    }
+
+    // ---- The session -------------------------------------------------------------------------------------------------
+
+    /** How things stand, for the start of the app, within two seconds: never throws, signs nobody out for want of a network. */
+    async standing(): Promise<Standing> {
+        let last: Session | null = null
+        try {
+            const kept = await this.kept()
+            last = kept.lastSession ?? null
+            const signedOut = this.options.transport === 'bearer' ? !kept.session : kept.endings?.includes(null)
+            if (signedOut) {
+                this.endSessions()
+                return { kind: 'signedOut', reason: null }
+            }
+            return { kind: 'signedIn', session: await this.remembered('GET', '/v1/session', { deadline: 2_000 }) }
+        } catch (error) {
+            if (error instanceof Problem && error.endsSession) return { kind: 'signedOut', reason: error.reason }
+            return { kind: 'unknown', last }
+        }
+    }
+
+    /** Who is signed in; calls at the same time share one request. */
+    async session(signal?: AbortSignal): Promise<Session> {
+        if (!this.asking?.isOpen) this.asking = new SharedCall(signal => this.remembered('GET', '/v1/session', { signal }))
+        return await this.asking.value(signal)
+    }
+
+    /** Has the broker refresh the provider's tokens now. An app need not: the broker does it when it has to. */
+    async refresh(signal?: AbortSignal): Promise<Session> { return await this.remembered('POST', '/v1/session/refresh', { signal }) }
+
+    /** The provider's access token, for an SDK on the device (clients with `hand_out_access_token`). */
+    async accessToken(signal?: AbortSignal): Promise<{ access_token: string; token_type: string; expires_at: string | null; scope: string[] }> {
+        return (await this.call('POST', '/v1/session/token', { signal })).json
+    }
+
+    /**
+     * Signs out here, with or without a network: afterwards nobody is signed in on this device. Where the broker cannot be told
+     * now, it is told with the next call that goes through, after a restart, too. With `atProvider` returns the provider's
+     * log-out page to open, where it has one and the broker was reached.
+     */
+    async signOut(more: { atProvider?: boolean; signal?: AbortSignal } = {}): Promise<string | null> {
+        const bearer = this.options.transport === 'bearer'
+        const kept = await this.change(kept => {
+            const ending = bearer ? kept.session : null
+            const others = (kept.endings ?? []).filter(one => one !== ending)
+            return { endings: (ending === undefined ? others : [...others, ending]).slice(-8) }
+        })
+        const ending = kept.endings?.[kept.endings.length - 1]
+        if (ending === undefined) return null
+        try {
+            const answer = await this.end(ending, more.atProvider ? 'logout_url=true' : undefined, more.signal)
+            return more.atProvider ? answer.json.logout_url : null
+        } catch (error) {
+            if (error instanceof Unreachable || (error instanceof Problem && error.passes)) return null
+            throw error
+        }
+    }
+
+    /** The user's sessions on all devices, newest first. */
+    async sessions(signal?: AbortSignal): Promise<Session[]> {
+        const found: Session[] = []
+        let cursor: string | null = null
+        do {
+            const query: string | undefined = cursor ? `cursor=${encodeURIComponent(cursor)}` : undefined
+            const page: any = (await this.call('GET', '/v1/sessions', { query, signal })).json
+            found.push(...page.items)
+            cursor = page.next_cursor
+        } while (cursor)
+        return found
+    }
+
+    /** Ends one of the user's sessions. */
+    async endSession(handle: string, signal?: AbortSignal): Promise<void> {
+        await this.call('DELETE', `/v1/sessions/${encodeURIComponent(handle)}`, { signal })
+    }
+
+    /** Ends the user's sessions on all other devices. */
+    async endOthers(signal?: AbortSignal): Promise<void> { await this.call('DELETE', '/v1/sessions', { query: 'except=current', signal }) }
+
+    /** Ends a session that was signed out here, and forgets it. */
+    private async end(ending: string | null, query?: string, signal?: AbortSignal): Promise<Answer> {
+        const answer = await this.call('DELETE', '/v1/session', { query, as: ending ?? undefined, signal }, true)
+        await this.change(kept => ({ ...kept, endings: kept.endings?.filter(one => one !== ending) }))
+        return answer
+    }
+
+    /** Tells the broker, in the background, of the sessions that were signed out while it could not be told. */
+    private async endSessions(): Promise<void> {
+        if (this.ending) return
+        this.ending = true
+        try {
+            for (const ending of (await this.kept()).endings ?? []) await this.end(ending)
+        } catch {
+            // With the next call that goes through.
+        } finally {
+            this.ending = false
+        }
+    }
+
+    /** Asks for the session and keeps the answer, unless another took its place meanwhile. */
+    private async remembered(method: string, path: string, call: Call): Promise<Session> {
+        const sent = (await this.kept()).session
+        const session: Session = (await this.call(method, path, call)).json
+        await this.change(kept => (kept.session === sent && !kept.endings?.includes(null) ? { ...kept, lastSession: session } : kept))
+        return session
+    }
+
+    // ---- Relay and events ---------------------------------------------------------------------------------------------
+
+    /**
+     * Calls an upstream API with the session's access token, which the app never sees, and returns its answer, an upstream's 401
+     * too: that one never ends the session. What the broker refuses is thrown. A call that may have reached the upstream is
+     * sent again only where its method is idempotent, and a body only where it is a text or bytes.
+     */
+    async relay(upstream: string, path: string, init: RequestInit & { query?: string; signal?: AbortSignal } = {}): Promise<Response> {
+        if (path.split('/').some(part => part === '' || part === '.' || part === '..' || /[?#]/.test(part))) {
+            throw new TypeError('a path that could be read in more than one way')
+        }
+        const { query, signal, ...rest } = init
+        const method = (rest.method ?? 'GET').toUpperCase()
+        const again = ['GET', 'HEAD', 'PUT', 'DELETE', 'OPTIONS'].includes(method)
+        const url = `${this.broker}/v1/relay/${upstream}/${path}${query ? `?${query}` : ''}`
+        return await this.repeated<Response>(this.deadline, signal, async () => {
+            const kept = await this.kept()
+            const headers = new Headers(rest.headers)
+            if (kept.session) headers.set('Authorization', `Bearer ${kept.session}`)
+            let answer: Response
+            try {
+                answer = await this.send(url, { ...rest, method, headers, signal, redirect: 'manual', credentials: this.credentials() })
+            } catch (lost) {
+                if (signal?.aborted || !again) throw signal?.aborted ? lost : new Unreachable(String(lost))
+                return { failure: new Unreachable(String(lost)) }
+            }
+            if (answer.headers.get('Coatcheck-Source') === 'upstream' || answer.type === 'opaqueredirect') return { value: answer }
+            const problem = await this.problem(answer)
+            if (!problem) return again ? { failure: new Unreachable(`status ${answer.status}`) } : fail(new Unreachable(`status ${answer.status}`))
+            await this.learn(problem, kept.session)
+            // A 408 may have reached the upstream in part; a 503 and a 429 of the broker's have not reached it.
+            if (!problem.passes || (!again && problem.code === 'request_timeout')) throw problem
+            return { failure: problem, retryAfter: retryAfter(answer.headers) }
+        })
+    }
+
+    /**
+     * What happens to the session, until it ends or the signal is aborted; reconnects by itself. Listen in the foreground only:
+     * the first event after a reconnect tells how things stand. Needs a fetch whose answers can be read as they come (browsers,
+     * Node, `expo/fetch`; not React Native's own).
+     */
+    async *events(signal?: AbortSignal): AsyncGenerator<SessionEvent, void, void> {
+        for (let number = 0; ; number += 1) {
+            let pause = (500 + Math.random() * 500) * 2 ** Math.min(number, 5)
+            const kept = await this.kept()
+            const headers: { [name: string]: string } = kept.session ? { Authorization: `Bearer ${kept.session}` } : {}
+            try {
+                const answer = await this.send(`${this.broker}/v1/session/events`, { headers, signal, credentials: this.credentials() })
+                if (answer.status === 200) {
+                    if (!answer.body) throw new TypeError('this fetch cannot stream')
+                    for await (const event of streamed(answer.body)) {
+                        number = 0
+                        if (event.kind === 'session') {
+                            await this.change(now => (now.session === kept.session ? { ...now, lastSession: event.session } : now))
+                        }
+                        if (event.kind === 'ended') await this.forget(kept.session)
+                        yield event
+                        if (event.kind === 'ended') return
+                    }
+                } else {
+                    const problem = await this.problem(answer)
+                    if (problem) {
+                        await this.learn(problem, kept.session)
+                        if (problem.endsSession) {
+                            yield { kind: 'ended', reason: problem.reason }
+                            return
+                        }
+                        if (!problem.passes) throw problem
+                    }
+                    pause = Math.max(pause, retryAfter(answer.headers) ?? 0)
+                }
+            } catch (lost) {
+                if (signal?.aborted) throw lost
+                if (lost instanceof Problem || (lost instanceof TypeError && lost.message === 'this fetch cannot stream')) throw lost
+            }
+            await sleep(pause, signal)
+        }
+    }
+
+    // ---- Calls --------------------------------------------------------------------------------------------------------
+
+    private credentials(): RequestCredentials { return this.options.transport === 'cookie' ? 'include' : 'omit' }
+
+    private async kept(): Promise<Credentials> { return (await this.options.storage.read()) ?? {} }
+
+    /** Changes what is kept, one change after the other: the only place that writes it. */
+    private change(work: (kept: Credentials) => Credentials): Promise<Credentials> {
+        const turn = this.turn.then(async () => {
+            const before = await this.kept()
+            const after = work(before)
+            if (after.endings?.length === 0) delete after.endings
+            const empty = after.session === undefined && after.login === undefined && !after.loginId && !after.endings && !after.lastSession
+            if (after !== before) await this.options.storage.write(empty ? null : after)
+            return after
+        })
+        this.turn = turn.catch(() => undefined)
+        return turn
+    }
+
+    /** Calls the broker, again as long as that helps: every call of the API may be repeated. */
+    private async call(method: string, path: string, call: Call, ending = false): Promise<Answer> {
+        return await this.repeated<Answer>(call.deadline ?? this.deadline, call.signal, async limit => {
+            const session = call.as === undefined ? (await this.kept()).session : call.as
+            const headers: { [name: string]: string } = {}
+            if (session && this.options.transport === 'bearer') headers.Authorization = `Bearer ${session}`
+            if (call.body !== undefined) headers['Content-Type'] = 'application/json'
+            const url = this.broker + path + (call.query ? `?${call.query}` : '')
+            const body = call.body === undefined ? undefined : JSON.stringify(call.body)
+            let answer: Response
+            let text: string
+            try {
+                [answer, text] = await limited(limit, call.signal, async signal => {
+                    const answer = await this.send(url, { method, headers, body, signal, redirect: 'manual', credentials: this.credentials() })
+                    return [answer, await answer.text()] as [Response, string]
+                })
+            } catch (lost) {
+                if (call.signal?.aborted) throw lost
+                return { failure: new Unreachable(String(lost)) }
+            }
+            const json = parsed(text)
+            if (answer.ok && (json !== undefined || answer.status === 204)) {
+                if (!ending) this.endSessions()
+                return { value: { status: answer.status, headers: answer.headers, json } }
+            }
+            // A proxy's page says as little about the session as no answer at all.
+            if (!isProblem(answer, json)) return { failure: new Unreachable(`status ${answer.status}, not the broker's`) }
+            const problem = new Problem(json)
+            await this.learn(problem, session ?? undefined)
+            if (!problem.passes) throw problem
+            return { failure: problem, retryAfter: retryAfter(answer.headers) }
+        })
+    }
+
+    /** Tries until there is a value, a failure is thrown, or the deadline has passed. */
+    private async repeated<Value>(
+        deadline: number, signal: AbortSignal | undefined,
+        attempt: (limit: number) => Promise<{ value: Value } | { failure: Error; retryAfter?: number | null }>
+    ): Promise<Value> {
+        const begin = Date.now()
+        for (let number = 0; ; number += 1) {
+            if (signal?.aborted) throw reasonOf(signal)
+            // However short the deadline is, the first try has its second.
+            const result = await attempt(Math.max(deadline - (Date.now() - begin), number === 0 ? 1_000 : 1))
+            if ('value' in result) return result.value
+            const growing = (200 + Math.random() * 200) * 2 ** Math.min(number, 6)
+            const pause = result.retryAfter ? result.retryAfter + Math.random() * 250 : growing
+            if (pause > Math.min(deadline - (Date.now() - begin), 30_250)) throw result.failure
+            await sleep(pause, signal)
+        }
+    }
+
+    private async problem(answer: Response): Promise<Problem | null> {
+        if (answer.status < 400 || !isProblemType(answer)) return null
+        const json = parsed(await answer.text())
+        return isProblem(answer, json) ? new Problem(json) : null
+    }
+
+    private async learn(problem: Problem, sent: string | undefined): Promise<void> {
+        if (problem.endsSession) await this.forget(sent)
+        if (problem.json.login) await this.keepLogin(problem.json.login)
+    }
+
+    /** Forgets the session, unless another took its place while the answer was under way. */
+    private async forget(sent: string | undefined): Promise<void> {
+        await this.change(kept => (kept.session === sent ? { login: kept.login, loginId: kept.loginId, endings: kept.endings } : kept))
+    }
+}
+
+/** A call that several callers wait for; it is aborted when the last of them leaves off. */
+class SharedCall<Value> {
+    private readonly abort = new AbortController()
+    private readonly work: Promise<Value>
+    private waiting = 0
+    private over = false
+
+    constructor(work: (signal: AbortSignal) => Promise<Value>) {
+        this.work = work(this.abort.signal).finally(() => { this.over = true })
+        // Whoever waits hears of it; with nobody left there is nobody to tell.
+        this.work.catch(() => undefined)
+    }
+
+    get isOpen(): boolean { return !this.over && !this.abort.signal.aborted }
+
+    async value(signal?: AbortSignal): Promise<Value> {
+        if (signal?.aborted) throw reasonOf(signal)
+        this.waiting += 1
+        let left: () => void = () => undefined
+        const leaving = new Promise<never>((_, reject) => {
+            left = () => reject(signal && reasonOf(signal))
+            signal?.addEventListener('abort', left)
+        })
+        leaving.catch(() => undefined)
+        try {
+            return await Promise.race([this.work, leaving])
+        } finally {
+            signal?.removeEventListener('abort', left)
+            this.waiting -= 1
+            if (this.waiting === 0 && !this.over) this.abort.abort()
+        }
+    }
+}
+
+function reasonOf(signal: AbortSignal): Error {
+    const reason = (signal as { reason?: unknown }).reason
+    if (reason instanceof Error) return reason
+    const error = new Error('aborted')
+    error.name = 'AbortError'
+    return error
+}
+
+function fail(error: Error): never { throw error }
+
+/** Does work that is aborted by the caller's signal or when the time has passed. */
+async function limited<Value>(limit: number, signal: AbortSignal | undefined, work: (signal: AbortSignal) => Promise<Value>): Promise<Value> {
+    const abort = new AbortController()
+    const pass = () => abort.abort()
+    const timer = setTimeout(pass, limit)
+    signal?.addEventListener('abort', pass)
+    try {
+        return await work(abort.signal)
+    } catch (error) {
+        throw signal?.aborted ? reasonOf(signal) : error
+    } finally {
+        clearTimeout(timer)
+        signal?.removeEventListener('abort', pass)
+    }
+}
+
+function sleep(millis: number, signal?: AbortSignal): Promise<void> {
+    return new Promise((resolve, reject) => {
+        const left = () => {
+            clearTimeout(timer)
+            reject(signal && reasonOf(signal))
+        }
+        const timer = setTimeout(() => {
+            signal?.removeEventListener('abort', left)
+            resolve()
+        }, millis)
+        if (signal?.aborted) left()
+        else signal?.addEventListener('abort', left)
+    })
+}
+
+function parsed(text: string): any {
+    try {
+        return text === '' ? undefined : JSON.parse(text)
+    } catch {
+        return undefined
+    }
+}
+
+function isProblemType(answer: Response): boolean { return (answer.headers.get('Content-Type') ?? '').startsWith('application/problem+json') }
+
+function isProblem(answer: Response, json: any): boolean { return isProblemType(answer) && typeof json?.code === 'string' && typeof json.status === 'number' }
+
+function retryAfter(headers: Headers): number | null {
+    const seconds = Number.parseInt(headers.get('Retry-After') ?? '', 10)
+    return Number.isFinite(seconds) ? seconds * 1000 : null
+}
+
+/** The events of a stream, as they come. */
+async function* streamed(body: ReadableStream<Uint8Array>): AsyncGenerator<SessionEvent, void, void> {
+    const reader = body.getReader()
+    const decoder = new TextDecoder()
+    let buffer = ''
+    try {
+        for (;;) {
+            // The broker says something every 25 seconds.
+            const part = await limited(60_000, undefined, signal => Promise.race([reader.read(), aborted(signal)]))
+            if (part.done) return
+            buffer += decoder.decode(part.value, { stream: true })
+            for (let end = buffer.indexOf('\n\n'); end >= 0; end = buffer.indexOf('\n\n')) {
+                const lines = buffer.slice(0, end).split('\n')
+                buffer = buffer.slice(end + 2)
+                const name = lines.find(line => line.startsWith('event: '))?.slice(7)
+                const data = parsed(lines.filter(line => line.startsWith('data: ')).map(line => line.slice(6)).join('\n'))
+                if (name === 'session') yield { kind: 'session', session: data }
+                if (name === 'tokens_refreshed') yield { kind: 'tokensRefreshed' }
+                if (name === 'session_ended') yield { kind: 'ended', reason: data?.reason ?? null }
+            }
+        }
+    } finally {
+        reader.cancel().catch(() => undefined)
+    }
+}
+
+function aborted(signal: AbortSignal): Promise<never> {
+    return new Promise((_, reject) => signal.addEventListener('abort', () => reject(reasonOf(signal))))
+}

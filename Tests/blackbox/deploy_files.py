@@ -156,6 +156,13 @@ def kustomization_faults(folder, document):
     files = list(document.get("resources", []))
     files += [name for generator in document.get("configMapGenerator", []) for name in generator["files"]]
     faults += [f"no {name}" for name in files if not (folder / name).exists()]
+    # What its comment tells to type beforehand goes into the namespace that it names, and that has to be made there.
+    if space := document.get("namespace"):
+        typed = re.findall(r"^#   kubectl (.*)", (folder / "kustomization.yaml").read_text(), re.M)
+        faults += [f"no namespace: kubectl {line}" for line in typed if not line.startswith(("-n " + space + " ", "apply -f "))]
+        base = yaml.safe_load((folder / "../base/namespace.yaml").read_text())
+        if base["metadata"]["name"] != space or not any("base/namespace.yaml" in line for line in typed):
+            faults.append(f"nothing makes the namespace {space}")
     listed = {name for name in files if name.endswith(".yaml")} | {"kustomization.yaml"}
     return faults + [f"{path.name} is not listed" for path in folder.glob("*.yaml") if path.name not in listed]
 

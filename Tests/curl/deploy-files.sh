@@ -94,6 +94,8 @@ broken_file kubernetes/postgresql/poddisruptionbudget.yaml 's/maxUnavailable:/ma
 broken_file kubernetes/postgresql/kustomization.yaml 's/deployment.yaml/deploiment.yaml/'
 broken_file kubernetes/sqlite/statefulset.yaml 's/replicas: 1/replicas: 3/'
 broken_file kubernetes/sqlite/kustomization.yaml '/statefulset.yaml/d'
+broken_file kubernetes/sqlite/kustomization.yaml 's/kubectl -n coatcheck create/kubectl create/'
+broken_file kubernetes/postgresql/kustomization.yaml '/base.namespace.yaml/d'
 broken_file kubernetes/base/networkpolicy.yaml 's/policyTypes: .*/policyTypes: Ingress/'
 broken_file kubernetes/base/service.yaml 's/targetPort:/targetport:/'
 broken_file kubernetes/base/serviceaccount.yaml 's/automountServiceAccountToken: false/automountServiceAccountToken: never/'
@@ -101,6 +103,22 @@ broken_file proxy/traefik.yaml 's/passHostHeader/passHostHeaders/'
 broken_file proxy/envoy.yaml 's/merge_slashes/merges_slashes/'
 broken_file forward-auth/traefik.yaml 's/authRequestHeaders/authRequestHeader/'
 broken_file forward-auth/envoy.yaml 's/failure_mode_allow/failure_mode_allowed/'
+
+same "coatcheck management" "$("$python" -c 'import sys, yaml
+job = yaml.safe_load(open(sys.argv[1]))["scrape_configs"][0]
+print(job["job_name"], next(r["regex"] for r in job["relabel_configs"] if "port_name" in r.get("source_labels", [""])[0]))' "$root/deploy/prometheus/kubernetes.yaml")" "Prometheus finds the pods by their port, under the job that the rules ask for"
+same 2 "$(grep -l 'name: management, containerPort' "$root"/deploy/kubernetes/*/*.yaml | wc -l)" "which both kinds of pod have"
+if command -v kubectl >/dev/null; then
+    for kind in postgresql sqlite; do
+        kubectl kustomize "$root/deploy/kubernetes/$kind" >"$work/all.yaml" 2>"$work/kustomize.err"
+        same 0 $? "kubectl kustomize $kind: $(head -1 "$work/kustomize.err")"
+        same "coatcheck" "$("$python" -c 'import sys, yaml
+print(" ".join(sorted({d["metadata"]["name"] if d["kind"] == "Namespace" else d["metadata"].get("namespace", "none") for d in yaml.safe_load_all(open(sys.argv[1]))})))' "$work/all.yaml")" "$kind: everything is in the namespace that it makes"
+        same 1 "$(grep -c '^kind: Namespace' "$work/all.yaml")" "$kind: which it makes once"
+    done
+else
+    echo "# no kubectl here: the manifests are not put together"
+fi
 
 step "The configurations of the manifests, with Secrets as they are mounted"
 # secret NAME FILE CONTENT: a Secret's folder is links to a folder that is replaced whole, the files 0440

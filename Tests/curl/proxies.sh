@@ -27,7 +27,7 @@ recipe() {
     for file in "$@"; do
         sed -e "s|@BROKER@|127.0.0.1:$BROKER_PORT|g" -e "s|@LISTEN@|127.0.0.1:$port|g" -e "s|@NAME@|localhost|g" \
             -e "s|@SITE@|http://127.0.0.1:$port|g" -e "s|@FOLDER@|$folder|g" -e "s|@LOG@|$folder/access.log|g" \
-            "$recipes/$file" >"$folder/$file"
+            -e "s|@MANAGEMENT_PORT@|$MANAGEMENT_PORT|g" "$recipes/$file" >"$folder/$file"
         if grep -n '@[A-Z_]*@' "$folder/$file"; then give_up "$file has an unknown placeholder, it"; fi
     done
 }
@@ -350,6 +350,44 @@ for server in "${servers[@]}"; do
         if [ "$walk" = away ]; then away+=("$name|$sentence|$change"); else notices "$name" "$walk" "$sentence" "$change"; fi
     done < <(copies "$server")
 done
+
+# two_servers SED-EXPRESSION: HAProxy with the recipe's commented lines for several replicas, before the broker and one that is
+# not ready and answers all apps wrongly; SITE is where it listens
+two_servers() {
+    local folder
+    folder=$(mktemp -d "$place/two.XXXXXX")
+    port=$(free_port)
+    recipe "$folder" haproxy.cfg
+    sed -i -E -e 's/^    # (option httpchk|http-check |default-server )/    \1/' \
+        -e "s|^    server coatcheck1.*|&\n    server coatcheck2 127.0.0.1:$unready_port port $unready_port|" -e "$1" "$folder/haproxy.cfg"
+    cp "$recipes/away.http" "$folder/"
+    haproxy -db -f "$folder/haproxy.cfg" >"$work/two.log" 2>&1 &
+    pids+=($!)
+    SITE="http://127.0.0.1:$port"
+    wait_for 20 curl -s -o /dev/null "$SITE/" || give_up "HAProxy with two servers"
+}
+# answers: the different statuses of twenty requests
+answers() { for _ in {1..20}; do curl -s -m 10 -o /dev/null -w '%{http_code}\n' -H "Cookie: coatcheck=$cookie" "$SITE/v1/session"; done | sort -u | tr '\n' ' '; }
+if [[ " ${servers[*]} " == *" haproxy "* ]]; then
+    step "haproxy: two servers, of which one is not ready"
+    at haproxy
+    unready_port=$(free_port)
+    python3 -c 'import http.server, sys
+class Unready(http.server.BaseHTTPRequestHandler):
+    def do_GET(self): self.send_response(503 if self.path == "/readyz" else 418); self.send_header("Content-Length", "0"); self.end_headers()
+    def log_message(self, *arguments): pass
+http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Unready).serve_forever()' "$unready_port" &
+    pids+=($!)
+    wait_for 10 listens "$unready_port"
+    two_servers 's/ inter 2s/ inter 200ms/'
+    wait_for 20 grep -q 'coatcheck/coatcheck2 is DOWN' "$work/two.log"
+    same 0 $? "the check takes out the one that is not"
+    same "200 " "$(answers)" "and everybody is served by the other"
+    same 0 "$(grep -c 'coatcheck/coatcheck1 is DOWN' "$work/two.log")" "which stays"
+    two_servers 's/ inter 2s/ inter 200ms/; /http-check send/d; s|option httpchk|& GET /readyz|'
+    wait_for 20 grep -q 'coatcheck/coatcheck1 is DOWN' "$work/two.log"
+    same 0 $? "noticed: a check without a Host takes everybody out"
+fi
 kill_broker KILL
 for server in "${servers[@]}"; do
     at "$server"

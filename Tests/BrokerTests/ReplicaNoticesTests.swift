@@ -1,3 +1,4 @@
+import BrokerVault
 import Synchronization
 import Testing
 
@@ -94,6 +95,37 @@ import Testing
         try await ReplicaRefreshes(broker.context, versions).look()
         #expect(heard.withLock { $0 } == [.tokensRefreshed])
         withExtendedLifetime(subscription) {}
+    }
+
+    @Test("A session is asked for while somebody listens to it, and no longer")
+    func listenersLeave() async throws {
+        let broker = try TestBroker()
+        let notices = broker.useCases.notices
+        let token = try await broker.useCases.resumeSession.resume(try await broker.signIn().token).token
+        let first = Mutex<Subscription?>(notices.subscribe(token, version: 1) { _ in })
+        let second = Mutex<Subscription?>(notices.subscribe(token, version: 1) { _ in })
+        first.withLock { $0 = nil }
+        #expect(notices.listenedTo == [token])
+        second.withLock { $0 = nil }
+        #expect(notices.listenedTo.isEmpty)
+    }
+
+    @Test("However many sessions are listened to, each of them is asked for, a thousand at a time")
+    func manyListeners() async throws {
+        let broker = try TestBroker()
+        let versions = Versions()
+        var subscriptions: [Subscription] = []
+        let heard = Mutex(0)
+        for index in 0..<1_001 {
+            let token = broker.vault.digest(Array("session \(index)".utf8))
+            versions.known.withLock { $0[token] = 2 }
+            subscriptions.append(
+                broker.useCases.notices.subscribe(token, version: 1) { _ in heard.withLock { $0 += 1 } })
+        }
+        try await ReplicaRefreshes(broker.context, versions).look()
+        #expect(heard.withLock { $0 } == 1_001)
+        #expect(versions.asked.withLock { $0.map(\.count) } == [1_000, 1])
+        withExtendedLifetime(subscriptions) {}
     }
 
     @Test("An ending elsewhere is out of the cache at once, and its listeners hear the reason")

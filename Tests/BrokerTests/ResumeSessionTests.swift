@@ -1,0 +1,64 @@
+import Synchronization
+import Testing
+
+@testable import Broker
+
+/// What is found of a session that has just run out, and what a clock that jumped does to one that is used.
+@Suite(.timeLimit(.minutes(1))) struct ResumeSessionTests {
+    private static let idle = Duration.seconds(60)
+
+    /// A broker whose sessions end a minute after their last use.
+    private func broker() throws -> TestBroker {
+        try TestBroker(
+            clients: [
+                ClientProfile(
+                    name: ClientName(unchecked: "ios"), login: .both,
+                    redirectURIs: [RedirectURI(TestBroker.redirect)].compactMap { $0 },
+                    lifetimes: SessionLifetimes(idle: Self.idle))
+            ])
+    }
+
+    @Test("A cached session ends at its end and not when it leaves the cache; who listens hears of it")
+    func cachedLapse() async throws {
+        let broker = try broker()
+        let token = try await broker.signIn().token
+        broker.clock.advance(Self.idle - .seconds(2))
+        let live = try await broker.useCases.resumeSession.resume(token)
+        let heard = Mutex<[SessionNotice]>([])
+        let subscription = broker.useCases.notices.subscribe(live.token, version: 1) { notice in
+            heard.withLock { $0.append(notice) }
+        }
+        broker.clock.advance(.seconds(1))
+        _ = try await broker.useCases.resumeSession.resume(token)
+        #expect(heard.withLock { $0.isEmpty } && broker.context.cache.count == 1)
+        broker.clock.advance(.seconds(1))
+        #expect(await problem { try await broker.useCases.resumeSession.resume(token) }?.reason == .idleExpired)
+        #expect(heard.withLock { $0 } == [.ended(.idleExpired)])
+        #expect(broker.context.cache.count == 0)
+        withExtendedLifetime(subscription) {}
+    }
+
+    @Test("A use while the clock is doubted moves no idle end (SEC-128)")
+    func doubtedSlide() async throws {
+        let broker = try TestBroker()
+        let signedIn = try await broker.signIn()
+        let handle = signedIn.session.handle
+        let before = try #require(try await broker.store.session(handle: handle))
+        // Not far enough for the session to have run out.
+        let jump = Duration.seconds(2 * 86_400)
+        broker.clock.jump(jump)
+        _ = try await broker.useCases.resumeSession.use(signedIn.token)
+        await broker.settled()
+        #expect(try await broker.store.session(handle: handle)?.idleExpiresAt == before.idleExpiresAt)
+        #expect(try await broker.useCases.resumeSession.resume(signedIn.token).row.lastUsedAt == before.lastUsedAt)
+        // The same use by a clock that is believed moves it.
+        broker.clock.jump(.zero - jump)
+        broker.clock.advance(.seconds(86_400))
+        _ = try await broker.useCases.resumeSession.use(signedIn.token)
+        while try await broker.store.session(handle: handle)?.idleExpiresAt == before.idleExpiresAt {
+            await Task.yield()
+        }
+        let after = try #require(try await broker.store.session(handle: handle))
+        #expect(after.idleExpiresAt == before.idleExpiresAt.advanced(by: .seconds(86_400)))
+    }
+}

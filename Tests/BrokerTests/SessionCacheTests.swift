@@ -1,0 +1,76 @@
+import BrokerVault
+import Testing
+
+@testable import Broker
+
+/// Two generations of sessions: what ended is in neither, what lives for 5 s lives no longer, and there are only so many.
+@Suite(.timeLimit(.minutes(1))) struct SessionCacheTests {
+    /// Sessions as they come from a store.
+    private func sessions(_ count: Int) async throws -> [LiveSession] {
+        let broker = try TestBroker()
+        var all: [LiveSession] = []
+        for index in 0..<count {
+            let signedIn = try await broker.signIn(code: "code-\(index)")
+            let digest = broker.vault.digest(signedIn.token.bytes())
+            all.append(try await broker.useCases.resumeSession.resume(digest))
+        }
+        return all
+    }
+
+    private func keep(_ session: LiveSession, in cache: SessionCache, at moment: Duration) {
+        cache.insert(session, loadedAt: moment, generation: cache.lookUp(session.token, at: moment).generation)
+    }
+
+    @Test("An ending reaches a session in the older generation, too (SEC-129)")
+    func olderGeneration() async throws {
+        let session = try #require(try await sessions(1).first)
+        let cache = SessionCache()
+        // The generations change places when a lifetime has passed, and this one still lives.
+        _ = cache.lookUp(session.token, at: .seconds(5))
+        keep(session, in: cache, at: .seconds(9))
+        #expect(cache.lookUp(session.token, at: .seconds(11)).session != nil)
+        cache.remove([session.token])
+        #expect(cache.lookUp(session.token, at: .seconds(11)).session == nil)
+        #expect(cache.count == 0)
+    }
+
+    @Test("A session that is used lives no longer than one that is not (SEC-129)")
+    func slides() async throws {
+        let session = try #require(try await sessions(1).first)
+        let cache = SessionCache()
+        keep(session, in: cache, at: .seconds(100))
+        for second in 101...104 {
+            #expect(cache.lookUp(session.token, at: .seconds(second)).session != nil)
+            cache.update(session.token) { $0.lastUsedAt = $0.lastUsedAt.advanced(by: .seconds(1)) }
+        }
+        #expect(cache.lookUp(session.token, at: .seconds(105)).session == nil)
+    }
+
+    @Test("There are as many sessions as there is room for, and each of those last loaded is found")
+    func capacity() async throws {
+        let all = try await sessions(5)
+        let cache = SessionCache(capacity: 2)
+        for session in all {
+            keep(session, in: cache, at: .seconds(100))
+            #expect(cache.count <= 2)
+            #expect(cache.lookUp(session.token, at: .seconds(100)).session != nil)
+        }
+        // The older generation counts as well.
+        for (session, second) in zip(all, 104...108) {
+            keep(session, in: cache, at: .seconds(second))
+            #expect(cache.count <= 2)
+        }
+    }
+
+    @Test("A load that began before an ending is not kept, one that began after it is (SEC-129)")
+    func loads() async throws {
+        let session = try #require(try await sessions(1).first)
+        let cache = SessionCache()
+        let (_, before) = cache.lookUp(session.token, at: .seconds(100))
+        cache.remove([session.token])
+        cache.insert(session, loadedAt: .seconds(100), generation: before)
+        #expect(cache.count == 0)
+        keep(session, in: cache, at: .seconds(100))
+        #expect(cache.count == 1)
+    }
+}

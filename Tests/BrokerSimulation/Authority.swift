@@ -6,17 +6,21 @@ final class Authority: @unchecked Sendable {
     private(set) var families: [Family] = []
     private(set) var calls: [TokenCall] = []
     private var codes: [String: Family?] = [:]
+    /// Who agreed to a code.
+    private var people: [String: Int] = [:]
     /// Codes for which a second call arrived although the first may have been performed.
     private(set) var codesCalledTwice: Set<String> = []
     private var nextCode = 0
+    private var attempts: [TokenCall] = []
 
     init(rotation: Weather.Rotation) { self.rotation = rotation }
 
-    /// Returns a fresh code: the user has agreed.
-    func consent() -> String {
+    /// Returns a fresh code: the user has agreed; without a number it is somebody new.
+    func consent(_ person: Int? = nil) -> String {
         nextCode += 1
         let code = "code-\(nextCode)"
         codes[code] = .some(nil)
+        people[code] = person ?? 1_000 + nextCode
         return code
     }
 
@@ -27,7 +31,19 @@ final class Authority: @unchecked Sendable {
         {
             codesCalledTwice.insert(code)
         }
+        if let rest = call.process.cutOffFor { call.struck = .cutOff(rest) }
         calls.append(call)
+    }
+
+    /// Notes that a process wants to send a refresh token, whether or not it gets as far.
+    func attempt(_ call: TokenCall) { attempts.append(call) }
+
+    /// Returns whether a process has tried to find out what became of a call whose answer was lost.
+    func hasConfirmed(_ call: TokenCall) -> Bool {
+        attempts.contains {
+            $0.process === call.process && $0.family === call.family && $0.token == call.token && $0.isConfirming
+                && $0.sentAt >= call.sentAt
+        }
     }
 
     /// Redeems a code.
@@ -36,7 +52,7 @@ final class Authority: @unchecked Sendable {
             (codes[code] ?? nil)?.death = .reuse
             throw .rejected(OAuthError(status: 400, code: "invalid_grant"))
         }
-        let family = Family(number: families.count, code: code)
+        let family = Family(number: families.count, code: code, person: people[code] ?? -1)
         families.append(family)
         codes[code] = family
         return family
@@ -62,6 +78,9 @@ final class Authority: @unchecked Sendable {
         }
     }
 
+    /// Returns the grant that a code became.
+    func family(of code: String) -> Family? { codes[code] ?? nil }
+
     /// Returns the grant and the number that a token's text names.
     func named(_ text: String) -> (family: Family, token: Int)? {
         let parts = text.split(separator: "-")
@@ -71,10 +90,19 @@ final class Authority: @unchecked Sendable {
         return (families[family], token)
     }
 
-    /// Notes that a process died or stood still: what it had between a call and its commit may be lost.
+    /// Ends a grant because the broker said so, and what this client's revocations take along.
+    func revoke(_ family: Family, _ reach: RevocationReach, isKnown: (Family) -> Bool) {
+        for other in families where other === family || (reach == .user && other.person == family.person) {
+            guard other.death == nil else { continue }
+            other.death = .revokedByBroker
+            other.isRevokedUnseen = !isKnown(other)
+        }
+    }
+
+    /// Notes that a process died, stood still or was cut off: what it had between a call and its commit may be lost.
     func strike(_ process: SimulatedProcess, _ mishap: Family.Mishap) {
         for call in calls where call.process === process && call.isOpen {
-            if let family = call.family { family.mishaps.append(mishap) } else { call.struck = mishap }
+            call.struck = mishap
         }
     }
 

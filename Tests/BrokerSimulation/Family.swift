@@ -4,13 +4,20 @@ final class Family {
     enum Death { case byItsUser, reuse, revokedByBroker }
 
     /// What happened between a call and its commit that nobody can save.
-    enum Mishap { case answerLost, crash, pause(Int) }
+    enum Mishap { case answerLost, crash, pause(Int), cutOff(Int) }
+
+    /// A claim that was renewed as late as it may be lapses when its owner is away for so long.
+    private static let shortestLapse = 14_000
 
     let number: Int
     let code: String
+    /// Whose it is.
+    let person: Int
     /// The refresh token that is good now.
     var current = 0
     var death: Death?
+    /// Whether a revocation took it along before the broker knew whose it is.
+    var isRevokedUnseen = false
     var mishaps: [Mishap] = []
     /// From this refresh on, the id_token names somebody else.
     var strangerFrom: Int?
@@ -19,9 +26,10 @@ final class Family {
     /// Whether its identity call failed.
     var identityFailed = false
 
-    init(number: Int, code: String) {
+    init(number: Int, code: String, person: Int) {
         self.number = number
         self.code = code
+        self.person = person
     }
 
     /// Whether what was between a call and its commit may have been lost for good.
@@ -34,9 +42,9 @@ final class Family {
         for mishap in mishaps {
             switch mishap {
             case .answerLost, .crash: return true
-            case .pause(let length): paused += length
+            case .pause(let length), .cutOff(let length): paused += length
             }
         }
-        return paused > 0 && (rotation == .reuseDetected || paused + longestOutage >= 60_000)
+        return paused > 0 && paused + longestOutage >= (rotation == .reuseDetected ? Self.shortestLapse : 60_000)
     }
 }

@@ -1,3 +1,5 @@
+import Broker
+
 /// A fault that was found in the broker, as the weather that shows it.
 package enum Scenario: String, CaseIterable, Sendable {
     /// The provider calls of one claim share no deadline: the claim lapses under a living owner.
@@ -22,6 +24,24 @@ package enum Scenario: String, CaseIterable, Sendable {
     case wallClockLeaps
     /// A logout token's work is broken off between its steps, and its repeat is taken for a replay.
     case interruptedLogoutToken
+    /// One process is cut off from the store for longer than its claim, and comes back with a pair.
+    case holderIsCutOff
+    /// A process stands still amid a refresh, and hears a refusal long after another has taken over.
+    case frozenHolder
+    /// Pairs and sessions cannot be written for longer than a claim, while everything else can.
+    case writesAreHeld
+    /// Log-outs while replicas do not hear of each other, and while what was asked before is on its way.
+    case deafReplicas
+    /// Strangers forward the codes of others.
+    case strangersForward
+    /// One person signs in more often than sessions are allowed.
+    case tooManySessions
+    /// Revoking takes all of a person's grants along.
+    case revocationTakesAll
+    /// Sessions that nobody uses run out.
+    case sessionsRunOut
+    /// Many ask for a newer token at once, on several processes.
+    case manyWantNewer
 
     func weather(_ random: inout SeededRandom) -> Weather {
         var weather = Weather()
@@ -87,6 +107,87 @@ package enum Scenario: String, CaseIterable, Sendable {
             weather.storeInDoubt = 0.2
             weather.crashes = 4
             weather.idleRange = 500...6_000
+        case .holderIsCutOff:
+            weather.processes = random.number(2...3)
+            weather.users = 3
+            weather.rotation = random.pick([.refused, .replayed])
+            weather.accessTokenLife = 15
+            weather.slow = 0.5
+            weather.slowRange = 2_000...12_000
+            weather.idleRange = 300...4_000
+            weather.partitions = 8
+            weather.partitionRange = 8_000...50_000
+        case .frozenHolder:
+            weather.processes = 2
+            weather.users = 4
+            weather.rotation = .refused
+            weather.accessTokenLife = 15
+            weather.slow = 0.5
+            weather.slowRange = 2_000...12_000
+            weather.late = 0.4
+            weather.idleRange = 300...4_000
+            weather.pauses = 6
+            weather.pauseRange = 26_000...55_000
+        case .writesAreHeld:
+            weather.processes = 2
+            weather.users = 4
+            weather.accessTokenLife = 15
+            weather.slow = 0.3
+            weather.slowRange = 1_000...8_000
+            weather.idleRange = 300...4_000
+            weather.hangUps = 0.3
+            weather.heldWrites = 2
+            weather.heldRange = 30_000...60_000
+            weather.logOuts = 0.05
+        case .deafReplicas:
+            weather.processes = random.number(1...3)
+            weather.users = 3
+            weather.logOuts = 0.3
+            weather.probes = 1
+            weather.listeners = 1
+            weather.cuts = 6
+            weather.slowReads = 0.3
+            weather.idleRange = 300...4_000
+            weather.storeInDoubt = 0.05
+        case .strangersForward:
+            weather.processes = 2
+            weather.users = 2
+            weather.strangers = 1
+            weather.logOuts = 0.4
+            weather.lostBefore = 0.2
+            weather.retryable = 0.2
+            weather.identityFails = 0.2
+            weather.idleRange = 300...4_000
+        case .tooManySessions:
+            weather.processes = 2
+            weather.users = 4
+            weather.isOnePerson = true
+            weather.sessionLimit = 2
+            weather.logOuts = 0.1
+            weather.idleRange = 1_000...8_000
+        case .revocationTakesAll:
+            weather.users = 3
+            weather.isOnePerson = true
+            weather.reach = .user
+            weather.logOuts = 0.2
+            weather.slow = 0.3
+            weather.slowRange = 500...4_000
+            weather.accessTokenLife = 15
+            weather.idleRange = 1_000...8_000
+        case .sessionsRunOut:
+            weather.processes = random.number(1...2)
+            weather.users = 2
+            weather.idleEnd = 20_000
+            weather.idleRange = 1_000...30_000
+        case .manyWantNewer:
+            weather.processes = random.number(1...3)
+            weather.users = 2
+            weather.forced = 0.7
+            weather.slow = 0.3
+            weather.slowRange = 500...4_000
+            weather.lostBefore = 0.1
+            weather.accessTokenLife = 90
+            weather.idleRange = 300...6_000
         }
         return weather
     }

@@ -3,12 +3,31 @@ import BrokerStore
 
 /// One broker process: its memory dies with it, the store does not.
 final class SimulatedProcess: @unchecked Sendable {
+    /// How often a process asks the store for its time.
+    private static let comparisonPause = 5
+    /// The calendar time at which every simulation begins.
+    static let begin: Int64 = 1_795_209_600_000
+
     let number: Int
     let lane: Lane
     let world: Simulation
     private(set) var isDead = false
+    /// Whether it takes requests: it has asked the store for the time.
+    private var hasStarted = false
     /// How far its wall clock is off.
     var wallOffset = 0
+    /// Until when it is cut off from the store.
+    private var cutOffUntil = 0
+    /// Until when it has not found a store again that was away for all.
+    private var searchesUntil = 0
+    /// When it was last disturbed: it stood still, or was cut off.
+    private var disturbedAt = -1
+    /// When the store last failed it.
+    var storeFailedAt = -1
+    /// What waits for it to go on.
+    private var awake: [() -> Void] = []
+    /// How it hears of other processes' endings; nil where there are none.
+    private(set) var notices: SimulatedNotices?
     private var broken: [Int: () -> Void] = [:]
     private var nextPromise = 0
     private(set) var useCases: BrokerUseCases?
@@ -20,14 +39,29 @@ final class SimulatedProcess: @unchecked Sendable {
         self.world = world
         lane = Lane(world.scheduler)
         let provider = SimulatedProvider(self, world)
+        let store = SimulatedStore(self, world)
+        var settings = BrokerSettings()
+        settings.sessionsPerSubjectAndClient = world.weather.sessionLimit
         let context = BrokerContext(
             clock: BrokerClock(
                 now: { self.wallTime }, monotonic: { self.monotonic }, sleep: { try await self.sleep($0) }),
             spawner: Spawner { _, work in if !self.isDead { self.lane.start(work) } },
             events: EventSink { event in world.note(event) }, vault: world.vault,
-            store: SimulatedStore(self, world), providers: ProviderDirectory([provider]), cache: SessionCache(),
-            notices: SessionNotices(), settings: BrokerSettings())
+            store: store, providers: ProviderDirectory([provider]), cache: SessionCache(),
+            notices: SessionNotices(), settings: settings)
         useCases = BrokerUseCases(context, publicURL: "https://auth.example.com")
+        if world.weather.processes > 1 {
+            let notices = SimulatedNotices(self, world.scheduler)
+            self.notices = notices
+            ReplicaNotices(context).listen(to: notices)
+            let comparison = ClockComparison(context, store)
+            lane.start {
+                while !self.isDead {
+                    try? await comparison.look()
+                    try? await self.sleep(.seconds(Self.comparisonPause))
+                }
+            }
+        }
         let revocations = Revocations(context)
         lane.start {
             while !self.isDead {
@@ -50,6 +84,7 @@ final class SimulatedProcess: @unchecked Sendable {
             while !self.isDead {
                 do {
                     _ = try await Sweeper.checkClock(context)
+                    self.hasStarted = true
                     break
                 } catch { try? await self.sleep(.seconds(1)) }
             }
@@ -64,8 +99,68 @@ final class SimulatedProcess: @unchecked Sendable {
         }
     }
 
+    /// For how long it is still without the store.
+    var storeAwayFor: Int { max(0, max(world.awayUntil, searchesUntil, cutOffUntil) - world.scheduler.now) }
+
+    /// For how long it has had the store.
+    var storeStandsFor: Int { world.scheduler.now - max(world.awayUntil, searchesUntil, cutOffUntil) }
+
+    /// For how long it alone is still cut off from the store; nil when it is not.
+    var cutOffFor: Int? {
+        let rest = cutOffUntil - world.scheduler.now
+        return rest > 0 ? rest : nil
+    }
+
+    /// Cuts it off from the store.
+    func cutOff(for milliseconds: Int) {
+        guard !isDead else { return }
+        cutOffUntil = max(cutOffUntil, world.scheduler.now + milliseconds)
+        world.authority.strike(self, .cutOff(milliseconds))
+        disturbedAt = cutOffUntil
+        notices?.breakOff(for: milliseconds)
+    }
+
+    /// Loses the store with all others, and finds it again at a moment of its own.
+    func loseStore(until moment: Int) {
+        searchesUntil = max(searchesUntil, moment)
+        notices?.breakOff(for: moment - world.scheduler.now)
+    }
+
+    /// The weather is over.
+    func clearUp() {
+        lane.isPaused = false
+        wake()
+        wallOffset = 0
+        let now = world.scheduler.now
+        (cutOffUntil, searchesUntil) = (min(cutOffUntil, now), min(searchesUntil, now))
+        disturbedAt = min(disturbedAt, now)
+    }
+
+    /// Whether it has lived, gone on and had its way to the store since then.
+    func isUndisturbed(since moment: Int) -> Bool { !isDead && !lane.isPaused && disturbedAt < moment }
+
+    /// Whether the store has failed it in nothing since then.
+    func storeHeldSince(_ moment: Int) -> Bool { storeFailedAt < moment && storeAwayFor == 0 }
+
+    /// Whether it has heard of all endings since then.
+    func hasHeard(since moment: Int) -> Bool {
+        guard let notices else { return true }
+        return notices.hearsSince.map { $0 < moment } ?? false
+    }
+
+    /// Does `body` now, or as soon as it goes on.
+    func whenAwake(_ body: @escaping () -> Void) {
+        if lane.isPaused { awake.append(body) } else { body() }
+    }
+
+    private func wake() {
+        let all = awake
+        awake = []
+        for body in all { body() }
+    }
+
     var wallTime: WallTime {
-        WallTime(milliseconds: 1_795_209_600_000 + Int64(world.scheduler.now + wallOffset + world.wallLeap))
+        WallTime(milliseconds: Self.begin + Int64(world.scheduler.now + wallOffset + world.wallLeap))
     }
 
     /// A dead process has no time left: whatever still runs of it ends.
@@ -95,7 +190,7 @@ final class SimulatedProcess: @unchecked Sendable {
         hangUpAfter patience: Int?, _ work: @escaping @Sendable (BrokerUseCases) async throws -> Value
     ) async -> Result<Value, BrokerProblem>? {
         let answer = promise(Result<Value, BrokerProblem>?.none)
-        guard !isDead, let useCases else { return nil }
+        guard !isDead, hasStarted, let useCases else { return nil }
         let task = Task(executorPreference: lane) {
             let result: Result<Value, BrokerProblem>
             do { result = .success(try await work(useCases)) } catch {
@@ -103,9 +198,11 @@ final class SimulatedProcess: @unchecked Sendable {
             }
             if !self.isDead { answer.resolve(result) }
         }
+        let begun = world.scheduler.now
         if let patience {
             world.scheduler.after(patience) {
                 guard answer.value == nil else { return }
+                if patience >= User.patience { self.world.rules.unanswered(self, since: begun) }
                 answer.resolve(nil)
                 task.cancel()
             }
@@ -134,6 +231,10 @@ final class SimulatedProcess: @unchecked Sendable {
         guard !isDead, !lane.isPaused else { return }
         world.authority.strike(self, .pause(milliseconds))
         lane.isPaused = true
-        world.scheduler.after(milliseconds) { self.lane.isPaused = false }
+        disturbedAt = max(disturbedAt, world.scheduler.now + milliseconds)
+        world.scheduler.after(milliseconds) {
+            self.lane.isPaused = false
+            self.wake()
+        }
     }
 }

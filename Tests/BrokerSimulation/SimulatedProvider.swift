@@ -23,7 +23,9 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, L
             clients: [
                 ClientProfile(
                     name: ClientName(unchecked: "app"), login: .both,
-                    redirectURIs: [RedirectURI("com.example.app:/cb")].compactMap { $0 }, revocationReach: .token)
+                    redirectURIs: [RedirectURI("com.example.app:/cb")].compactMap { $0 },
+                    lifetimes: world.weather.idleEnd.map { SessionLifetimes(idle: .milliseconds($0)) }
+                        ?? SessionLifetimes(), revocationReach: world.weather.reach)
             ])
     }
 
@@ -52,6 +54,12 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, L
             throw .rejected(OAuthError(status: 400, code: "invalid_request"))
         }
         let call = TokenCall(process: process, code: nil, family: family, sentAt: scheduler.now)
+        call.isConfirming = request.recovering
+        call.token = token
+        authority.attempt(call)
+        if let session = world.session(of: family) {
+            world.rules.sends(session, by: process, deadline: request.deadline)
+        }
         let (authority, key) = (authority, request.idempotencyKey)
         let stranger = weather.subjectChanges
         let fresh = try await tokenCall(call, by: request.deadline) { [scheduler, world] () throws(ProviderFailure) in
@@ -82,7 +90,7 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, L
             }
         }
         _ = try await answer.wait().get()
-        return ProviderIdentity(subject: "user-\(family?.number ?? -1)")
+        return ProviderIdentity(subject: "user-\(family?.person ?? -1)")
     }
 
     func subjectOfRefreshed(
@@ -97,16 +105,17 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, L
             _ = try await answer.wait().get()
         }
         if let from = family.strangerFrom, token >= from { return .subject("stranger") }
-        return .subject("user-\(family.number)")
+        return .subject("user-\(family.person)")
     }
 
     func revoke(_ tokens: TokenSet, client: ClientName) async throws(ProviderFailure) {
-        guard let (family, _) = tokens.refreshToken.flatMap({ authority.named($0.reveal()) }) else { return }
+        guard let (family, _) = tokens.refreshToken.flatMap({ self.authority.named($0.reveal()) }) else { return }
         let answer = process.promise(Result<Int, ProviderFailure>.failure(.lost(detail: "the process died")))
         let fails = world.isFoul && scheduler.random.chance(weather.retryable)
+        let (world, authority, reach) = (world, authority, weather.reach)
         scheduler.after(scheduler.random.number(1...300)) {
             if fails { return answer.resolve(.failure(.retryable(status: 503, retryAfter: nil, detail: ""))) }
-            if family.death == nil { family.death = .revokedByBroker }
+            authority.revoke(family, reach) { world.session(of: $0) != nil }
             answer.resolve(.success(0))
         }
         _ = try await answer.wait().get()
@@ -156,11 +165,19 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, L
             call.state = .failed
             throw .notSent(detail: "no connection")
         }
-        authority.send(call)
+        self.authority.send(call)
         let answer = process.promise(Answer.failure(.lost(detail: "the process died")))
-        let duration = duration()
-        let way = scheduler.random.number(0...duration)
-        let process = process
+        let isLate = call.code == nil && strikes(weather.late)
+        let way: Int
+        let duration: Int
+        if isLate {
+            way = scheduler.random.number(weather.lateRange)
+            duration = way + scheduler.random.number(5...400)
+        } else {
+            duration = self.duration()
+            way = scheduler.random.number(0...duration)
+        }
+        let (process, world, authority) = (process, world, authority)
         /// What the process hears, if it has not given up by then.
         func tell(_ said: Answer, token: Int? = nil) {
             if answer.value != nil || process.isDead {
@@ -180,7 +197,12 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, L
         } else if strikes(weather.refusedClient), call.code == nil {
             scheduler.after(duration) { tell(.failure(.rejected(OAuthError(status: 401, code: "invalid_client")))) }
         } else if strikes(weather.lostBefore) {
-            scheduler.after(duration) { tell(.failure(.lost(detail: "broken off"))) }
+            scheduler.after(duration) {
+                if answer.value == nil, !process.isDead, call.code == nil, !call.isConfirming, rest - duration > 8_000 {
+                    world.rules.lost(call, token: call.token) { authority.hasConfirmed(call) }
+                }
+                tell(.failure(.lost(detail: "broken off")))
+            }
         } else {
             let loses = strikes(weather.lostAfter)
             scheduler.after(way) { [scheduler] in
@@ -200,9 +222,12 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, L
             }
         }
         scheduler.after(rest) {
-            guard answer.value == nil, !process.isDead else { return }
-            call.state = .failed
-            answer.resolve(.failure(.lost(detail: "no whole answer in time")))
+            // A process that stands still looks at its clock when it goes on, and may find an answer that came meanwhile.
+            process.whenAwake {
+                guard answer.value == nil, !process.isDead else { return }
+                call.state = .failed
+                answer.resolve(.failure(.lost(detail: "no whole answer in time")))
+            }
         }
         let token = try await answer.wait().get()
         guard let family = call.family else { throw .lost(detail: "no family") }

@@ -2,7 +2,7 @@ import Broker
 import BrokerStore
 
 /// One process's way to the store that all share: latency, failures, writes in doubt, answers that are lost.
-final class SimulatedStore: BrokerStore, @unchecked Sendable {
+final class SimulatedStore: BrokerStore, StoreClock, @unchecked Sendable {
     private let process: SimulatedProcess
     private let world: Simulation
     private var scheduler: Scheduler { world.scheduler }
@@ -12,9 +12,30 @@ final class SimulatedStore: BrokerStore, @unchecked Sendable {
         self.world = world
     }
 
+    /// What an operation needs of the store.
+    private enum Kind {
+        case ordinary
+        /// One that may come back late.
+        case reading
+        /// One that writes sealed values of sessions.
+        case writingTokens
+    }
+
+    /// How long a statement waits for a lock.
+    private static let lockPatience = 4_000
+
     /// Makes one operation: it is done by the store's own side, whatever becomes of the process meanwhile.
     private func perform<Value: Sendable>(
-        _ body: @escaping @Sendable (InMemoryStore) async throws(StoreFailure) -> Value
+        _ kind: Kind = .ordinary, _ body: @escaping @Sendable (InMemoryStore) async throws(StoreFailure) -> Value
+    ) async throws(StoreFailure) -> Value {
+        do throws(StoreFailure) { return try await attempt(kind, body) } catch {
+            process.storeFailedAt = scheduler.now
+            throw error
+        }
+    }
+
+    private func attempt<Value: Sendable>(
+        _ kind: Kind, _ body: @escaping @Sendable (InMemoryStore) async throws(StoreFailure) -> Value
     ) async throws(StoreFailure) -> Value {
         typealias Answer = Result<Value, StoreFailure>
         let gone = Answer.failure(.unavailable("the process died"))
@@ -29,19 +50,23 @@ final class SimulatedStore: BrokerStore, @unchecked Sendable {
         } else {
             let inDoubt = strikes(world.weather.storeInDoubt)
             let isDone = !inDoubt || scheduler.random.chance(0.5)
-            let back = scheduler.random.number(0...10)
+            let isSlow = kind == .reading && strikes(world.weather.slowReads)
+            let back = scheduler.random.number(isSlow ? 50...1_500 : 0...10)
             // A store that is locked makes its callers wait for a while, one that is away refuses.
             let patience = scheduler.random.chance(0.5) ? 5_000 : 20
-            let waiting = scheduler.random.number(0...10) + min(world.awayFor, patience)
+            let held = kind == .writingTokens ? min(world.heldFor, Self.lockPatience) : 0
+            let waiting = scheduler.random.number(0...10) + max(min(process.storeAwayFor, patience), held)
             scheduler.after(waiting) {
-                guard world.awayFor == 0 else { return answer.resolve(away) }
+                guard process.storeAwayFor == 0, kind != .writingTokens || world.heldFor == 0 else {
+                    return answer.resolve(away)
+                }
                 guard isDone, !(process.isDead && scheduler.random.chance(0.5)) else { return answer.resolve(doubt) }
                 world.lane.start {
                     let result: Answer
                     do throws(StoreFailure) { result = .success(try await body(world.memory)) } catch {
                         result = .failure(error)
                     }
-                    scheduler.after(back) { answer.resolve(inDoubt || world.awayFor > 0 ? doubt : result) }
+                    scheduler.after(back) { answer.resolve(inDoubt || process.storeAwayFor > 0 ? doubt : result) }
                 }
             }
         }
@@ -115,17 +140,21 @@ final class SimulatedStore: BrokerStore, @unchecked Sendable {
     func completeExchange(
         _ key: Digest, fence: Int64, session: SessionRow, replacing: Digest?, sessionLimit: Int
     ) async throws(StoreFailure) -> EndedSessions? {
-        let world = world
-        return try await perform { store throws(StoreFailure) in
+        let (world, process) = (world, process)
+        return try await perform(.writingTokens) { store throws(StoreFailure) in
             let ended = try await store.completeExchange(
                 key, fence: fence, session: session, replacing: replacing, sessionLimit: sessionLimit)
-            if ended != nil { world.wrote(session.tokens, of: session.token) }
+            if let ended {
+                world.wrote(session.tokens, of: session.token)
+                world.stored(session)
+                world.ended(ended.beyondLimit, .sessionLimit, by: process)
+            }
             return ended
         }
     }
 
     func session(token: Digest) async throws(StoreFailure) -> SessionRow? {
-        try await perform { store throws(StoreFailure) in try await store.session(token: token) }
+        try await perform(.reading) { store throws(StoreFailure) in try await store.session(token: token) }
     }
 
     func session(handle: SessionHandle) async throws(StoreFailure) -> SessionRow? {
@@ -143,8 +172,12 @@ final class SimulatedStore: BrokerStore, @unchecked Sendable {
     func endSessions(
         _ selector: SessionSelector, reason: EndReason, now: WallTime, limit: Int
     ) async throws(StoreFailure) -> EndedBatch {
-        try await perform { store throws(StoreFailure) in
-            try await store.endSessions(selector, reason: reason, now: now, limit: limit)
+        let (world, process) = (world, process)
+        if case .token(let token) = selector { world.rules.touches(token, by: process) }
+        return try await perform { store throws(StoreFailure) in
+            let batch = try await store.endSessions(selector, reason: reason, now: now, limit: limit)
+            world.ended(batch.ended, reason, by: process)
+            return batch
         }
     }
 
@@ -156,13 +189,20 @@ final class SimulatedStore: BrokerStore, @unchecked Sendable {
 
     func claimRefresh(_ claim: RefreshClaim) async throws(StoreFailure) -> RefreshClaimResult {
         let (world, process) = (world, process)
+        let isNew = world.rules.isNew(claim)
+        world.rules.asks(claim, by: process)
+        if isNew { world.rules.begins(claim.token, in: process) }
+        defer { if isNew { world.rules.ends(claim.token, in: process) } }
         return try await perform { store throws(StoreFailure) in
             // A connection that was lost has to have stood for a while before it lets anybody take over.
             let claim = RefreshClaim(
                 token: claim.token, tokenVersion: claim.tokenVersion, name: claim.name, lifetime: claim.lifetime,
-                takesOver: claim.takesOver && world.storeStandsFor >= 5_000, now: claim.now)
+                takesOver: claim.takesOver && process.storeStandsFor >= 5_000, now: claim.now)
             let result = try await store.claimRefresh(claim)
             world.say("process \(process.number) claims version \(claim.tokenVersion): \(result)")
+            if case .claimed = result {
+                world.rules.granted(claim, of: try? await store.session(token: claim.token), to: process)
+            }
             return result
         }
     }
@@ -174,19 +214,34 @@ final class SimulatedStore: BrokerStore, @unchecked Sendable {
     }
 
     func refreshState(_ token: Digest) async throws(StoreFailure) -> RefreshState? {
-        try await perform { store throws(StoreFailure) in try await store.refreshState(token) }
+        world.rules.begins(token, in: process)
+        defer { world.rules.ends(token, in: process) }
+        return try await perform { store throws(StoreFailure) in try await store.refreshState(token) }
     }
 
     func commitRefresh(_ commit: RefreshCommit) async throws(StoreFailure) -> RefreshCommitResult {
-        let world = world
-        return try await perform { store throws(StoreFailure) in
-            let result = try await store.commitRefresh(commit)
-            if result == .committed { world.wrote(commit.tokens, of: commit.token) }
+        let (world, process) = (world, process)
+        world.rules.touches(commit.token, by: process)
+        world.rules.begins(commit.token, in: process)
+        defer { world.rules.ends(commit.token, in: process) }
+        do throws(StoreFailure) {
+            let result = try await perform(.writingTokens) { store throws(StoreFailure) in
+                let result = try await store.commitRefresh(commit)
+                if result == .committed { world.wrote(commit.tokens, of: commit.token) }
+                return result
+            }
+            if result == .committed {
+                world.rules.knows(process, commit.token, version: commit.tokenVersion + 1)
+            }
             return result
+        } catch {
+            world.rules.notWritten(commit.token, by: process)
+            throw error
         }
     }
 
     func releaseRefresh(_ release: RefreshRelease) async throws(StoreFailure) {
+        world.rules.touches(release.token, by: process)
         try await perform { store throws(StoreFailure) in try await store.releaseRefresh(release) }
     }
 
@@ -199,9 +254,13 @@ final class SimulatedStore: BrokerStore, @unchecked Sendable {
     func condemnRefresh(
         token: Digest, tokenVersion: Int64, fence: Int64, reason: EndReason, now: WallTime
     ) async throws(StoreFailure) -> Bool {
-        try await perform { store throws(StoreFailure) in
-            try await store.condemnRefresh(
+        let (world, process) = (world, process)
+        world.rules.touches(token, by: process)
+        return try await perform { store throws(StoreFailure) in
+            let condemned = try await store.condemnRefresh(
                 token: token, tokenVersion: tokenVersion, fence: fence, reason: reason, now: now)
+            if condemned { world.ended([token], reason, by: process) }
+            return condemned
         }
     }
 
@@ -244,8 +303,11 @@ final class SimulatedStore: BrokerStore, @unchecked Sendable {
     func consumeLogoutToken(
         _ id: Digest, until: WallTime, ending selector: SessionSelector, now: WallTime, limit: Int
     ) async throws(StoreFailure) -> LogoutTokenResult {
-        try await perform { store throws(StoreFailure) in
-            try await store.consumeLogoutToken(id, until: until, ending: selector, now: now, limit: limit)
+        let (world, process) = (world, process)
+        return try await perform { store throws(StoreFailure) in
+            let result = try await store.consumeLogoutToken(id, until: until, ending: selector, now: now, limit: limit)
+            if case .ended(let batch) = result { world.ended(batch.ended, .providerLogout, by: process) }
+            return result
         }
     }
 
@@ -280,6 +342,13 @@ final class SimulatedStore: BrokerStore, @unchecked Sendable {
 
     func ping() async throws(StoreFailure) {
         try await perform { store throws(StoreFailure) in try await store.ping() }
+    }
+
+    /// Asked whether there is work or not, so that every process notices a store that was away; that a process's clock is
+    /// not the store's is other weather.
+    func time() async throws(StoreFailure) -> WallTime {
+        try await ping()
+        return process.wallTime
     }
 
     func close() async {}

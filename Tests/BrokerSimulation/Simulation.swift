@@ -13,23 +13,33 @@ package final class Simulation: @unchecked Sendable {
     var verdict = Verdict()
     var tickets: [Ticket] = []
     private var processes: [SimulatedProcess] = []
-    private var awayUntil = 0
+    private(set) var awayUntil = 0
+    /// Until when the tables of sealed values are locked.
+    private var heldUntil = 0
+    private(set) lazy var rules = Rules(self)
     /// How far every process's wall clock is off.
     private(set) var wallLeap = 0
     private var longestOutage = 0
     /// Which grant a session stands on.
     private var families: [Digest: Family] = [:]
+    /// Which session stands on a grant, by its number.
+    private var sessions: [Int: Digest] = [:]
     /// Refresh tokens of exchanges that were given up.
     private var givenUp: [String] = []
+    /// The sessions as they were made, in that order.
+    private var made: [SessionRow] = []
+    /// For whom the provider sent a logout token.
+    private var noticed: Set<Int> = []
+    /// Codes whose users were told that only a new login helps.
+    private var refusedCodes: Set<String> = []
+    private var listeners: [SessionListener] = []
     /// Prints what happens.
     private let trace: Bool
 
     /// Faults happen while this holds.
     var isFoul: Bool { scheduler.now < weather.length }
-    /// For how long it has been there.
-    var storeStandsFor: Int { scheduler.now - awayUntil }
-    /// How long the store is still away.
-    var awayFor: Int { max(0, awayUntil - scheduler.now) }
+    /// How long the tables of sealed values are still locked.
+    var heldFor: Int { max(0, heldUntil - scheduler.now) }
     /// Whether every token answer is empty now.
     var answersEmpty: Bool { weather.emptyRefusals && (40_000..<640_000).contains(scheduler.now) }
 
@@ -56,9 +66,9 @@ package final class Simulation: @unchecked Sendable {
         scheduler.run(until: weather.length)
         // Fine weather: what was begun is finished, and every session is asked for its token once more.
         for process in processes {
-            process.lane.isPaused = false
-            process.wallOffset = 0
+            process.clearUp()
         }
+        heldUntil = min(heldUntil, scheduler.now)
         wallLeap = 0
         awayUntil = min(awayUntil, scheduler.now)
         scheduler.run(until: weather.length + 130_000)
@@ -108,6 +118,25 @@ package final class Simulation: @unchecked Sendable {
             say("store away for \(length)")
             longestOutage = max(longestOutage, length)
             awayUntil = max(awayUntil, scheduler.now + length)
+            for process in processes {
+                process.loseStore(until: awayUntil + scheduler.random.number(weather.foundAgainRange))
+            }
+        }
+        moments(weather.partitions) { [self] in
+            let length = scheduler.random.number(weather.partitionRange)
+            let process = scheduler.random.pick(processes)
+            say("process \(process.number) is cut off from the store for \(length)")
+            process.cutOff(for: length)
+        }
+        moments(weather.heldWrites) { [self] in
+            let length = scheduler.random.number(weather.heldRange)
+            say("tables of sealed values are locked for \(length)")
+            heldUntil = max(heldUntil, scheduler.now + length)
+        }
+        moments(weather.cuts) { [self] in
+            let process = scheduler.random.pick(processes)
+            say("process \(process.number) does not hear of others")
+            process.notices?.breakOff(for: scheduler.random.number(weather.cutRange))
         }
         moments(weather.wallJumps) { [self] in
             let process = scheduler.random.pick(processes)
@@ -131,6 +160,13 @@ package final class Simulation: @unchecked Sendable {
     /// Returns a process that takes requests.
     func process() -> SimulatedProcess { scheduler.random.pick(processes) }
 
+    /// Returns all that take requests.
+    var all: [SimulatedProcess] { processes }
+
+    func session(of family: Family) -> Digest? { sessions[family.number] }
+
+    func listen(_ listener: SessionListener) { listeners.append(listener) }
+
     // MARK: What the others tell
 
     func say(_ text: @autoclosure () -> String) {
@@ -143,9 +179,28 @@ package final class Simulation: @unchecked Sendable {
     func wrote(_ sealed: Sealed?, of row: Digest) {
         guard let token = refreshToken(sealed, of: row) else { return }
         authority.wrote(token, at: scheduler.now)
-        if families[row] == nil, let family = authority.named(token)?.family { families[row] = family }
+        if families[row] == nil, let family = authority.named(token)?.family {
+            families[row] = family
+            sessions[family.number] = row
+        }
         say("wrote \(token)")
     }
+
+    /// Hears that a session was made.
+    func stored(_ row: SessionRow) { made.append(row) }
+
+    /// Hears that sessions ended in the store: the other processes are told.
+    func ended(_ tokens: [Digest], _ reason: EndReason, by process: SimulatedProcess) {
+        guard !tokens.isEmpty else { return }
+        rules.ended(tokens, by: process, listeners: listeners)
+        let ended = tokens.map { EndedSession(token: $0, reason: reason) }
+        scheduler.after(scheduler.random.number(100...150)) { [self] in
+            for other in processes where other !== process { other.notices?.hear(ended) }
+        }
+    }
+
+    /// Hears that a user was told that a code comes to nothing.
+    func refused(_ code: String) { refusedCodes.insert(code) }
 
     /// Hears that an exchange's tokens went to the outbox.
     func gaveUp(_ row: OutboxRow) {
@@ -164,7 +219,10 @@ package final class Simulation: @unchecked Sendable {
 
     /// Returns a new logout token for a session's user, or nil where nobody knows whose it is.
     func logoutToken(_ ticket: Ticket) -> Secret? {
-        families[ticket.digest].map { Secret("logout/\($0.number)/\(scheduler.now)") }
+        families[ticket.digest].map { family in
+            noticed.insert(family.person)
+            return Secret("logout/\(family.person)/\(scheduler.now)")
+        }
     }
 
     /// The user withdraws the grant at the provider.
@@ -181,14 +239,47 @@ package final class Simulation: @unchecked Sendable {
             say("FAULT: a stranger's token \(token.token.reveal()) was handed out")
             verdict.endedSessionsAlive += 1
         }
+        if let own = families[ticket.digest], own !== family {
+            say("FAULT: a token of another session was handed out")
+            verdict.endedSessionsAlive += 1
+        }
+        rules.handedOut(token, of: ticket.digest, by: process, askedAt: askedAt)
         guard let end = ticket.loggedOut else { return }
-        if process === end.by && askedAt >= end.at || askedAt > end.at + 5_000 {
+        // Others hear of it, or find out that they do not, within three seconds; nothing is cached for more than five.
+        let patience = process.isUndisturbed(since: end.at) ? 3_000 : 5_000
+        if process === end.by && askedAt >= end.at || askedAt > end.at + patience {
             say("FAULT: a session that was logged out at \(end.at) gave a token")
             verdict.endedSessionsAlive += 1
         }
     }
 
     // MARK: The verdict
+
+    /// Hears that an app used its session: one that has lapsed is used no more.
+    func used(_ ticket: Ticket, askedAt: Int) {
+        if let idleEnd = weather.idleEnd, askedAt > ticket.usedAt + idleEnd + 1_000 {
+            say("FAULT: a session was used \(askedAt - ticket.usedAt) ms after its last use")
+            verdict.endedSessionsAlive += 1
+        }
+        ticket.usedAt = scheduler.now
+    }
+
+    /// Hears that somebody was told what came of a code which is another's.
+    func toldStranger(_ what: String) {
+        say("FAULT: a stranger was told: \(what)")
+        verdict.endedSessionsAlive += 1
+    }
+
+    /// Hears that an app was told that its session is over.
+    func toldOfEnd(_ ticket: Ticket) async {
+        guard let row = try? await memory.session(token: ticket.digest), row.endedAt == nil else { return }
+        if weather.idleEnd != nil, SessionLimits.lapse(of: row, at: wallTime) != nil { return }
+        say("FAULT: an app was told that a session is over which lives: \(row.handle)")
+        verdict.wrongfulLogOuts += 1
+    }
+
+    /// The time as it is.
+    var wallTime: WallTime { WallTime(milliseconds: SimulatedProcess.begin + Int64(scheduler.now)) }
 
     private func judge() async {
         verdict.codesCalledTwice += authority.codesCalledTwice.count
@@ -200,6 +291,11 @@ package final class Simulation: @unchecked Sendable {
                 say("FAULT: rt-\(family.number)-\(token) was thrown away")
                 verdict.pairsThrownAway += 1
             }
+        }
+        for code in refusedCodes {
+            guard let family = authority.family(of: code), sessions[family.number] != nil else { continue }
+            say("FAULT: the session of \(code) was made, and its user was told that it is lost")
+            verdict.answeredWritesLost += 1
         }
         for token in givenUp {
             guard let family = authority.named(token)?.family, !family.identityFailed, family.mishaps.isEmpty,
@@ -230,16 +326,28 @@ package final class Simulation: @unchecked Sendable {
                 say("FAULT: a 204 was not kept")
                 verdict.answeredWritesLost += 1
             }
-            if family.death == nil {
+            if family.death == nil, weather.reach == .token {
                 say("FAULT: the grant of a session that was logged out lives at the provider")
                 verdict.endedSessionsAlive += 1
             }
         }
-        if row.endReason == nil, seen != .lives {
+        let hasLapsed = weather.idleEnd != nil && SessionLimits.lapse(of: row, at: wallTime) != nil
+        if row.endReason == nil, seen != .lives, !hasLapsed {
             say("FAULT: a session cannot be used any more: \(row.handle)")
             verdict.wrongfulLogOuts += 1
         }
         judge(row.endReason, ticket, family)
+    }
+
+    /// Whether a person had as many sessions that are newer than this one as it may have.
+    private func isBeyondLimit(_ ticket: Ticket) -> Bool {
+        guard let index = made.firstIndex(where: { $0.token == ticket.digest }) else { return false }
+        let own = made[index]
+        let newer = made.enumerated().filter { other in
+            other.element.subject == own.subject && other.offset != index
+                && (other.offset > index || other.element.createdAt > own.createdAt)
+        }
+        return newer.count >= weather.sessionLimit
     }
 
     private func judge(_ reason: EndReason?, _ ticket: Ticket, _ family: Family) {
@@ -247,8 +355,9 @@ package final class Simulation: @unchecked Sendable {
             switch reason {
             case nil: true
             case .loggedOut: ticket.logOutAsked
-            case .providerLogout: ticket.logOutSent
-            case .grantRevoked: family.death == .byItsUser
+            case .providerLogout: noticed.contains(family.person)
+            case .sessionLimit: isBeyondLimit(ticket)
+            case .grantRevoked: family.death == .byItsUser || family.isRevokedUnseen
             case .refreshLost:
                 family.death == .byItsUser || family.mayBeLost(weather.rotation, longestOutage: longestOutage)
             case .subjectChanged: family.strangerFrom != nil

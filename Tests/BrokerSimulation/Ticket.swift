@@ -8,11 +8,12 @@ final class Ticket: @unchecked Sendable {
     var loggedOut: (at: Int, by: SimulatedProcess)?
     /// Whether a log-out was asked for, answered or not.
     var logOutAsked = false
-    /// Whether the provider sent a logout token for it.
-    var logOutSent = false
+    /// When it was used last.
+    var usedAt: Int
 
-    init(token: Secret, digest: Digest) {
+    init(token: Secret, digest: Digest, at moment: Int) {
         self.token = token
         self.digest = digest
+        usedAt = moment
     }
 }

@@ -16,11 +16,17 @@ final class TokenCall {
         didSet { if let struck { family?.mishaps.append(struck) } }
     }
     /// What happened to its process before the provider had done anything.
-    var struck: Family.Mishap?
+    var struck: Family.Mishap? {
+        didSet { if let struck { family?.mishaps.append(struck) } }
+    }
     let sentAt: Int
     var state = State.sent
     /// The code's call was answered 429 or 5xx, so it may be made again.
     var mayBeRepeated = false
+    /// The refresh token that is sent.
+    var token = 0
+    /// Whether it is the retry that tells what became of a lost one.
+    var isConfirming = false
 
     init(process: SimulatedProcess, code: String?, family: Family?, sentAt: Int) {
         self.process = process

@@ -2,7 +2,14 @@ import Broker
 
 /// A person with an app: signs in, uses the session, hangs up, repeats, logs out.
 struct User: Sendable {
+    /// For how long anything may take.
+    static let patience = 60_000
+
     let world: Simulation
+
+    private var weather: Weather { world.weather }
+
+    private func chance(_ probability: Double) -> Bool { world.scheduler.random.chance(probability) }
 
     private func pause(_ milliseconds: Int) async {
         let wake = Promise<Int>()
@@ -13,7 +20,7 @@ struct User: Sendable {
     private func between(_ range: ClosedRange<Int>) -> Int { world.scheduler.random.number(range) }
 
     private func patience() -> Int {
-        world.isFoul && world.scheduler.random.chance(world.weather.hangUps) ? between(200...28_000) : 40_000
+        world.isFoul && world.scheduler.random.chance(world.weather.hangUps) ? between(200...28_000) : Self.patience
     }
 
     func live() async {
@@ -30,7 +37,15 @@ struct User: Sendable {
     // MARK: Signing in
 
     private func signIn() async -> Ticket? {
-        guard let input = await begin() else { return nil }
+        let code = world.authority.consent(weather.isOnePerson ? 1 : nil)
+        guard let input = await begin(code) else { return nil }
+        let ticket = await forward(input, code)
+        if chance(weather.strangers), world.isFoul { await forwardAsStranger(input) }
+        return ticket
+    }
+
+    /// Forwards what came back, again where the app was told so or hung up.
+    private func forward(_ input: ForwardCodeInput, _ code: String) async -> Ticket? {
         var first: Ticket?
         var repeats = world.scheduler.random.chance(0.3) ? 1 : 0
         for _ in 0..<12 {
@@ -38,7 +53,8 @@ struct User: Sendable {
             let answer = await process.serve(hangUpAfter: patience()) { try await $0.forwardCode.forward(input) }
             switch answer {
             case .success(.signedIn(let signedIn))?:
-                let ticket = Ticket(token: signedIn.token, digest: world.vault.digest(signedIn.token))
+                let ticket = Ticket(
+                    token: signedIn.token, digest: world.vault.digest(signedIn.token), at: world.scheduler.now)
                 if let first {
                     if first.digest != ticket.digest {
                         world.say("FAULT: a repeated forward made another session")
@@ -54,10 +70,16 @@ struct User: Sendable {
             case .failure(let problem)?:
                 switch problem.code {
                 case .providerUnavailable, .storeUnavailable:
-                    if problem.retry != nil, world.scheduler.random.chance(0.5) { return first }
-                case .codeAlreadyUsed where first != nil:
+                    if problem.retry != nil {
+                        world.refused(code)
+                        if chance(0.5) { return first }
+                    }
+                case .codeAlreadyUsed where first != nil && !weather.isOnePerson:
                     world.say("FAULT: a repeated forward was refused")
                     world.verdict.answeredWritesLost += 1
+                    return first
+                case .loginRequired, .codeRejected, .providerError, .identityRejected:
+                    world.refused(code)
                     return first
                 default: return first
                 }
@@ -68,24 +90,45 @@ struct User: Sendable {
         return first
     }
 
-    private func begin() async -> ForwardCodeInput? {
+    /// Forwards the same again without the proof of who began it: nothing of what came of it is told.
+    private func forwardAsStranger(_ input: ForwardCodeInput) async {
+        var stolen = input
+        stolen.codeVerifier = try? world.vault.randomToken()
+        stolen.loginToken = try? world.vault.randomToken()
+        let forward = stolen
+        let answer = await world.process().serve(hangUpAfter: Self.patience) {
+            try await $0.forwardCode.forward(forward)
+        }
+        switch answer {
+        case .success?: world.toldStranger("a session")
+        case .failure(let problem)?:
+            switch problem.code {
+            case .loginRequired, .codeRejected, .providerError, .identityRejected:
+                world.toldStranger("\(problem.code)")
+            default: break
+            }
+        case nil: break
+        }
+    }
+
+    private func begin(_ code: String) async -> ForwardCodeInput? {
         var input = ForwardCodeInput()
         let (provider, client) = (ProviderName(unchecked: "as"), ClientName(unchecked: "app"))
         guard world.scheduler.random.chance(0.5) else {
             // Flow B: the app began it.
             input.provider = provider
             input.client = client
-            input.code = Secret(world.authority.consent())
+            input.code = Secret(code)
             input.codeVerifier = try? world.vault.randomToken()
             input.loginToken = try? world.vault.randomToken()
             return input
         }
-        let answer = await world.process().serve(hangUpAfter: 40_000) {
+        let answer = await world.process().serve(hangUpAfter: Self.patience) {
             try await $0.startLogin.start(StartLoginInput(provider: provider, client: client))
         }
         guard case .success(let login)? = answer else { return nil }
         input.callbackURL =
-            "com.example.app:/cb?code=\(world.authority.consent())&state=\(login.state.reveal())"
+            "com.example.app:/cb?code=\(code)&state=\(login.state.reveal())"
         input.loginToken = login.loginToken
         return input
     }
@@ -93,13 +136,16 @@ struct User: Sendable {
     // MARK: Using the session
 
     private func use(_ ticket: Ticket) async {
+        let listener = listen(ticket)
+        defer { listener?.leave() }
         while world.isFoul {
             await pause(between(world.weather.idleRange))
+            if weather.idleEnd != nil, chance(0.2) { await slideLate(ticket) }
             if world.scheduler.random.chance(world.weather.logOuts) { return await logOut(ticket) }
             if world.scheduler.random.chance(world.weather.logOutsThere) { return await logOutThere(ticket) }
             if world.scheduler.random.chance(world.weather.revokedThere) { world.revoke(ticket) }
             let callers = world.scheduler.random.chance(0.2) ? between(2...4) : 1
-            let forced = world.scheduler.random.chance(0.15)
+            let forced = chance(weather.forced)
             var ended = false
             if callers == 1 {
                 ended = await token(ticket, forced: forced) == .ended
@@ -118,21 +164,60 @@ struct User: Sendable {
 
     /// Asks for an access token, as relay and token exchange do.
     func token(_ ticket: Ticket, forced: Bool = false) async -> Seen {
-        let process = world.process()
-        let began = world.scheduler.now
+        await token(ticket, forced: forced, of: world.process())
+    }
+
+    /// Asks a process for an access token.
+    private func token(_ ticket: Ticket, forced: Bool = false, of process: SimulatedProcess) async -> Seen {
+        let (world, began) = (world, world.scheduler.now)
         let answer = await process.serve(hangUpAfter: patience()) { useCases in
             let live = try await useCases.resumeSession.use(ticket.token)
-            return forced
-                ? try await useCases.refreshTokens.accessToken(for: live, newerThan: live.row.tokenVersion)
-                : try await useCases.refreshTokens.accessToken(for: live)
+            world.used(ticket, askedAt: began)
+            let leave = world.rules.waits(process, live.token)
+            defer { leave() }
+            guard forced else { return try await useCases.refreshTokens.accessToken(for: live) }
+            let version = live.row.tokenVersion
+            world.rules.wants(newerThan: version, of: live.token)
+            let token = try await useCases.refreshTokens.accessToken(for: live, newerThan: version)
+            if token.version <= version { world.rules.notNewer(version) }
+            return token
         }
         switch answer {
         case .success(let token)?:
             world.handedOut(token, ticket, by: process, askedAt: began)
             return .lives
-        case .failure(let problem)?:
-            return problem.code == .sessionEnded || problem.code == .sessionRequired ? .ended : .unknown
-        case nil: return .unknown
+        case .failure(let problem)? where problem.code == .sessionEnded || problem.code == .sessionRequired:
+            await world.toldOfEnd(ticket)
+            return .ended
+        default: return .unknown
+        }
+    }
+
+    /// Listens to a session's events at one process.
+    private func listen(_ ticket: Ticket) -> SessionListener? {
+        guard chance(weather.listeners) else { return nil }
+        let listener = SessionListener(world.process(), ticket.digest)
+        world.listen(listener)
+        return listener
+    }
+
+    /// Finds the session, and notes its use long afterwards.
+    private func slideLate(_ ticket: Ticket) async {
+        let process = world.process()
+        let found = await process.serve(hangUpAfter: Self.patience) { try await $0.resumeSession.resume(ticket.token) }
+        guard case .success(let live)? = found else { return }
+        await pause(between(1_000...40_000))
+        let world = world
+        _ = await process.serve(hangUpAfter: Self.patience) { useCases in
+            useCases.resumeSession.slide(live)
+            if live.row.isLive(at: world.wallTime) { world.used(ticket, askedAt: world.scheduler.now) }
+        }
+    }
+
+    /// Asks all processes for the token at once.
+    private func probe(_ ticket: Ticket) async {
+        await withTaskGroup(of: Void.self) { group in
+            for process in world.all { group.addTask { _ = await token(ticket, of: process) } }
         }
     }
 
@@ -140,7 +225,6 @@ struct User: Sendable {
     private func logOutThere(_ ticket: Ticket) async {
         guard let token = world.logoutToken(ticket) else { return }
         for _ in 0..<30 {
-            ticket.logOutSent = true
             let process = world.process()
             let answer = await process.serve(hangUpAfter: patience()) {
                 try await $0.backchannelLogout.receive(provider: ProviderName(unchecked: "as"), token: token)
@@ -159,15 +243,27 @@ struct User: Sendable {
     }
 
     private func logOut(_ ticket: Ticket) async {
+        let probes = chance(weather.probes)
+        if probes { await probe(ticket) }
         for _ in 0..<10 {
             ticket.logOutAsked = true
             let process = world.process()
+            // A call of the same app may still be under way.
+            let isBeside = probes && chance(0.5)
+            async let beside = isBeside ? token(ticket, of: process) : .unknown
             let answer = await process.serve(hangUpAfter: patience()) { try await $0.endSession.logOut(ticket.token) }
             if case .success? = answer {
                 ticket.loggedOut = (world.scheduler.now, process)
+                _ = await beside
+                if probes { _ = await token(ticket, of: process) }
                 break
             }
+            _ = await beside
             await pause(between(300...3_000))
+        }
+        for _ in 0..<(probes ? 6 : 0) {
+            await pause(between(200...1_200))
+            await probe(ticket)
         }
         // It is tried once more with the old token: refused, wherever that is.
         await pause(between(0...12_000))

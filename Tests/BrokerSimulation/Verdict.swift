@@ -5,13 +5,16 @@ package struct Verdict: Sendable, Equatable {
     package var pairsThrownAway = 0
     package var endedSessionsAlive = 0
     package var answeredWritesLost = 0
+    /// What no user sees at once, though the design promises it (`Rules`).
+    package var rulesBroken = 0
     /// Sessions that ended with `refresh_lost` where an owner was struck or an answer lost: nobody could save them.
     package var beyondSaving = 0
 
     package init() {}
 
     package var isClean: Bool {
-        wrongfulLogOuts + codesCalledTwice + pairsThrownAway + endedSessionsAlive + answeredWritesLost == 0
+        wrongfulLogOuts + codesCalledTwice + pairsThrownAway + endedSessionsAlive + answeredWritesLost + rulesBroken
+            == 0
     }
 
     package static func += (total: inout Verdict, one: Verdict) {
@@ -20,6 +23,7 @@ package struct Verdict: Sendable, Equatable {
         total.pairsThrownAway += one.pairsThrownAway
         total.endedSessionsAlive += one.endedSessionsAlive
         total.answeredWritesLost += one.answeredWritesLost
+        total.rulesBroken += one.rulesBroken
         total.beyondSaving += one.beyondSaving
     }
 
@@ -30,7 +34,7 @@ package struct Verdict: Sendable, Equatable {
         return """
             \(String(digits)) seeds: \(wrongfulLogOuts) wrongful log-outs, \(codesCalledTwice) codes called twice, \
             \(pairsThrownAway) pairs thrown away, \(endedSessionsAlive) ended sessions alive, \
-            \(answeredWritesLost) answered writes lost
+            \(answeredWritesLost) answered writes lost, \(rulesBroken) rules broken
             """
     }
 }

@@ -1,3 +1,5 @@
+import Broker
+
 /// What goes wrong in a run, how often and for how long.
 struct Weather {
     /// How the provider takes a refresh token that has been rotated away.
@@ -23,6 +25,9 @@ struct Weather {
     var lostAfter = 0.0
     var retryable = 0.0
     var notSent = 0.0
+    /// A refresh reaches the provider long after it was sent.
+    var late = 0.0
+    var lateRange = 20_000...45_000
     var refusedClient = 0.0
     var identityFails = 0.0
     /// Every token answer of the run is a 401 without a body.
@@ -39,6 +44,19 @@ struct Weather {
     /// How often the store is away for all, and for how long.
     var outages = 0
     var outageRange = 1_000...40_000
+    /// How much later than the first a process may find the store again.
+    var foundAgainRange = 0...0
+    /// How often one process alone is cut off from the store, and for how long.
+    var partitions = 0
+    var partitionRange = 1_000...60_000
+    /// How often the tables of sealed values are locked by somebody: sessions and pairs cannot be written, all else can.
+    var heldWrites = 0
+    var heldRange = 5_000...60_000
+    /// How often a process's listening connection breaks, and for how long.
+    var cuts = 0
+    var cutRange = 2_500...20_000
+    /// A read takes long on its way back.
+    var slowReads = 0.0
     // The processes and their clocks.
     var crashes = 0
     var pauses = 0
@@ -55,6 +73,21 @@ struct Weather {
     var logOutsThere = 0.0
     /// How long a user waits between two uses.
     var idleRange = 500...25_000
+    /// Asks for a newer token than the one it has.
+    var forced = 0.15
+    /// Asks every process before and after a log-out.
+    var probes = 0.3
+    /// Listens to the events of a session.
+    var listeners = 0.3
+    /// Somebody without the proof forwards what the user has forwarded.
+    var strangers = 0.05
+    // What is configured.
+    /// All users are one person with several sessions.
+    var isOnePerson = false
+    var sessionLimit = 50
+    var reach = RevocationReach.token
+    /// After how long without use a session ends; nil for longer than a run.
+    var idleEnd: Int?
 
     /// Returns the weather of a seed: a few kinds of trouble at once, never all.
     static func mixed(_ random: inout SeededRandom) -> Weather {
@@ -77,6 +110,11 @@ struct Weather {
         if random.chance(0.3) { weather.storeFails = random.pick([0.02, 0.1]) }
         if random.chance(0.3) { weather.storeInDoubt = random.pick([0.02, 0.1]) }
         if random.chance(0.25) { weather.outages = random.number(1...3) }
+        if random.chance(0.1) { weather.partitions = random.number(1...3) }
+        if random.chance(0.1) { weather.heldWrites = random.number(1...2) }
+        if random.chance(0.15) { weather.cuts = random.number(1...4) }
+        if random.chance(0.1) { weather.late = 0.1 }
+        if random.chance(0.1) { weather.slowReads = 0.1 }
         if random.chance(0.25) { weather.crashes = random.number(1...3) }
         if random.chance(0.25) { weather.pauses = random.number(1...3) }
         if random.chance(0.2) { weather.wallJumps = random.number(1...3) }

@@ -1,0 +1,190 @@
+import Broker
+
+/// What the design promises and no user sees at once: who claims gives back, one flight for a session in a process, one
+/// deadline for a claim, nothing refreshed that nobody wants newer, nobody left without an answer, nobody told late.
+final class Rules: @unchecked Sendable {
+    private struct Claim {
+        let process: SimulatedProcess
+        let session: Digest
+        /// Whether its owner has come back to it.
+        var isTouched = false
+    }
+
+    /// A session in a process.
+    private struct Place: Hashable {
+        let process: ObjectIdentifier
+        let session: Digest
+
+        init(_ process: SimulatedProcess, _ session: Digest) {
+            self.process = ObjectIdentifier(process)
+            self.session = session
+        }
+    }
+
+    /// A version of a session's tokens, and since when it was known.
+    private struct Version {
+        let number: Int64
+        let at: Int
+    }
+
+    private unowned let world: Simulation
+    private var scheduler: Scheduler { world.scheduler }
+
+    private var claims: [ClaimID: Claim] = [:]
+    private var claimAsked: [Place: Int] = [:]
+    private var steps: [Place: Int] = [:]
+    private var wanted: [Digest: Set<Int64>] = [:]
+    private var known: [Place: [Version]] = [:]
+    private var waiting: [Place: Set<Int>] = [:]
+    private var nextWaiter = 0
+
+    /// After so long an owner has come back to its claim: the calls of a claim end within 15 s.
+    private static let claimPatience = 40_000
+    /// All calls of one claim end within this.
+    private static let callBudget = 15_000
+    /// Whoever waits for a pair that cannot be written is answered by then.
+    private static let earlyAnswer = 1_500
+
+    init(_ world: Simulation) { self.world = world }
+
+    private func fault(_ text: String) {
+        world.say("FAULT: \(text)")
+        world.verdict.rulesBroken += 1
+    }
+
+    // MARK: Claims
+
+    /// Hears that a process asks for a claim.
+    func asks(_ claim: RefreshClaim, by process: SimulatedProcess) {
+        if claims[claim.name] != nil {
+            claims[claim.name]?.isTouched = true
+        } else {
+            claimAsked[Place(process, claim.token)] = scheduler.now
+        }
+    }
+
+    /// Hears that a claim was granted, heard of or not.
+    func granted(_ claim: RefreshClaim, of row: SessionRow?, to process: SimulatedProcess) {
+        guard claims[claim.name] == nil else { return }
+        claims[claim.name] = Claim(process: process, session: claim.token)
+        if let row { checkIsWanted(claim, row) }
+        let begun = scheduler.now
+        scheduler.after(Self.claimPatience) { [self] in
+            guard let held = claims[claim.name], !held.isTouched, process.isUndisturbed(since: begun) else { return }
+            fault("process \(process.number) forgot its claim of version \(claim.tokenVersion)")
+        }
+    }
+
+    /// Hears that a process gives a claim back, or writes or ends what it is for.
+    func touches(_ session: Digest, by process: SimulatedProcess) {
+        for (name, claim) in claims where claim.process === process && claim.session == session {
+            claims[name]?.isTouched = true
+        }
+    }
+
+    /// Hears with which deadline a refresh token is sent.
+    func sends(_ session: Digest, by process: SimulatedProcess, deadline: Duration?) {
+        guard let asked = claimAsked[Place(process, session)], let deadline else { return }
+        let rest = Int((deadline - process.monotonic).wholeMilliseconds)
+        if scheduler.now + rest > asked + Self.callBudget { fault("a call may outlive its claim's deadline") }
+    }
+
+    // MARK: Flights
+
+    /// Hears that a process begins a step of a refresh that one flight makes one after the other.
+    func begins(_ session: Digest, in process: SimulatedProcess) {
+        steps[Place(process, session), default: 0] += 1
+        if steps[Place(process, session), default: 0] > 1 { fault("two flights of process \(process.number)") }
+    }
+
+    func ends(_ session: Digest, in process: SimulatedProcess) { steps[Place(process, session), default: 1] -= 1 }
+
+    /// Whether a claim's name is new: one that is asked for again may be given back beside another flight.
+    func isNew(_ claim: RefreshClaim) -> Bool { claims[claim.name] == nil }
+
+    // MARK: What is wanted, and what is known
+
+    /// Hears that somebody asks for a newer token than this version.
+    func wants(newerThan version: Int64, of session: Digest) { wanted[session, default: []].insert(version) }
+
+    private func checkIsWanted(_ claim: RefreshClaim, _ row: SessionRow) {
+        guard world.weather.wallJumps + world.weather.wallLeaps == 0, let end = row.tokenExpiresAt,
+            !wanted[claim.token, default: []].contains(claim.tokenVersion)
+        else { return }
+        let due = Duration.milliseconds(world.weather.accessTokenLife * 100 + 1_000)
+        if end.since(claim.now) > due { fault("version \(claim.tokenVersion) is refreshed, and nobody wants it") }
+    }
+
+    /// Hears that a process was told that it has stored a version.
+    func knows(_ process: SimulatedProcess, _ session: Digest, version: Int64) {
+        known[Place(process, session), default: []].append(Version(number: version, at: scheduler.now))
+    }
+
+    /// Hears that somebody who asked for a newer token than a version got that one.
+    func notNewer(_ version: Int64) { fault("a newer token than version \(version) was asked for, and not given") }
+
+    /// Hears that an app was given an access token.
+    func handedOut(_ token: AccessToken, of session: Digest, by process: SimulatedProcess, askedAt: Int) {
+        let stored = known[Place(process, session), default: []].filter { $0.at < askedAt }.map(\.number).max() ?? 0
+        if token.version < stored { fault("version \(token.version) was handed out, \(stored) is stored") }
+    }
+
+    // MARK: Answers
+
+    /// Notes that a caller waits for a flight; returns how to note that it waits no more.
+    func waits(_ process: SimulatedProcess, _ session: Digest) -> () -> Void {
+        nextWaiter += 1
+        let (place, id) = (Place(process, session), nextWaiter)
+        waiting[place, default: []].insert(id)
+        return { [weak self] in _ = self?.waiting[place]?.remove(id) }
+    }
+
+    /// Hears that a pair was not taken by the store: those who wait are to hear of it.
+    func notWritten(_ session: Digest, by process: SimulatedProcess) {
+        let place = Place(process, session)
+        let before = waiting[place, default: []]
+        let begun = scheduler.now
+        guard !before.isEmpty else { return }
+        scheduler.after(Self.earlyAnswer) { [self] in
+            guard process.isUndisturbed(since: begun), !before.isDisjoint(with: waiting[place, default: []]) else {
+                return
+            }
+            fault("who waits for a pair that cannot be written was not answered")
+        }
+    }
+
+    /// Hears that somebody hung up who would have waited for as long as anything may take.
+    func unanswered(_ process: SimulatedProcess, since moment: Int) {
+        if process.isUndisturbed(since: moment) { fault("process \(process.number) left a caller without an answer") }
+    }
+
+    /// Hears that a call's answer was lost while there was time for the one retry that tells what became of it.
+    func lost(_ call: TokenCall, token: Int, confirmed: @escaping () -> Bool) {
+        let begun = scheduler.now
+        scheduler.after(7_000) { [self] in
+            guard call.process.isUndisturbed(since: begun), call.process.storeHeldSince(begun), !confirmed() else {
+                return
+            }
+            fault("process \(call.process.number) made no confirming call for token \(token)")
+        }
+    }
+
+    // MARK: Endings
+
+    /// Hears that sessions ended in the store.
+    ///
+    /// Who ended them tells its own listeners, unless that answer was lost: then it does not know whom it ended.
+    func ended(_ sessions: [Digest], by ender: SimulatedProcess, listeners: [SessionListener]) {
+        let begun = scheduler.now
+        let affected = listeners.filter { sessions.contains($0.session) && !$0.hasHeard }
+        guard !affected.isEmpty else { return }
+        scheduler.after(3_000) { [self] in
+            for listener in affected where !listener.hasHeard && listener.isHeld {
+                let process = listener.process
+                let knows = process === ender ? process.storeHeldSince(begun) : process.hasHeard(since: begun)
+                guard process.isUndisturbed(since: begun), knows else { continue }
+                fault("a listener of process \(listener.process.number) was not told of the end")
+            }
+        }
+    }
+}

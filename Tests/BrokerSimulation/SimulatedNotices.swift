@@ -1,0 +1,66 @@
+import Broker
+
+/// How one process hears of sessions that ended on others: by a connection that may break without a word.
+final class SimulatedNotices: EndingNotices, @unchecked Sendable {
+    /// How often the connection is asked whether it still stands.
+    static let pulse = 2_000
+
+    private weak var process: SimulatedProcess?
+    private let scheduler: Scheduler
+    private var handler: (@Sendable (EndingNotice) -> Void)?
+    /// What waits for the process to take it, in order.
+    private var waiting: [EndingNotice] = []
+    private var isConnected = false
+    /// Counts connections, so that what belongs to an older one does nothing.
+    private var connection = 0
+    /// Since when everything was heard; nil while the connection is broken.
+    private(set) var hearsSince: Int?
+
+    init(_ process: SimulatedProcess, _ scheduler: Scheduler) {
+        self.process = process
+        self.scheduler = scheduler
+    }
+
+    func listen(_ handler: @escaping @Sendable (EndingNotice) -> Void) {
+        self.handler = handler
+        connect(after: 50)
+    }
+
+    /// Breaks the connection; it is made again when so much time has passed, and the loss was noticed.
+    func breakOff(for milliseconds: Int) {
+        guard handler != nil else { return }
+        isConnected = false
+        hearsSince = nil
+        connection += 1
+        let broken = connection
+        let noticed = scheduler.random.number(0...Self.pulse)
+        scheduler.after(noticed) { [self] in
+            if connection == broken { deliver(.deaf) }
+        }
+        connect(after: max(milliseconds, noticed) + scheduler.random.number(1...1_000))
+    }
+
+    private func connect(after milliseconds: Int) {
+        let awaited = connection
+        scheduler.after(milliseconds) { [self] in
+            guard connection == awaited, let process, !process.isDead else { return }
+            guard process.storeAwayFor == 0 else { return connect(after: process.storeAwayFor + 100) }
+            isConnected = true
+            deliver(.hearing)
+            hearsSince = scheduler.now
+        }
+    }
+
+    /// Hears of endings on another process.
+    func hear(_ ended: [EndedSession]) {
+        if isConnected { deliver(.ended(ended)) }
+    }
+
+    private func deliver(_ notice: EndingNotice) {
+        waiting.append(notice)
+        process?.lane.start { [self] in
+            guard process?.isDead == false, !waiting.isEmpty else { return }
+            handler?(waiting.removeFirst())
+        }
+    }
+}

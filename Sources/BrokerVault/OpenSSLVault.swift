@@ -11,6 +11,7 @@ package final class OpenSSLVault: Vault {
     private let algorithms: Algorithms
     /// Guards the ring in use.
     private let ring: Mutex<LoadedRing>
+    private let isForeign = Atomic<Bool>(false)
 
     /// Derives every subkey; throws `unavailable` when the library lacks an algorithm (a provider not loaded).
     ///
@@ -27,14 +28,16 @@ package final class OpenSSLVault: Vault {
 
     /// Puts another ring into use, for a rotation under traffic; throws `unknownKey("index")` when its index key is
     /// another, because no lookup would find a row.
+    ///
+    /// `isWhole` takes it all the same, in place of a ring that has never opened anything.
     package func replace(
-        ring newRing: KeyRing, at now: WallTime = WallTime(milliseconds: .max)
+        ring newRing: KeyRing, at now: WallTime = WallTime(milliseconds: .max), isWhole: Bool = false
     ) throws(VaultFailure) {
         let current = self.current
         guard let loaded = LoadedRing(newRing, at: now, algorithms: algorithms, previous: current) else {
             throw .unavailable
         }
-        guard loaded.hash(.logTag)?.code(of: []) == current.hash(.logTag)?.code(of: []) else {
+        guard isWhole || loaded.hash(.logTag)?.code(of: []) == current.hash(.logTag)?.code(of: []) else {
             throw .unknownKey("index")
         }
         ring.withLock { $0 = loaded }
@@ -46,6 +49,11 @@ package final class OpenSSLVault: Vault {
     package func hasKey(_ id: String) -> Bool { current.subkeys(id) != nil }
 
     package var currentKeyID: String { current.first.id }
+
+    package var isTheStores: Bool { !isForeign.load(ordering: .relaxed) }
+
+    /// Notes whether the ring is the store's.
+    package func note(isTheStores: Bool) { isForeign.store(!isTheStores, ordering: .relaxed) }
 
     /// How often each key has sealed since this process began, by key id.
     package var sealCounts: [String: Int] { current.sealCounts }

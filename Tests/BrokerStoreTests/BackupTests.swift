@@ -27,7 +27,7 @@ struct BackupTests {
             let row = Rows.session()
             try await store.signIn(row)
             await #expect(throws: StoreOpenFailure.locked(path)) {
-                _ = try await SQLiteStore.restore(copy, to: path, stamp: "1", accept: accept)
+                _ = try await SQLiteStore.restore(BackupFile(copy), to: path, stamp: "1", accept: accept)
             }
             #expect(try await store.session(token: row.token) == row)
             await store.close()
@@ -44,7 +44,7 @@ struct BackupTests {
                 let file = directory + "/" + name
                 if let content { try content.write(to: URL(fileURLWithPath: file)) }
                 await #expect(throws: failure, "\(name)") {
-                    _ = try await SQLiteStore.restore(file, to: path, stamp: "1", accept: accept)
+                    _ = try await SQLiteStore.restore(BackupFile(file), to: path, stamp: "1", accept: accept)
                 }
             }
             try await refuse(nil, "nowhere", .file(directory + "/nowhere", reason: "there is no such file"))
@@ -63,7 +63,8 @@ struct BackupTests {
             try await refuse(nil, "newer/coatcheck.db", .tooNew(found: version, known: Schema.newest))
             // A ring that does not open it, by whoever judges that.
             await #expect(throws: StoreOpenFailure.refused("another ring")) {
-                _ = try await SQLiteStore.restore(copy, to: path, stamp: "1") { copy, _ throws(StoreOpenFailure) in
+                _ = try await SQLiteStore.restore(BackupFile(copy), to: path, stamp: "1") {
+                    copy, _ throws(StoreOpenFailure) in
                     #expect(copy.sessions == 2 && copy.sample.count == 4)
                     throw .refused("another ring")
                 }
@@ -73,7 +74,7 @@ struct BackupTests {
             try await working.signIn(Rows.session())
             await #expect(throws: StoreOpenFailure.self) {
                 _ = try await SQLiteStore.restore(
-                    directory + "/working/coatcheck.db", to: path, stamp: "1", accept: accept)
+                    BackupFile(directory + "/working/coatcheck.db"), to: path, stamp: "1", accept: accept)
             }
             await working.close()
             let names = try FileManager.default.contentsOfDirectory(atPath: directory + "/data")
@@ -90,7 +91,8 @@ struct BackupTests {
             try Data(repeating: 7, count: 9000).write(to: URL(fileURLWithPath: directory + "/noise"))
             let path = directory + "/data/coatcheck.db"
             await #expect(throws: StoreOpenFailure.notOurs(directory + "/noise")) {
-                _ = try await SQLiteStore.restore(directory + "/noise", to: path, stamp: "1", accept: accept)
+                _ = try await SQLiteStore.restore(
+                    BackupFile(directory + "/noise"), to: path, stamp: "1", accept: accept)
             }
             #expect(!FileManager.default.fileExists(atPath: path))
         }
@@ -128,7 +130,8 @@ struct BackupTests {
             let after = Rows.session()
             try await store.signIn(after)
             await store.close()
-            let restored = try await SQLiteStore.restore(copy, to: path, stamp: "20261122T210000Z", accept: accept)
+            let restored = try await SQLiteStore.restore(
+                BackupFile(copy), to: path, stamp: "20261122T210000Z", accept: accept)
             #expect(restored.kept == path + ".before-20261122T210000Z")
             for name in [path, restored.kept ?? ""] { #expect(try TemporaryStore.mode(name) == 0o600) }
             let again = try await SQLiteStore.open(path: path, reserve: 0)
@@ -140,11 +143,11 @@ struct BackupTests {
             await kept.close()
             // What is kept is never overwritten.
             await #expect(throws: StoreOpenFailure.self) {
-                _ = try await SQLiteStore.restore(copy, to: path, stamp: "20261122T210000Z", accept: accept)
+                _ = try await SQLiteStore.restore(BackupFile(copy), to: path, stamp: "20261122T210000Z", accept: accept)
             }
             // Where nothing stands nothing is kept.
             let fresh = try await SQLiteStore.restore(
-                copy, to: directory + "/fresh/coatcheck.db", stamp: "1", accept: accept)
+                BackupFile(copy), to: directory + "/fresh/coatcheck.db", stamp: "1", accept: accept)
             #expect(fresh.kept == nil)
         }
     }

@@ -474,7 +474,7 @@ struct EndingsFileTests {
             await store.close()
             // Without the file they would live again.
             let bare = place.directory + "/bare/coatcheck.db"
-            let without = try await SQLiteStore.restore(copy, to: bare, stamp: "1") { copy, summary in
+            let without = try await SQLiteStore.restore(BackupFile(copy), to: bare, stamp: "1") { copy, summary in
                 #expect(summary == nil)
                 #expect(copy.lastMoment == Rows.now)
             }
@@ -483,7 +483,9 @@ struct EndingsFileTests {
             #expect(try await revived.session(token: rows[0].token) == rows[0])
             await revived.close()
 
-            let restored = try await SQLiteStore.restore(copy, to: place.database, stamp: "1", endings: place.file) {
+            let restored = try await SQLiteStore.restore(
+                BackupFile(copy), to: place.database, stamp: "1", endings: place.file
+            ) {
                 copy, summary in
                 #expect(summary?.entries == 2)
                 #expect(summary?.since == Rows.now && copy.sessions == 3)

@@ -28,6 +28,26 @@ import Testing
         #expect(broker.provider.grants == 0)
     }
 
+    @Test("While the key ring opens nothing of what is stored no login is begun and no code is spent")
+    func foreignRing() async throws {
+        let broker = try TestBroker()
+        let login = try await broker.start()
+        broker.vault.note(isTheStores: false)
+        #expect(await problem { try await broker.start() }?.code == .storeUnavailable)
+        let callback = broker.callback(login)
+        #expect(await problem { try await broker.forward(callback, login.loginToken) }?.code == .storeUnavailable)
+        let own = input("ios") {
+            $0.code = Secret("c")
+            $0.codeVerifier = verifier
+            $0.loginToken = loginToken
+        }
+        #expect(await problem { try await broker.forward(own) }?.code == .storeUnavailable)
+        #expect(broker.provider.grants == 0)
+        broker.vault.note(isTheStores: true)
+        _ = try await broker.forward(callback, login.loginToken)
+        #expect(broker.provider.grants == 1)
+    }
+
     @Test("Without a verifier it is refused, and a malformed one as well")
     func noVerifier() async throws {
         let broker = try TestBroker()

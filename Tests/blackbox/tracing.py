@@ -66,7 +66,7 @@ class Collector:
             json_format.Parse(text, message, ignore_unknown_fields=False)
             for resource in message.resource_spans:
                 names = {item.key: item.value.string_value for item in resource.resource.attributes}
-                if names.get("service.name") != "coatcheck" or not names.get("service.version"):
+                if names.get("service.name") != "coatcheck" or not names.get("service.version") or not re.fullmatch(r"[^:]+:[0-9]+", names.get("service.instance.id", "")):
                     raise ValueError(f"resource {names}")
                 for scope in resource.scope_spans:
                     for span in scope.spans:

@@ -130,8 +130,12 @@ import sqlite3, sys
 with sqlite3.connect(sys.argv[1], timeout=20) as d: d.execute("UPDATE exchanges SET created_at = created_at - 3600000")
 P
 same 0 "$(values "$old")" "no value needs the old key"
+cp "$draft" "$work/before.json"
 run keys remove "$old" --file "$draft" "${keeper[@]}"
-same 0 "$RUN" "it is removed"
+matches "^1 .*still has $old" "$RUN $(cat "$work/out")" "a broker that goes on having it is not passed over"
+cp "$work/before.json" "$draft"
+run keys remove "$old" --file "$draft" --copy "${keeper[@]}"
+same 0 "$RUN" "it is removed from a copy, for brokers that get it later"
 publish
 unknown() { ! known "$old"; }
 wait_for 10 unknown

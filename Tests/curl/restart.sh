@@ -134,7 +134,7 @@ manager_does start
 first=$SAID
 wait_for 60 serves
 same 0 $? "a broker serves on the sockets"
-wait_for 10 grep -qF '"listening","listener":"public","port":"'"$BROKER_PORT"'","from":"handed over"' "$work/handed.log"
+wait_for 10 grep -qF '"listening","listener":"public","port":'"$BROKER_PORT"',"from":"handed over"' "$work/handed.log"
 same 0 $? "and says so"
 for round in 1 2; do
     hammer_begin

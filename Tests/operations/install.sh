@@ -4,43 +4,18 @@
 # two that systemd wants. As root, with debootstrap and Debian's systemd-container.
 #   install.sh ARCHIVE
 source "$(dirname "$0")/../curl/lib.bash"
+source "$(dirname "$0")/booted.bash"
 archive=$(realpath "$1")
-clean=$root/.build/container/debian
-for program in systemd-nspawn nsenter; do
-    command -v "$program" >/dev/null || { echo "Bail out! $program is missing: apt-get install systemd-container"; exit 1; }
-done
-[ -e "$root/.build/container/debian.done" ] || { echo "Bail out! A clean Debian is missing: scripts/prove-container build makes it"; exit 1; }
+missing=$("$root/scripts/debian-root" able) || { echo "Bail out! $missing: apt-get install systemd-container debootstrap"; exit 1; }
+clean=$("$root/scripts/debian-root" bootable) || give_up "the clean Debian"
 place=$(mktemp -d /tmp/coatcheck-install.XXXXXX)
 system=$place/system
-halt() {
-    [ -z "${init:-}" ] || kill -s RTMIN+4 "$init"
-    wait "${nspawn:-}" 2>/dev/null
-    stop_stack
-    rm -rf --one-file-system "$place"
-}
-trap halt EXIT
-mkdir "$system"
-cp -a "$clean/." "$system"
-cp /etc/resolv.conf "$system/etc/" 2>/dev/null
-[ ! -e /etc/apt/sources.list.d/debian.sources ] || cp /etc/apt/sources.list.d/debian.sources "$system/etc/apt/sources.list.d/"
-# Debian's minimum has no systemd; a Debian that somebody installed has.
-printf '#!/bin/sh\nexit 101\n' >"$system/usr/sbin/policy-rc.d"
-chmod 755 "$system/usr/sbin/policy-rc.d"
-chroot "$system" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive sh -c \
-    'apt-get update -qq && apt-get install -y -qq --no-install-recommends systemd systemd-sysv dbus' >"$work/prepare.log" 2>&1 || give_up "the clean Debian"
-rm "$system/usr/sbin/policy-rc.d"
+trap 'halt_system; stop_stack; rm -rf --one-file-system "$place"' EXIT
+cp -a --reflink=auto "$clean" "$system"
 # The network is this machine's: Debian's own page shall not want port 80.
 mkdir -p "$system/etc/nginx/sites-enabled"
 : >"$system/etc/nginx/sites-enabled/default"
-# shellcheck disable=SC2016
-unshare -m bash -c '
-    if [ "$(stat -f -c %T /sys/fs/cgroup)" != cgroup2fs ]; then umount -l /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup; fi
-    exec systemd-nspawn --quiet --boot --register=no --keep-unit --link-journal=no --resolv-conf=off --console=pipe --machine="$1" --directory="$2"' \
-    _ "coatcheck-$$" "$system" </dev/null >"$work/nspawn.log" 2>&1 &
-nspawn=$!
-booted() { init=$(pgrep -P "$nspawn" -x systemd) && in_system systemctl is-system-running 2>/dev/null | grep -qE 'running|degraded'; }
-in_system() { nsenter -t "$init" -a env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive HOME=/root "$@"; }
-wait_for 60 booted || give_up "systemd"
+boot "$system"
 same systemd "$(in_system cat /proc/1/comm)" "systemd is the first process"
 start_sandbox
 NGINX_PORT=$(free_port)
@@ -53,6 +28,7 @@ tar -C "$system/root" -xf "$archive"
 folder=$(basename "$(ls -d "$system"/root/coatcheck-*)")
 same 2 "$(ls "$system/root/$folder/bin" | wc -l)" "has the programs"
 same CycloneDX "$(jq -r .bomFormat "$system/root/$folder/sbom.cdx.json")" "and says what they were made of: $(jq '.components | length' "$system/root/$folder/sbom.cdx.json") parts"
+(umask 077 && random_token >"$system/root/coatcheck.token")
 cat >"$system/root/$folder/coatcheck.yaml" <<TEXT
 server:
   listen: 127.0.0.1:$BROKER_PORT
@@ -60,6 +36,8 @@ server:
   trusted_proxies: [127.0.0.1]
 management:
   listen: 127.0.0.1:$MANAGEMENT_PORT
+  admin_tokens:
+    - {name: keeper, sha256: "$("$COATCHECK" hash-secret <"$system/root/coatcheck.token")", may: [maintain]}
 store:
   url: sqlite:/var/lib/coatcheck/data/coatcheck.db
 keys:
@@ -102,9 +80,12 @@ same "0000000000000000 1 2" "$(field CapEff) $(field NoNewPrivs) $(field Seccomp
 in_system nsenter -t "$(main)" -m touch /usr/local/x 2>/dev/null
 same 1 "$(($? != 0))" "the system is read-only to it"
 in_system systemctl reload coatcheck.service || in_system journalctl -u coatcheck.service -o cat -n 5 | sed "s/^/# /"
-said() { in_system journalctl -u coatcheck.service -o cat | grep -qF "\"message\":\"$1\""; }
-wait_for 30 said "configuration unchanged"
+wait_for 30 journal_says "configuration unchanged"
 same 0 $? "reload is a HUP that it hears"
+in_system install -d -m 0700 -o coatcheck -g coatcheck /backups
+in_system mkdir -p /etc/systemd/system/coatcheck.service.d
+printf '[Service]\nReadWritePaths=/backups\n' >"$system/etc/systemd/system/coatcheck.service.d/backups.conf"
+in_system systemctl daemon-reload
 before=$(main)
 : >"$work/codes"
 while [ ! -e "$work/enough" ]; do curl -s -m 60 -o /dev/null -w '%{http_code}\n' -b "$JAR" "$BROKER/v1/session" >>"$work/codes"; done &
@@ -114,9 +95,11 @@ wait_for 60 eval '[ "$(main)" != "$before" ] && in_system coatcheck health --con
 touch "$work/enough"
 wait "$asking"
 same "200" "$(sort -u "$work/codes" | tr '\n' ' ' | sed 's/ $//')" "over a restart each of $(wc -l <"$work/codes") requests is answered"
+in_system coatcheck backup /backups/coatcheck.db --config /etc/coatcheck/coatcheck.yaml --token-file /root/coatcheck.token >"$work/backup.out" 2>&1
+same "0 coatcheck 600" "$? $(in_system stat -c '%U %a' /backups/coatcheck.db 2>/dev/null)" "a backup, into a folder that a drop-in opens to the broker"
 in_system systemctl stop coatcheck.socket coatcheck.service
 same "success" "$(in_system systemctl show -P Result coatcheck.service)" "it stops by itself in time"
-said stopped
+journal_says stopped
 same 0 $? "and says so in the journal"
 request GET /v1/session
 expect_problem 503 shutting_down "while it is away nginx says so"

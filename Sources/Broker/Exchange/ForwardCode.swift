@@ -24,6 +24,7 @@ package struct ForwardCode: Sendable {
             default: try ImportForward(context: context).plan(input)
             }
         try Self.checkBeforeSpending(plan, first.0)
+        try context.requireRing()
         return try await ExchangeRunner(context: context).run(plan)
     }
 

@@ -42,6 +42,7 @@ package struct StartLogin: Sendable {
         _ order: LoginOrder, at provider: any ProviderClient, client: ClientProfile, loginToken presented: Secret?,
         charge: Charge
     ) async throws(BrokerProblem) -> StartedLogin {
+        try context.requireRing()
         let state: Secret
         do throws(VaultFailure) { state = try context.vault.randomToken() } catch { throw BrokerProblem(error) }
         let key = context.vault.digest(state)

@@ -40,4 +40,14 @@ package struct BrokerContext: Sendable {
         context.settings = settings
         return context
     }
+
+    /// Refuses to begin what would be sealed with a ring that opens nothing of what is stored: with the right one back,
+    /// nobody could open it.
+    func requireRing() throws(BrokerProblem) {
+        guard vault.isTheStores else {
+            throw BrokerProblem(
+                .storeUnavailable, privateDetail: "the key ring opens nothing of what is stored",
+                retryAfter: .seconds(5))
+        }
+    }
 }

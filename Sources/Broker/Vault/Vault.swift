@@ -21,6 +21,14 @@ package protocol Vault: Sendable {
     /// The id of the key that seals now.
     var currentKeyID: String { get }
 
+    /// Whether the ring is the store's, as far as anybody has found out: one that opens nothing of what is stored must not
+    /// seal what comes.
+    var isTheStores: Bool { get }
+
     /// Returns `count` random bytes; throws when the generator fails.
     func random(_ count: Int) throws(VaultFailure) -> [UInt8]
+}
+
+extension Vault {
+    package var isTheStores: Bool { true }
 }

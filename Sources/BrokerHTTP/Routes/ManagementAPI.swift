@@ -78,7 +78,11 @@ final class ManagementAPI: Sendable {
                 "shutting down: \(drain.requests) requests and \(drain.streams) event streams are under way")
         }
         if !storeAnswers { problems.append("the store does not answer, or is not migrated") }
-        if !found.keysFit { problems.append("the key ring is not the store's: \(found.keys)") }
+        if !found.keysFit {
+            problems.append("the key ring is not the store's: \(found.keys)")
+        } else if let foreign = found.foreignKeys {
+            problems.append(foreign)
+        }
         if found.diskIsFull {
             problems.append("the store's disk is full: sign-ins are refused, sessions are served and ended")
         }

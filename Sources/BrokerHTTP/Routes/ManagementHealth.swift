@@ -27,6 +27,8 @@ package struct ManagementHealth: Sendable {
         package var keysFit = true
         /// What was found when it was tried, in words.
         package var keys = ""
+        /// What another ring has sealed while it stood in this one's place, in words; nil where there is none.
+        package var foreignKeys: String?
         /// How far the clock is ahead of the store's; nil where the store has none, or it was not asked yet.
         package var clockAhead: Duration?
         /// What is under way while the process shuts down, which turns readiness red first (SEC-123); nil when it does not.

@@ -65,21 +65,20 @@ final class DatabaseFiles: Sendable {
     /// Removes a file of ours that came to nothing.
     static func removeFile(_ path: String) { unlink(path) }
 
-    /// Copies a file into a new one of mode 0600, and has it on disk.
-    static func copyFile(_ source: String, to path: String) throws(StoreOpenFailure) {
-        let from = open(source, O_RDONLY | O_CLOEXEC)
-        guard from >= 0 else { throw .file(source, reason: reason()) }
-        defer { close(from) }
+    /// Copies a backup into a new file of mode 0600, and has it on disk.
+    static func copyFile(_ source: BackupFile, to path: String) throws(StoreOpenFailure) {
         try createFile(path)
         let to = open(path, O_WRONLY | O_NOFOLLOW | O_CLOEXEC)
         guard to >= 0 else { throw .file(path, reason: reason()) }
         defer { close(to) }
         var buffer = [UInt8](repeating: 0, count: 1 << 20)
+        var offset: off_t = 0
         while true {
-            let count = read(from, &buffer, buffer.count)
+            let count = pread(source.descriptor, &buffer, buffer.count, offset)
             if count < 0, errno == EINTR { continue }
-            guard count >= 0 else { throw .file(source, reason: reason()) }
+            guard count >= 0 else { throw .file(source.path, reason: reason()) }
             if count == 0 { break }
+            offset += off_t(count)
             var written = 0
             while written < count {
                 let step = buffer[written..<count].withUnsafeBytes { write(to, $0.baseAddress, $0.count) }

@@ -18,7 +18,7 @@ extension SQLiteStore {
     /// kept beside it under a name with `stamp`. The sessions that the endings file names are ended in the copy before it
     /// takes the database's place.
     package static func restore(
-        _ copy: String, to path: String, stamp: String, endings: String? = nil,
+        _ copy: BackupFile, to path: String, stamp: String, endings: String? = nil,
         accept: @escaping @Sendable (DatabaseCopy, EndingsSummary?) throws(StoreOpenFailure) -> Void
     ) async throws(StoreOpenFailure) -> Restored {
         let result: Result<Restored, StoreOpenFailure> = await withUnsafeContinuation { continuation in
@@ -33,14 +33,9 @@ extension SQLiteStore {
     }
 
     private static func restoreBlocking(
-        _ copy: String, _ path: String, _ stamp: String, _ endings: String?,
+        _ copy: BackupFile, _ path: String, _ stamp: String, _ endings: String?,
         _ accept: @Sendable (DatabaseCopy, EndingsSummary?) throws(StoreOpenFailure) -> Void
     ) throws(StoreOpenFailure) -> Restored {
-        guard let size = DatabaseFiles.size(copy) else { throw .file(copy, reason: "there is no such file") }
-        guard size > 0 else { throw .notOurs(copy) }
-        if let log = DatabaseFiles.size(copy + "-wal"), log > 0 {
-            throw .refused("\(copy)-wal stands beside it: this is no backup but a database at work, or a copy of one")
-        }
         let draft = path + ".restoring"
         let existed = DatabaseFiles.size(path) != nil
         let files = try DatabaseFiles(path: path)
@@ -52,8 +47,8 @@ extension SQLiteStore {
             let found: DatabaseCopy
             do throws(StoreOpenFailure) { found = try DatabaseCopy.inspectBlocking(draft) } catch {
                 switch error {
-                case .notOurs: throw .notOurs(copy)
-                case .damaged: throw .damaged(copy)
+                case .notOurs: throw .notOurs(copy.path)
+                case .damaged: throw .damaged(copy.path)
                 default: throw error
                 }
             }

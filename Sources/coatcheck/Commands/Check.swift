@@ -14,9 +14,14 @@ struct Check: AsyncParsableCommand {
 
     func run() async throws {
         let configuration = try file.load()
+        // Root reads everything: what matters is whether the broker can.
+        try await BrokersUser.running(configuration.store) { user in try await look(at: configuration, as: user) }
+    }
+
+    private func look(at configuration: Configuration, as user: BrokersUser?) async throws {
         // What `serve` would refuse at its start is refused here.
         do throws(StartFailure) { _ = try KeyRingFile.load(configuration.keys) } catch {
-            throw refuse("keys: \(error)")
+            throw refuse("keys: \(error)" + (user.map { " by \($0), whose the store is" } ?? ""))
         }
         try await checkProviders(configuration)
         for warning in configuration.warnings { print(warning) }

@@ -37,17 +37,22 @@ struct Keys: AsyncParsableCommand {
         }
     }
 
-    struct Rotate: ParsableCommand {
+    struct Rotate: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Add a new key, which seals after a while; the others go on opening what they sealed.",
             discussion: """
                 Running brokers see the new file within seconds. Each of them has to have it before the key begins to seal: \
                 with several replicas, bring the file to all of them within the time of --after. Then `coatcheck keys \
-                reseal`, and `coatcheck keys remove` for the old key.
+                reseal`, and `coatcheck keys remove` for the old key. With an admin token the running broker is asked \
+                whether it has the new key: status 1 if it does not take it up.
                 """)
         @OptionGroup var file: File
+        @OptionGroup var defaults: ConfigDefaults
+        @OptionGroup var management: ManagementClient
         @Option(help: "How long it only opens (30s, 10m, 2h).") var after = "10m"
         @Flag(help: "It seals at once: for a single process, or where no broker runs.") var now = false
+        @Flag(help: "The file is a copy that is brought to the brokers later: do not ask whether they have it.")
+        var copy = false
 
         func validate() throws {
             guard DurationText.parse(after) != nil else {
@@ -55,7 +60,9 @@ struct Keys: AsyncParsableCommand {
             }
         }
 
-        func run() throws {
+        func run() async throws {
+            let client = try management.completed(by: defaults.config)
+            let running = copy || !client.hasToken ? nil : RunningRing(management: client)
             let old = try file.ring()
             let moment = SystemClock.wallTime()
             let sealsFrom = now ? nil : DurationText.parse(after).map { moment.advanced(by: $0) }
@@ -69,6 +76,9 @@ struct Keys: AsyncParsableCommand {
             print(
                 "\(file.file) has \(ring.list.count) keys now; \(newest?.id ?? "the new one") seals "
                     + (newest?.waitsUntil.map { "from \($0.rfc3339) on" } ?? "from now on"))
+            guard let running, let newest else { return }
+            try await running.wait(for: file.file, toTell: "does not know \(newest.id)") { $0[newest.id] != nil }
+            print("the running broker knows it")
         }
     }
 

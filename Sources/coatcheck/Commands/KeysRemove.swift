@@ -8,7 +8,7 @@ struct KeysRemove: AsyncParsableCommand {
         commandName: "remove", abstract: "Take an old key out of the key file, unless stored rows need it.",
         discussion: """
             A running broker is asked what needs the key (--token-file), or the store itself (--config), where the broker \
-            is stopped or the store is PostgreSQL.
+            is stopped or the store is PostgreSQL. One that was asked is asked again whether it has put the key away.
             """)
 
     /// How long replicas may still seal with the key before, after another one has begun to.
@@ -19,6 +19,8 @@ struct KeysRemove: AsyncParsableCommand {
     @Option(help: "The management listener of a running broker.") var management = ManagementClient.standardAddress
     @Option(help: "A file with an admin token in its first line.") var tokenFile: String?
     @Option(help: "The configuration that names the store.") var config: String?
+    @Flag(help: "The file is a copy that is brought to the brokers later: do not ask whether they have it.")
+    var copy = false
 
     func validate() throws {
         guard (tokenFile != nil) != (config != nil) else {
@@ -45,11 +47,19 @@ struct KeysRemove: AsyncParsableCommand {
             try PrivateFile.replace(file.file, content: ring.json())
         }
         print("\(id) is removed from \(file.file); backups made before need it still")
+        guard !copy, tokenFile != nil else { return }
+        try await RunningRing(management: client).wait(for: file.file, toTell: "still has \(id)") { $0[id] == nil }
     }
+
+    private var client: ManagementClient { ManagementClient(management: management, tokenFile: tokenFile ?? "") }
 
     private func use() async throws -> Int {
         guard let config else { return try await asked() }
         let settings = try ConfigOption.load(config).store
+        return try await BrokersUser.running(settings) { _ in try await use(in: settings) }
+    }
+
+    private func use(in settings: StoreSettings) async throws -> Int {
         do {
             let store = try await settings.openForCopy()
             let since = SystemClock.wallTime().advanced(by: .zero - BrokerSettings().replayWindow - .seconds(60))
@@ -65,7 +75,6 @@ struct KeysRemove: AsyncParsableCommand {
     }
 
     private func asked() async throws -> Int {
-        let client = ManagementClient(management: management, tokenFile: tokenFile ?? "")
         let answer = try await client.call("GET", "/admin/v1/keys", within: .seconds(600))
         guard let items = answer?["items"]?.array else { throw ManagementClient.fault("\(management) does not answer") }
         let found = items.compactMap(\.object).first { $0["id"]?.string == id }

@@ -1,18 +1,25 @@
 import ArgumentParser
 import Broker
+import BrokerVault
 
 /// Has a running broker seal again what older keys have sealed.
 struct KeysReseal: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "reseal",
         abstract: "Seal everything under the newest key, in the background of a running broker; shows how far it is.",
-        discussion: "It can be broken off and begun again at any time; the broker goes on without this command.")
+        discussion: """
+            It can be broken off and begun again at any time; the broker goes on without this command. First it looks \
+            whether the broker has the newest key of its file (that of --file, or of the configuration): status 1 if not.
+            """)
 
     @OptionGroup var defaults: ConfigDefaults
     @OptionGroup var options: ManagementClient
+    @Option(help: "The broker's key file (default: the configuration's).", completion: .file(extensions: ["json"]))
+    var file: String?
 
     func run() async throws {
         let management = try options.completed(by: defaults.config)
+        try await lookWhetherItHeard(RunningRing(management: management))
         var answer = try await management.call("POST", "/admin/v1/keys/reseal")
         if answer?["state"]?.string == "elsewhere" {
             throw ManagementClient.fault("another process is at it; ask there, or again in half a minute")
@@ -34,6 +41,33 @@ struct KeysReseal: AsyncParsableCommand {
         print("sealed again \(number("resealed")) of \(number("seen")) values under \(answer?["key"]?.string ?? "-")")
         guard number("unopened") == 0 else {
             throw ManagementClient.fault("\(number("unopened")) values do not open with this ring and stay as they are")
+        }
+    }
+
+    /// Compares the newest key of the file with the broker's: sealing everything again under an old key would look like
+    /// success.
+    private func lookWhetherItHeard(_ running: RunningRing) async throws {
+        let ring: KeyRing
+        let place: String
+        if let file {
+            place = file
+            ring = try Keys.explaining(file) { () throws(StartFailure) in try KeyRingFile.load(file) }
+        } else if let config = defaults.config, let named = try KeyFileName.read(config) {
+            place = named
+            do throws(StartFailure) { ring = try KeyRingFile.load(named) } catch {
+                StandardError.write("whether the broker has the newest key is not known: \(error)")
+                return
+            }
+        } else {
+            StandardError.write("whether the broker has the newest key is not known: say --config or --file")
+            return
+        }
+        guard let newest = ring.list(at: SystemClock.wallTime()).first else { return }
+        if let until = newest.waitsUntil {
+            try await running.wait(for: place, toTell: "does not know \(newest.id)") { $0[newest.id] != nil }
+            StandardError.write("\(newest.id) seals from \(until.rfc3339) on: what is sealed again now is not under it")
+        } else {
+            try await running.wait(for: place, toTell: "does not seal with \(newest.id)") { $0[newest.id] == "seals" }
         }
     }
 }

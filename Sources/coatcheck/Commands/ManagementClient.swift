@@ -29,6 +29,14 @@ struct ManagementClient: ParsableArguments {
         self.tokenFile = tokenFile
     }
 
+    /// Whether somebody said which token to ask with.
+    var hasToken: Bool { token != nil }
+
+    private var token: String? { tokenFile ?? ProcessInfo.processInfo.environment[Self.tokenVariable] }
+
+    /// Whether the listener is on this machine, as far as its address says.
+    var isOnLoopback: Bool { WebURL(management ?? Self.standardAddress)?.isLoopback ?? false }
+
     /// Returns one that asks the listener of a configuration file, where no other was named.
     func completed(by config: String?) throws -> ManagementClient {
         guard management == nil, let config else { return self }
@@ -44,7 +52,7 @@ struct ManagementClient: ParsableArguments {
         _ method: String, _ path: String, body content: [UInt8]? = nil, within limit: Duration = .seconds(15)
     ) async throws -> JSONObject? {
         let management = management ?? Self.standardAddress
-        guard let tokenFile = tokenFile ?? ProcessInfo.processInfo.environment[Self.tokenVariable] else {
+        guard let tokenFile = token else {
             throw Self.fault("say --token-file, or set \(Self.tokenVariable)")
         }
         guard let url = WebURL(management), url.isSecure || url.isLoopback else {

@@ -10,13 +10,14 @@ struct Migrate: AsyncParsableCommand {
 
     func run() async throws {
         let store = try file.load().store
-        do throws(StoreOpenFailure) {
-            let (from, to) = try await store.migrate()
-            let place = store.place
-            print(from == to ? "\(place) is up to date (version \(to))" : "\(place): version \(from) to \(to)")
-        } catch {
-            StandardError.write("\(store.place): \(error)")
-            throw ExitCode(1)
+        try await BrokersUser.running(store) { _ in
+            do throws(StoreOpenFailure) {
+                let (from, to) = try await store.migrate()
+                let place = store.place
+                print(from == to ? "\(place) is up to date (version \(to))" : "\(place): version \(from) to \(to)")
+            } catch {
+                throw ManagementClient.fault("\(store.place): \(error)")
+            }
         }
     }
 }

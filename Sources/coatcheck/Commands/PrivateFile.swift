@@ -2,57 +2,129 @@ import Broker
 import Foundation
 import Glibc
 
-/// Writes files that hold secrets: mode 0600 whatever the umask, on disk before it says so (SEC-51).
+/// Writes files that hold secrets: closed to others whatever the umask, on disk before it says so (SEC-51).
+///
+/// What is made as root belongs to whom the folder belongs to; what is replaced keeps its owner, group and mode, so that the
+/// broker goes on reading it whoever ran the command.
 enum PrivateFile {
     enum Failure: Error, CustomStringConvertible {
         case exists(String)
         case system(String, reason: String)
+        /// The file is another user's, and this one may not give it a new one.
+        case owner(String, user: String)
 
         var description: String {
             switch self {
             case .exists(let path): "\(path) exists already; it is not overwritten"
             case .system(let path, let reason): "\(path): \(reason)"
+            case .owner(let path, let user):
+                "\(path) is \(user)'s, who could not read what would take its place: run this as \(user) or as root"
             }
+        }
+    }
+
+    /// Whose a file is, and who may read it.
+    private struct Access: Equatable {
+        var user: uid_t
+        var group: gid_t
+        var mode: mode_t
+
+        init(user: uid_t, group: gid_t, mode: mode_t) {
+            self.user = user
+            self.group = group
+            self.mode = mode
+        }
+
+        init(_ status: stat) {
+            self.init(user: status.st_uid, group: status.st_gid, mode: status.st_mode & 0o777)
         }
     }
 
     /// Creates a file; throws `exists` when there is one.
     static func create(_ path: String, content: Secret) throws(Failure) {
-        try write(path, content: content, flags: O_CREAT | O_EXCL)
+        var status = stat()
+        let isRoots = geteuid() == 0 && stat(folder(of: path), &status) == 0
+        let access = isRoots ? Access(user: status.st_uid, group: status.st_gid, mode: 0o600) : nil
+        try write(path, content: content, access)
         try syncFolder(of: path)
     }
 
     /// Replaces a file in one step: a reader sees the old one or the new one.
+    ///
+    /// Through a link it replaces what that points to.
     static func replace(_ path: String, content: Secret) throws(Failure) {
-        let draft = path + ".new"
+        let place = target(of: path)
+        var status = stat()
+        guard lstat(place, &status) == 0 else { throw .system(path, reason: reason()) }
+        guard status.st_mode & S_IFMT == S_IFREG else { throw .system(path, reason: "it is no ordinary file") }
+        let draft = place + ".new"
         // What a crash left behind is nobody's.
         unlink(draft)
-        try write(draft, content: content, flags: O_CREAT | O_EXCL)
-        guard rename(draft, path) == 0 else {
+        do throws(Failure) { try write(draft, content: content, Access(status)) } catch {
+            // It is said of the file that was named.
+            switch error {
+            case .system(_, let reason): throw .system(draft, reason: reason)
+            case .owner(_, let user): throw .owner(path, user: user)
+            case .exists: throw error
+            }
+        }
+        guard rename(draft, place) == 0 else {
             let reason = reason()
             unlink(draft)
             throw .system(path, reason: reason)
         }
-        try syncFolder(of: path)
+        try syncFolder(of: place)
     }
 
-    private static func write(_ path: String, content: Secret, flags: Int32) throws(Failure) {
-        let descriptor = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | flags, 0o600)
+    /// Writes a new file; what does not come to its end is removed.
+    private static func write(_ path: String, content: Secret, _ access: Access?) throws(Failure) {
+        let descriptor = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_CREAT | O_EXCL, 0o600)
         guard descriptor >= 0 else { throw errno == EEXIST ? .exists(path) : .system(path, reason: reason()) }
         defer { close(descriptor) }
-        let bytes = content.bytes()
-        var offset = 0
-        while offset < bytes.count {
-            let count = bytes[offset...].withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
-            if count < 0, errno == EINTR { continue }
-            guard count > 0 else { throw .system(path, reason: reason()) }
-            offset += count
+        do throws(Failure) {
+            // Before it holds anything: from here on nobody reads it who may not.
+            try give(descriptor, path, access)
+            let bytes = content.bytes()
+            var offset = 0
+            while offset < bytes.count {
+                let count = bytes[offset...].withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
+                if count < 0, errno == EINTR { continue }
+                guard count > 0 else { throw .system(path, reason: reason()) }
+                offset += count
+            }
+            guard fsync(descriptor) == 0 else { throw .system(path, reason: reason()) }
+        } catch {
+            unlink(path)
+            throw error
         }
-        guard fchmod(descriptor, 0o600) == 0, fsync(descriptor) == 0 else { throw .system(path, reason: reason()) }
+    }
+
+    /// Gives an empty file its owner, group and mode.
+    private static func give(_ descriptor: Int32, _ path: String, _ access: Access?) throws(Failure) {
+        var status = stat()
+        guard fstat(descriptor, &status) == 0 else { throw .system(path, reason: reason()) }
+        let access = access ?? Access(user: status.st_uid, group: status.st_gid, mode: 0o600)
+        if status.st_uid != access.user || status.st_gid != access.group {
+            guard fchown(descriptor, access.user, access.group) == 0 else {
+                throw .owner(path, user: BrokersUser.name(of: access.user))
+            }
+        }
+        guard fchmod(descriptor, access.mode) == 0 else { throw .system(path, reason: reason()) }
+    }
+
+    /// What a path leads to; the path itself where nothing is there.
+    private static func target(of path: String) -> String {
+        guard let resolved = realpath(path, nil) else { return path }
+        defer { free(resolved) }
+        return String(cString: resolved)
+    }
+
+    private static func folder(of path: String) -> String {
+        path.contains("/") ? String(path[...(path.lastIndex(of: "/") ?? path.startIndex)]) : "."
     }
 
     private static func syncFolder(of path: String) throws(Failure) {
-        let folder = path.contains("/") ? String(path[...(path.lastIndex(of: "/") ?? path.startIndex)]) : "."
+        let folder = folder(of: path)
         let descriptor = open(folder, O_RDONLY | O_CLOEXEC | O_DIRECTORY)
         guard descriptor >= 0 else { throw .system(folder, reason: reason()) }
         defer { close(descriptor) }

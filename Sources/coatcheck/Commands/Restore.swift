@@ -23,26 +23,39 @@ struct Restore: AsyncParsableCommand {
             throw ManagementClient.fault("the store is no SQLite database: restore PostgreSQL with its own means")
         }
         do {
-            let vault = try Composition.makeVault(configuration.keys)
-            let (takesAny, takesLoss) = (anyRing, withoutEndings)
-            let restored = try await SQLiteStore.restore(
-                backup, to: path, stamp: SystemClock.wallTime().rfc3339.filter { $0 != ":" && $0 != "-" },
-                endings: endings
-            ) { copy, summary throws(StoreOpenFailure) in
-                let check = RingCheck(copy.sample, vault)
-                guard check.isGood || takesAny else {
-                    throw .refused("\(check): put the ring of that time back, or say --any-ring")
+            // It may be root's alone.
+            let copy = try BackupFile(backup)
+            try await BrokersUser.running(configuration.store) { user in
+                let vault: OpenSSLVault
+                do throws(StartFailure) { vault = try Composition.makeVault(configuration.keys) } catch {
+                    throw StartFailure("\(error)" + (user.map { " by \($0), whose the store is" } ?? ""))
                 }
-                guard let loss = EndingsLoss(copy, summary, file: endings) else { return }
-                guard takesLoss else { throw .refused("\(loss); say --without-endings to restore all the same") }
-                StandardError.write("\(loss)")
+                try await restore(copy, to: path, endings, vault)
             }
-            print("\(path): \(restored.copy.sessions) sessions, schema version \(restored.copy.schema)")
-            print("\(RingCheck(restored.copy.sample, vault))")
-            if let ended = restored.ended { print("\(ended) of them had ended since, and are ended") }
-            if let kept = restored.kept { print("what stood there is kept as \(kept)") }
+        } catch let code as ExitCode {
+            throw code
         } catch {
             throw ManagementClient.fault("nothing is restored: \(error)")
         }
+    }
+
+    private func restore(_ copy: BackupFile, to path: String, _ endings: String?, _ vault: OpenSSLVault) async throws {
+        let (takesAny, takesLoss) = (anyRing, withoutEndings)
+        let restored = try await SQLiteStore.restore(
+            copy, to: path, stamp: SystemClock.wallTime().rfc3339.filter { $0 != ":" && $0 != "-" },
+            endings: endings
+        ) { copy, summary throws(StoreOpenFailure) in
+            let check = RingCheck(copy.sample, vault)
+            guard check.isGood || takesAny else {
+                throw .refused("\(check): put the ring of that time back, or say --any-ring")
+            }
+            guard let loss = EndingsLoss(copy, summary, file: endings) else { return }
+            guard takesLoss else { throw .refused("\(loss); say --without-endings to restore all the same") }
+            StandardError.write("\(loss)")
+        }
+        print("\(path): \(restored.copy.sessions) sessions, schema version \(restored.copy.schema)")
+        print("\(RingCheck(restored.copy.sample, vault))")
+        if let ended = restored.ended { print("\(ended) of them had ended since, and are ended") }
+        if let kept = restored.kept { print("what stood there is kept as \(kept)") }
     }
 }

@@ -26,14 +26,17 @@ struct StoreCopy: AsyncParsableCommand {
             if case (.sqlite(let from, _), .sqlite(let path, _)) = (settings, target), from == path {
                 throw StartFailure("that is the same store")
             }
-            let source = try await settings.openForCopy()
-            do {
-                try await copy(source, settings, to: target)
-            } catch {
+            // Where both are SQLite's, whoever has the first has the second.
+            try await BrokersUser.running(settings.isLocked ? settings : target) { _ in
+                let source = try await settings.openForCopy()
+                do {
+                    try await copy(source, settings, to: target)
+                } catch {
+                    await source.close()
+                    throw error
+                }
                 await source.close()
-                throw error
             }
-            await source.close()
         } catch let code as ExitCode {
             throw code
         } catch {

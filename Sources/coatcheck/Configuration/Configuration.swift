@@ -47,9 +47,13 @@ struct Configuration: Sendable {
     /// Reads the configuration file at a path; `{file: …}` and other relative paths are relative to its folder.
     static func load(path: String) throws(ConfigurationFailure) -> Configuration {
         let text = try text(of: path)
+        return try load(text: text, sources: .process(directory: folder(of: path)))
+    }
+
+    /// Returns the folder that a configuration file's relative paths begin at.
+    static func folder(of path: String) -> String {
         let directory = path.contains("/") ? String(path[..<(path.lastIndex(of: "/") ?? path.startIndex)]) : ""
-        let folder = path.hasPrefix("/") && directory.isEmpty ? "/" : directory
-        return try load(text: text, sources: .process(directory: folder))
+        return path.hasPrefix("/") && directory.isEmpty ? "/" : directory
     }
 
     /// Returns the text of a configuration file.

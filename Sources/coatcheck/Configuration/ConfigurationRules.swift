@@ -44,12 +44,13 @@ enum ConfigurationRules {
                     + "it a credential (`sha256`) instead of `peers`", path: "\(backend.path).peers", line: backend.line
             )
         }
-        if server.publicURL.isSecure, server.tls == nil, server.trustedProxies.isEmpty {
+        let hasNoProxy = server.trustedProxies.isEmpty && !context.isFaulty("server.trusted_proxies")
+        if server.publicURL.isSecure, server.tls == nil, hasNoProxy {
             context.report(
                 "is empty, and `public_url` is https: a proxy in front ends TLS, and all its users share its address and "
                     + "its limits (`limits: {logins_per_minute}` of them together); list the proxy, such as `[127.0.0.1]`",
                 path: "server.trusted_proxies", line: nil, severity: .warning)
-        } else if !draft.backends.isEmpty, server.trustedProxies.isEmpty {
+        } else if !draft.backends.isEmpty, hasNoProxy {
             context.report(
                 "is empty, and there are backends: where a proxy asks for all its users, or stands in front, they share "
                     + "its address and its limits; list the proxy", path: "server.trusted_proxies", line: nil,

@@ -15,6 +15,12 @@ struct ProcessLog: Sendable {
         self.emit = emit
     }
 
+    /// Members that are numbers, and are written as such.
+    private static let numbers: Set<String> = [
+        "at_most_ms", "changes", "count", "delay_ms", "port", "providers_kept", "providers_made", "requests", "status",
+        "streams", "took_ms",
+    ]
+
     /// Returns whether lines of this level are written.
     func takes(_ level: LogSettings.Level) -> Bool { threshold.takes(level) }
 
@@ -25,7 +31,13 @@ struct ProcessLog: Sendable {
     func write(_ level: LogSettings.Level, _ message: String, _ members: [(String, String)] = []) {
         guard takes(level) else { return }
         var line = LogLine(now(), level: level.rawValue, message: message)
-        for (name, value) in members { line.add(name, value) }
+        for (name, value) in members {
+            if Self.numbers.contains(name), let number = Int(value) {
+                line.add(name, number)
+            } else {
+                line.add(name, value)
+            }
+        }
         line.add(RequestScope.current)
         emit(line.finished())
     }

@@ -97,9 +97,5 @@ enum StartingSeries {
             [("result", "ended"), ("reason", $0.rawValue)]
         } + (failures + ["unknown"]).map { [("result", "failed"), ("reason", $0)] }
 
-    private static let operations = [
-        "addOutbox", "burnLogin", "claimRefresh", "commitRefresh", "condemnRefresh", "countSeals", "endSessions",
-        "markSubjectChecked", "outbox", "refreshState", "releaseRefresh", "renewExchange", "renewRefresh", "reseal",
-        "session", "settleExchange", "slide", "sweep",
-    ]
+    private static let operations = TimedStore.operations + EventLog.uncounted
 }

@@ -15,6 +15,8 @@ final class KeyWatch: Sendable {
         var sealing: String
         /// Whether the last look went wrong, which is said once.
         var isFaulty = false
+        /// The file's ring, where it was refused because its index key is another.
+        var refused: KeyRing?
     }
 
     static let interval = Duration.seconds(2)
@@ -55,6 +57,8 @@ final class KeyWatch: Sendable {
                 // What went wrong before goes wrong again until the text changes; one that was away may be back.
                 if digest == state.used { state.isFaulty = false }
                 if isNew || isAsked {
+                    // What is refused is what the file says now, and nothing that it said before.
+                    state.refused = nil
                     try take(KeyRingFile.ring(bytes, of: settings.place), &state, moment)
                     state.used = digest
                 }
@@ -70,11 +74,32 @@ final class KeyWatch: Sendable {
         }
     }
 
-    private func take(_ ring: KeyRing, _ state: inout State, _ moment: WallTime) throws(StartFailure) {
-        do throws(VaultFailure) { try vault.replace(ring: ring, at: moment) } catch {
+    /// The file's ring, where it is not taken because its index key is another than that of the ring in use.
+    var refused: KeyRing? { state.withLock { $0.refused } }
+
+    /// Takes a refused ring whole, its index key with it, in place of one that opens nothing of what is stored; returns the
+    /// ids of the keys that go.
+    func takeWhole(_ ring: KeyRing) -> Set<String> {
+        let moment = now()
+        return state.withLock { state in
+            let before = Set(state.ring.list.map(\.id))
+            // Where the file has changed meanwhile, its text is looked at once more.
+            let isTheFiles = state.refused != nil
+            do throws(StartFailure) { try take(ring, &state, moment, isWhole: true) } catch { return [] }
+            if isTheFiles { state.used = state.seen }
+            return before.subtracting(ring.list.map(\.id))
+        }
+    }
+
+    private func take(
+        _ ring: KeyRing, _ state: inout State, _ moment: WallTime, isWhole: Bool = false
+    ) throws(StartFailure) {
+        do throws(VaultFailure) { try vault.replace(ring: ring, at: moment, isWhole: isWhole) } catch {
+            state.refused = ring
             throw StartFailure("the key file's index key is another: the old keys stay in use")
         }
         state.isFaulty = false
+        state.refused = nil
         state.ring = ring
         state.sealing = vault.currentKeyID
         var pairs = [("count", String(ring.list.count)), ("sealing", state.sealing)]

@@ -10,16 +10,28 @@ struct RingCheck: Sendable, Equatable, CustomStringConvertible {
     private(set) var missing: Set<String> = []
     /// How many have their key in the ring and do not open all the same.
     private(set) var faulty = 0
+    /// How many were sealed by a ring that was not the store's, and under which keys.
+    private(set) var foreign = 0
+    private(set) var foreignKeys: Set<String> = []
 
-    /// Tries a ring on some values.
-    init(_ sample: [SealedRow], _ vault: OpenSSLVault) {
+    /// Tries a ring on some values; `strangers` are keys of rings that were not the store's.
+    init(_ sample: [SealedRow], _ vault: OpenSSLVault, strangers: Set<String> = []) {
         for row in sample {
             tried += 1
             do throws(VaultFailure) {
                 _ = try vault.open(row.sealed, as: row.place.kind, row: row.boundTo)
                 opened += 1
             } catch {
-                if case .unknownKey(let id) = error { missing.insert(id) } else { faulty += 1 }
+                guard case .unknownKey(let id) = error else {
+                    faulty += 1
+                    continue
+                }
+                if strangers.contains(id) {
+                    foreign += 1
+                    foreignKeys.insert(id)
+                } else {
+                    missing.insert(id)
+                }
             }
         }
     }
@@ -27,7 +39,11 @@ struct RingCheck: Sendable, Equatable, CustomStringConvertible {
     /// Whether the ring is the store's: of ten values nine open at least.
     ///
     /// A few that do not are somebody's doing, or of a key that is being looked for, and no reason to turn everybody away.
-    var isGood: Bool { (tried - opened) * 10 <= tried }
+    /// What another ring has sealed, while it stood in this one's place, no ring of the store's opens: it does not count.
+    var isGood: Bool { (tried - foreign - opened) * 10 <= tried - foreign }
+
+    /// Whether the ring is none of the store's: it opens nothing, and lacks the keys of what there is.
+    var opensNothing: Bool { opened == 0 && !missing.isEmpty }
 
     var description: String {
         if tried == 0 { return "nothing is stored that a ring could be tried on" }
@@ -35,14 +51,29 @@ struct RingCheck: Sendable, Equatable, CustomStringConvertible {
         var text = "the key ring opens \(opened) of \(tried) rows tried"
         if !missing.isEmpty { text += "; not in it: \(missing.sorted().joined(separator: ", "))" }
         if faulty > 0 { text += "; \(faulty) are sealed with another key of a known id, or damaged" }
+        if foreign > 0 {
+            text +=
+                "; \(foreign) were sealed while another ring stood in its place "
+                + "(\(foreignKeys.sorted().joined(separator: ", "))): who signed in then has to sign in again"
+        }
         return text
     }
 
     /// How many values of each place are tried.
     private static let sampled = 20
 
-    /// Tries a ring on a store, from a random place on.
-    static func run(_ store: any StoreAdministration, _ vault: OpenSSLVault) async throws(StoreFailure) -> RingCheck {
+    /// Tries a ring on a store.
+    static func run(_ store: any AdministeredStore, _ vault: OpenSSLVault) async throws(StoreFailure) -> RingCheck {
+        let sample = try await sample(of: store, vault)
+        let check = RingCheck(sample, vault)
+        guard !check.missing.isEmpty else { return check }
+        return RingCheck(sample, vault, strangers: await ForeignKeys.known(among: check.missing, store))
+    }
+
+    /// Takes a sample of what a store holds, from a random place on.
+    static func sample(
+        of store: any StoreAdministration, _ vault: OpenSSLVault
+    ) async throws(StoreFailure) -> [SealedRow] {
         var sample: [SealedRow] = []
         for place in SealedPlace.allCases {
             let start = (try? vault.random(32)).flatMap { Digest($0) }
@@ -53,6 +84,6 @@ struct RingCheck: Sendable, Equatable, CustomStringConvertible {
             }
             sample += rows
         }
-        return RingCheck(sample, vault)
+        return sample
     }
 }

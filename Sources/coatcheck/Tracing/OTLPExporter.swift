@@ -1,5 +1,6 @@
 import AsyncHTTPClient
 import Broker
+import Glibc
 import NIOCore
 import NIOHTTP1
 import ServiceLifecycle
@@ -136,6 +137,13 @@ final class OTLPExporter: Service {
 
     // MARK: The protocol's JSON
 
+    /// What tells this process from its replicas: the machine's name, which is a pod's in Kubernetes, and the process's id.
+    private static let instance: String = {
+        var name = [CChar](repeating: 0, count: 256)
+        guard gethostname(&name, name.count - 1) == 0 else { return String(getpid()) }
+        return "\(String(decoding: name.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)):\(getpid())"
+    }()
+
     /// Writes `ExportTraceServiceRequest`: ids in hexadecimal, 64-bit numbers as text, names in lower camel case.
     static func body(_ spans: [FinishedSpan]) -> [UInt8] {
         var writer = JSONWriter(capacity: 512 * spans.count + 512)
@@ -145,7 +153,11 @@ final class OTLPExporter: Service {
                 writer.object { writer in
                     writer.name("resource")
                     writer.object { writer in
-                        attributes(["service.name": "coatcheck", "service.version": .string(Version.text)], &writer)
+                        attributes(
+                            [
+                                "service.name": "coatcheck", "service.version": .string(Version.text),
+                                "service.instance.id": .string(instance),
+                            ], &writer)
                     }
                     writer.name("scopeSpans")
                     writer.array { writer in

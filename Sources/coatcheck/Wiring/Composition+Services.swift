@@ -44,8 +44,9 @@ extension Composition {
         var services: [any Service] = [
             listener(.management),
             parts.detached,
-            ReloadOnHangup { [keyWatch = parts.keyWatch] in
+            ReloadOnHangup { [keyWatch = parts.keyWatch, ringWatch = parts.ringWatch] in
                 keyWatch.look(isAsked: true)
+                if !ringWatch.isGood { await ringWatch.look() }
                 await reload.run()
             },
             parts.keyWatch.service(context.clock),

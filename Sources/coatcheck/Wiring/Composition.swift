@@ -40,13 +40,15 @@ struct Composition: Sendable {
             loginsPerMinute: configuration.limits.loginsPerMinute,
             wrongTokensPerMinute: configuration.limits.wrongTokensPerMinute,
             pending: configuration.limits.pendingLogins)
+        let keyWatch = KeyWatch(configuration.keys, keyText, ring, vault, now: clock.now, log: log)
         let parts = ProcessParts(
             log: log, metrics: metrics,
             tracing: ProcessTracing(configuration.tracing, metrics: metrics, log: log, clock: clock), disk: disk,
             load: load, readiness: readiness, detached: detached, vault: vault,
             sealUse: SealUse(vault, timed),
-            keyWatch: KeyWatch(configuration.keys, keyText, ring, vault, now: clock.now, log: log),
-            ringWatch: RingWatch(vault, store, log: log), clockCheck: ClockCheck(context, store, log: log),
+            keyWatch: keyWatch,
+            ringWatch: RingWatch(vault, keyWatch, store, now: clock.now, log: log),
+            clockCheck: ClockCheck(context, store, log: log),
             resealing: Resealing(context, store, owner: owner(vault)), store: store, context: context,
             revocations: Revocations(context), charges: ChargeLedger(charges, monotonic: clock.monotonic),
             backendCharges: ChargeLedger(charges, monotonic: clock.monotonic),

@@ -8,6 +8,7 @@ extension ProcessParts {
         var conditions = ManagementHealth.Conditions()
         conditions.keysFit = ringWatch.isGood
         conditions.keys = ringWatch.description
+        conditions.foreignKeys = ringWatch.foreign
         conditions.clockAhead = context.watch.ahead
         conditions.drain = readiness.isDraining ? (requests: load.requests, streams: load.streams) : nil
         conditions.diskIsFull = disk.isFull

@@ -1,6 +1,6 @@
 import Broker
 
-/// Measures how long a store takes, by operation, traces it, and sees when its disk is full.
+/// Measures how long a store takes, by operation, traces it, counts what fails, and sees when its disk is full.
 ///
 /// Every call is handed on unchanged.
 struct TimedStore: BrokerStore {
@@ -27,9 +27,28 @@ struct TimedStore: BrokerStore {
         } catch {
             span?.end("store_unavailable")
             if case .full = error { disk.wasFull() }
+            count(error, of: operation)
             throw error
         }
     }
+
+    /// Counts what the store did not do.
+    ///
+    /// A caller that gave up says nothing of the store, and a row that a newer release wrote was found and left alone.
+    private func count(_ failure: StoreFailure, of operation: String) {
+        guard failure != .newerFormat, !Task.isCancelled else { return }
+        metrics.counter("coatcheck_store_failures_total", [("operation", operation)]).increment(by: 1)
+    }
+
+    /// What may fail, for the metrics that are there from the start.
+    static let operations = [
+        "insertLogin", "login", "pendingLogins", "burnLogin", "claimExchange", "exchange", "renewExchange",
+        "releaseExchange", "settleExchange", "completeExchange", "session", "sessions", "endSessions", "slideSession",
+        "claimRefresh", "renewRefresh", "refreshState", "commitRefresh", "releaseRefresh", "markSubjectChecked",
+        "condemnRefresh", "keepHandoff", "handoff", "handoffOfLogin", "registration", "insertRegistration", "addOutbox",
+        "takeOutbox", "postponeOutbox", "removeOutbox", "outboxCount", "consumeLogoutToken", "acquireLease",
+        "releaseLease", "countSeals", "appendAudit", "lease", "sweep",
+    ]
 
     func insertLogin(_ row: LoginRow, limits: LoginLimits) async throws(StoreFailure) -> LoginInsertion {
         try await timed("insertLogin", writes: true) { () async throws(StoreFailure) in

@@ -1,6 +1,7 @@
 import ArgumentParser
 import BrokerVault
 import Foundation
+import Glibc
 import Testing
 
 @testable import coatcheck
@@ -116,5 +117,46 @@ struct CommandTests {
             try FileManager.default.attributesOfItem(atPath: folder + "/data/coatcheck.db")[.posixPermissions]
             as? NSNumber
         #expect(mode?.intValue == 0o600)
+    }
+
+    /// Who owns a file, which group it is of, and its mode.
+    private func access(_ path: String) -> [UInt32] {
+        var status = stat()
+        guard lstat(path, &status) == 0 else { return [] }
+        return [status.st_uid, status.st_gid, status.st_mode & 0o777]
+    }
+
+    @Test(
+        "What a command replaces keeps its owner, group and mode, also through a link; nothing is left beside it (SEC-51)"
+    )
+    func ownership() async throws {
+        let folder = try folder()
+        let file = folder + "/keys.json"
+        try await run(["keys", "generate", "--file", file])
+        // Only root can give a file away.
+        let isRoot = geteuid() == 0
+        for mode: mode_t in [0o640, 0o400, 0o600] {
+            #expect(chmod(file, mode) == 0)
+            if isRoot { #expect(chown(file, 54_321, 54_322) == 0) }
+            let before = access(file)
+            try await run(["keys", "rotate", "--file", file, "--now"])
+            #expect(access(file) == before)
+        }
+        #expect(try KeyRingFile.load(file).list.count == 4)
+        let link = folder + "/link.json"
+        try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: "keys.json")
+        try await run(["keys", "rotate", "--file", link, "--now"])
+        #expect(try FileManager.default.destinationOfSymbolicLink(atPath: link) == "keys.json")
+        #expect(try KeyRingFile.load(file).list.count == 5)
+        #expect(try FileManager.default.contentsOfDirectory(atPath: folder).sorted() == ["keys.json", "link.json"])
+    }
+
+    @Test("What root makes in another's folder is that one's: the broker can read its ring, and starts with its store")
+    func madeByRoot() async throws {
+        guard geteuid() == 0 else { return }
+        let folder = try folder()
+        #expect(chown(folder, 54_321, 54_322) == 0)
+        try await run(["keys", "generate", "--file", folder + "/keys.json"])
+        #expect(access(folder + "/keys.json") == [54_321, 54_322, 0o600])
     }
 }

@@ -133,6 +133,23 @@ struct CheckWordsTests {
                 .isEmpty)
     }
 
+    @Test(
+        "A trusted proxy that is none is one fault, not an empty list too; a pattern among redirect URIs is warned of")
+    func followOns() throws {
+        let named = Self.minimal(Self.url, Self.url + "\n  trusted_proxies: [proxy.example.com]")
+        let said: [String]
+        do throws(ConfigurationFailure) {
+            _ = try ConfigurationFixture.load(named)
+            said = []
+        } catch { said = error.problems.filter { $0.path == "server.trusted_proxies" }.map(\.message) }
+        #expect(said.count == 1 && said.first?.contains("IP addresses") == true, "\(said)")
+        let text = ConfigurationFixture.minimal
+        let uri = try #require(text.firstMatch(of: /redirect_uris: \["([^"]+)"/)).output.1
+        let pattern = text.replacingFirst(String(uri), with: "https://app.example.com/*")
+        let warnings = try ConfigurationFixture.load(pattern).warnings.filter { $0.path.hasSuffix("redirect_uris") }
+        #expect(warnings.count == 1 && warnings.first?.message.contains("byte for byte") == true)
+    }
+
     @Test("A certificate is looked at: whose, for whom, how long")
     func certificates() throws {
         let tls = "\n  tls: {certificate: fullchain.pem, key: privkey.pem}"

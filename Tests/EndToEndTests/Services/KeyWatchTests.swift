@@ -15,6 +15,8 @@ struct KeyWatchTests {
         let file: String
         let vault: OpenSSLVault
         let watch: KeyWatch
+        /// The ring that it began with.
+        let first: KeyRing
         let lines: Lines
         let time: Time
 
@@ -48,6 +50,7 @@ struct KeyWatchTests {
             let vault = try OpenSSLVault(ring: ring, at: time.value)
             self.folder = folder
             self.file = file
+            first = ring
             (self.time, self.lines, self.vault) = (time, lines, vault)
             watch = KeyWatch(
                 .file(file), try KeyRingFile.bytes(.file(file)), ring, vault, now: { time.value },
@@ -197,7 +200,10 @@ struct KeyWatchTests {
         let store = InMemoryStore()
         let lines = Watched.Lines()
         let log = ProcessLog(level: .info, now: { now }, emit: { lines.add($0) })
-        let watch = RingWatch(stranger, store, log: log)
+        func keys(_ vault: OpenSSLVault) -> KeyWatch {
+            KeyWatch(.file("/nowhere"), [], ring, vault, now: { now }, log: log)
+        }
+        let watch = RingWatch(stranger, keys(stranger), store, now: { now }, log: log)
         await watch.look()
         #expect(watch.isGood, "an empty store fits any ring")
         func add(_ count: Int, _ vault: OpenSSLVault) async throws {
@@ -215,7 +221,7 @@ struct KeyWatchTests {
         await watch.look()
         #expect(!watch.isGood)
         #expect(lines.all.split(separator: "\n").count == 1 && lines.all.contains(vault.currentKeyID), "\(lines.all)")
-        let right = RingWatch(vault, store, log: log)
+        let right = RingWatch(vault, keys(vault), store, now: { now }, log: log)
         await right.look()
         #expect(right.isGood)
         // One in twenty is no reason to turn everybody away.
@@ -226,5 +232,68 @@ struct KeyWatchTests {
         try await add(4, stranger)
         let check = try await RingCheck.run(store, vault)
         #expect(check.tried == 20)
+    }
+
+    @Test(
+        "A ring that opens nothing seals nothing either, and the file's ring takes its place whole when that one opens")
+    func takenWhole() async throws {
+        let watched = try Watched()
+        let (time, store) = (watched.time, InMemoryStore())
+        let log = ProcessLog(level: .info, now: { time.value }, emit: { [lines = watched.lines] in lines.add($0) })
+        let right = try KeyRing.generate(now: time.value, random: SystemRandom.bytes)
+        let owner = try OpenSSLVault(ring: right)
+        let mixed = InMemoryStore()
+        func add(_ count: Int, _ vault: OpenSSLVault, to store: InMemoryStore) async throws {
+            for _ in 0..<count {
+                let row = vault.digest(try vault.random(32))
+                try await store.addOutbox([
+                    OutboxRow(
+                        id: row, boundTo: row, tokens: try vault.seal([1, 2, 3], as: .tokens, row: row),
+                        createdAt: time.value, nextAttemptAt: time.value)
+                ])
+            }
+        }
+        let ring = RingWatch(watched.vault, watched.watch, store, now: { time.value }, log: log)
+        await ring.look()
+        #expect(watched.vault.isTheStores, "an empty store fits any ring")
+        let stranger = watched.vault.currentKeyID
+        try await add(3, watched.vault, to: mixed)
+        try await add(9, owner, to: mixed)
+        let between = RingWatch(watched.vault, watched.watch, mixed, now: { time.value }, log: log)
+        await between.look()
+        #expect(!between.isGood && watched.vault.isTheStores, "it opens some: whose the store is nobody knows")
+        try await add(9, owner, to: store)
+        await ring.look()
+        #expect(!ring.isGood && !watched.vault.isTheStores)
+
+        // A third ring, which opens nothing either, is not taken.
+        try Watched.write(KeyRing.generate(now: time.value, random: SystemRandom.bytes), watched.file)
+        watched.watch.look()
+        await ring.look()
+        #expect(watched.vault.currentKeyID == stranger)
+        try Watched.write(right, watched.file)
+        watched.watch.look()
+        #expect(watched.vault.currentKeyID == stranger, "it is the store that tells which is right")
+        await ring.look()
+        #expect(watched.vault.currentKeyID == owner.currentKeyID)
+        #expect(ring.isGood && watched.vault.isTheStores)
+        #expect(watched.vault.index(.subject, ["a"]) == owner.index(.subject, ["a"]), "its index key came with it")
+        #expect(watched.watch.ring.list.map(\.id) == right.list.map(\.id))
+
+        // What the other one has sealed is named, and turns nobody else away: in this process and in the next.
+        let other = try OpenSSLVault(ring: watched.first)
+        try await add(4, other, to: store)
+        await ring.look()
+        #expect(ring.isGood, "\(ring.description)")
+        #expect(ring.foreign?.contains("4 were sealed while another ring stood in its place (\(stranger))") == true)
+        #expect(watched.lines.all.contains("some rows do not open"))
+        let next = RingWatch(owner, watched.watch, store, now: { time.value }, log: log)
+        await next.look()
+        #expect(next.isGood && next.foreign != nil)
+        // A key of the store's own that is missing counts as ever.
+        let lost = try KeyRing.generate(now: time.value, random: SystemRandom.bytes)
+        try await add(4, OpenSSLVault(ring: lost), to: store)
+        await next.look()
+        #expect(!next.isGood)
     }
 }

@@ -60,9 +60,9 @@ struct ReadinessTests {
         try await end
         #expect(
             journal.all == [
-                #""message":"draining","requests":"0","streams":"0","delay_ms":"2000","at_most_ms":"32000"}"#,
+                #""message":"draining","requests":0,"streams":0,"delay_ms":2000,"at_most_ms":32000}"#,
                 "waits 2.0 seconds, red: true", "listener closes",
-                #""message":"drained","requests":"0","streams":"0","took_ms":"0"}"#,
+                #""message":"drained","requests":0,"streams":0,"took_ms":0}"#,
             ])
     }
 }

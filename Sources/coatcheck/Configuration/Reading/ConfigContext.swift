@@ -30,6 +30,9 @@ final class ConfigContext {
         problems.append(ConfigProblem(line: line, path: path, message: message, severity: severity))
     }
 
+    /// Whether something wrong was found at a path: what follows from that alone is not said, too.
+    func isFaulty(_ path: String) -> Bool { problems.contains { $0.path == path && $0.severity == .error } }
+
     /// Remembers what a reference stands for.
     func note(_ value: Secret, for path: String) { resolved[path] = value }
 

@@ -47,6 +47,11 @@ extension ConfigSection {
                 "holds plain http, which is for loopback addresses only", path: child(key), line: scalar.line)
             return nil
         }
+        if uri.text.contains("*") {
+            context.report(
+                "holds a `*`, which stands for itself: redirect URIs are compared byte for byte, here and at providers",
+                path: child(key), line: scalar.line, severity: .warning)
+        }
         return uri
     }
 }

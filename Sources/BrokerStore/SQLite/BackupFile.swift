@@ -1,0 +1,26 @@
+#if canImport(Darwin)
+    import Darwin
+#else
+    import Glibc
+#endif
+
+/// A backup that is to be restored, opened by whoever may read it: what takes the database's place may have to be made by
+/// another user.
+package final class BackupFile: Sendable {
+    let path: String
+    let descriptor: Int32
+
+    /// Opens it; refuses what is empty, or is no backup but a database with its log.
+    package init(_ path: String) throws(StoreOpenFailure) {
+        self.path = path
+        guard let size = DatabaseFiles.size(path) else { throw .file(path, reason: "there is no such file") }
+        guard size > 0 else { throw .notOurs(path) }
+        if let log = DatabaseFiles.size(path + "-wal"), log > 0 {
+            throw .refused("\(path)-wal stands beside it: this is no backup but a database at work, or a copy of one")
+        }
+        descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { throw .file(path, reason: String(cString: strerror(errno))) }
+    }
+
+    deinit { close(descriptor) }
+}

@@ -1,0 +1,68 @@
+import Glibc
+
+/// Whose the store's files are, where root runs a command: what the command makes there has to be the broker's, or the
+/// broker does not start.
+struct BrokersUser: Sendable, CustomStringConvertible {
+    private let user: uid_t
+    private let group: gid_t
+    let description: String
+
+    /// Finds it by the database, or the nearest folder above it that stands; nil where the caller is not root, these are
+    /// root's own, or the store is elsewhere.
+    init?(of settings: StoreSettings) {
+        guard geteuid() == 0, case .sqlite(let path, _) = settings else { return nil }
+        var place = path
+        var status = stat()
+        while stat(place, &status) != 0 {
+            guard errno == ENOENT, let slash = place.lastIndex(of: "/") else { return nil }
+            place = slash == place.startIndex ? "/" : String(place[..<slash])
+            // The root folder stands.
+            if place == "/", stat(place, &status) != 0 { return nil }
+        }
+        guard status.st_uid != 0 else { return nil }
+        user = status.st_uid
+        group = getpwuid(user)?.pointee.pw_gid ?? status.st_gid
+        description = Self.name(of: user)
+    }
+
+    /// Runs a step as that user, and is root again afterwards.
+    ///
+    /// It is no wall between the two: whoever could take this process over meanwhile would be root.
+    func running<Value>(_ step: () async throws -> Value) async throws -> Value {
+        let before = (group: getegid(), others: Self.groups())
+        guard setgroups(1, [group]) == 0, setegid(group) == 0, seteuid(user) == 0 else {
+            let reason = String(cString: strerror(errno))
+            Self.beRoot(before.group, before.others)
+            throw ManagementClient.fault("the store is \(self)'s, whom root cannot act as here: \(reason)")
+        }
+        defer { Self.beRoot(before.group, before.others) }
+        return try await step()
+    }
+
+    /// Runs a step as the user of a store, or as who runs the command where that is as good.
+    static func running<Value>(
+        _ settings: StoreSettings, _ step: (BrokersUser?) async throws -> Value
+    ) async throws -> Value {
+        guard let user = BrokersUser(of: settings) else { return try await step(nil) }
+        return try await user.running { try await step(user) }
+    }
+
+    /// Returns a user's name; the number where it has none.
+    static func name(of user: uid_t) -> String {
+        guard let entry = getpwuid(user), let name = entry.pointee.pw_name else { return "user \(user)" }
+        return String(cString: name)
+    }
+
+    private static func groups() -> [gid_t] {
+        let count = getgroups(0, nil)
+        guard count > 0 else { return [] }
+        var list = [gid_t](repeating: 0, count: Int(count))
+        return Array(list.prefix(Int(max(getgroups(count, &list), 0))))
+    }
+
+    private static func beRoot(_ group: gid_t, _ others: [gid_t]) {
+        _ = seteuid(0)
+        _ = setegid(group)
+        _ = setgroups(others.count, others)
+    }
+}

@@ -1,0 +1,260 @@
+#!/usr/bin/env bash
+# Every command of docs/operations.md, pasted as root, under the shipped unit, on a Debian that systemd-nspawn has booted: what
+# root's commands leave behind has to be the broker's, and they say what is so. Needs root, debootstrap and systemd-container.
+source "$(dirname "$0")/../curl/lib.bash"
+source "$(dirname "$0")/booted.bash"
+missing=$("$root/scripts/debian-root" able) || { echo "# skipped: $missing"; ok "nothing to boot here: $missing"; finish; }
+clean=$("$root/scripts/debian-root" bootable) || give_up "the Debian"
+place=$(mktemp -d /tmp/coatcheck-systemd.XXXXXX)
+system=$place/system
+trap 'halt_system; stop_stack; rm -rf --one-file-system "$place"' EXIT
+cp -a --reflink=auto "$clean" "$system"
+# A debug build loads Swift's libraries, which no Debian has: from this machine, where it found them.
+libraries=()
+while read -r folder; do libraries+=("--bind-ro=$folder"); done < <(ldd "$COATCHECK" | sed -nE 's|.*=> (/.*)/[^/]+ \(.*|\1|p' | grep -vE '^(/usr)?/lib(64)?(/|$)' | sort -u)
+# A network of its own: the ports are the documents'.
+boot "$system" --private-network "${libraries[@]}"
+same systemd "$(in_system cat /proc/1/comm)" "systemd is the first process"
+curl() { nsenter -t "$init" -n curl "$@"; }
+printf '#!/bin/sh\nexec nsenter -t %s -n %q "$@"\n' "$init" "$(realpath "$COATCHECK_SANDBOX")" >"$work/sandbox"
+chmod +x "$work/sandbox"
+COATCHECK_SANDBOX=$work/sandbox start_sandbox
+BROKER=http://127.0.0.1:8080
+MANAGEMENT=http://127.0.0.1:9090
+
+# ---- pasting ---------------------------------------------------------------------------------------------------------
+
+# documented: the commands of the document's blocks, one a line, without what is said behind them
+documented() { awk '/^ *```sh$/ { inside = 1; next } /^ *```$/ { inside = 0 } inside' "$root/docs/operations.md" | sed -E 's/^ +//; s/ +#.*//' | grep -E '^(coatcheck|systemctl|install|mkdir|printf) '; }
+# pasted BEGINNING [SED-EXPRESSION]: runs the document's command that begins so; its output goes to "$work/out", its status to RUN
+pasted() {
+    local line
+    line=$(documented | grep -m 1 -F -- "$1")
+    [ -n "$line" ] || { not_ok "the document has a command: $1"; return; }
+    printf '%s\n' "$line" >>"$work/pasted"
+    as_root "$(sed -E "${2:-}" <<<"$line")"
+}
+as_root() { RUN=0; in_system env COATCHECK_TOKEN_FILE=/root/coatcheck.token bash -c "cd /root; $1" >"$work/out" 2>&1 || RUN=$?; }
+# good SENTENCE: the command ended well
+good() { same 0 "$RUN" "$1"; [ "$RUN" -eq 0 ] || sed 's/^/#   /' "$work/out"; }
+bad() { matches "^1 .*$1" "$RUN $(tr '\n' ' ' <"$work/out")" "$2"; }
+access() { in_system stat -c '%U:%G %a' "$1"; }
+ready() { [ "$(curl -s -m 5 -o /dev/null -w '%{http_code}' "$MANAGEMENT/readyz")" = 200 ]; }
+stop() { in_system systemctl stop coatcheck.socket coatcheck.service; }
+start() { in_system systemctl reset-failed 2>/dev/null; in_system systemctl start coatcheck.socket coatcheck.service; wait_for 60 ready; }
+starts() {
+    stop
+    start && ok "$1" && return
+    not_ok "$1" "$(in_system journalctl -u coatcheck.service -o cat -n 3)"
+}
+signed_in() { JAR="$work/a-phone.jar" request GET /v1/session; expect_status 200 "who was signed in is signed in"; }
+first_key() { in_system coatcheck keys list --no-header --file /var/lib/coatcheck/keys.json | sed -n 1p | cut -f1; }
+
+step "The commands of docs/deployment.md"
+mkdir -p "$system/root/archive/bin"
+cp "$(realpath "$COATCHECK")" "$system/root/archive/bin/coatcheck"
+cp -r "$root/deploy" "$system/root/archive/"
+random_token >"$system/root/coatcheck.token"
+chmod 600 "$system/root/coatcheck.token"
+cat >"$system/root/archive/coatcheck.yaml" <<TEXT
+server: {listen: "127.0.0.1:8080", public_url: "http://127.0.0.1:8080", drain_delay: 0s}
+management:
+  listen: 127.0.0.1:9090
+  admin_tokens:
+    - {name: keeper, sha256: "$("$COATCHECK" hash-secret <"$system/root/coatcheck.token")", may: [read, end, maintain, configure]}
+store:
+  url: sqlite:/var/lib/coatcheck/data/coatcheck.db
+keys: {file: /var/lib/coatcheck/keys.json}
+providers:
+  oidc:
+    kind: oidc
+    issuer: $SANDBOX/oidc
+    clients:
+      ios: {client_id: ios-app, auth: none, redirect_uris: ["com.example.app:/cb"], scope: openid email profile offline_access}
+TEXT
+awk '/Tests\/operations\/install.sh runs this block/ { found = 1; next } found && /^```sh/ { inside = 1; next } inside && /^```/ { exit } inside' \
+    "$root/docs/deployment.md" | grep -vE '^apt-get|nginx' | sed -E '/^sed -e/,/[^\\]$/d' >"$system/root/archive/commands.sh"
+as_root "cd archive; set -ex; . ./commands.sh"
+good "all but nginx's work"
+[ "$RUN" -eq 0 ] || { in_system journalctl -u coatcheck.service -o cat -n 20 | sed 's/^/#   /'; finish; }
+wait_for 60 ready
+same 0 $? "the broker is ready"
+same "coatcheck:coatcheck 600" "$(access /var/lib/coatcheck/keys.json)" "the ring is the broker's alone"
+device a-phone
+sign_in oidc ios ana
+expect_status 201 "somebody signs in"
+for command in 'keys list' 'sessions list'; do
+    pasted "coatcheck $command" 's/google/oidc/; s/1098…/user-ana/'
+    good "coatcheck $command"
+done
+
+step "A stolen key ring"
+old=$(first_key)
+pasted "coatcheck keys rotate --now"
+good "keys rotate --now, as root"
+matches 'the running broker knows it' "$(cat "$work/out")" "and the broker has heard of it"
+new=$(first_key)
+same "coatcheck:coatcheck 600" "$(access /var/lib/coatcheck/keys.json)" "the ring is still the broker's"
+pasted "coatcheck keys reseal"
+good "keys reseal"
+matches "sealed again [1-9].* under $new" "$(cat "$work/out")" "under the new key"
+starts "the broker starts with it"
+signed_in
+pasted "coatcheck sessions end" 's/NAME/oidc/'
+good "sessions end"
+JAR="$work/a-phone.jar" request GET /v1/session
+expect_problem 401 session_ended "everybody is signed out"
+device a-phone
+sign_in oidc ios ana
+expect_status 201 "and signs in anew"
+as_root "coatcheck keys generate --file /var/lib/coatcheck/other.json && chgrp root /var/lib/coatcheck/other.json && chmod 640 /var/lib/coatcheck/other.json && chown root /var/lib/coatcheck/other.json && setpriv --reuid coatcheck --regid coatcheck --clear-groups coatcheck keys rotate --file /var/lib/coatcheck/other.json"
+matches 'cannot be read|root.s, who could not read' "$(cat "$work/out")" "what is root's is not taken over by the broker's user"
+as_root "chmod 644 /var/lib/coatcheck/other.json; setpriv --reuid coatcheck --regid coatcheck --clear-groups coatcheck keys rotate --file /var/lib/coatcheck/other.json; r=\$?; ls /var/lib/coatcheck; exit \$r"
+bad "is root's, who could not read.*other.json *\$" "and the reason is said, and nothing left behind"
+in_system rm /var/lib/coatcheck/other.json
+
+step "A file that the broker cannot read any more is not passed over in silence"
+in_system chown root:root /var/lib/coatcheck/keys.json
+as_root "coatcheck keys rotate --now --file /var/lib/coatcheck/keys.json --config /etc/coatcheck/coatcheck.yaml"
+bad "running broker does not know k.*keys not reloaded" "keys rotate says so"
+as_root "coatcheck keys reseal --config /etc/coatcheck/coatcheck.yaml"
+bad "does not seal with k" "so does keys reseal"
+as_root "coatcheck check --config /etc/coatcheck/coatcheck.yaml"
+bad "cannot be read by coatcheck" "and check"
+in_system chown coatcheck:coatcheck /var/lib/coatcheck/keys.json
+as_root "coatcheck keys reseal --config /etc/coatcheck/coatcheck.yaml"
+good "given back, it is read without a restart"
+
+step "Removing the old key"
+stop
+# Ten minutes later, and a key that has sealed for as long.
+python3 - "$system/var/lib/coatcheck" <<'P'
+import json, sqlite3, sys
+with sqlite3.connect(sys.argv[1] + "/data/coatcheck.db") as database:
+    database.execute("UPDATE exchanges SET created_at = created_at - 3600000")
+ring = json.load(open(sys.argv[1] + "/keys.json"))
+for key in ring["keys"]:
+    key.pop("seals_from", None)
+    key["created"] = "2026-01-01T00:00:00Z"
+with open(sys.argv[1] + "/keys.json", "r+") as file:
+    file.truncate()
+    json.dump(ring, file)
+P
+in_system chown -R coatcheck:coatcheck /var/lib/coatcheck/data
+start
+pasted "coatcheck keys remove" "s/kOld/$old/"
+good "keys remove"
+same "coatcheck:coatcheck 600" "$(access /var/lib/coatcheck/keys.json)" "the ring is still the broker's"
+pasted "coatcheck keys rotate --file"
+good "keys rotate, with a key that waits"
+starts "the broker starts"
+signed_in
+
+step "Backups"
+as_root "coatcheck backup /tmp/lost.db --config /etc/coatcheck/coatcheck.yaml"
+bad "/tmp/lost.db is not here.*PrivateTmp" "a backup into the broker's own /tmp is none"
+in_system install -d -m 0700 -o coatcheck -g coatcheck /backups
+as_root "coatcheck backup /backups/early.db --config /etc/coatcheck/coatcheck.yaml"
+bad "Read-only file system" "nor is one where the unit does not let it write"
+for command in "install -d -m 0700" "mkdir -p" "printf" "systemctl daemon-reload" "systemctl restart"; do pasted "$command"; good "$command"; done
+wait_for 60 ready
+pasted "coatcheck backup"
+good "coatcheck backup"
+backup=$(in_system sh -c 'ls /backups/coatcheck-*.db')
+same "coatcheck:coatcheck 600" "$(access "$backup")" "it is there, and the broker's"
+in_system cp "$backup" /root/coatcheck.db
+in_system chmod 600 /root/coatcheck.db
+
+step "Who has logged out since stays so: store.endings_file on a volume of its own"
+in_system install -d -m 0700 -o coatcheck -g coatcheck /var/lib/coatcheck-endings
+sed -i "s|^  url: sqlite.*|&\n  endings_file: /var/lib/coatcheck-endings/endings|" "$system/etc/coatcheck/coatcheck.yaml"
+sed -i 's|ReadWritePaths=.*|& /var/lib/coatcheck-endings|' "$system/etc/systemd/system/coatcheck.service.d/backups.conf"
+in_system systemctl daemon-reload
+starts "the broker starts with it"
+device ben
+sign_in oidc ios ben
+pasted "coatcheck backup" 's|/backups/.*[.]db|/backups/second.db|'
+request DELETE /v1/session
+expect_status 204 "ben logs out"
+
+step "The machine is lost"
+stop
+in_system rm -rf /var/lib/coatcheck/data /root/coatcheck.db
+in_system mv /backups/second.db /root/coatcheck.db
+in_system chown root:root /root/coatcheck.db
+pasted "systemctl stop coatcheck.socket"
+good "stopped"
+pasted "coatcheck restore /root"
+good "restored as root, from a backup that is root's alone"
+matches "1 of them had ended since" "$(cat "$work/out")" "with what has ended since"
+same "coatcheck:coatcheck 700 coatcheck:coatcheck 600" "$(access /var/lib/coatcheck/data) $(access /var/lib/coatcheck/data/coatcheck.db)" "the database is the broker's"
+pasted "systemctl start coatcheck.socket"
+wait_for 60 ready
+same 0 $? "the broker starts"
+signed_in
+stop
+pasted "coatcheck restore /backups" 's|/backups/.*[.]db|/root/coatcheck.db|'
+good "restored over a standing database, as root"
+starts "the broker starts"
+signed_in
+
+step "An upgrade"
+pasted "coatcheck check --config /etc/coatcheck/coatcheck.yaml --online"
+good "check --online beside a running broker"
+stop
+as_root "coatcheck check --config /etc/coatcheck/coatcheck.yaml --online"
+good "and of a stopped one's store, as root"
+same "" "$(in_system find /var/lib/coatcheck -user root)" "nothing of it is root's"
+in_system mv /var/lib/coatcheck/data /root/data
+pasted "coatcheck migrate"
+good "migrate in an empty place, as root"
+same "" "$(in_system find /var/lib/coatcheck -user root)" "nothing of it is root's"
+starts "the broker starts with what it made"
+stop
+in_system rm -rf /var/lib/coatcheck/data
+in_system mv /root/data /var/lib/coatcheck/data
+pasted "coatcheck store copy" 's|postgresql://[^ ]*|sqlite:/var/lib/coatcheck/copied/coatcheck.db|'
+good "store copy, as root"
+same "" "$(in_system find /var/lib/coatcheck -user root)" "nothing of it is root's"
+start
+signed_in
+
+step "A new client secret: check and reload"
+pasted "coatcheck check --config /etc/coatcheck/coatcheck.yaml"
+good "check"
+sed -i 's/scope: openid email profile/scope: openid email/' "$system/etc/coatcheck/coatcheck.yaml"
+pasted "systemctl reload"
+good "systemctl reload"
+wait_for 30 journal_says "configuration reloaded"
+same 0 $? "the broker has heard"
+as_root "coatcheck config diff --config /etc/coatcheck/coatcheck.yaml"
+good "config diff"
+
+step "A ring that is not the store's: put right, it is taken without a restart"
+stop
+in_system cp -a /var/lib/coatcheck/keys.json /root/right.json
+in_system rm /var/lib/coatcheck/keys.json
+as_root "coatcheck keys generate --file /var/lib/coatcheck/keys.json"
+same "coatcheck:coatcheck 600" "$(access /var/lib/coatcheck/keys.json)" "what root generates there is the broker's"
+in_system systemctl start coatcheck.socket coatcheck.service
+red() { [ "$(curl -s "$MANAGEMENT/readyz" | jq -r .status)" = keys_do_not_fit ]; }
+wait_for 60 red
+same 0 $? "another ring turns readiness red"
+device cleo
+start_login oidc ios
+expect_problem 503 store_unavailable "no login is begun under it"
+in_system cp -a /root/right.json /var/lib/coatcheck/keys.json
+wait_for 30 ready
+same 0 $? "the right one is taken"
+signed_in
+sign_in oidc ios cleo
+expect_status 201 "and people sign in"
+
+step "Completions"
+pasted "coatcheck --generate-completion-script" 's|> .*|>/root/completion|'
+good "for the shell"
+
+documented | sort -u >"$work/documented"
+sort -u "$work/pasted" >"$work/pasted.sorted"
+same "" "$(comm -23 "$work/documented" "$work/pasted.sorted")" "every command of the document was pasted"
+finish

@@ -1,4 +1,5 @@
 import ArgumentParser
+import Glibc
 
 /// The command line of the broker.
 @main
@@ -11,4 +12,12 @@ struct Coatcheck: AsyncParsableCommand {
             Serve.self, Check.self, Keys.self, Migrate.self, HashSecret.self, Sessions.self, Backup.self, Restore.self,
             StoreCommand.self, Health.self, ConfigCommand.self,
         ])
+
+    static func main() async {
+        // The first thing that a broker does: whoever tells it of a new certificate does not ask whether it has begun.
+        if CommandLine.arguments.dropFirst().first == Serve.configuration.commandName ?? "serve" {
+            signal(SIGHUP, SIG_IGN)
+        }
+        await main(nil)
+    }
 }

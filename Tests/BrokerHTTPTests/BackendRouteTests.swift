@@ -314,4 +314,23 @@ struct BackendRouteTests {
         #expect(
             try await harness.send(.get, "/callback/as").headers[.location]?.contains("error=login_required") == true)
     }
+
+    @Test("A backend with an empty `allow` may ask about nobody (SEC-42)")
+    func allowsNobody() async throws {
+        let harness = try harness(allow: [])
+        let signedIn = try await harness.signIn()
+        let token = signedIn.token.reveal()
+        let asked = try await harness.form("/v1/introspect", "token=\(token)", Backends.proof)
+        #expect(asked.status == 200 && asked.body == #"{"active":false}"#)
+        let exchanged = try await harness.form(
+            "/v1/token", "\(Self.grant)&\(Self.type)&subject_token=\(token)", Backends.proof)
+        #expect(exchanged.status == 403, "\(exchanged.body)")
+        let forwarded = try await harness.send(
+            .get, "/v1/forward-auth", [Backends.header: Backends.credential, .cookie: "__Host-coatcheck=\(token)"])
+        #expect(forwarded.status == 403 && forwarded.code == "backend_not_allowed")
+        // The same session, to one that may ask about everybody.
+        let open = try HTTPHarness { configuration, vault in configuration.backends = [Backends.orders(vault)] }
+        let other = try await open.signIn().token.reveal()
+        #expect(try await open.form("/v1/introspect", "token=\(other)", Backends.proof).json?["active"]?.bool == true)
+    }
 }

@@ -37,7 +37,9 @@ struct EventStreamTests {
 
     private func request(_ signedIn: SignedIn, _ method: String = "GET") -> String {
         "\(method) /v1/session/events HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
-            + "Cookie: __Host-coatcheck=\(signedIn.token.reveal())\r\n\r\n"
+            + (signedIn.transport == .bearer
+                ? "Authorization: Bearer \(signedIn.token.reveal())\r\n\r\n"
+                : "Cookie: __Host-coatcheck=\(signedIn.token.reveal())\r\n\r\n")
     }
 
     private func harness(_ time: Moment = Moment()) throws -> HTTPHarness {
@@ -98,5 +100,91 @@ struct EventStreamTests {
         }
         #expect(!text.contains("session_ended"))
         #expect(!text.hasSuffix("0\r\n\r\n"))
+    }
+
+    /// Opens a stream; what it said, once it has ended.
+    private func listen(_ port: Int, _ signedIn: SignedIn) async throws -> Task<String, any Error> {
+        let opened = AsyncStream.makeStream(of: Void.self)
+        let request = request(signedIn)
+        let stream = Task {
+            defer { opened.continuation.finish() }
+            return try await RawClient(port: port).answer(to: request) { text in
+                if text.contains(":\n\n") { opened.continuation.yield() }
+                return false
+            }
+        }
+        for await _ in opened.stream { break }
+        return stream
+    }
+
+    @Test("A ninth stream of a session ends its oldest one cleanly, and the session goes on (SEC-105)")
+    func perSession() async throws {
+        let harness = try harness()
+        let signedIn = try await harness.signIn()
+        try await harness.live { port in
+            var streams: [Task<String, any Error>] = []
+            for _ in 0..<8 { streams.append(try await listen(port, signedIn)) }
+            #expect(harness.load.streams == 8)
+            // Another session's are its own.
+            let other = try await harness.signIn(code: "canary-other")
+            let another = try await listen(port, other)
+            #expect(harness.load.streams == 9)
+            for number in 8..<12 {
+                streams.append(try await listen(port, signedIn))
+                let ended = try await streams[number - 8].value
+                #expect(ended.hasSuffix("0\r\n\r\n") && !ended.contains("session_ended"), "\(ended)")
+            }
+            #expect(harness.load.streams == 9)
+            try await harness.useCases.endSession.logOut(signedIn.token)
+            for stream in streams[4...] { #expect(try await stream.value.contains("session_ended")) }
+            try await harness.useCases.endSession.logOut(other.token)
+            #expect(try await another.value.contains("session_ended"))
+        }
+    }
+
+    @Test("A subject and client have streams for twice the sessions that they may have, and the oldest ends (SEC-105)")
+    func perSubject() async throws {
+        var harness = try harness()
+        var settings = BrokerSettings()
+        settings.sessionsPerSubjectAndClient = 2
+        harness.limit(to: settings)
+        let running = harness
+        let (one, two) = (try await running.signIn(code: "c1"), try await running.signIn(code: "c2"))
+        let desk = try await running.signIn(client: "desk", code: "c3")
+        try await running.live { port in
+            var streams: [Task<String, any Error>] = []
+            for signedIn in [one, two, one, two] { streams.append(try await listen(port, signedIn)) }
+            let other = try await listen(port, desk)
+            #expect(running.load.streams == 5)
+            for (number, signedIn) in [two, one, one].enumerated() {
+                streams.append(try await listen(port, signedIn))
+                #expect(try await streams[number].value.hasSuffix("0\r\n\r\n"))
+            }
+            #expect(running.load.streams == 5)
+            for signedIn in [one, two, desk] { try await running.useCases.endSession.logOut(signedIn.token) }
+            for stream in streams[3...] + [other] { #expect(try await stream.value.contains("session_ended")) }
+        }
+    }
+
+    @Test("Listeners that are gone take no place")
+    func places() async throws {
+        let harness = try harness()
+        let signedIn = try await harness.signIn()
+        let live = try await harness.useCases.resumeSession.resume(signedIn.token)
+        let heard = Mutex<[SessionNotice]>([])
+        func listen() -> Subscription {
+            harness.useCases.listenToSession.listen(live) { notice in heard.withLock { $0.append(notice) } }
+        }
+        for _ in 0..<100 { _ = listen() }
+        var held = (0..<8).map { _ in listen() }
+        #expect(heard.withLock { $0.isEmpty })
+        held.append(listen())
+        #expect(heard.withLock { $0 } == [.superseded])
+        // It hears no more, and its end leaves the others alone.
+        held.removeFirst()
+        harness.context.notices.post(.tokensRefreshed, to: live.token)
+        #expect(heard.withLock { $0.count } == 9)
+        held = []
+        #expect(harness.context.notices.listenedTo.isEmpty)
     }
 }

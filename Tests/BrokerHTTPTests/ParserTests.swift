@@ -73,7 +73,7 @@ struct ParserTests {
             ("application/json;charset=utf-8;x=y", false), ("application/jsonx", false),
         ])
     func mediaTypes(value: String, taken: Bool) {
-        #expect(BrokerAPI.isMedia("application/json", value) == taken)
+        #expect(MediaType.json.matches(value) == taken)
     }
 
     @Test("Every prefix and single-byte change of a hostile header leaves the process alive (SEC-106)")
@@ -91,7 +91,7 @@ struct ParserTests {
                     let text = String(decoding: bytes, as: UTF8.self)
                     _ = Authorization(text)
                     _ = CookieReader.value(of: "__Host-coatcheck", in: [text])
-                    _ = BrokerAPI.isMedia("application/json", text)
+                    _ = MediaType.json.matches(text)
                     _ = Authority(text)
                     _ = IPAddress(text)
                     _ = IPNetwork(text)

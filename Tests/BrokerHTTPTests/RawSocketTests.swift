@@ -1,4 +1,5 @@
 import Broker
+import BrokerVault
 import BrokerWire
 import HTTPTypes
 import NIOCore
@@ -177,6 +178,73 @@ struct RawSocketTests {
             ) { $0.contains("\r\n\r\n") }
         }
         #expect(taken.hasPrefix("HTTP/1.1 100 Continue\r\n"), "\(taken)")
+    }
+
+    @Test(
+        "No body is asked for that the head already refuses: another type, no proof, nobody's path (RFC 9110 section 10.1.1)",
+        arguments: [
+            ("/v1/logins", "text/plain", "", 415, 0),
+            ("/v1/logins", "application/json", "Content-Encoding: gzip\r\n", 415, 0),
+            ("/v1/logins", "application/x-www-form-urlencoded", "", 415, 0), ("/v1/sessions", "text/plain", "", 415, 0),
+            ("/v1/registrations", "text/plain", "", 415, 0), ("/v1/session/refresh", "application/json", "", 401, 0),
+            ("/v1/session/refresh", "application/json", "Cookie: __Host-coatcheck=guess\r\n", 401, 0),
+            ("/v1/session/token", "application/json", "", 401, 0),
+            ("/v1/introspect", "application/x-www-form-urlencoded", "", 401, 0),
+            ("/v1/introspect", "application/x-www-form-urlencoded", "Authorization: Bearer guess\r\n", 401, 0),
+            ("/v1/introspect", "text/plain", "Authorization: Bearer canary-backend-credential\r\n", 415, 0),
+            ("/v1/token", "application/x-www-form-urlencoded", "", 401, 0),
+            ("/callback/nobody", "application/x-www-form-urlencoded", "", 404, 0),
+            ("/callback/as", "application/json", "", 415, 0),
+            ("/v1/backchannel-logout/nobody", "application/x-www-form-urlencoded", "", 404, 0),
+            ("/v1/backchannel-logout/as", "application/json", "", 415, 0),
+            ("/v1/introspect", "application/x-www-form-urlencoded", "", 401, 1),
+            ("/admin/v1/backups", "application/json", "", 401, 2),
+            ("/admin/v1/config/diff", "application/json", "Authorization: Bearer guess\r\n", 401, 2),
+            ("/admin/v1/config/diff", "application/json", "Authorization: Bearer canary-reader\r\n", 403, 2),
+            ("/admin/v1/config/diff", "text/plain", "Authorization: Bearer canary-shaper\r\n", 415, 2),
+            ("/admin/v1/keys/reseal", "application/json", "", 401, 2),
+        ])
+    func headRefuses(_ path: String, _ type: String, _ more: String, _ status: Int, _ listener: Int) async throws {
+        let harness = try HTTPHarness { configuration, vault in
+            configuration.backends = [Backends.orders(vault)]
+            configuration.adminTokens = [
+                AdminToken(name: "reader", digest: vault.digest(Array("canary-reader".utf8)), may: [.read]),
+                AdminToken(name: "shaper", digest: vault.digest(Array("canary-shaper".utf8)), may: [.configure]),
+            ]
+        }
+        let request =
+            "POST \(path) HTTP/1.1\r\nHost: localhost\r\nContent-Type: \(type)\r\n\(more)"
+            + "Expect: 100-continue\r\nContent-Length: 500\r\n\r\n"
+        let ask: @Sendable (Int) async throws -> String = { try await RawClient(port: $0).exchange(request) }
+        let answer =
+            switch listener {
+            case 0: try await harness.live(ask)
+            case 1: try await harness.liveForBackends(ask)
+            default: try await harness.liveForManagement(ask)
+            }
+        #expect(answer.hasPrefix("HTTP/1.1 \(status) "), "\(answer)")
+        #expect(answer.lowercased().contains("\r\nconnection: close\r\n"), "what was not read is followed by nothing")
+        #expect(responses(in: answer) == 1)
+    }
+
+    @Test("A body is asked for where the head proves enough")
+    func headPasses() async throws {
+        let harness = try HTTPHarness { configuration, vault in configuration.backends = [Backends.orders(vault)] }
+        let token = try await harness.signIn().token.reveal()
+        for (path, type, more) in [
+            ("/v1/session/refresh", "text/plain", "Cookie: __Host-coatcheck=\(token)\r\n"),
+            ("/v1/introspect", "application/x-www-form-urlencoded", "X-Coatcheck-Backend: \(Backends.credential)\r\n"),
+            ("/callback/as", "application/x-www-form-urlencoded; charset=utf-8", ""),
+            ("/v1/backchannel-logout/as", "application/x-www-form-urlencoded", ""),
+        ] {
+            let answer = try await harness.live { port in
+                try await RawClient(port: port).answer(
+                    to: "POST \(path) HTTP/1.1\r\nHost: localhost\r\nContent-Type: \(type)\r\n\(more)"
+                        + "Expect: 100-continue\r\nContent-Length: 5\r\n\r\n"
+                ) { $0.contains("\r\n\r\n") }
+            }
+            #expect(answer.hasPrefix("HTTP/1.1 100 Continue\r\n"), "\(path): \(answer)")
+        }
     }
 
     @Test("A body that comes too slowly is 408 and the connection closes (SEC-105)")

@@ -117,7 +117,7 @@ import Testing
 
     @Test("Items that come back leave nothing behind")
     func churn() throws {
-        var book = ChargeBook(capacity: 100, share: 50)
+        var book = ChargeBook(capacity: 100, shares: LimitShares(address: 50, of: 100))
         for number in 0..<10_000 {
             let key = try #require(Self.key(UInt64(number)))
             book.add(ChargeBook.Receipt(address: Self.address(1), until: .seconds(600)), for: key)
@@ -125,5 +125,62 @@ import Testing
         }
         #expect(book.count == 0 && book.count(of: Self.address(1)) == 0)
         #expect(book.places <= 128)
+    }
+
+    @Test("A guess that is refused for its login costs no wrong token (SEC-121)")
+    func refusedGuess() throws {
+        let clock = TestClock()
+        let ledger = ChargeLedger(
+            ChargeLimits(loginsPerMinute: 1, wrongTokensPerMinute: 2), monotonic: clock.clock.monotonic)
+        let one = Self.address(1)
+        #expect(try take(ledger, .login, 1, from: one) == nil)
+        let key = try #require(Self.key(2))
+        for _ in 0..<5 {
+            #expect(ledger.take(.exchange, key, from: one, lasting: .seconds(60), payer: nil, isGuess: true) != nil)
+        }
+        #expect(ledger.takeWrongToken(from: one) == nil)
+        #expect(ledger.takeWrongToken(from: one) == nil)
+        #expect(ledger.takeWrongToken(from: one) != nil)
+    }
+
+    @Test("Logins that were burned do not use up the cap of those that wait (SEC-119)")
+    func burned() throws {
+        let clock = TestClock()
+        let ledger = ChargeLedger(
+            ChargeLimits(loginsPerMinute: 1_000_000, pending: 100), monotonic: clock.clock.monotonic)
+        // As many burned ones as there may be pending ones, by many addresses: they stand here until they expire.
+        for number in UInt64(0)..<100 { #expect(try take(ledger, .login, number, from: Self.address(number)) == nil) }
+        for number in UInt64(100)..<200 { #expect(try take(ledger, .login, number, from: Self.address(number)) == nil) }
+        #expect(try take(ledger, .login, 200, from: Self.address(200)) == .seconds(60))
+        // Registrations and handoffs are not burned.
+        for number in UInt64(0)..<100 { #expect(try take(ledger, .handoff, number, from: Self.address(number)) == nil) }
+        #expect(try take(ledger, .handoff, 100, from: Self.address(100)) == .seconds(60))
+    }
+
+    @Test("The table of provider calls does not grow beyond the cap, and has room again when its logins are over")
+    func calls() throws {
+        let clock = TestClock()
+        let ledger = ChargeLedger(ChargeLimits(pending: 100), monotonic: clock.clock.monotonic)
+        for number in UInt64(0)..<300 { ledger.countCall(of: try #require(Self.key(number))) }
+        let counted = try (UInt64(0)..<300).count { ledger.calls(of: try #require(Self.key($0))) > 0 }
+        #expect(counted == 100)
+        // Who is in it is counted on.
+        ledger.countCall(of: try #require(Self.key(7)))
+        #expect(ledger.calls(of: try #require(Self.key(7))) == 2)
+        clock.advance(.seconds(1801))
+        ledger.countCall(of: try #require(Self.key(299)))
+        #expect(ledger.calls(of: try #require(Self.key(299))) == 1)
+    }
+
+    @Test("What is given back fills a bucket and no more, however much time has passed (SEC-119)")
+    func refunds() {
+        let time = TestClock()
+        let buckets = TokenBuckets(perMinute: 5, monotonic: time.clock.monotonic)
+        let one = Self.address(1)
+        for _ in 0..<5 { #expect(buckets.take(one) == nil) }
+        time.advance(.seconds(60))
+        for _ in 0..<5 { buckets.giveBack(one) }
+        for _ in 0..<5 { #expect(buckets.take(one) == nil) }
+        #expect(buckets.take(one) != nil)
     }
 }

@@ -145,7 +145,7 @@ import Testing
         let session = try await broker.signIn()
         let live = try await broker.useCases.resumeSession.resume(session.token)
         let heard = Mutex<[SessionNotice]>([])
-        let subscription = broker.useCases.notices.subscribe(live.token, version: 1) { notice in
+        let subscription = broker.useCases.listenToSession.listen(live) { notice in
             heard.withLock { $0.append(notice) }
         }
         #expect(broker.context.cache.count == 1)

@@ -60,7 +60,7 @@ import Testing
         try await refreshes.look()
         #expect(versions.asked.withLock { $0.isEmpty })
         let heard = Mutex<[SessionNotice]>([])
-        let subscription = broker.useCases.notices.subscribe(live.token, version: live.row.tokenVersion) { notice in
+        let subscription = broker.useCases.listenToSession.listen(live) { notice in
             heard.withLock { $0.append(notice) }
         }
         func look(_ version: Int64) async throws -> Int {
@@ -87,7 +87,7 @@ import Testing
         let live = try await broker.useCases.resumeSession.resume(session.token)
         let versions = Versions()
         let heard = Mutex<[SessionNotice]>([])
-        let subscription = broker.useCases.notices.subscribe(live.token, version: live.row.tokenVersion) { notice in
+        let subscription = broker.useCases.listenToSession.listen(live) { notice in
             heard.withLock { $0.append(notice) }
         }
         _ = try await broker.useCases.refreshTokens.refreshNow(live)
@@ -135,16 +135,14 @@ import Testing
         let replicas = Replicas()
         ReplicaNotices(broker.context).listen(to: replicas)
         replicas.say(.hearing)
-        var tokens: [Digest] = []
-        for session in sessions {
-            tokens.append(try await broker.useCases.resumeSession.resume(session.token).token)
-        }
+        var lives: [LiveSession] = []
+        for session in sessions { lives.append(try await broker.useCases.resumeSession.resume(session.token)) }
         #expect(broker.context.cache.count == 2)
         let heard = Mutex<[SessionNotice]>([])
-        let subscriptions = tokens.map { token in
-            broker.useCases.notices.subscribe(token, version: 1) { notice in heard.withLock { $0.append(notice) } }
+        let subscriptions = lives.map { live in
+            broker.useCases.listenToSession.listen(live) { notice in heard.withLock { $0.append(notice) } }
         }
-        replicas.say(.ended([EndedSession(token: tokens[0], reason: .loggedOut)]))
+        replicas.say(.ended([EndedSession(token: lives[0].token, reason: .loggedOut)]))
         #expect(broker.context.cache.count == 1)
         #expect(heard.withLock { $0 } == [.ended(.loggedOut)])
         withExtendedLifetime(subscriptions) {}
@@ -155,7 +153,7 @@ import Testing
         let broker = try TestBroker()
         let live = try await broker.useCases.resumeSession.resume(try await broker.signIn().token)
         let heard = Mutex<[SessionNotice]>([])
-        let subscription = broker.useCases.notices.subscribe(live.token, version: 1) { notice in
+        let subscription = broker.useCases.listenToSession.listen(live) { notice in
             heard.withLock { $0.append(notice) }
         }
         let replicas = Replicas()

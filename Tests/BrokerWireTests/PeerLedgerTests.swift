@@ -1,3 +1,4 @@
+import Synchronization
 import Testing
 
 @testable import BrokerWire
@@ -9,12 +10,12 @@ struct PeerLedgerTests {
 
     private func ledger() -> PeerLedger {
         PeerLedger { peer in
-            var policy = PeerPolicy(key: peer)
-            guard peer != Self.proxy else { return policy }
+            var policy = PeerPolicy(key: PeerPolicy.Key(peer))
+            guard peer != Self.proxy else { return [policy] }
             policy.connections = 4
             policy.anonymousConnections = 2
             policy.heldBytes = 10_000
-            return policy
+            return [policy]
         }
     }
 
@@ -62,5 +63,90 @@ struct PeerLedgerTests {
             one.keep(0)
         }
         #expect(!isKept.contains(false))
+    }
+
+    /// Two levels: what a pair of addresses has together is in `wide`.
+    private func levels(refused: PeerLedger.Observer? = nil, wide: Int = 3, bytes: Int = 20_000) -> PeerLedger {
+        PeerLedger(refused: refused) { peer in
+            var narrow = PeerPolicy(key: PeerPolicy.Key(peer))
+            narrow.connections = 2
+            narrow.heldBytes = 10_000
+            var network = PeerPolicy(key: PeerPolicy.Key(PeerAddress(high: peer.high, low: 0), prefix: 64))
+            network.connections = wide
+            network.anonymousConnections = wide
+            network.heldBytes = bytes
+            return [narrow, network]
+        }
+    }
+
+    private static func peer(_ network: UInt64, _ number: UInt64) -> PeerAddress {
+        PeerAddress(high: network, low: number)
+    }
+
+    @Test("A network's connections are counted with its addresses', and who is refused is counted nowhere (SEC-105)")
+    func networks() throws {
+        let refused = Mutex<[PeerPolicy.Key]>([])
+        let ledger = levels(refused: { _, limit in refused.withLock { $0.append(limit) } })
+        var open: [PeerAccount] = []
+        for number in [1, 1, 2] { open.append(try #require(ledger.open(Self.peer(1, UInt64(number))))) }
+        // The address's limit is the nearer one where both are met.
+        #expect(ledger.open(Self.peer(1, 1)) == nil)
+        #expect(ledger.open(Self.peer(1, 3)) == nil)
+        #expect(refused.withLock { $0.map(\.prefix) } == [128, 64])
+        // Another network is none of its business.
+        let other = try #require(ledger.open(Self.peer(2, 1)))
+        for _ in 0..<100 { #expect(ledger.open(Self.peer(1, 4)) == nil) }
+        #expect(ledger.count == 5)
+        ledger.close(open.removeLast())
+        open.append(try #require(ledger.open(Self.peer(1, 3))))
+        for account in open + [other] { ledger.close(account) }
+        #expect(ledger.count == 0)
+    }
+
+    @Test("Bytes that a network's share refuses are not charged to the address, either")
+    func networkBytes() throws {
+        let ledger = levels(bytes: 15_000)
+        let one = try #require(ledger.open(Self.peer(1, 1)))
+        let two = try #require(ledger.open(Self.peer(1, 2)))
+        #expect(one.take(9000))
+        #expect(!two.take(7000))
+        #expect(two.take(6000))
+        #expect(!two.take(1))
+        one.give(9000)
+        #expect(two.take(4000))
+        #expect(!two.take(1))
+    }
+
+    @Test("A network that never empties goes on with what may be taken now")
+    func adoption() throws {
+        let limit = Mutex(1)
+        let ledger = PeerLedger { peer in
+            var policy = PeerPolicy(key: PeerPolicy.Key(peer))
+            policy.connections = limit.withLock { $0 }
+            return [policy]
+        }
+        let first = try #require(ledger.open(Self.one))
+        #expect(ledger.open(Self.one) == nil)
+        limit.withLock { $0 = 2 }
+        #expect(ledger.open(Self.one) != nil)
+        limit.withLock { $0 = 1 }
+        ledger.close(first)
+        #expect(ledger.open(Self.one) == nil)
+    }
+
+    @Test("A cap that is met is told each time that a listener stops accepting, and tells how many are open")
+    func cap() {
+        let told = Mutex(0)
+        let cap = ConnectionCap(maximum: 2) { told.withLock { $0 += 1 } }
+        for _ in 0..<2 {
+            #expect(cap.admits {})
+            cap.opened()
+        }
+        #expect(told.withLock { $0 } == 0 && cap.count == 2)
+        let resumed = Mutex(false)
+        #expect(!cap.admits { resumed.withLock { $0 = true } })
+        #expect(told.withLock { $0 } == 1)
+        cap.closed()
+        #expect(resumed.withLock { $0 } && cap.count == 1)
     }
 }

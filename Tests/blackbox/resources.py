@@ -755,6 +755,47 @@ def last_byte():
             end.close()
 
 
+def user_bodies():
+    name = "640 bodies of one user without their last byte, from eight addresses"
+    with Broker(name) as broker:
+        session, second, other = broker.sign_in(), broker.sign_in(), broker.sign_in("bob")
+        broker.call("POST", "/v1/relay/app/taken/1", other, body=b"x" * 1000)
+        broker.rest()
+        body = b"x" * 65_535
+        ends = []
+        for index in range(640):
+            end = broker.connect(f"127.0.0.{70 + index % 8}")
+            ends.append(end)
+            try:
+                end.sendall(head("POST /v1/relay/app/taken/1", session if index % 2 else second, length=65_536) + body)
+            except OSError:
+                pass
+        settled(ends)
+        waiting = [end for end in ends if is_open(end)]
+        refused = sum(answers(read_all(end, 2)[0])[:1] != [] for end in ends if end not in waiting)
+        say(f"{name}: {len(waiting)} wait, {refused} were answered")
+        verdict(len(waiting) == 128, f"{name}: 8 MiB are kept, and no more", f"{len(waiting)} wait")
+        verdict(refused == 640 - len(waiting), f"{name}: the others get an answer", refused)
+        broker.within(name)
+        served, *_ = broker.call("POST", "/v1/relay/app/taken/1", other, body=b"x" * 60_000, source="127.0.0.70")
+        verdict(served == 201, f"{name}: another user at the same address is served", served)
+        for end in waiting[:4]:
+            end.sendall(b"y")
+        done = [answers(read_all(end, 5)[0])[:1] for end in waiting[:4]]
+        verdict(all(found and found[0][0] == 201 for found in done), f"{name}: those that wait are answered once whole", done)
+        for end in ends:
+            end.close()
+        if options.no_slow:
+            return
+        deadline = time.monotonic() + 60
+        while broker.resident() > broker.lowest + 16 * MIB and time.monotonic() < deadline:
+            time.sleep(0.5)
+        rest = broker.resident()
+        verdict(
+            rest <= broker.lowest + 16 * MIB, f"{name}: their memory is the system's again within a minute",
+            f"{broker.lowest / MIB:.0f} → {broker.highest / MIB:.0f} → {rest / MIB:.0f} MiB")
+
+
 # ---- (g) behind an answer that says close, and half-closed clients ---------------------------------------------------
 
 
@@ -883,6 +924,7 @@ quick = [
     upgraded("CONNECT", "CONNECT example.org:443", 400, host="example.org:443"),
     ("3,000 idle connections", idle),
     ("512 bodies of one address without their last byte", last_byte),
+    ("640 bodies of one user without their last byte, from eight addresses", user_bodies),
     ("behind an answer that says close", endings),
     ("descriptors", descriptors),
 ]

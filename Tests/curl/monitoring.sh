@@ -18,7 +18,7 @@ promtool check config "$root/deploy/prometheus/prometheus.yaml" >"$work/config.o
 same 0 $? "and the configuration"
 promtool test rules "$root/Tests/blackbox/prometheus/rules.test.yaml" >"$work/unit.out" 2>&1
 same 0 $? "every rule fires when it should, and waits as long as it says: $(tail -3 "$work/unit.out" | tr '\n' ' ')"
-sed 's/process_open_fds{job="coatcheck"} > 0.8/process_open_fds{job="coatcheck"} > 8/' "$root/deploy/prometheus/rules.yaml" >"$work/broken.yaml"
+sed 's/process_open_fds{job="coatcheck"} > 0.4/process_open_fds{job="coatcheck"} > 0.8/' "$root/deploy/prometheus/rules.yaml" >"$work/broken.yaml"
 sed "s|rule_files:.*|rule_files: [$work/broken.yaml]|" "$root/Tests/blackbox/prometheus/rules.test.yaml" >"$work/broken.test.yaml"
 promtool test rules "$work/broken.test.yaml" >"$work/unit.out" 2>&1
 same 1 $? "a rule that never fires turns the tests red"

@@ -74,10 +74,69 @@ sed -e "s|listen: 127.0.0.1:$MANAGEMENT_PORT|listen: 127.0.0.1:$CLOSED_PORT|; s|
 chmod 600 "$work/second.yaml"
 "$COATCHECK" serve --config "$work/second.yaml" >"$work/second.log" 2>&1 &
 second=$!
-wait_for 20 grep -q "127.0.0.1:$BROKER_PORT is in use by another process" "$work/second.log"
-same 0 $? "a second broker says where it waits"
+wait_for 20 grep -q "the public listener: 127.0.0.1:$BROKER_PORT is in use by another process" "$work/second.log"
+same 0 $? "a second broker says where it waits, and with which listener"
 kill "$second"
 wait "$second" 2>/dev/null
+
+step "HUP to a broker that starts is kept until it runs"
+"$COATCHECK" serve --config "$work/second.yaml" >"$work/second.log" 2>&1 &
+second=$!
+began=$(date +%s%N)
+# heeds: whether the process does something else at HUP than to die (bit 0 of what it ignores or catches)
+heeds() { awk '/^Sig(Ign|Cgt)/ { print substr($2, length($2)) }' "/proc/$second/status" | grep -q '[13579bdf]'; }
+wait_for 10 heeds
+same 0 $? "HUP is not deadly from the first lines on"
+printf '#   %d ms after the start\n' $((($(date +%s%N) - began) / 1000000))
+for _ in 1 2 3 4 5; do kill -HUP "$second"; sleep 0.1; done
+wait_for 20 grep -q "is in use by another process" "$work/second.log"
+same 0 $? "it waits for its port"
+kill -HUP "$second"
+kill_broker TERM
+wait_for 20 grep -q '"message":"configuration unchanged"' "$work/second.log"
+same 0 $? "and reads its file once more when it runs"
+kill -TERM "$second"
+wait "$second"
+same 0 $? "and ends in order"
+start_broker
+
+step "files that block"
+mkfifo -m 600 "$work/pipe"
+change 's|'"$work"'/web-secret|'"$work"'/pipe|'
+refused 'client_secret: names a file that cannot be read: .*/pipe is no regular file' "a secret that is a pipe"
+mv "$file" "$work/kept.yaml"
+mkfifo -m 600 "$file"
+refused 'is no regular file' "a configuration that is one"
+rm "$file"
+cp -p "$work/first.yaml" "$file"
+reload "the file as it was"
+cc -shared -fPIC -O2 -o "$work/hanging.so" "$here/../blackbox/hanging_file.c" -ldl || give_up "the compiler"
+kill_broker TERM
+export HANGING_FILE="$work/hung" HANGING_WHILE="$work/hangs"
+printf 'wq8ZrT5nLk2YvB7x:c/d+e&f\n' >"$work/hung"
+chmod 600 "$work/hung"
+LD_PRELOAD="$work/hanging.so" "$COATCHECK" serve --config "$work/coatcheck.yaml" >>"$work/broker.log" 2>&1 &
+broker_pid=$!
+wait_for 60 curl -sf "$MANAGEMENT/readyz" || give_up "broker"
+touch "$work/hangs"
+change 's|'"$work"'/web-secret|'"$work"'/hung|'
+kill -HUP "$broker_pid"
+in_log '"message":"reload still reading"' 1 "a secret on a mount that hangs is said"
+cp -p "$work/first.yaml" "$file"
+reload "a file that does not name it is taken all the same"
+relayed
+expect_status 200 "requests are served meanwhile"
+change 's|'"$work"'/web-secret|'"$work"'/hung|'
+kill -HUP "$broker_pid"
+in_log '"message":"reload still reading"' 2 "it hangs once more"
+began=$SECONDS
+kill -TERM "$broker_pid"
+wait "$broker_pid"
+same 0 $? "TERM ends the process in order"
+same 1 $((SECONDS - began < 15)) "within seconds ($((SECONDS - began)) s)"
+rm "$work/hangs"
+cp -p "$work/first.yaml" "$file"
+start_broker
 
 step "what HUP takes over"
 relayed

@@ -1,7 +1,7 @@
 /// Whom a request's costs are charged to: the caller's address, with its buckets and shares behind it.
 ///
 /// It comes with the input of a use case, and is taken where the cost arises: before a row is made, a provider called or
-/// a login started (DESIGN guarantee 8).
+/// a login started.
 package struct Charge: Sendable {
     private let ledger: ChargeLedger?
     private let address: IPAddress?

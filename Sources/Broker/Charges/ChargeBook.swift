@@ -1,4 +1,5 @@
-/// What was charged for one kind of item and has neither come back nor lapsed, by the item's key and by address.
+/// What was charged for one kind of item and has neither come back nor lapsed, by the item's key, by address and by the
+/// networks that addresses are in.
 ///
 /// A value: the ledger's lock guards it. Its memory is bounded by `capacity`.
 struct ChargeBook {
@@ -19,23 +20,23 @@ struct ChargeBook {
     enum Refusal: Equatable { case share, capacity }
 
     private var capacity: Int
-    private var share: Int
+    private var shares: LimitShares
     private var receipts: [Digest: Receipt] = [:]
-    private var held: [IPAddress: Int] = [:]
+    private var held: [LimitedNetwork: Int] = [:]
     /// The keys in the order of their expiry, which is that of their charging: all items of a kind live equally long.
     private var order: [(until: Duration, key: Digest)] = []
     private var first = 0
 
-    /// Creates an empty book for `capacity` items, of which one address may have `share`.
-    init(capacity: Int, share: Int) {
+    /// Creates an empty book for `capacity` items, of which an address and its networks may have their shares.
+    init(capacity: Int, shares: LimitShares) {
         self.capacity = capacity
-        self.share = share
+        self.shares = shares
     }
 
     /// Goes on with other bounds; what is charged for stays so.
-    mutating func adopt(capacity: Int, share: Int) {
+    mutating func adopt(capacity: Int, shares: LimitShares) {
         self.capacity = capacity
-        self.share = share
+        self.shares = shares
     }
 
     /// The items that are charged for.
@@ -45,7 +46,10 @@ struct ChargeBook {
     var places: Int { order.count }
 
     /// Returns how many items an address has.
-    func count(of address: IPAddress) -> Int { held[address] ?? 0 }
+    func count(of address: IPAddress) -> Int { address.limitedNetworks.first.map { held[$0] ?? 0 } ?? 0 }
+
+    /// How many addresses and networks have items.
+    var holders: Int { held.count }
 
     /// Returns what was charged for an item.
     func receipt(_ key: Digest) -> Receipt? { receipts[key] }
@@ -63,14 +67,14 @@ struct ChargeBook {
 
     /// Returns why an address may have no further item, or nil when it may.
     func refusal(_ address: IPAddress) -> Refusal? {
-        if count(of: address) >= share { return .share }
+        if address.limitedNetworks.contains(where: { held[$0] ?? 0 >= shares[$0.level] }) { return .share }
         return receipts.count >= capacity ? .capacity : nil
     }
 
     /// Enters a receipt.
     mutating func add(_ receipt: Receipt, for key: Digest) {
         receipts[key] = receipt
-        held[receipt.address, default: 0] += 1
+        for network in receipt.address.limitedNetworks { held[network, default: 0] += 1 }
         order.append((receipt.until, key))
         compact()
     }
@@ -79,8 +83,10 @@ struct ChargeBook {
     @discardableResult
     mutating func remove(_ key: Digest) -> Receipt? {
         guard let receipt = receipts.removeValue(forKey: key) else { return nil }
-        let left = (held[receipt.address] ?? 1) - 1
-        held[receipt.address] = left > 0 ? left : nil
+        for network in receipt.address.limitedNetworks {
+            let left = (held[network] ?? 1) - 1
+            held[network] = left > 0 ? left : nil
+        }
         return receipt
     }
 

@@ -1,6 +1,7 @@
 import Synchronization
 
-/// Knows what every address has been charged: its token buckets, and its share of what waits (DESIGN guarantee 8).
+/// Knows what every address has been charged, and the networks that it is in: their token buckets, and their shares of
+/// what waits.
 ///
 /// In process and in bounded memory; nothing of it is stored, so a restart forgives and a replica counts by itself.
 package final class ChargeLedger: Sendable {
@@ -13,7 +14,7 @@ package final class ChargeLedger: Sendable {
         var nextSweep = Duration.zero
     }
 
-    /// What a login or registration has paid for with its own charge: the calls of DESIGN section 4.1's failure table.
+    /// What a login or registration has paid for with its own charge: three, however they fail.
     static let paidCalls = 3
     /// How long an exchange stays paid for: longer than a claim stands.
     static let exchangeLifetime = Duration.seconds(60)
@@ -48,9 +49,9 @@ package final class ChargeLedger: Sendable {
             for item in ChargedItem.allCases {
                 // Logins that were burned stand here until they expire, while the store's cap counts what is pending.
                 let capacity = item == .login ? 2 * pending : pending
-                let share = item == .exchange ? capacity : limits.share
-                state.books[item, default: ChargeBook(capacity: capacity, share: share)]
-                    .adopt(capacity: capacity, share: share)
+                let shares = item == .exchange ? limits.exchangeShares : limits.shares
+                state.books[item, default: ChargeBook(capacity: capacity, shares: shares)]
+                    .adopt(capacity: capacity, shares: shares)
             }
         }
     }
@@ -62,7 +63,6 @@ package final class ChargeLedger: Sendable {
     func take(
         _ item: ChargedItem, _ key: Digest, from address: IPAddress, lasting: Duration, payer: Digest?, isGuess: Bool
     ) -> Duration? {
-        let address = address.limitKey
         let now = monotonic()
         return state.withLock { state in
             guard var book = state.books.removeValue(forKey: item) else { return nil }
@@ -152,7 +152,7 @@ package final class ChargeLedger: Sendable {
         let now = monotonic()
         return state.withLock { state in
             state.books[item]?.expire(now: now)
-            return state.books[item]?.count(of: address.limitKey) ?? 0
+            return state.books[item]?.count(of: address) ?? 0
         }
     }
 

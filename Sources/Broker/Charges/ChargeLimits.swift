@@ -15,4 +15,12 @@ package struct ChargeLimits: Sendable {
 
     /// What one address may have of a cap at a time: a fiftieth, at least 64, and never more than half of it.
     package var share: Int { max(1, min(max(pending / 50, 64), pending / 2)) }
+
+    /// What an address, a line and a network may have of a cap at a time.
+    package var shares: LimitShares { LimitShares(address: share, of: pending) }
+
+    /// The same of the exchanges under way, which wait for nobody: an address has as many as it may begin in a minute.
+    var exchangeShares: LimitShares {
+        LimitShares(address: max(pending, 1), customer: shares.network, network: shares.network)
+    }
 }

@@ -1,7 +1,7 @@
 import Synchronization
 
-/// Limits how often an address may do something: one token bucket each, refilled evenly, in bounded memory (SEC-119,
-/// SEC-121).
+/// Limits how often an address may do something, and the networks that it is in: one token bucket each, refilled evenly,
+/// in bounded memory (SEC-119, SEC-121).
 ///
 /// In process: every replica counts by itself.
 package final class TokenBuckets: Sendable {
@@ -10,85 +10,111 @@ package final class TokenBuckets: Sendable {
         var at: Duration
     }
 
-    private struct State {
+    /// The buckets of one level.
+    private struct Table {
+        let maximum: Int
         var perMinute: Double
         var buckets: [IPAddress: Bucket] = [:]
-        /// Shared by addresses that find the table full of others still waiting for theirs.
+        /// Shared by those that find the table full of others still waiting for theirs.
         var overflow: Bucket
         /// Not before then is a full table searched again for buckets that have refilled.
         var nextSweep = Duration.zero
 
-        func refilled(_ bucket: Bucket, now: Duration) -> Double {
+        init(perMinute: Int, maximum: Int, now: Duration) {
+            self.maximum = maximum
+            self.perMinute = Double(max(perMinute, 1))
+            overflow = Bucket(tokens: self.perMinute, at: now)
+        }
+
+        private func refilled(_ bucket: Bucket, now: Duration) -> Double {
             let elapsed = Double(max(now - bucket.at, .zero).wholeMilliseconds) / 1000
             return min(perMinute, bucket.tokens + elapsed * perMinute / 60)
         }
 
-        func take(_ bucket: inout Bucket, now: Duration) -> Duration? {
-            bucket.tokens = refilled(bucket, now: now)
-            bucket.at = now
-            guard bucket.tokens < 1 else {
-                bucket.tokens -= 1
-                return nil
-            }
-            return .milliseconds(Int64(((1 - bucket.tokens) * 60_000 / perMinute).rounded(.up)))
+        /// Whether there is no room for another bucket.
+        private var isFull: Bool { buckets.count >= maximum }
+
+        /// Makes room for a bucket where the table is full of such as have refilled.
+        mutating func makeRoom(for key: IPAddress, now: Duration) {
+            guard isFull, now >= nextSweep, buckets[key] == nil else { return }
+            nextSweep = now + .seconds(1)
+            buckets = buckets.filter { refilled($0.value, now: now) < perMinute }
+        }
+
+        /// Returns how long until there is a token; nil when there is one.
+        func wait(_ key: IPAddress, now: Duration) -> Duration? {
+            // Without a bucket there are all its tokens.
+            guard let bucket = buckets[key] ?? (isFull ? overflow : nil) else { return nil }
+            let tokens = refilled(bucket, now: now)
+            guard tokens < 1 else { return nil }
+            return .milliseconds(Int64(((1 - tokens) * 60_000 / perMinute).rounded(.up)))
+        }
+
+        /// Takes a token that is there.
+        mutating func take(_ key: IPAddress, now: Duration) {
+            let known = buckets[key]
+            let isShared = known == nil && isFull
+            let bucket = known ?? (isShared ? overflow : Bucket(tokens: perMinute, at: now))
+            let left = Bucket(tokens: refilled(bucket, now: now) - 1, at: now)
+            if isShared { overflow = left } else { buckets[key] = left }
+        }
+
+        /// Gives a token back; a bucket never holds more than it did at first.
+        mutating func giveBack(_ key: IPAddress, now: Duration) {
+            guard let bucket = buckets[key] else { return }
+            buckets[key] = Bucket(tokens: min(perMinute, refilled(bucket, now: now) + 1), at: now)
         }
     }
 
-    private let maximumAddresses: Int
     private let monotonic: @Sendable () -> Duration
-    /// Guards the buckets; nothing is called while it is held.
-    private let state: Mutex<State>
+    /// Guards the buckets, by level; nothing is called while it is held.
+    private let state: Mutex<[Table]>
 
-    /// Creates buckets of `perMinute` tokens that refill in a minute, for at most `maximumAddresses` addresses.
+    /// Creates buckets of `perMinute` tokens for an address, and of more for its networks (`LimitShares`), that refill in
+    /// a minute; at most `maximumAddresses` of each level are remembered.
     package init(perMinute: Int, maximumAddresses: Int = 65_536, monotonic: @escaping @Sendable () -> Duration) {
-        let perMinute = Double(max(perMinute, 1))
-        self.maximumAddresses = maximumAddresses
         self.monotonic = monotonic
-        state = Mutex(State(perMinute: perMinute, overflow: Bucket(tokens: perMinute, at: monotonic())))
+        let (shares, now) = (LimitShares(perMinute: perMinute), monotonic())
+        state = Mutex(
+            LimitLevel.allCases.map { Table(perMinute: shares[$0], maximum: maximumAddresses, now: now) })
     }
 
     /// Goes on with another number of tokens a minute; what was taken stays taken.
-    package func adopt(perMinute: Int) { state.withLock { $0.perMinute = Double(max(perMinute, 1)) } }
+    package func adopt(perMinute: Int) {
+        let shares = LimitShares(perMinute: perMinute)
+        state.withLock { tables in
+            for level in LimitLevel.allCases { tables[level.rawValue].perMinute = Double(max(shares[level], 1)) }
+        }
+    }
 
-    /// Takes a token; returns nil when there was one, else how long until the next.
+    /// Takes a token of the address and of each of its networks; returns nil when all had one, else how long until they
+    /// have.
     package func take(_ address: IPAddress) -> Duration? {
         let now = monotonic()
-        let key = address.limitKey
-        return state.withLock { state in
-            if var bucket = state.buckets[key] {
-                let wait = state.take(&bucket, now: now)
-                state.buckets[key] = bucket
-                return wait
+        let networks = address.limitedNetworks
+        return state.withLock { tables in
+            var wait: Duration?
+            for network in networks {
+                tables[network.level.rawValue].makeRoom(for: network.address, now: now)
+                guard let more = tables[network.level.rawValue].wait(network.address, now: now) else { continue }
+                wait = max(wait ?? .zero, more)
             }
-            if state.buckets.count >= maximumAddresses, now >= state.nextSweep {
-                state.nextSweep = now + .seconds(1)
-                state.buckets = state.buckets.filter { [state] in state.refilled($0.value, now: now) < state.perMinute }
-            }
-            guard state.buckets.count < maximumAddresses else {
-                var overflow = state.overflow
-                defer { state.overflow = overflow }
-                return state.take(&overflow, now: now)
-            }
-            var bucket = Bucket(tokens: state.perMinute, at: now)
-            let wait = state.take(&bucket, now: now)
-            state.buckets[key] = bucket
-            return wait
+            // Nothing is remembered of who is refused.
+            guard wait == nil else { return wait }
+            for network in networks { tables[network.level.rawValue].take(network.address, now: now) }
+            return nil
         }
     }
 
-    /// Gives a token back; a bucket never holds more than it did at first.
+    /// Gives a token back; no bucket holds more than it did at first.
     package func giveBack(_ address: IPAddress) {
         let now = monotonic()
-        let key = address.limitKey
-        state.withLock { state in
-            // An address without a bucket has all its tokens.
-            guard var bucket = state.buckets[key] else { return }
-            bucket.tokens = min(state.perMinute, state.refilled(bucket, now: now) + 1)
-            bucket.at = now
-            state.buckets[key] = bucket
+        let networks = address.limitedNetworks
+        state.withLock { tables in
+            for network in networks { tables[network.level.rawValue].giveBack(network.address, now: now) }
         }
     }
 
-    /// How many addresses are remembered.
-    package var count: Int { state.withLock { $0.buckets.count } }
+    /// How many addresses and networks are remembered.
+    package var count: Int { state.withLock { $0.reduce(0) { $0 + $1.buckets.count } } }
 }

@@ -11,7 +11,7 @@ package struct BrokerUseCases: Sendable {
     package let handOutToken: HandOutToken
     package let backchannelLogout: BackchannelLogout
     package let adminSessions: AdminSessions
-    package let notices: SessionNotices
+    package let listenToSession: ListenToSession
     /// The configured providers, in the configuration's order.
     package let profiles: [ProviderProfile]
 
@@ -28,7 +28,7 @@ package struct BrokerUseCases: Sendable {
         handOutToken = HandOutToken(context, refreshTokens: refreshTokens)
         backchannelLogout = BackchannelLogout(context)
         adminSessions = AdminSessions(context)
-        notices = context.notices
+        listenToSession = ListenToSession(context)
         profiles = context.providers.all.map(\.profile)
     }
 }

@@ -4,17 +4,26 @@ import Synchronization
 package enum SessionNotice: Sendable, Equatable {
     case tokensRefreshed
     case ended(EndReason)
+    /// Newer listeners have taken its place: nothing more comes.
+    case superseded
 }
 
 /// Tells listeners in this process what happened to their session.
+///
+/// A session has so many of them, and a subject and client a few times as many; the oldest ends for a new one.
 package final class SessionNotices: Sendable {
-    private struct State {
+    /// How many listeners a session may have.
+    package static let maximumPerSession = 8
+
+    fileprivate struct State {
         var next: UInt64 = 0
         var sessions: [Digest: Listened] = [:]
+        /// Who listens for a subject and client, and to which session.
+        var owners: [Digest: [UInt64: Digest]] = [:]
     }
 
     /// A session that somebody listens to.
-    private struct Listened {
+    fileprivate struct Listened {
         /// The newest version of its tokens that its listeners know of.
         var version: Int64
         var listeners: [UInt64: @Sendable (SessionNotice) -> Void] = [:]
@@ -25,24 +34,27 @@ package final class SessionNotices: Sendable {
 
     package init() {}
 
-    /// Calls `listener` for each notice of a session from now on, as long as the returned subscription is held; `version` is
-    /// that of the tokens that it knows of.
+    /// Calls `listener` for each notice of a session from now on, as long as the returned subscription is held and no newer
+    /// ones have superseded it; `version` is that of the tokens that it knows of.
+    ///
+    /// `owner` is who the session's subject and client are, who may have `limit` listeners.
     package func subscribe(
-        _ token: Digest, version: Int64, _ listener: @escaping @Sendable (SessionNotice) -> Void
+        _ token: Digest, of owner: Digest, limit: Int, version: Int64,
+        _ listener: @escaping @Sendable (SessionNotice) -> Void
     ) -> Subscription {
-        let id = state.withLock { state in
+        let (id, superseded) = state.withLock { state in
             state.next &+= 1
-            state.sessions[token, default: Listened(version: version)].listeners[state.next] = listener
-            return state.next
+            let id = state.next
+            state.sessions[token, default: Listened(version: version)].listeners[id] = listener
+            state.owners[owner, default: [:]][id] = token
+            return (id, state.makeRoom(for: token, of: owner, limit: limit))
         }
-        return Subscription { [weak self] in self?.unsubscribe(token, id) }
+        for listener in superseded { listener(.superseded) }
+        return Subscription { [weak self] in self?.unsubscribe(token, of: owner, id) }
     }
 
-    private func unsubscribe(_ token: Digest, _ id: UInt64) {
-        state.withLock { state in
-            state.sessions[token]?.listeners[id] = nil
-            if state.sessions[token]?.listeners.isEmpty == true { state.sessions[token] = nil }
-        }
+    private func unsubscribe(_ token: Digest, of owner: Digest, _ id: UInt64) {
+        state.withLock { state in _ = state.remove(id, token, of: owner) }
     }
 
     /// Tells a session's listeners.
@@ -63,4 +75,40 @@ package final class SessionNotices: Sendable {
 
     /// The sessions that somebody listens to, for polling what other replicas did.
     package var listenedTo: [Digest] { state.withLock { Array($0.sessions.keys) } }
+
+    /// How many owners have listeners.
+    var owners: Int { state.withLock { $0.owners.count } }
+}
+
+extension SessionNotices.State {
+    /// Takes the oldest listeners out that a new one leaves no room for, and returns them.
+    fileprivate mutating func makeRoom(
+        for token: Digest, of owner: Digest, limit: Int
+    ) -> [@Sendable (SessionNotice) -> Void] {
+        var superseded: [@Sendable (SessionNotice) -> Void] = []
+        while let listeners = sessions[token]?.listeners, listeners.count > SessionNotices.maximumPerSession,
+            let oldest = listeners.keys.min(), let listener = remove(oldest, token, of: owner)
+        {
+            superseded.append(listener)
+        }
+        // The newest stays, whatever the limit.
+        while let listeners = owners[owner], listeners.count > max(limit, 1),
+            let oldest = listeners.min(by: { $0.key < $1.key }),
+            let listener = remove(oldest.key, oldest.value, of: owner)
+        {
+            superseded.append(listener)
+        }
+        return superseded
+    }
+
+    /// Takes a listener out; returns it if it was still there.
+    fileprivate mutating func remove(
+        _ id: UInt64, _ token: Digest, of owner: Digest
+    ) -> (@Sendable (SessionNotice) -> Void)? {
+        let listener = sessions[token]?.listeners.removeValue(forKey: id)
+        if sessions[token]?.listeners.isEmpty == true { sessions[token] = nil }
+        owners[owner]?[id] = nil
+        if owners[owner]?.isEmpty == true { owners[owner] = nil }
+        return listener
+    }
 }

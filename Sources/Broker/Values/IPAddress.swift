@@ -52,9 +52,6 @@ package struct IPAddress: Sendable, Hashable {
         host == "localhost" || IPAddress(urlHost: host)?.isLoopback ?? false
     }
 
-    /// The address that limits count by: an IPv6 client owns its whole /64.
-    package var limitKey: IPAddress { isIPv4 ? self : IPAddress(high: high, low: 0) }
-
     private static func bits4(_ text: some StringProtocol) -> UInt32? {
         let parts = text.split(separator: ".", omittingEmptySubsequences: false)
         guard parts.count == 4 else { return nil }

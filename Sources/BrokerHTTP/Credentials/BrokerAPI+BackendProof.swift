@@ -8,7 +8,12 @@ struct ProvenBackend: Sendable {
 }
 
 extension BrokerAPI {
-    /// Returns the backend that calls (DESIGN section 3.2); throws `backend_unauthorized` when none proved itself, and
+    /// Throws what a caller is refused with who is no backend, or none that may ask this.
+    func isBackend(for permission: BackendPermission) -> Route.Check {
+        { [self] call throws(BrokerProblem) in _ = try backend(call, for: permission) }
+    }
+
+    /// Returns the backend that calls; throws `backend_unauthorized` when none proved itself, and
     /// `backend_not_allowed` when it may not ask this.
     func backend(_ call: Call, for permission: BackendPermission) throws(BrokerProblem) -> ProvenBackend {
         let found = try provenBackend(call)

@@ -26,12 +26,21 @@ extension BrokerAPI {
 
     /// Returns the live session that the request presents, without sliding its idle time.
     func session(_ call: Call) async throws(BrokerProblem) -> LiveSession {
-        guard let token = try presentedSession(call) else { throw BrokerProblem(.sessionRequired) }
-        let session = try await counting(call) { () async throws(BrokerProblem) in
-            try await useCases.resumeSession.resume(token)
-        }
+        let session = try await presented(call)
         call.connection?.carriesSession()
         return session
+    }
+
+    /// Throws what a request without a live session is refused with.
+    ///
+    /// What it sends is its address's all the same, until it was read: a body of these routes says nothing.
+    @Sendable func hasSession(_ call: Call) async throws(BrokerProblem) { _ = try await presented(call) }
+
+    private func presented(_ call: Call) async throws(BrokerProblem) -> LiveSession {
+        guard let token = try presentedSession(call) else { throw BrokerProblem(.sessionRequired) }
+        return try await counting(call) { () async throws(BrokerProblem) in
+            try await useCases.resumeSession.resume(token)
+        }
     }
 
     /// Returns the login token that the request presents: the body's, else the cookie's.

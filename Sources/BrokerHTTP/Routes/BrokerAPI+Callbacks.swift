@@ -22,9 +22,6 @@ extension BrokerAPI {
     ///
     /// No cookie is read or set.
     @Sendable func hostedFormCallback(_ call: Call) async throws(BrokerProblem) -> Answer {
-        guard call.fields.contentTypes.count == 1, !call.fields.isEncoded,
-            Self.isMedia("application/x-www-form-urlencoded", call.fields.contentTypes.first ?? "")
-        else { throw BrokerProblem(.unsupportedMediaType) }
         let pairs = try RequestForm.pairs(call.body)
         // The answer is in the body, all of it: what stands in the query was put there by somebody else.
         guard (call.query ?? "").isEmpty else {
@@ -34,7 +31,7 @@ extension BrokerAPI {
     }
 
     private func toTheApp(_ pairs: FormPairs, _ call: Call) async throws(BrokerProblem) -> Answer {
-        let provider: ProviderName = try call.name(orElse: .providerNotFound)
+        let provider = try provider(of: call)
         let target = try await useCases.hostedCallback.receive(
             provider: provider, parameters: pairs, charge: charge(call))
         let location = target.reveal()
@@ -45,13 +42,21 @@ extension BrokerAPI {
 
     /// `POST /v1/backchannel-logout/{provider}`: the logout token's signature is its authentication.
     @Sendable func backchannelLogout(_ call: Call) async throws(BrokerProblem) -> Answer {
-        let provider: ProviderName = try call.name(orElse: .providerNotFound)
-        guard useCases.profiles.contains(where: { $0.name == provider }) else { throw BrokerProblem(.providerNotFound) }
+        let provider = try provider(of: call)
         var form = try form(call)
         let token = form.visible("logout_token", required: true, maximum: 16_384)
         try form.finish(ignoringUnknown: true)
         guard let token else { throw BrokerProblem(.invalidRequest) }
         try await useCases.backchannelLogout.receive(provider: provider, token: Secret(token), charge: charge(call))
         return Answers.empty(.ok, call)
+    }
+
+    /// Throws `provider_not_found` for a path that names none.
+    @Sendable func hasProvider(_ call: Call) async throws(BrokerProblem) { _ = try provider(of: call) }
+
+    private func provider(of call: Call) throws(BrokerProblem) -> ProviderName {
+        let provider: ProviderName = try call.name(orElse: .providerNotFound)
+        guard useCases.profiles.contains(where: { $0.name == provider }) else { throw BrokerProblem(.providerNotFound) }
+        return provider
     }
 }

@@ -18,7 +18,7 @@ extension BrokerAPI {
         guard !call.isHead else { return Answer(.ok, fields) }
         // Subscribed before the second look, so that an ending between the two is not missed.
         let stream = EventStream(
-            useCases.notices, session, lookedUpBy: useCases.resumeSession, on: call)
+            useCases.listenToSession, session, lookedUpBy: useCases.resumeSession, on: call)
         let view = try await useCases.resumeSession.resume(session.token).view
         let heartbeat = configuration.limits.eventHeartbeat
         return Answer(

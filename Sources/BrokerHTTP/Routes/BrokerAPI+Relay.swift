@@ -15,6 +15,8 @@ extension BrokerAPI {
             try await useCases.resumeSession.use(presented)
         }
         call.connection?.carriesSession()
+        let held = call.fields.hasBody ? try load.bodies.take(call.fields.contentLength, for: session.row) : nil
+        defer { held.map(load.bodies.giveBack) }
         let body = call.fields.hasBody ? RelayedBody(call, limits: configuration.limits) : nil
         let request = RelayRequest(
             method: call.request.method, target: target, headers: call.request.headerFields,

@@ -19,16 +19,19 @@ struct EventStream: Sendable {
     private let connection: ClientConnection?
 
     /// Listens to a session from now on.
-    init(_ notices: SessionNotices, _ live: LiveSession, lookedUpBy sessions: ResumeSession, on call: Call) {
+    init(_ events: ListenToSession, _ live: LiveSession, lookedUpBy sessions: ResumeSession, on call: Call) {
         let session = live.token
         self.session = session
         self.sessions = sessions.waiting
         let (ticks, continuation) = AsyncStream.makeStream(of: Tick.self, bufferingPolicy: .bufferingNewest(16))
         self.ticks = ticks
         self.continuation = continuation
-        subscription = notices.subscribe(session, version: live.row.tokenVersion) { notice in
+        subscription = events.listen(live) { notice in
             continuation.yield(.notice(notice))
-            if case .ended = notice { continuation.finish() }
+            switch notice {
+            case .tokensRefreshed: break
+            case .ended, .superseded: continuation.finish()
+            }
         }
         eventLoop = call.eventLoop
         connection = call.connection
@@ -37,7 +40,7 @@ struct EventStream: Sendable {
     /// Writes until there is nothing more to tell.
     ///
     /// At each heartbeat the session is looked up again: one that lapses is ended by nobody, and a notice of another
-    /// replica can be lost. None of it holds up a shutdown: the stream ends when the server begins to quiesce (engineering note 7).
+    /// replica can be lost. None of it holds up a shutdown: the stream ends when the server begins to quiesce.
     @concurrent func write(
         _ first: SessionView, every heartbeat: Duration, to writer: any BodyWriter
     ) async throws {
@@ -64,6 +67,9 @@ struct EventStream: Sendable {
             case .notice(.tokensRefreshed): try await writer.write(Self.event("tokens_refreshed", Array("{}".utf8)))
             case .notice(.ended(let reason)):
                 try await writer.write(Self.end(reason))
+                break ticks
+            case .notice(.superseded):
+                // The session goes on: its client listens again if it still wants to.
                 break ticks
             }
         }

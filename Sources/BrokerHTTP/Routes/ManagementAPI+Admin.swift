@@ -101,9 +101,14 @@ extension ManagementAPI {
         return state
     }
 
+    /// Throws what a caller is refused with who is no admin, or none that may do this.
+    func isAdmin(for permission: AdminPermission) -> Route.Check {
+        { [self] call throws(BrokerProblem) in _ = try admin(call, for: permission) }
+    }
+
     /// Returns the admin token that the request brings.
     ///
-    /// With none configured there is no `/admin` (DESIGN section 3.3).
+    /// With none configured there is no `/admin`.
     func admin(_ call: Call, for permission: AdminPermission) throws(BrokerProblem) -> AdminToken {
         guard !configuration.adminTokens.isEmpty else { throw BrokerProblem(.notFound) }
         guard call.fields.authorization.count <= 1 else {

@@ -87,9 +87,6 @@ extension ManagementAPI {
 
     /// Reads the request's JSON object.
     func object(_ call: Call, maximum: Int? = nil) throws(BrokerProblem) -> RequestObject {
-        guard call.fields.contentTypes.count == 1, !call.fields.isEncoded,
-            BrokerAPI.isMedia("application/json", call.fields.contentTypes.first ?? "")
-        else { throw BrokerProblem(.unsupportedMediaType, detail: "The body has to be application/json.") }
-        return try RequestObject(parsing: call.body, maximumBytes: maximum ?? configuration.limits.body)
+        try RequestObject(parsing: call.body, maximumBytes: maximum ?? configuration.limits.body)
     }
 }

@@ -5,9 +5,13 @@ import HTTPTypes
 package enum BackendRouter {
     static func routes(_ api: BrokerAPI) -> [Route] {
         [
-            Route(.get, "/v1/forward-auth", handler: api.forwardAuth),
-            Route(.post, "/v1/introspect", [.anyOrigin, .oauthErrors], handler: api.introspect),
-            Route(.post, "/v1/token", [.anyOrigin, .oauthErrors], handler: api.exchangeToken),
+            Route(.get, "/v1/forward-auth", proof: api.isBackend(for: .forwardAuth), handler: api.forwardAuth),
+            Route(
+                .post, "/v1/introspect", [.anyOrigin, .oauthErrors, .form], proof: api.isBackend(for: .introspect),
+                handler: api.introspect),
+            Route(
+                .post, "/v1/token", [.anyOrigin, .oauthErrors, .form], proof: api.isBackend(for: .token),
+                handler: api.exchangeToken),
         ]
     }
 
@@ -19,8 +23,7 @@ package enum BackendRouter {
     ) -> BrokerResponder {
         let api = BrokerAPI(
             useCases: useCases, relay: nil, configuration: configuration, listener: .backend,
-            ledger: ledger, clock: clock,
-            digest: digest)
+            load: load, ledger: ledger, clock: clock, digest: digest)
         return BrokerResponder(
             routes: routes(api), rules: api.rules, errors: ProblemResponder(cookies: api.cookies, now: clock.now),
             limits: configuration.limits, clock: clock, load: load, log: log, traces: traces)

@@ -17,14 +17,18 @@ final class BrokerAPI: Sendable {
     let digest: @Sendable ([UInt8]) -> Digest
     let rules: ListenerRules
     let constants: ConstantBodies
+    /// What is under way on all listeners.
+    let load: ServerLoad
     private let ledger: ChargeLedger
 
     init(
         useCases: BrokerUseCases, relay: Relay?, configuration: HTTPConfiguration, listener: ListenerKind,
-        ledger: ChargeLedger? = nil, clock: BrokerClock, digest: @escaping @Sendable ([UInt8]) -> Digest
+        load: ServerLoad, ledger: ChargeLedger? = nil, clock: BrokerClock,
+        digest: @escaping @Sendable ([UInt8]) -> Digest
     ) {
         self.useCases = useCases
         self.relay = relay
+        self.load = load
         self.configuration = configuration
         self.clock = clock
         self.digest = digest

@@ -131,11 +131,20 @@ package struct BrokerResponder: WireService {
         // The next process, or another one, is a moment away.
         if isRefusing { throw BrokerProblem(.shuttingDown, retryAfter: .zero) }
         try rules.checkOrigin(call, route)
-        var body: [UInt8] = []
-        if call.fields.hasBody, !route.traits.contains(.relay) {
-            let maximum = route.traits.contains(.largeBody) ? HTTPLimits.largeBody : limits.body
-            body = try await BodyReader.collect(call, upTo: maximum, within: limits.bodyDeadline)
-        }
-        return try await route.handler(call.with(parameters: found.parameters, body: body))
+        let call = call.with(parameters: found.parameters)
+        return try await route.handler(call.with(body: try await body(of: call, route)))
+    }
+
+    /// Returns the body of a request that its head does not refuse already: none is asked for by `100 Continue`, and
+    /// none is held, of one that has nothing to prove itself with or is of another type (RFC 9110 section 10.1.1).
+    private func body(of call: Call, _ route: Route) async throws(BrokerProblem) -> [UInt8] {
+        guard !route.traits.contains(.relay) else { return [] }
+        let media = MediaType(route.traits)
+        // Who may not ask at all hears that, and not what else is wrong.
+        if call.fields.hasBody || media != nil { try await route.proof?(call) }
+        try media?.check(call.fields)
+        guard call.fields.hasBody else { return [] }
+        let maximum = route.traits.contains(.largeBody) ? HTTPLimits.largeBody : limits.body
+        return try await BodyReader.collect(call, upTo: maximum, within: limits.bodyDeadline)
     }
 }

@@ -8,24 +8,29 @@ import HTTPTypes
 package enum BrokerRouter {
     static func routes(_ api: BrokerAPI) -> [Route] {
         [
-            Route(.post, "/v1/logins", handler: api.startLogin),
-            Route(.post, "/v1/sessions", handler: api.forwardCode),
-            Route(.post, "/v1/registrations", handler: api.finishRegistration),
-            Route(.get, "/v1/session", handler: api.readSession),
+            Route(.post, "/v1/logins", .json, handler: api.startLogin),
+            Route(.post, "/v1/sessions", .json, handler: api.forwardCode),
+            Route(.post, "/v1/registrations", .json, handler: api.finishRegistration),
+            Route(.get, "/v1/session", proof: api.hasSession, handler: api.readSession),
             Route(.delete, "/v1/session", handler: api.logOut),
-            Route(.post, "/v1/session/token", handler: api.handOutToken),
-            Route(.post, "/v1/session/refresh", handler: api.refreshSession),
-            Route(.get, "/v1/session/events", .sameOriginAlways, handler: api.sessionEvents),
-            Route(.get, "/v1/sessions", handler: api.listSessions),
-            Route(.delete, "/v1/sessions", handler: api.endOtherSessions),
-            Route(.delete, "/v1/sessions/{handle}", handler: api.endSession),
+            Route(.post, "/v1/session/token", proof: api.hasSession, handler: api.handOutToken),
+            Route(.post, "/v1/session/refresh", proof: api.hasSession, handler: api.refreshSession),
+            Route(
+                .get, "/v1/session/events", .sameOriginAlways, proof: api.hasSession, handler: api.sessionEvents),
+            Route(.get, "/v1/sessions", proof: api.hasSession, handler: api.listSessions),
+            Route(.delete, "/v1/sessions", proof: api.hasSession, handler: api.endOtherSessions),
+            Route(.delete, "/v1/sessions/{handle}", proof: api.hasSession, handler: api.endSession),
             Route(.get, "/v1/providers", handler: api.listProviders),
 
             Route(.get, "/v1/relay/{upstream}/{path}", [.relay, .sameOriginAlways], handler: api.relayCall),
 
-            Route(.get, "/callback/{provider}", handler: api.hostedCallback),
-            Route(.post, "/callback/{provider}", .anyOrigin, handler: api.hostedFormCallback),
-            Route(.post, "/v1/backchannel-logout/{provider}", .anyOrigin, handler: api.backchannelLogout),
+            Route(.get, "/callback/{provider}", proof: api.hasProvider, handler: api.hostedCallback),
+            Route(
+                .post, "/callback/{provider}", [.anyOrigin, .form], proof: api.hasProvider,
+                handler: api.hostedFormCallback),
+            Route(
+                .post, "/v1/backchannel-logout/{provider}", [.anyOrigin, .form], proof: api.hasProvider,
+                handler: api.backchannelLogout),
 
             Route(.get, "/.well-known/apple-app-site-association", handler: api.readAppleAssociation),
             Route(.get, "/.well-known/assetlinks.json", handler: api.readAssetLinks),
@@ -44,8 +49,7 @@ package enum BrokerRouter {
     ) -> BrokerResponder {
         let api = BrokerAPI(
             useCases: useCases, relay: relay, configuration: configuration, listener: .public,
-            ledger: ledger, clock: clock,
-            digest: digest)
+            load: load, ledger: ledger, clock: clock, digest: digest)
         return BrokerResponder(
             routes: routes(api), rules: api.rules, errors: ProblemResponder(cookies: api.cookies, now: clock.now),
             limits: configuration.limits, clock: clock, load: load, log: log, traces: traces)

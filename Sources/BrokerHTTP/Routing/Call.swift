@@ -48,7 +48,7 @@ final class Call: Sendable {
         }
     }
 
-    private init(_ call: Call, parameters: [Substring], body: [UInt8]) {
+    private init(_ call: Call, _ parameters: [Substring], _ body: [UInt8]) {
         request = call.request
         stream = call.stream
         fields = call.fields
@@ -61,10 +61,11 @@ final class Call: Sendable {
         self.body = body
     }
 
-    /// Returns the call with what its route found in it.
-    func with(parameters: [Substring], body: [UInt8]) -> Call {
-        parameters.isEmpty && body.isEmpty ? self : Call(self, parameters: parameters, body: body)
-    }
+    /// Returns the call with what its route found in its path.
+    func with(parameters: [Substring]) -> Call { parameters.isEmpty ? self : Call(self, parameters, body) }
+
+    /// Returns the call with its whole body.
+    func with(body: [UInt8]) -> Call { body.isEmpty ? self : Call(self, parameters, body) }
 
     /// Returns a path parameter as a configured name; throws `code` when it is none.
     func name<Name: ConfiguredName>(_ index: Int = 0, orElse code: ProblemCode) throws(BrokerProblem) -> Name {

@@ -6,6 +6,9 @@ package final class ServerLoad: Sendable {
     private let streaming = Atomic<Int>(0)
     private let draining = Atomic<Bool>(false)
 
+    /// What relayed bodies on their way keep in memory.
+    let bodies = HeldBodies()
+
     package init() {}
 
     /// The requests that are being served, relayed bodies to their last byte.

@@ -7,11 +7,16 @@ package final class ConnectionCap: Sendable {
         var waiting: [@Sendable () -> Void] = []
     }
 
-    private let maximum: Int
+    /// How many connections there may be.
+    package let maximum: Int
+    private let isFull: @Sendable () -> Void
     private let state = Mutex(State())
 
-    /// Creates a cap of so many connections.
-    package init(maximum: Int) { self.maximum = max(maximum, 1) }
+    /// Creates a cap of so many connections; `isFull` hears of it each time that a listener has to stop accepting.
+    package init(maximum: Int, isFull: @escaping @Sendable () -> Void = {}) {
+        self.maximum = max(maximum, 1)
+        self.isFull = isFull
+    }
 
     /// How many connections are open.
     package var count: Int { state.withLock { $0.open } }
@@ -32,10 +37,12 @@ package final class ConnectionCap: Sendable {
 
     /// Returns whether another connection may be accepted; calls `resume` later when it may not.
     func admits(orElse resume: @escaping @Sendable () -> Void) -> Bool {
-        state.withLock { state in
+        let isAdmitted = state.withLock { state in
             guard state.open >= maximum else { return true }
             state.waiting.append(resume)
             return false
         }
+        if !isAdmitted { isFull() }
+        return isAdmitted
     }
 }

@@ -1,29 +1,41 @@
 import Synchronization
 
-/// What the connections of one address take now.
+/// What the connections of one address, or of one network, take now; what an address takes, its networks take with it.
 final class PeerAccount: Sendable {
     private struct State {
+        var policy: PeerPolicy
         var connections = 0
         var heldBytes = 0
         var hasSession = false
     }
 
-    let policy: PeerPolicy
-    private let state = Mutex(State())
+    let key: PeerPolicy.Key
+    /// The account of the network that it is in; nil for the widest that is counted.
+    let wider: PeerAccount?
+    private let state: Mutex<State>
 
-    init(_ policy: PeerPolicy) { self.policy = policy }
+    init(_ policy: PeerPolicy, in wider: PeerAccount?) {
+        key = policy.key
+        self.wider = wider
+        state = Mutex(State(policy: policy))
+    }
 
-    /// Takes a connection; false when the address has enough.
-    func open() -> Bool {
+    /// Goes on with what may be taken now: the account of a network lives for as long as anybody in it is connected.
+    func adopt(_ policy: PeerPolicy) { state.withLock { $0.policy = policy } }
+
+    /// Whether another connection may be opened, as far as this account goes.
+    var takesConnection: Bool {
         state.withLock { state in
+            let policy = state.policy
             let limit = state.hasSession ? policy.connections : policy.anonymousConnections ?? policy.connections
-            if let limit, state.connections >= limit { return false }
-            state.connections += 1
-            return true
+            return limit.map { state.connections < $0 } ?? true
         }
     }
 
-    /// Gives a connection back; true when it was the last.
+    /// Takes a connection, here alone.
+    func open() { state.withLock { $0.connections += 1 } }
+
+    /// Gives a connection back, here alone; true when it was the last.
     func close() -> Bool {
         state.withLock { state in
             state.connections -= 1
@@ -32,21 +44,27 @@ final class PeerAccount: Sendable {
     }
 
     /// Takes note that one of the connections carried a live session.
-    func hasSession() { state.withLock { $0.hasSession = true } }
+    func hasSession() {
+        state.withLock { $0.hasSession = true }
+        wider?.hasSession()
+    }
 
-    /// Takes bytes; false when the address holds as many as it may.
+    /// Takes bytes; false when the address or one of its networks holds as many as it may.
     func take(_ bytes: Int) -> Bool {
-        guard let limit = policy.heldBytes else { return true }
-        return state.withLock { state in
-            guard state.heldBytes + bytes <= limit else { return false }
+        let isTaken = state.withLock { state in
+            if let limit = state.policy.heldBytes, state.heldBytes + bytes > limit { return false }
             state.heldBytes += bytes
             return true
         }
+        guard isTaken else { return false }
+        guard let wider, !wider.take(bytes) else { return true }
+        state.withLock { $0.heldBytes -= bytes }
+        return false
     }
 
     /// Gives bytes back.
     func give(_ bytes: Int) {
-        guard policy.heldBytes != nil else { return }
         state.withLock { $0.heldBytes -= bytes }
+        wider?.give(bytes)
     }
 }

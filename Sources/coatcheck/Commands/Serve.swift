@@ -26,22 +26,27 @@ struct Serve: AsyncParsableCommand {
     var trustClock = false
 
     func run() async throws {
+        // certbot's and logrotate's hooks do not ask whether the process has begun. (It is ignored from `main` on.)
+        let hangups = await UnixSignalsSequence(trapping: .sighup)
         // Whoever read the log may go: that is no reason to die.
         signal(SIGPIPE, SIG_IGN)
         ProcessMetrics.begin()
+        // Whatever changes from here on is read again once everything runs.
         let configuration = try file.load()
         let sink = LogSink()
         let log = ProcessLog(level: configuration.log.level, now: SystemClock.wallTime, emit: { sink.write($0) })
         defer { sink.close() }
         do {
-            try await serve(configuration, log, sink)
+            try await serve(configuration, hangups, log, sink)
         } catch {
             log.write(.error, "cannot start", [("detail", "\(error)")])
             throw ExitCode(1)
         }
     }
 
-    private func serve(_ configuration: Configuration, _ log: ProcessLog, _ sink: LogSink) async throws {
+    private func serve(
+        _ configuration: Configuration, _ hangups: UnixSignalsSequence, _ log: ProcessLog, _ sink: LogSink
+    ) async throws {
         for warning in configuration.warnings {
             log.write(.warning, "configuration", [("detail", warning.description)])
         }
@@ -67,7 +72,7 @@ struct Serve: AsyncParsableCommand {
             JSONLogHandler(label: label, level: .warning, sink: sink, now: SystemClock.wallTime)
         }
         let services = composition.services(
-            on: sockets,
+            on: sockets, hangups: hangups,
             listening: { listener, port in
                 let from = handedOver[listener] == nil ? [] : [("from", "handed over")]
                 log.write(.notice, "listening", [("listener", listener.rawValue), ("port", String(port))] + from)

@@ -58,10 +58,14 @@ final class ListeningSockets: Sendable {
                 sockets[name] = socket
                 continue
             }
-            sockets[name] = try await wait.retrying { () throws(ListenFailure) in
-                try ListeningSocket(host: address.host, port: address.port)
+            sockets[name] = try await wait.retrying { () throws(ListenerFailure) in
+                do throws(ListenFailure) {
+                    return try ListeningSocket(host: address.host, port: address.port)
+                } catch {
+                    throw ListenerFailure(listener: name, reason: error)
+                }
             } while: { failure in
-                if case .inUse = failure { true } else { false }
+                if case .inUse = failure.reason { true } else { false }
             }
         }
         return ListeningSockets(sockets)

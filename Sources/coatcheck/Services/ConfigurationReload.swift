@@ -1,47 +1,69 @@
 import Broker
-import Dispatch
 
 /// Reads the configuration file again and puts it in the place of the running one, whole or not at all.
 ///
 /// Whatever is wrong with it, the running configuration goes on, and the log says why.
 struct ConfigurationReload: Sendable {
+    typealias Load = @Sendable () throws(ConfigurationFailure) -> Configuration
+
+    private let load: Load
+    private let reading: Rereading<Result<Configuration, ConfigurationFailure>>
+    private let exchange: Exchange
+
+    init(_ parts: ProcessParts, _ running: ConfigurationOwner, load: @escaping Load) {
+        self.load = load
+        let exchange = Exchange(parts, running)
+        self.exchange = exchange
+        reading = Rereading(
+            sleep: parts.context.clock.sleep,
+            isLate: {
+                parts.log.write(
+                    .warning, "reload still reading",
+                    [("detail", "a file of the configuration does not answer; it is taken over when it does")])
+            },
+            take: { exchange.take($0) })
+    }
+
+    /// Runs once, until the file is in force or refused, or until reading it hangs.
+    func run() async {
+        let isBegun = await reading.run { [load] in
+            do throws(ConfigurationFailure) { return .success(try load()) } catch { return .failure(error) }
+        }
+        if !isBegun { exchange.refuse(["its files do not answer: several readings of them hang"]) }
+    }
+
+    /// Exchanges nothing more from here on.
+    func stop() { reading.stop() }
+}
+
+/// Puts a configuration that was read in the place of the running one; used by one at a time.
+private struct Exchange: Sendable {
     private let parts: ProcessParts
     private let running: ConfigurationOwner
-    private let load: @Sendable () throws(ConfigurationFailure) -> Configuration
     private let reloaded: CounterSeries
     private let refused: CounterSeries
 
-    init(
-        _ parts: ProcessParts, _ running: ConfigurationOwner,
-        load: @escaping @Sendable () throws(ConfigurationFailure) -> Configuration
-    ) {
+    init(_ parts: ProcessParts, _ running: ConfigurationOwner) {
         self.parts = parts
         self.running = running
-        self.load = load
         reloaded = parts.metrics.counter("coatcheck_config_reloads_total", [("result", "done")])
         refused = parts.metrics.counter("coatcheck_config_reloads_total", [("result", "refused")])
     }
 
-    /// Runs once; not to be run by two at a time.
-    func run() async {
-        // Reading files and certificates blocks.
-        await withCheckedContinuation { continuation in
-            DispatchQueue.global(qos: .utility).async {
-                work()
-                continuation.resume()
-            }
+    func take(_ read: Result<Configuration, ConfigurationFailure>) {
+        switch read {
+        case .success(let configuration): exchange(configuration)
+        case .failure(let failure): refuse(failure.problems.filter { $0.severity == .error }.map(\.description))
         }
     }
 
-    private func work() {
-        let configuration: Configuration
-        do throws(ConfigurationFailure) { configuration = try load() } catch {
-            return refuse(error.problems.filter { $0.severity == .error }.map(\.description))
-        }
+    private func exchange(_ configuration: Configuration) {
         let old = running.current
         let changes = configuration.values.changes(since: old.configuration.values)
         guard !changes.isEmpty else {
             reloaded.increment(by: 1)
+            // What is unwise may be so since the file was read: a key's mode stands in no setting.
+            warn(configuration)
             return parts.log.write(.notice, "configuration unchanged")
         }
         let fixed = FixedSettings.changes(old.configuration, configuration)
@@ -56,9 +78,7 @@ struct ConfigurationReload: Sendable {
         _ = running.exchange(for: next)
         old.forget(whatIsNotIn: configuration)
         reloaded.increment(by: 1)
-        for warning in configuration.warnings {
-            parts.log.write(.warning, "configuration", [("detail", warning.description)])
-        }
+        warn(configuration)
         // Paths have no values in them.
         parts.log.write(
             .notice, "configuration reloaded",
@@ -69,7 +89,13 @@ struct ConfigurationReload: Sendable {
             ])
     }
 
-    private func refuse(_ reasons: [String]) {
+    private func warn(_ configuration: Configuration) {
+        for warning in configuration.warnings {
+            parts.log.write(.warning, "configuration", [("detail", warning.description)])
+        }
+    }
+
+    func refuse(_ reasons: [String]) {
         refused.increment(by: 1)
         for reason in reasons { parts.log.write(.error, "configuration not reloaded", [("detail", reason)]) }
     }

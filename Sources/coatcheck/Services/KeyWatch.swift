@@ -19,13 +19,11 @@ final class KeyWatch: Sendable {
         var refused: KeyRing?
     }
 
-    static let interval = Duration.seconds(2)
-
     private let settings: KeySettings
     private let vault: OpenSSLVault
     private let now: @Sendable () -> WallTime
     private let log: ProcessLog
-    /// Guards what was seen.
+    /// Guards what was seen; no file is read while it is held.
     private let state: Mutex<State>
 
     init(
@@ -43,14 +41,22 @@ final class KeyWatch: Sendable {
     /// The ring in use.
     var ring: KeyRing { state.withLock { $0.ring } }
 
-    /// Looks at the file and the time.
+    /// Looks at the file and the time; blocks while the file does.
+    func look(isAsked: Bool = false) { take(read(), isAsked: isAsked) }
+
+    /// Reads the file; blocks while it does.
+    func read() -> Result<[UInt8], StartFailure> {
+        do throws(StartFailure) { return .success(try KeyRingFile.bytes(settings)) } catch { return .failure(error) }
+    }
+
+    /// Takes what was read, and looks at the time.
     ///
-    /// `isAsked` reads it also when nothing has changed. A file that cannot be used changes nothing.
-    func look(isAsked: Bool = false) {
+    /// `isAsked` looks also where nothing has changed. A file that cannot be used changes nothing.
+    func take(_ text: Result<[UInt8], StartFailure>, isAsked: Bool) {
         let moment = now()
         state.withLock { state in
             do throws(StartFailure) {
-                let bytes = try KeyRingFile.bytes(settings)
+                let bytes = try text.get()
                 let digest = vault.digest(bytes)
                 let isNew = digest != state.seen
                 state.seen = digest
@@ -105,13 +111,5 @@ final class KeyWatch: Sendable {
         var pairs = [("count", String(ring.list.count)), ("sealing", state.sealing)]
         if let next = ring.list(at: moment).first?.waitsUntil { pairs.append(("next_from", next.rfc3339)) }
         log.write(.notice, "keys reloaded", pairs)
-    }
-
-    /// The work of looking every two seconds.
-    func service(_ clock: BrokerClock) -> RepeatedWork {
-        RepeatedWork(clock: clock, delay: Self.interval) { [self] in
-            look()
-            return Self.interval
-        }
     }
 }

@@ -2,6 +2,7 @@ import Broker
 import BrokerHTTP
 import BrokerWire
 import ServiceLifecycle
+import UnixSignals
 
 extension Composition {
     /// Is told of a listener that accepts, by its name and port.
@@ -13,23 +14,25 @@ extension Composition {
     /// work ends, what was spawned finishes, and the management listener goes last. The sockets are closed behind the
     /// store, by whoever opened them. `load` reads the configuration file again.
     func services(
-        on sockets: ListeningSockets, listening: @escaping Listening,
+        on sockets: ListeningSockets, hangups: UnixSignalsSequence, listening: @escaping Listening,
         load: @escaping @Sendable () throws(ConfigurationFailure) -> Configuration
     ) -> [any Service] {
         let context = parts.context
         let first = running.current.configuration
-        let cap = ConnectionCap(maximum: DescriptorLimit.connections(of: parts.descriptors))
         let handshakes = HandshakeRoom()
         let reload = ConfigurationReload(parts, running, load: load)
+        let keys = KeyRereading(parts.keyWatch, context.clock, log: parts.log)
         func listener(_ name: ListenerName) -> Listener {
             var settings = HTTPServer.Configuration()
             // Operators come by loopback: no TLS there.
             let isPlain = name == .management
             settings.terms = { [running] in isPlain ? running.current.plainTerms : running.current.terms }
             settings.handshakes = handshakes
-            settings.ledger = PeerLedger { [running] in running.current.peers($0) }
+            settings.ledger = PeerLedger(refused: parts.connectionMetrics.refused) { [running] in
+                running.current.peers($0)
+            }
             // Management is outside the cap: health answers when everybody is there.
-            settings.cap = name == .management ? nil : cap
+            settings.cap = name == .management ? nil : parts.connections
             let service = CurrentService(running: running) { current in
                 switch name {
                 case .public: current.publicResponder
@@ -44,12 +47,16 @@ extension Composition {
         var services: [any Service] = [
             listener(.management),
             parts.detached,
-            ReloadOnHangup { [keyWatch = parts.keyWatch, ringWatch = parts.ringWatch] in
-                keyWatch.look(isAsked: true)
-                if !ringWatch.isGood { await ringWatch.look() }
-                await reload.run()
-            },
-            parts.keyWatch.service(context.clock),
+            ReloadOnHangup(
+                signals: hangups,
+                action: { [ringWatch = parts.ringWatch] in
+                    // Beside each other: the files of one may hang.
+                    async let keysAreRead: Void = keys.look(isAsked: true)
+                    await reload.run()
+                    await keysAreRead
+                    if !ringWatch.isGood { await ringWatch.look() }
+                }, end: reload.stop),
+            keys.service,
             parts.ringWatch.service(context.clock),
             ResealWork.service(parts.resealing, context),
             Maintenance.sweeper(context, owner: Self.owner(parts.vault)),

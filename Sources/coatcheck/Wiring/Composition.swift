@@ -4,6 +4,7 @@ import BrokerProviders
 import BrokerRelay
 import BrokerStore
 import BrokerVault
+import BrokerWire
 
 /// The whole broker, wired and not yet listening: what `serve` runs, and what tests can build for themselves.
 struct Composition: Sendable {
@@ -41,6 +42,8 @@ struct Composition: Sendable {
             wrongTokensPerMinute: configuration.limits.wrongTokensPerMinute,
             pending: configuration.limits.pendingLogins)
         let keyWatch = KeyWatch(configuration.keys, keyText, ring, vault, now: clock.now, log: log)
+        let descriptors = DescriptorLimit.raise()
+        let connectionMetrics = ConnectionMetrics(log: log, metrics: metrics, monotonic: clock.monotonic)
         let parts = ProcessParts(
             log: log, metrics: metrics,
             tracing: ProcessTracing(configuration.tracing, metrics: metrics, log: log, clock: clock), disk: disk,
@@ -54,7 +57,10 @@ struct Composition: Sendable {
             backendCharges: ChargeLedger(charges, monotonic: clock.monotonic),
             wrongTokens: TokenBuckets(
                 perMinute: configuration.limits.wrongTokensPerMinute, monotonic: clock.monotonic),
-            descriptors: DescriptorLimit.raise())
+            descriptors: descriptors,
+            connections: ConnectionCap(
+                maximum: DescriptorLimit.connections(of: descriptors), isFull: connectionMetrics.isFull),
+            connectionMetrics: connectionMetrics)
         return Composition(
             parts: parts, running: ConfigurationOwner(try RunningConfiguration(configuration, parts)))
     }

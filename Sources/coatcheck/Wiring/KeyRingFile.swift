@@ -28,9 +28,8 @@ enum KeyRingFile {
     }
 
     private static func bytes(_ path: String) throws(StartFailure) -> [UInt8] {
-        guard let bytes = BoundedFile.read(path, limit: 65_536) else {
-            throw StartFailure("the key file \(path) cannot be read")
+        do throws(FileFault) { return try BoundedFile.load(path, limit: 65_536) } catch {
+            throw StartFailure("the key file \(path) cannot be read: it \(error)")
         }
-        return bytes
     }
 }

@@ -28,6 +28,8 @@ struct Measuring: Sendable {
         ProviderHealth.measure(context.providers, metrics)
         ProcessMetrics.measure(metrics)
         metrics.gauge("process_max_fds").set(Int64(parts.descriptors))
+        metrics.gauge("coatcheck_connections").set(Int64(parts.connections.count))
+        metrics.gauge("coatcheck_connections_max").set(Int64(parts.connections.maximum))
         if let sqlite = parts.store as? SQLiteStore {
             let written = sqlite.writeStatistics
             metrics.counter("coatcheck_store_transactions_total").advance(to: Int64(written.transactions))

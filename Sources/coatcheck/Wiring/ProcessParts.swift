@@ -2,6 +2,7 @@ import Broker
 import BrokerHTTP
 import BrokerStore
 import BrokerVault
+import BrokerWire
 
 /// What a process has for its whole life, whatever becomes of its configuration.
 struct ProcessParts: Sendable {
@@ -31,6 +32,10 @@ struct ProcessParts: Sendable {
     let wrongTokens: TokenBuckets
     /// How many descriptors the process may have.
     let descriptors: Int
+    /// What the listeners for apps and backends may have open together.
+    let connections: ConnectionCap
+    /// Hears of connections that are turned away.
+    let connectionMetrics: ConnectionMetrics
 
     /// Has what was counted under one configuration's limits go on under another's.
     func adopt(_ configuration: Configuration, _ http: HTTPConfiguration) {

@@ -26,7 +26,7 @@ final class RunningConfiguration: Sendable {
     let terms: ConnectionTerms
     /// Those of the management listener.
     let plainTerms: ConnectionTerms
-    let peers: @Sendable (PeerAddress) -> PeerPolicy
+    let peers: @Sendable (PeerAddress) -> [PeerPolicy]
     private let measuring: Measuring
 
     /// Makes everything of a configuration; throws a sentence for the operator when a part cannot be made.
@@ -64,7 +64,7 @@ final class RunningConfiguration: Sendable {
         self.http = http
         terms = ConnectionTerms(http.limits.connection, tls: configuration.server.tls)
         plainTerms = ConnectionTerms(http.limits.connection)
-        peers = PeerPolicy.each(http)
+        peers = PeerPolicy.each(http, ofAll: parts.connections.maximum)
         func requests(_ listener: ListenerName) -> RequestMetrics {
             RequestMetrics(
                 log: parts.log, metrics: parts.metrics, listener: listener.rawValue,

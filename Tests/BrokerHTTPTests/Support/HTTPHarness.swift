@@ -14,8 +14,8 @@ struct HTTPHarness: Sendable {
     let provider: FakeProvider
     let vault: OpenSSLVault
     let store: InMemoryStore
-    let useCases: BrokerUseCases
-    let context: BrokerContext
+    private(set) var useCases: BrokerUseCases
+    private(set) var context: BrokerContext
     let configuration: HTTPConfiguration
     let records: Records
     let clock: BrokerClock
@@ -66,6 +66,12 @@ struct HTTPHarness: Sendable {
         configure(&configuration, vault)
         self.configuration = configuration
         records = Records()
+    }
+
+    /// Goes on with other settings of the domain.
+    mutating func limit(to settings: BrokerSettings) {
+        context = context.with(context.providers, settings)
+        useCases = BrokerUseCases(context, publicURL: configuration.publicURL)
     }
 
     var log: RequestLog { RequestLog { [records] in records.add($0) } }

@@ -1,5 +1,6 @@
 import Broker
 import BrokerProviders
+import BrokerWire
 import Synchronization
 import Testing
 
@@ -85,5 +86,69 @@ struct LimitLineTests {
         #expect(ProviderHealth.state(.closed(failures: 0), 2) == "failing")
         #expect(ProviderHealth.state(.open(until: .zero, pause: .seconds(1)), 9) == "open")
         #expect(ProviderHealth.state(.halfOpen(pause: .seconds(1)), 9) == "open")
+    }
+
+    @Test("Methods that a client makes up are one series (SEC-118)")
+    func methods() {
+        let metrics = MetricsRegistry()
+        let log = RequestMetrics(
+            log: Lines().log, metrics: metrics, listener: "public", writesLines: false, monotonic: { .zero }
+        ).requestLog
+        for method in (0..<100).map({ "BREW\($0)" }) + ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] {
+            log.record(
+                RequestRecord(
+                    method: method, route: "/v1/session", status: 405, duration: .zero, requestID: "req_1",
+                    client: "192.0.2.1", untrustedProxy: nil, userAgent: nil, code: nil, privateDetail: nil))
+        }
+        #expect(metrics.seriesCount(of: "coatcheck_http_requests_total") == 8)
+        let text = metrics.text()
+        #expect(!text.contains("BREW"))
+        #expect(
+            text.contains(
+                #"coatcheck_http_requests_total{listener="public",method="other",route="/v1/session",status="405"} 100"#
+            ),
+            "\(text)")
+    }
+
+    @Test("Connections that are turned away are counted by whose limit it was, and named once a minute (SEC-105)")
+    func connections() throws {
+        let lines = Lines()
+        let metrics = MetricsRegistry()
+        let connections = ConnectionMetrics(log: lines.log, metrics: metrics) { lines.time.withLock { $0 } }
+        for reason in ["address", "customer", "network", "all"] {
+            #expect(metrics.text().contains(#"coatcheck_connections_refused_total{reason="\#(reason)"} 0"#))
+        }
+        let six = PeerAddress(high: 0x2001_0DB8_0001_02FE, low: 7)
+        func limit(_ high: UInt64, _ prefix: Int) -> PeerPolicy.Key {
+            PeerPolicy.Key(PeerAddress(high: high, low: 0), prefix: prefix)
+        }
+        for _ in 0..<10 {
+            connections.refused(six, limit(0x2001_0DB8_0001_02FE, 64))
+            connections.refused(six, limit(0x2001_0DB8_0001_0200, 56))
+            connections.refused(six, limit(0x2001_0DB8_0001_0000, 48))
+            let four = PeerAddress(high: 0, low: 0xFFFF_C000_0201)
+            connections.refused(four, PeerPolicy.Key(four, prefix: 32))
+            connections.isFull()
+        }
+        let said = lines.take()
+        #expect(said.count == 5, "\(said)")
+        for words in [
+            #""reason":"address","client":"2001:db8:1:2fe::/64""#,
+            #""reason":"customer","client":"2001:db8:1:200::/56""#,
+            #""reason":"network","client":"2001:db8:1::/48""#, #""reason":"address","client":"192.0.2.1""#,
+            #""reason":"all""#,
+        ] { #expect(said.contains { $0.contains(words) }, "\(words)") }
+        let text = metrics.text()
+        #expect(text.contains(#"coatcheck_connections_refused_total{reason="address"} 20"#))
+        for reason in ["customer", "network", "all"] {
+            #expect(text.contains(#"coatcheck_connections_refused_total{reason="\#(reason)"} 10"#))
+        }
+        // Of very many one line tells.
+        for number in UInt64(0)..<5000 { connections.refused(six, limit(number << 16, 48)) }
+        #expect(lines.take().count <= 64)
+        lines.time.withLock { $0 = .seconds(61) }
+        connections.isFull()
+        connections.refused(six, limit(0x2001_0DB8_0001_0000, 48))
+        #expect(lines.take().count == 2)
     }
 }

@@ -2,6 +2,7 @@ import Broker
 import BrokerHTTP
 import BrokerStore
 import BrokerVault
+import Foundation
 import Synchronization
 import Testing
 
@@ -28,7 +29,12 @@ struct ReloadTests {
             }
         }
 
-        init(_ text: String, secret: @escaping @Sendable () -> String = { "zQ8vN2kLr5TwX7yB3mHd" }) throws {
+        /// `isOpen` says whether others may read files, and `reads` is called before each reading of the configuration.
+        init(
+            _ text: String, secret: @escaping @Sendable () -> String = { "zQ8vN2kLr5TwX7yB3mHd" },
+            isOpen: @escaping @Sendable () -> Bool = { false }, reads: @escaping @Sendable () -> Void = {},
+            clock: BrokerClock = SystemClock.clock
+        ) throws {
             let ring = try KeyRing.generate(now: SystemClock.wallTime(), random: SystemRandom.bytes)
             let ringText = String(decoding: ring.json().bytes(), as: UTF8.self)
             let sources = ConfigSources(
@@ -36,16 +42,19 @@ struct ReloadTests {
                 readFile: { path throws(FileFault) in
                     guard path == "secret" else { throw .missing }
                     return Array(secret().utf8)
-                }, isOpenToOthers: { _ in false }, directory: "")
+                }, isOpenToOthers: { _ in isOpen() }, directory: "")
             let lines = Lines()
             let held = Held(text)
             self.lines = lines
             composition = try Composition.make(
                 Configuration.load(text: text, sources: sources),
                 log: ProcessLog(level: .info, now: SystemClock.wallTime, emit: { lines.add($0) }),
-                store: InMemoryStore())
+                store: InMemoryStore(), clock: clock)
             work = ConfigurationReload(composition.parts, composition.running) {
-                () throws(ConfigurationFailure) in try Configuration.load(text: held.value, sources: sources)
+                () throws(ConfigurationFailure) in
+                let text = held.value
+                reads()
+                return try Configuration.load(text: text, sources: sources)
             }
             file = held
         }
@@ -60,6 +69,9 @@ struct ReloadTests {
         }
 
         var running: RunningConfiguration { composition.running.current }
+        /// What the log says so far.
+        var log: String { lines.take() }
+        func stop() { work.stop() }
 
         /// Puts another text into the file, reloads, and returns what the log says.
         func reload(_ text: String) async -> String {
@@ -146,6 +158,52 @@ struct ReloadTests {
         #expect(log.contains("\(path): has changed, which takes a restart"), "\(log)")
         #expect(wired.running === before)
         #expect(FixedSettings.needsRestart(path))
+        await wired.composition.close()
+    }
+
+    @Test("What is unwise is said at each reload, also where no setting has changed: a secret that others may read")
+    func warnings() async throws {
+        let isOpen = Mutex(false)
+        let wired = try Wired(Self.text, isOpen: { isOpen.withLock { $0 } })
+        let before = await wired.reload(Self.text)
+        #expect(before.contains("configuration unchanged") && !before.contains(#""level":"warning""#), "\(before)")
+        isOpen.withLock { $0 = true }
+        let log = await wired.reload(Self.text)
+        #expect(log.contains("configuration unchanged"))
+        #expect(log.contains(#""level":"warning""#) && log.contains("client_secret"), "\(log)")
+        await wired.composition.close()
+    }
+
+    @Test("A file that hangs is said, holds up no later reload, and changes nothing when it comes back behind one")
+    func hanging() async throws {
+        let gate = DispatchSemaphore(value: 0)
+        let hangs = Mutex(false)
+        let clock = BrokerClock(
+            now: SystemClock.wallTime, monotonic: { .seconds(1000) },
+            sleep: { _ in
+                // Patience ends at once where something hangs, and never elsewhere.
+                while !hangs.withLock({ $0 }) { try await Task.sleep(for: .milliseconds(5)) }
+            })
+        let wired = try Wired(
+            Self.text,
+            reads: {
+                if hangs.withLock({ $0 }) { gate.wait() }
+            }, clock: clock)
+        hangs.withLock { $0 = true }
+        let hung = await wired.reload(Self.text.replacingFirst("GET /a", with: "GET /hung"))
+        #expect(hung.contains("reload still reading") && !hung.contains("configuration reloaded"), "\(hung)")
+        hangs.withLock { $0 = false }
+        let good = await wired.reload(Self.text.replacingFirst("GET /a", with: "GET /good"))
+        #expect(good.contains("configuration reloaded"), "\(good)")
+        let running = wired.running
+        gate.signal()
+        // It has come back when a reload after it is done: nothing was taken of it.
+        _ = await wired.reload(Self.text.replacingFirst("GET /a", with: "GET /good"))
+        #expect(wired.running === running)
+        // Behind the stop nothing is exchanged.
+        wired.stop()
+        let none = await wired.reload(Self.text)
+        #expect(!none.contains("configuration reloaded") && wired.running === running, "\(none)")
         await wired.composition.close()
     }
 

@@ -6,10 +6,19 @@ enum BoundedFile {
     static func read(_ path: String, limit: Int) -> [UInt8]? { try? load(path, limit: limit) }
 
     /// Returns the bytes of a file; throws why it cannot be used.
+    ///
+    /// Regular files only: a pipe, a device or a socket could keep its reader waiting for ever. But for the process's own
+    /// descriptors (`/dev/stdin`, `<(…)` of a shell), which nobody else can put there.
     static func load(_ path: String, limit: Int) throws(FileFault) -> [UInt8] {
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        let isOwn = path == "/dev/stdin" || path.hasPrefix("/dev/fd/") || path.hasPrefix("/proc/self/fd/")
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC | (isOwn ? 0 : O_NONBLOCK))
         guard descriptor >= 0 else { throw FileFault(errno: errno) }
         defer { close(descriptor) }
+        var status = stat()
+        guard fstat(descriptor, &status) == 0 else { throw FileFault(errno: errno) }
+        guard isOwn || status.st_mode & S_IFMT == S_IFREG else {
+            throw status.st_mode & S_IFMT == S_IFDIR ? .folder : .notRegular
+        }
         var bytes: [UInt8] = []
         var chunk = [UInt8](repeating: 0, count: 65_536)
         while true {

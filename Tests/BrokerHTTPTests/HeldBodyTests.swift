@@ -1,0 +1,55 @@
+import Broker
+import NIOCore
+import Synchronization
+import Testing
+
+@testable import BrokerHTTP
+
+@Suite("What the bodies of one user keep in memory (SEC-105)", .timeLimit(.minutes(1)))
+struct HeldBodyTests {
+    private func row(_ harness: HTTPHarness, _ signedIn: SignedIn) async throws -> SessionRow {
+        try await harness.useCases.resumeSession.resume(signedIn.token).row
+    }
+
+    private func refusal(_ bodies: HeldBodies, _ length: Int?, _ row: SessionRow) -> ProblemCode? {
+        do throws(BrokerProblem) {
+            _ = try bodies.take(length, for: row)
+            return nil
+        } catch { return error.code }
+    }
+
+    @Test("A session has half of its subject's share, its subject's sessions the whole, and others have theirs")
+    func shares() async throws {
+        let harness = try HTTPHarness()
+        let one = try await row(harness, try await harness.signIn(code: "canary-1"))
+        let two = try await row(harness, try await harness.signIn(code: "canary-2"))
+        let three = try await row(harness, try await harness.signIn(code: "canary-3"))
+        #expect(one.subject == two.subject && one.token != two.token)
+        let bodies = HeldBodies(limitPerSubject: 8 * 65_536)
+        for _ in 0..<4 { #expect(refusal(bodies, 65_536, one) == nil) }
+        #expect(refusal(bodies, 1, one) == .rateLimited)
+        // What is not announced, or is larger, is counted as what is held of it.
+        for length in [nil, 1 << 30, 65_535, 60_000] { #expect(refusal(bodies, length, two) == nil) }
+        #expect(refusal(bodies, 65_536, three) == .rateLimited)
+        #expect(refusal(bodies, 5000, three) == nil)
+        #expect(refusal(bodies, 2000, three) == .rateLimited)
+        var stranger = three
+        stranger.subject = one.token
+        stranger.token = one.subject
+        #expect(refusal(bodies, 65_536, stranger) == nil)
+    }
+
+    @Test("What is given back can be taken again, and nobody is remembered who holds nothing")
+    func givingBack() async throws {
+        let harness = try HTTPHarness()
+        let row = try await row(harness, try await harness.signIn())
+        let bodies = HeldBodies(limitPerSubject: 2 * 65_536)
+        for _ in 0..<1000 {
+            let place = try bodies.take(65_536, for: row)
+            #expect(refusal(bodies, 10, row) == .rateLimited)
+            bodies.giveBack(place)
+        }
+        bodies.giveBack(try bodies.take(0, for: row))
+        #expect(bodies.entries == 0)
+    }
+}

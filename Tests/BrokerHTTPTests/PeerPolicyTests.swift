@@ -1,0 +1,67 @@
+import Broker
+import Testing
+
+@testable import BrokerHTTP
+@testable import BrokerWire
+
+@Suite("What an address and its networks may have of a listener (SEC-105)", .timeLimit(.minutes(1)))
+struct PeerPolicyTests {
+    private func policies(
+        _ address: String, ofAll all: Int? = 2000, publicURL: String = "https://auth.example.com"
+    ) throws -> [String] {
+        var configuration = HTTPConfiguration(publicURL: publicURL)
+        configuration.trustedProxies = [IPNetwork("10.0.0.0/8"), IPNetwork("2001:db8:ffff::/48")].compactMap { $0 }
+        let address = try #require(IPAddress(address))
+        let peer = PeerAddress(high: address.high, low: address.low)
+        return PeerPolicy.each(configuration, ofAll: all)(peer).map { policy in
+            let first = IPAddress(high: policy.key.address.high, low: policy.key.address.low)
+            let bounds = [policy.anonymousConnections, policy.connections, policy.heldBytes.map { $0 >> 20 }]
+            return "\(first)/\(policy.key.prefix): " + bounds.map { $0.map(String.init) ?? "-" }.joined(separator: " ")
+        }
+    }
+
+    @Test("A /64 has what an address has, its /56 four times as much, its /48 a quarter of all")
+    func levels() throws {
+        let address = "2001:db8:1:2fe::7"
+        #expect(
+            try policies(address, ofAll: 100_000)
+                == [
+                    "2001:db8:1:2fe::/64: 128 512 8", "2001:db8:1:200::/56: 512 2048 32",
+                    "2001:db8:1::/48: 25000 25000 64",
+                ])
+        // As many descriptors as a process has by default in some places: a quarter is less than four shares.
+        #expect(
+            try policies(address, ofAll: 512)
+                == ["2001:db8:1:2fe::/64: 128 128 8", "2001:db8:1:200::/56: 128 128 32", "2001:db8:1::/48: 128 128 64"])
+        #expect(try policies(address, ofAll: 3).last == "2001:db8:1::/48: 1 1 64")
+        #expect(try policies(address, ofAll: nil).last == "2001:db8:1::/48: \(Int.max) \(Int.max) 64")
+    }
+
+    @Test("An IPv4 address is counted alone, and has no more than a quarter of all, either")
+    func four() throws {
+        #expect(try policies("192.0.2.1", ofAll: 100_000) == ["192.0.2.1/32: 128 512 8"])
+        #expect(try policies("192.0.2.1", ofAll: 200) == ["192.0.2.1/32: 50 50 8"])
+    }
+
+    @Test("A trusted proxy has as many connections as it wants, and so has loopback in development")
+    func exempt() throws {
+        #expect(try policies("10.1.2.3") == ["10.1.2.3/128: - - 64"])
+        #expect(try policies("2001:db8:ffff:1::1") == ["2001:db8:ffff:1::1/128: - - 64"])
+        #expect(try policies("::1", publicURL: "http://localhost:8080") == ["::1/128: - - -"])
+        #expect(try policies("::1").count == 3)
+        #expect(try policies("127.0.0.1", publicURL: "http://localhost:8080") == ["127.0.0.1/128: - - -"])
+    }
+
+    @Test("Four networks take all connections, and three leave a quarter to everybody else")
+    func quarter() throws {
+        let configuration = HTTPConfiguration(publicURL: "https://auth.example.com")
+        let ledger = PeerLedger(policies: PeerPolicy.each(configuration, ofAll: 400))
+        func open(_ site: UInt64) -> Int {
+            (UInt64(0)..<65_536).lazy.prefix(400).count { number in
+                ledger.open(PeerAddress(high: 0x2001_0DB8_0000_0000 | site << 16 | number, low: 1)) != nil
+            }
+        }
+        #expect([open(1), open(2), open(3)] == [100, 100, 100])
+        #expect(ledger.open(PeerAddress(high: 0, low: 0xFFFF_C000_0201)) != nil)
+    }
+}

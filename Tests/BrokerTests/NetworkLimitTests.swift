@@ -1,0 +1,198 @@
+import Synchronization
+import Testing
+
+@testable import Broker
+
+/// What one customer's IPv6 line and one IPv6 network may cost together (SEC-119, SEC-121).
+@Suite(.timeLimit(.minutes(2))) struct NetworkLimitTests {
+    /// The first address of the n-th /64 of 2001:db8:`site`::/48.
+    private static func phone(_ number: UInt64, site: UInt64 = 0) -> IPAddress {
+        IPAddress(high: 0x2001_0DB8_0000_0000 | site << 16 | number, low: 1)
+    }
+
+    private static func key(_ number: UInt64) -> Digest? {
+        Digest((0..<4).flatMap { _ in (0..<8).map { UInt8(truncatingIfNeeded: number >> (8 * $0)) } })
+    }
+
+    private func take(
+        _ ledger: ChargeLedger, _ item: ChargedItem, _ number: UInt64, from address: IPAddress,
+        lasting: Duration = .seconds(600), payer: Digest? = nil, isGuess: Bool = false
+    ) throws -> Duration? {
+        ledger.take(
+            item, try #require(Self.key(number)), from: address, lasting: lasting, payer: payer, isGuess: isGuess)
+    }
+
+    @Test(
+        "An address is counted by itself, its /64, /56 and /48; an IPv4 address by nothing wider",
+        arguments: [
+            ("2001:db8:1:2fe::7", ["2001:db8:1:2fe::/64", "2001:db8:1:200::/56", "2001:db8:1::/48"]),
+            ("2001:db8::", ["2001:db8::/64", "2001:db8::/56", "2001:db8::/48"]),
+            (
+                "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
+                ["ffff:ffff:ffff:ffff::/64", "ffff:ffff:ffff:ff00::/56", "ffff:ffff:ffff::/48"]
+            ),
+            ("192.0.2.1", ["192.0.2.1"]), ("::ffff:192.0.2.1", ["192.0.2.1"]),
+        ])
+    func levels(_ text: String, _ networks: [String]) throws {
+        #expect(try #require(IPAddress(text)).limitedNetworks.map(\.description) == networks)
+    }
+
+    @Test("Networks of different lengths that begin alike are not one")
+    func begin() throws {
+        #expect(Set(try #require(IPAddress("2001:db8::1")).limitedNetworks).count == 3)
+    }
+
+    @Test(
+        "A line has four shares of a cap, and no network more than a quarter of it, unless an address has",
+        arguments: [
+            (100_000, 2000, 8000, 25_000), (10_000, 200, 800, 2500), (1000, 64, 250, 250), (200, 64, 64, 64),
+            (8, 4, 4, 4),
+            (1, 1, 1, 1),
+        ])
+    func shares(pending: Int, address: Int, customer: Int, network: Int) {
+        #expect(
+            ChargeLimits(pending: pending).shares
+                == LimitShares(address: address, customer: customer, network: network))
+    }
+
+    @Test("A rate as large as a number can be is one")
+    func largest() {
+        #expect(LimitShares(perMinute: .max) == LimitShares(address: .max, customer: .max, network: .max))
+        #expect(LimitShares(address: .max, of: .max).network == .max)
+        #expect(TokenBuckets(perMinute: .max) { .zero }.take(Self.phone(1)) == nil)
+    }
+
+    @Test(
+        "One /56 fills its four shares of the pending logins, and one /48 a quarter; others sign in at once (SEC-119)")
+    func hostile() throws {
+        let clock = TestClock()
+        let ledger = ChargeLedger(
+            ChargeLimits(loginsPerMinute: 1_000_000, pending: 10_000), monotonic: clock.clock.monotonic)
+        var next: UInt64 = 0
+        /// Begins as many logins as it gets from the /64s of a site.
+        func fill(_ phones: Range<UInt64>, site: UInt64) throws -> Int {
+            var taken = 0
+            for phone in phones {
+                for _ in 0..<250 {
+                    next += 1
+                    if try take(ledger, .login, next, from: Self.phone(phone, site: site)) == nil { taken += 1 }
+                }
+            }
+            return taken
+        }
+        #expect(try fill(0..<8, site: 1) == 800)
+        // Another line of the same network goes on, up to the network's quarter.
+        #expect(try fill(256..<264, site: 1) == 800)
+        #expect(try fill(512..<520, site: 1) == 800)
+        #expect(try fill(768..<776, site: 1) == 100)
+        #expect(try take(ledger, .login, 9_999_998, from: Self.phone(60_000, site: 1)) == .seconds(60))
+        #expect(try take(ledger, .login, 9_999_999, from: Self.phone(0, site: 2)) == nil)
+        #expect(try take(ledger, .login, 10_000_000, from: try #require(IPAddress("192.0.2.1"))) == nil)
+        // What expires is counted nowhere any more.
+        clock.advance(.seconds(600))
+        #expect(try fill(0..<8, site: 1) == 800)
+    }
+
+    @Test("Exchanges of one /48 leave three quarters of their book to others, too")
+    func exchanges() throws {
+        let ledger = ChargeLedger(
+            ChargeLimits(loginsPerMinute: 1_000_000, pending: 1000), monotonic: TestClock().clock.monotonic)
+        var taken = 0
+        for number in 0..<2000
+        where try take(ledger, .exchange, UInt64(number), from: Self.phone(UInt64(number))) == nil {
+            taken += 1
+        }
+        #expect(taken == 250)
+        #expect(try take(ledger, .exchange, 9999, from: Self.phone(0, site: 7)) == nil)
+    }
+
+    @Test("5,000 phones of one /48, each in a /64 of its own, sign in at the same moment (SEC-119)")
+    func phones() throws {
+        // No time passes: nothing is refilled, and nobody has come back from the provider yet.
+        let ledger = ChargeLedger(ChargeLimits(), monotonic: TestClock().clock.monotonic)
+        for phone in UInt64(0)..<5000 {
+            #expect(try take(ledger, .login, phone, from: Self.phone(phone)) == nil)
+            #expect(try take(ledger, .handoff, phone, from: Self.phone(phone), lasting: .seconds(120)) == nil)
+        }
+        #expect(ledger.count(.login, of: Self.phone(4999)) == 1)
+        // And those of another carrier beside them.
+        for phone in UInt64(0)..<1000 {
+            #expect(try take(ledger, .login, 10_000 + phone, from: Self.phone(phone, site: 9)) == nil)
+        }
+    }
+
+    @Test("A line may do eight times what an address may in a minute, a network a hundred times (SEC-119)")
+    func rates() throws {
+        let time = Mutex(Duration.zero)
+        let buckets = TokenBuckets(perMinute: 6) { time.withLock { $0 } }
+        func taken(_ phones: Range<UInt64>) -> Int {
+            phones.reduce(0) { sum, phone in
+                sum + (0..<10).count { _ in buckets.take(Self.phone(phone)) == nil }
+            }
+        }
+        #expect(taken(0..<1) == 6)
+        #expect(taken(1..<256) == 42)
+        #expect(taken(256..<4096) == 600 - 48)
+        let before = buckets.count
+        // Who is refused leaves nothing behind.
+        #expect(taken(40_000..<40_100) == 0 && buckets.count == before)
+        #expect(buckets.take(Self.phone(0, site: 1)) == nil)
+        // The network has ten a second again, the line 0.8, and the address 0.1.
+        time.withLock { $0 = .seconds(10) }
+        #expect(taken(0..<1) == 1)
+        #expect(taken(1..<256) == 7)
+        #expect(taken(30_000..<34_000) == 92)
+    }
+
+    @Test("How long to wait is what the slowest of its networks takes")
+    func waiting() {
+        let buckets = TokenBuckets(perMinute: 6) { .zero }
+        for phone in UInt64(0)..<8 {
+            for _ in 0..<6 { #expect(buckets.take(Self.phone(phone)) == nil) }
+        }
+        // The line's next token is due after 60 s / 48, the address's after 60 s / 6.
+        #expect(buckets.take(Self.phone(9)) == .milliseconds(1250))
+        #expect(buckets.take(Self.phone(0)) == .seconds(10))
+    }
+
+    @Test("What comes back comes back to the line and the network as well")
+    func comingBack() throws {
+        let ledger = ChargeLedger(
+            ChargeLimits(loginsPerMinute: 1, pending: 1000), monotonic: TestClock().clock.monotonic)
+        for phone in UInt64(0)..<8 { #expect(try take(ledger, .login, phone, from: Self.phone(phone)) == nil) }
+        #expect(try take(ledger, .login, 8, from: Self.phone(8)) != nil)
+        ledger.giveBack(exchange: try #require(Self.key(99)), gate: .login(try #require(Self.key(3))))
+        #expect(try take(ledger, .login, 8, from: Self.phone(8)) == nil)
+        #expect(try take(ledger, .login, 9, from: Self.phone(9)) != nil)
+    }
+
+    @Test("The books forget addresses and networks whose items are gone")
+    func forgetting() throws {
+        var book = ChargeBook(capacity: 1000, shares: ChargeLimits(pending: 1000).shares)
+        for number in UInt64(0)..<200 {
+            book.add(
+                ChargeBook.Receipt(address: Self.phone(number << 8), until: .seconds(600)),
+                for: try #require(Self.key(number)))
+        }
+        #expect(book.holders == 401)
+        for number in UInt64(0)..<200 { book.remove(try #require(Self.key(number))) }
+        #expect(book.holders == 0)
+    }
+
+    @Test("Other limits are taken over at every level, and what was charged stays charged")
+    func adopting() throws {
+        let ledger = ChargeLedger(
+            ChargeLimits(loginsPerMinute: 1000, pending: 1000), monotonic: TestClock().clock.monotonic)
+        for number in UInt64(0)..<250 { #expect(try take(ledger, .login, number, from: Self.phone(number)) == nil) }
+        #expect(try take(ledger, .login, 1000, from: Self.phone(1000)) != nil)
+        ledger.adopt(ChargeLimits(loginsPerMinute: 1000, pending: 2000))
+        for number in UInt64(250)..<256 { #expect(try take(ledger, .login, number, from: Self.phone(number)) == nil) }
+        ledger.adopt(ChargeLimits(loginsPerMinute: 1, pending: 100_000))
+        // One a minute for an address, eight for the line.
+        let taken = try (UInt64(0)..<20).count { number in
+            try take(ledger, .login, 2000 + number, from: Self.phone(number)) == nil
+        }
+        #expect(taken == 8)
+        #expect(try take(ledger, .login, 3000, from: Self.phone(256)) == nil)
+    }
+}

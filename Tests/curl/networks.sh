@@ -1,0 +1,117 @@
+#!/usr/bin/env bash
+# Networks of IPv6 addresses (SEC-105, SEC-119): what one customer's /56 and one /48 may take of the logins and of the
+# connections, and that a carrier's phones, thousands of them in one /48, sign in. In a network namespace of its own, with the
+# addresses themselves.
+#   PHONES   how many phones sign in (5000)
+if [ -z "${NETWORKS_INSIDE:-}" ]; then
+    if why=$(unshare --net true 2>&1) && command -v ip >/dev/null; then
+        NETWORKS_INSIDE=1 exec unshare --net bash "$0"
+    fi
+    echo "skipped: no network namespace can be had here (unshare --net: ${why:-ip is missing})"
+    echo "0 passed, 0 failed, 1 skipped"
+    exit 0
+fi
+source "$(dirname "$0")/lib.bash"
+ip link set lo up && ip -6 route add local 2001:db8::/32 dev lo || give_up "the network"
+phones=${PHONES:-5000}
+host=auth.example.org
+# Of 2000 logins an address has 64, a line 256, a network 500; of 4000 connections 128, 512 and 1000.
+pending=2000
+descriptors=8000
+
+cat >"$work/networks.yaml" <<YAML
+server: {listen: "[::]:@BROKER_PORT@", public_url: "https://$host", drain_delay: 0s}
+management: {listen: "127.0.0.1:@MANAGEMENT_PORT@"}
+store: {url: "sqlite:@WORK@/data/coatcheck.db"}
+keys: {file: "@WORK@/keys.json"}
+log: {level: notice}
+limits: {pending_logins: $pending}
+providers:
+  oidc:
+    kind: oidc
+    issuer: @SANDBOX@/oidc
+    clients:
+      android: {client_id: android-app, auth: none, redirect_uris: ["com.example.android:/cb"], scope: openid email, transport: bearer, login: both}
+YAML
+client() { python3 "$here/../blackbox/networks.py" "$1" --port "$BROKER_PORT" --host "$host" "${@:2}"; }
+pending_rows() {
+    python3 - "$work/data/coatcheck.db" <<'PY'
+import sqlite3, sys
+with sqlite3.connect(f"file:{sys.argv[1]}?mode=ro", uri=True, timeout=10) as database:
+    print(database.execute("SELECT count(*) FROM logins WHERE status = 0").fetchone()[0])
+PY
+}
+# signs_in ADDRESS SENTENCE
+signs_in() {
+    client user --address "$1" >"$work/user"
+    same 201 "$(jq .status "$work/user")" "$2 ($(jq .seconds "$work/user") s)"
+}
+# fresh: the broker with nothing charged and nothing stored
+fresh() {
+    kill_broker TERM
+    rm -rf "$work/data"
+    mkdir -m 700 "$work/data"
+    start_broker
+}
+ulimit -n 20000 2>/dev/null
+start_broker() {
+    prlimit --nofile="$descriptors" "$COATCHECK" serve --config "$work/coatcheck.yaml" >>"$work/broker.log" 2>&1 &
+    broker_pid=$!
+    wait_for 60 curl -sf "$MANAGEMENT/readyz" || give_up "broker"
+}
+
+step "Logins: one line"
+start_stack "$work/networks.yaml"
+client logins --networks 2001:db8:1::/56 --each 8 >"$work/out"
+echo "#   $(cat "$work/out")"
+same 256 "$(pending_rows)" "a /56 has four shares of the pending logins"
+signs_in 2001:db8:2::1 "a user of another network signs in at once"
+signs_in 2001:db8:1:100::1 "so does one of the next line"
+
+step "Logins: one network after the other"
+fresh
+for site in 1 2 3; do
+    client logins --networks "2001:db8:$site::/56,2001:db8:$site:100::/56,2001:db8:$site:200::/56" --each 2 >"$work/out"
+    echo "#   2001:db8:$site::/48: $(cat "$work/out")"
+    same $((500 * site)) "$(pending_rows)" "a /48 has a quarter of the pending logins"
+    signs_in 2001:db8:99::1 "a user of another network signs in at once"
+done
+same 429 "$(client user --address 2001:db8:1:300::1 | jq .status)" "the next line of a network that has its quarter has to wait"
+
+step "Connections: a line, then a network, then three"
+fresh
+# occupy NAME NETWORKS EACH: silent connections, held until the end
+occupy() {
+    mkfifo "$work/$1.in"
+    client connections --networks "$2" --each "$3" <"$work/$1.in" >"$work/$1" &
+    pids+=($!)
+    exec {input}>"$work/$1.in"
+    wait_for 120 test -s "$work/$1"
+    echo "#   $2: $(cat "$work/$1")"
+}
+occupy line 2001:db8:1::/57 16
+same 512 "$(jq .standing "$work/line")" "a /56 has four times the connections of an address"
+signs_in 2001:db8:2::1 "another network's user gets a connection and signs in"
+occupy network 2001:db8:1:100::/57,2001:db8:1:200::/57 8
+same 488 "$(jq .standing "$work/network")" "with the rest of its /48 it has a quarter of all"
+signs_in 2001:db8:2::1 "another network's user gets a connection and signs in"
+occupy second 2001:db8:5::/57,2001:db8:5:100::/57,2001:db8:5:200::/57 8
+occupy third 2001:db8:6::/57,2001:db8:6:100::/57,2001:db8:6:200::/57 8
+same "1000 1000" "$(jq .standing "$work/second") $(jq .standing "$work/third")" "so have two more"
+signs_in 2001:db8:2::1 "and still there is room for another network's user"
+curl -s "$MANAGEMENT/metrics" >"$work/metrics"
+same 1 "$(grep -c '^coatcheck_connections 3000$' "$work/metrics")" "coatcheck_connections: $(grep '^coatcheck_connections ' "$work/metrics")"
+same 1 "$(grep -c '^coatcheck_connections_max 4000$' "$work/metrics")" "of 4000"
+for reason in customer network; do
+    matches "^coatcheck_connections_refused_total.*\} [1-9]" "$(grep "refused_total{reason=\"$reason\"}" "$work/metrics")" "turned away by the limit of a $reason"
+done
+in_log '"message":"connections are turned away","reason":"network","client":"2001:db8:5::/48"' 1 "one line a minute names the network"
+
+step "$phones phones of one carrier's /48, each in a /64 of its own"
+sed -i 's/^limits: .*/limits: {}/' "$work/coatcheck.yaml"
+fresh
+client phones --networks 2001:db8:7::/48 --count "$phones" >"$work/phones"
+echo "#   $(cat "$work/phones")"
+same "$phones $phones {}" "$(jq -r '"\(.started) \(.signed_in) \(.others | tojson)"' "$work/phones")" "all of them sign in, none is told to wait"
+same 0 "$(curl -s "$MANAGEMENT/metrics" | grep -cE '^coatcheck_http_requests_total.*status="429"\} [1-9]')" "nobody got a 429"
+finish

@@ -31,8 +31,8 @@ struct KeyRereading: Sendable {
 
     /// Looks at the file, until it was taken or hangs; `isAsked` looks also where nothing has changed.
     func look(isAsked: Bool) async {
-        // Whoever only looks by the clock leaves it to the reading that hangs.
-        guard isAsked || !reading.isReading else { return }
+        // Whoever only looks by the clock leaves the file to the reading that hangs.
+        guard isAsked || !reading.isReading else { return watch.lookAtTime() }
         let isBegun = await reading.run { [watch] in Text(bytes: watch.read(), isAsked: isAsked) }
         if !isBegun {
             log.write(.error, "keys not reloaded", [("detail", "the key file does not answer: several readings hang")])

@@ -72,11 +72,21 @@ final class KeyWatch: Sendable {
                 if !state.isFaulty || isAsked { log.write(.error, "keys not reloaded", [("detail", "\(error)")]) }
                 state.isFaulty = true
             }
-            // A key that waits is known: its time comes whatever has become of the file.
-            guard state.ring.sealingID(at: moment) != state.sealing else { return }
-            do throws(StartFailure) { try take(state.ring, &state, moment) } catch {
-                log.write(.error, "keys not reloaded", [("detail", "\(error)")])
-            }
+            lookAtTime(&state, moment)
+        }
+    }
+
+    /// Looks at the time alone.
+    func lookAtTime() {
+        let moment = now()
+        state.withLock { lookAtTime(&$0, moment) }
+    }
+
+    /// A key that waits is known: its time comes whatever has become of the file.
+    private func lookAtTime(_ state: inout State, _ moment: WallTime) {
+        guard state.ring.sealingID(at: moment) != state.sealing else { return }
+        do throws(StartFailure) { try take(state.ring, &state, moment) } catch {
+            log.write(.error, "keys not reloaded", [("detail", "\(error)")])
         }
     }
 

@@ -146,6 +146,23 @@ struct KeyWatchTests {
         #expect(watched.lines.all.split(separator: "\n").count { $0.contains("keys not reloaded") } == 2)
     }
 
+    @Test("A key that waits seals when its time has come, also while the file does not answer")
+    func hanging() throws {
+        let watched = try Watched()
+        let rotated = try watched.watch.ring.rotated(
+            now: watched.time.value, sealsFrom: watched.time.value.advanced(by: .seconds(600)),
+            random: SystemRandom.bytes)
+        try Watched.write(rotated, watched.file)
+        watched.watch.look()
+        let new = try #require(rotated.list.first?.id)
+        watched.time.advance(599)
+        watched.watch.lookAtTime()
+        #expect(watched.vault.currentKeyID != new)
+        watched.time.advance(1)
+        watched.watch.lookAtTime()
+        #expect(watched.vault.currentKeyID == new)
+    }
+
     @Test("A mounted Secret whose links are swapped is read again")
     func links() throws {
         let watched = try Watched(linked: true)

@@ -185,9 +185,9 @@ import Testing
     func tokenExpired() async throws {
         let broker = try TestBroker(script: .init(tokenLifetime: .seconds(3600), refreshToken: false))
         let session = try await broker.signIn()
-        let token = broker.vault.digest(session.token)
+        let live = try await broker.useCases.resumeSession.resume(session.token)
         let heard = Mutex<[SessionNotice]>([])
-        let subscription = broker.useCases.notices.subscribe(token, version: 1) { notice in
+        let subscription = broker.useCases.listenToSession.listen(live) { notice in
             heard.withLock { $0.append(notice) }
         }
         let sweeper = Sweeper(broker.context, owner: "one")

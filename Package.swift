@@ -134,7 +134,7 @@ let package = Package(
             swiftSettings: strict),
         .testTarget(
             name: "BrokerWireTests",
-            dependencies: ["BrokerWire", httpTypes, nioCore, nioPosix, nioHTTP1],
+            dependencies: ["BrokerWire", httpTypes, nioCore, nioPosix, nioHTTP1, nioSSL],
             swiftSettings: strict),
         .testTarget(name: "BrokerVaultTests", dependencies: ["Broker", "BrokerVault"], swiftSettings: strict),
         .testTarget(

@@ -81,22 +81,42 @@ struct ServerConnectionTests {
             phase: .lingering),
         Row(
             name: "a FIN ends the linger", before: [head { $0.closes = true }, .end, answer, ended, .outputClosed],
-            event: .inputClosed, effects: .close, phase: .closed),
+            event: .inputClosed(more: false), effects: .close, phase: .closed),
         Row(
-            name: "after a FIN there is no linger", before: get + [.inputClosed, answer, ended], event: .outputClosed,
+            name: "after a FIN there is no linger", before: get + [.inputClosed(more: false), answer, ended],
+            event: .outputClosed,
             effects: .close, phase: .closed),
         Row(
-            name: "a FIN between requests closes", before: [], event: .inputClosed,
+            name: "a FIN between requests closes", before: [], event: .inputClosed(more: false),
             effects: [.closeOutput, .reschedule], phase: .closing),
         Row(
-            name: "a FIN behind a whole request lets it be answered", before: get, event: .inputClosed,
+            name: "a FIN behind a whole request lets it be answered", before: get, event: .inputClosed(more: false),
             effects: [.halfClosed, .reschedule], phase: .open),
         Row(
-            name: "a FIN within a body fails it", before: [post, .body], event: .inputClosed,
+            name: "a FIN within a body fails it", before: [post, .body], event: .inputClosed(more: false),
             effects: [.failBody, .halfClosed, .reschedule], phase: .lastRequest),
         Row(
+            name: "a FIN behind requests that wait for room closes nothing",
+            before: get + [answer, .writable(false), ended], event: .inputClosed(more: true), effects: .reschedule,
+            phase: .open),
+        Row(
+            name: "once they are answered it does",
+            before: get + [answer, .writable(false), ended, .inputClosed(more: true), .writable(true)],
+            event: .inputClosed(more: false), effects: [.closeOutput, .reschedule], phase: .closing),
+        Row(
+            name: "a FIN behind a body that its reader has not taken leaves it whole",
+            before: [post, .body, .inputClosed(more: true)], event: .end, effects: .endBody, phase: .open),
+        Row(
+            name: "a FIN behind the rest of a body fails it when nothing is left",
+            before: [post, .inputClosed(more: true), .body], event: .inputClosed(more: false),
+            effects: [.failBody, .halfClosed, .reschedule], phase: .lastRequest),
+        Row(
+            name: "while an answer before is not sent no other request is taken, however many have come",
+            before: [.writable(false)], event: .wrote, effects: [], phase: .open, takesInput: false),
+        Row(
             name: "requests that came before a FIN are answered",
-            before: get + [.inputClosed, .answer(closes: false, more: true)], event: .answerEnded(more: true),
+            before: get + [.inputClosed(more: false), .answer(closes: false, more: true)],
+            event: .answerEnded(more: true),
             effects: .next,
             phase: .open),
         Row(
@@ -201,8 +221,8 @@ struct ServerConnectionTests {
             framing([Self.head { $0.isHead = true }, .end]) == .init(minorVersion: 1, saysClose: false, isHead: true))
         #expect(framing([Self.post]) == .init(minorVersion: 1, saysClose: true))
         #expect(framing([Self.post, .end]) == .init(minorVersion: 1, saysClose: false))
-        #expect(framing(Self.get + [.inputClosed]).saysClose)
-        #expect(!framing(Self.get + [.inputClosed], more: true).saysClose)
+        #expect(framing(Self.get + [.inputClosed(more: false)]).saysClose)
+        #expect(!framing(Self.get + [.inputClosed(more: false)], more: true).saysClose)
     }
 
     @Test("A client that sends no head is closed after the idle time, and not before")
@@ -227,6 +247,27 @@ struct ServerConnectionTests {
     func idleWithPending() {
         var machine = Self.machine()
         #expect(machine.checkDeadlines(at: 60 * Self.second, taken: 0, pending: true) == .reset)
+    }
+
+    @Test("A body is waited for while its reader wants it; a reader that takes its time costs the client nothing")
+    func slowBodyReader() {
+        var machine = Self.machine()
+        for event in [Self.post, .body] { _ = machine.handle(event, at: Self.second) }
+        #expect(machine.deadline == 61 * Self.second)
+        machine.wantsBody(false)
+        #expect(machine.deadline == nil)
+        #expect(machine.checkDeadlines(at: 1000 * Self.second, taken: 0, pending: false) == [])
+        machine.wantsBody(true)
+        #expect(machine.checkDeadlines(at: 61 * Self.second, taken: 0, pending: false) == [.close, .failBody])
+    }
+
+    @Test("After a FIN a body that its reader has not taken whole has its reader's time")
+    func halfClosedBody() {
+        var machine = Self.machine()
+        let get = Self.head { $0.hasBody = true }
+        for event in [get, .body, .inputClosed(more: true)] { _ = machine.handle(event, at: 0) }
+        machine.wantsBody(false)
+        #expect(machine.deadline == nil)
     }
 
     @Test("A whole request takes the time it takes")
@@ -277,14 +318,14 @@ struct ServerConnectionTests {
     @Test("After a FIN a safe request is given up ten seconds after the last byte written, an unsafe one is not")
     func halfClosed() {
         var machine = Self.machine()
-        for event in Self.get + [.inputClosed, .answer(closes: false, more: false)] {
+        for event in Self.get + [.inputClosed(more: false), .answer(closes: false, more: false)] {
             _ = machine.handle(event, at: 0)
         }
         _ = machine.handle(.wrote, at: 8 * Self.second)
         #expect(machine.checkDeadlines(at: 10 * Self.second, taken: 0, pending: false) == [])
         #expect(machine.checkDeadlines(at: 18 * Self.second, taken: 0, pending: false) == .cancel)
         var unsafe = Self.machine()
-        for event in [Self.post, .end, .inputClosed] { _ = unsafe.handle(event, at: 0) }
+        for event in [Self.post, .end, .inputClosed(more: false)] { _ = unsafe.handle(event, at: 0) }
         #expect(unsafe.deadline == nil)
     }
 }

@@ -5,27 +5,6 @@ import Testing
 
 @Suite("The certificate of a listener", .timeLimit(.minutes(1)))
 struct ServerTLSTests {
-    /// For localhost and *.example.com, from 2026-11-22 for a hundred years.
-    private static let certificate = """
-        -----BEGIN CERTIFICATE-----
-        MIIBpTCCAUqgAwIBAgIUXKEoOUPHJSQo2bcvEM5xHw3sfaMwCgYIKoZIzj0EAwIw
-        FDESMBAGA1UEAwwJbG9jYWxob3N0MCAXDTI2MTEyMjE1MzE0MloYDzIxMjYxMDI5
-        MTUzMTQyWjAUMRIwEAYDVQQDDAlsb2NhbGhvc3QwWTATBgcqhkjOPQIBBggqhkjO
-        PQMBBwNCAAS0Rd8GemOlLMFGhgK5ioA0m3E6iiJUJ/vcU5QoipRZ9CksemObuEVz
-        Mibe//PuZtFv7G/1a3ZtBYZcgrlrV3Xlo3gwdjAdBgNVHQ4EFgQUe01N3EIHiz0X
-        5CwfFDEH+vGfuGswHwYDVR0jBBgwFoAUe01N3EIHiz0X5CwfFDEH+vGfuGswDwYD
-        VR0TAQH/BAUwAwEB/zAjBgNVHREEHDAagglsb2NhbGhvc3SCDSouZXhhbXBsZS5j
-        b20wCgYIKoZIzj0EAwIDSQAwRgIhAIUY+RrcCd9dtuvkwIijPdZE12eEQHcRT7zd
-        RN95xh9uAiEA/uzm5NUMrY5IbzdQWNoUYpzEFz8u68OsMUbb53eUJG0=
-        -----END CERTIFICATE-----
-        """
-    private static let key = """
-        -----BEGIN PRIVATE KEY-----
-        MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgxKCT+F4NmwxQO25X
-        +N8q3pqcr7iKvZKEzoL26TAZkNyhRANCAAS0Rd8GemOlLMFGhgK5ioA0m3E6iiJU
-        J/vcU5QoipRZ9CksemObuEVzMibe//PuZtFv7G/1a3ZtBYZcgrlrV3Xl
-        -----END PRIVATE KEY-----
-        """
     private static let otherKey = """
         -----BEGIN PRIVATE KEY-----
         MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgW4XrYUgR7/3nQ9l1
@@ -33,10 +12,9 @@ struct ServerTLSTests {
         2Ww3q5FxYNGNguYnicnDnK8uO1Zvvq7SapTKu9WxU3FaqBic2940zucc
         -----END PRIVATE KEY-----
         """
-    private static let now: Int64 = 1_795_400_000
-
     private func make(
-        _ certificate: String = Self.certificate, _ key: String = Self.key, now: Int64 = Self.now
+        _ certificate: String = TestCertificate.certificate, _ key: String = TestCertificate.key,
+        now: Int64 = TestCertificate.now
     ) throws(ServerTLS.Failure) -> ServerTLS {
         try ServerTLS(certificate: Array(certificate.utf8), key: Array(key.utf8), now: now)
     }
@@ -44,13 +22,13 @@ struct ServerTLSTests {
     @Test("What cannot be served is refused, and says why")
     func refusals() {
         #expect(throws: ServerTLS.Failure.noCertificate) { try make("") }
-        #expect(throws: ServerTLS.Failure.noCertificate) { try make(Self.key) }
+        #expect(throws: ServerTLS.Failure.noCertificate) { try make(TestCertificate.key) }
         #expect(throws: ServerTLS.Failure.noCertificate) {
             try make("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
         }
-        #expect(throws: ServerTLS.Failure.noKey) { try make(Self.certificate, "") }
-        #expect(throws: ServerTLS.Failure.noKey) { try make(Self.certificate, Self.certificate) }
-        #expect(throws: ServerTLS.Failure.doesNotFit) { try make(Self.certificate, Self.otherKey) }
+        #expect(throws: ServerTLS.Failure.noKey) { try make(TestCertificate.certificate, "") }
+        #expect(throws: ServerTLS.Failure.noKey) { try make(TestCertificate.certificate, TestCertificate.certificate) }
+        #expect(throws: ServerTLS.Failure.doesNotFit) { try make(TestCertificate.certificate, Self.otherKey) }
         #expect(throws: ServerTLS.Failure.runOut(4_948_961_502)) { try make(now: 5_000_000_000) }
         #expect(throws: ServerTLS.Failure.notYet(1_795_361_502)) { try make(now: 1_700_000_000) }
     }

@@ -21,6 +21,10 @@ serve_certificate() {
 serve_certificate first first
 start_sandbox
 BACKEND_PORT=$(free_port)
+BREAKING_PORT=$(free_port)
+python3 "$here/breaking_off.py" "$BREAKING_PORT" >"$work/breaking.log" 2>&1 &
+pids+=($!)
+wait_for 60 grep -q listening "$work/breaking.log"
 cat >"$work/tls.yaml" <<YAML
 server:
   listen: "127.0.0.1:@BROKER_PORT@"
@@ -39,6 +43,7 @@ providers:
       ios: {client_id: ios-app, auth: none, redirect_uris: ["com.example.app:/cb"], scope: openid email}
 upstreams:
   api: {base_url: "@SANDBOX@/api", provider: oidc, allow: ["GET /**", "POST /echo"]}
+  broken: {base_url: "http://127.0.0.1:$BREAKING_PORT", provider: oidc, allow: ["GET /**"]}
 backends:
   # gateway-credential-4f1d9c
   gateway: {sha256: 7b4049ca34849f80638caf97a214147ab8fd8ae1d76db24985866ca604819e4e, may: [forward-auth]}
@@ -77,6 +82,10 @@ serve_certificate first first
 step "versions and protocol"
 matches 'TLSv1.3' "$(shake -tls1_3 | grep -E '^ *Protocol|New, ' | tr '\n' ' ')" "TLS 1.3"
 matches 'TLSv1.2' "$(shake -tls1_2 | grep -E '^ *Protocol|New, ' | tr '\n' ' ')" "TLS 1.2"
+matches 'Cipher is ECDHE' "$(shake -tls1_2 | tr '\n' ' ')" "with keys that are forgotten"
+for suite in AES128-SHA AES256-GCM-SHA384 ECDHE-RSA-AES128-SHA; do
+    matches 'Cipher is \(NONE\)' "$(shake -tls1_2 -cipher "$suite:@SECLEVEL=0" | tr '\n' ' ')" "and not with $suite"
+done
 matches 'ALPN protocol: http/1.1' "$(shake -alpn h2,http/1.1 | tr '\n' ' ')" "of h2 and http/1.1 it takes http/1.1"
 
 curl -s -o "$work/metrics" "$MANAGEMENT/metrics"
@@ -97,6 +106,16 @@ STATUS=$(curl -s -o "$work/body" -w '%{http_code}' -H 'Authorization: Bearer gat
 expect_status 200 "the backends' listener"
 STATUS=$(curl -s -o "$work/body" -w '%{http_code}' -H "X-Forwarded-For: 203.0.113.9" -H 'X-Forwarded-Proto: http' "$BROKER/v1/providers")
 expect_status 200 "what a client says of a proxy is not believed"
+
+step "an answer that breaks off does not end like a whole one"
+for version in --http1.0 --http1.1; do
+    curl -s "$version" -b "$JAR" -o "$work/body" "$BROKER/v1/relay/broken/whole"
+    same "0 [{\"id\":1,\"last\":1}]" "$? $(cat "$work/body")" "$version: a whole one"
+    for tls in 1.2 1.3; do
+        curl -s "$version" --tls-max "$tls" -b "$JAR" -o "$work/body" "$BROKER/v1/relay/broken/cut"
+        matches '^(18|56)$' "$?" "$version, TLS $tls: a cut one is an error to its client"
+    done
+done
 
 step "HUP exchanges the certificate, and drops nobody"
 served() { shake | openssl x509 -noout -subject 2>/dev/null; }

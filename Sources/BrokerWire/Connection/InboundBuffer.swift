@@ -18,6 +18,8 @@ final class InboundBuffer: ChannelDuplexHandler {
     private var context: ChannelHandlerContext?
     private var held = ByteBuffer()
     private var isReadHeld = false
+    /// Whether the client has ended its side, and the decoder has not heard of it: it decodes nothing after that.
+    private var isEndHeld = false
     private var isFeeding = false
 
     init(_ connection: ServerConnectionHandler) { self.connection = connection }
@@ -40,6 +42,14 @@ final class InboundBuffer: ChannelDuplexHandler {
         if held.readableBytes == 0 { held = buffer } else { held.writeBuffer(&buffer) }
         guard connection.received(count) else { return discard() }
         feed()
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        guard case .inputClosed = event as? ChannelEvent, held.readableBytes > 0, let connection else {
+            return context.fireUserInboundEventTriggered(event)
+        }
+        isEndHeld = true
+        connection.inputEnds()
     }
 
     func read(context: ChannelHandlerContext) {
@@ -68,6 +78,9 @@ final class InboundBuffer: ChannelDuplexHandler {
             if held.readableBytes == 0 { held = ByteBuffer() }
             context.fireChannelRead(wrapInboundOut(slice))
         }
+        guard isEndHeld, held.readableBytes == 0 else { return }
+        isEndHeld = false
+        context.fireUserInboundEventTriggered(ChannelEvent.inputClosed)
     }
 }
 

@@ -57,8 +57,8 @@ package struct ServerConnection: Sendable, Equatable {
         case refused(FramingRefusal)
         /// The body is read for the first time.
         case bodyRead
-        /// The client has closed its side.
-        case inputClosed
+        /// The client has closed its side; `more` when something that it sent before still waits for its turn.
+        case inputClosed(more: Bool)
         /// An answer begins; `more` when further requests have come in already.
         case answer(closes: Bool, more: Bool)
         /// The answer was handed over for sending, to its end.
@@ -207,7 +207,7 @@ package struct ServerConnection: Sendable, Equatable {
             guard exchange?.awaitsContinue == true, exchange?.isAnswering == false else { return [] }
             exchange?.awaitsContinue = false
             return .sendContinue
-        case .inputClosed: return closeInput(at: now)
+        case .inputClosed(let more): return closeInput(more: more, at: now)
         case .answer(let closes, let more): return beginAnswer(closes: closes, more: more, at: now)
         case .answerEnded(let more): return endAnswer(more: more, at: now)
         case .answerCut: return end(.reset)
@@ -266,13 +266,13 @@ package struct ServerConnection: Sendable, Equatable {
         return .refuse
     }
 
-    private mutating func closeInput(at now: Int64) -> Effects {
+    private mutating func closeInput(more: Bool, at now: Int64) -> Effects {
         isInputClosed = true
         lastWrite = now
         switch phase {
         case .open, .lastRequest:
-            guard exchange?.isServed == true else { return closeOutput(at: now) }
-            guard exchange?.body == .receiving else { return [.halfClosed, .reschedule] }
+            guard exchange?.isServed == true else { return more ? .reschedule : closeOutput(at: now) }
+            guard !more, exchange?.body == .receiving else { return [.halfClosed, .reschedule] }
             exchange?.body = .received
             phase = .lastRequest
             return [.failBody, .halfClosed, .reschedule]
@@ -354,7 +354,9 @@ package struct ServerConnection: Sendable, Equatable {
         case .open, .lastRequest: break
         }
         if let reading { return reading.checked + limits.check }
-        if isInputClosed, let exchange, exchange.head.isSafe { return lastWrite + limits.halfClosed }
+        if isInputClosed, let exchange, exchange.head.isSafe, exchange.body != .receiving {
+            return lastWrite + limits.halfClosed
+        }
         // A request that is received whole takes the time it takes; so does a body that its reader takes slowly.
         let waitsForClient = exchange.map { !$0.isServed || ($0.body == .receiving && isBodyWanted) } ?? true
         guard waitsForClient else { return nil }

@@ -16,6 +16,10 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
     /// How many pipelined requests are served before other connections get their turn (SEC-105).
     private static let turn = 16
 
+    /// How much of a whole body TLS is given at a time, in bytes: what it makes of it is the connection's own memory, in
+    /// one record of less than 16 KiB.
+    private static let slice = 16_000
+
     /// What came in before its turn.
     private enum Part {
         case request(HTTPServerRequestPart)
@@ -26,6 +30,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
     private let channel: any Channel
     private let connection: ClientConnection
     private let executor: EventLoopExecutor
+    private let isSecure: Bool
 
     private var state: ServerConnection
     private var encoder = AnswerEncoder()
@@ -40,6 +45,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
     private var body: BodySource?
     private var bodyServed: BodySource?
     private var bodyFault = BodyFault.incomplete
+    private var hasInputEnded = false
     private var isAdvancing = false
     private var isStreaming = false
     /// How many requests were served in this turn, and in all.
@@ -47,7 +53,12 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
     private var requests = 0
     /// How many bytes of bodies were handed over for sending.
     private var written = 0
+    /// What is left of a whole body that is handed over slice by slice.
+    private var rest = ByteBuffer()
+    private var isWritable = true
     private var isFlushDue = false
+    /// How many bytes of a streamed body wait for that: TLS keeps them where nobody sees that they are many.
+    private var unflushed = 0
     private var timer: Scheduled<Void>?
     private var timerAt = Int64.max
     /// Who waits until the client has read enough of what was written.
@@ -55,11 +66,12 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
 
     init(
         service: any WireService, channel: any Channel, connection: ClientConnection, account: PeerAccount?,
-        times: ConnectionTimes
+        times: ConnectionTimes, isSecure: Bool
     ) {
         self.service = service
         self.channel = channel
         self.connection = connection
+        self.isSecure = isSecure
         executor = EventLoopExecutor(channel.eventLoop)
         state = ServerConnection(limits: times, now: Self.now)
         held = HeldBytes(account: account)
@@ -82,6 +94,9 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
         take(.refused(.overLimit))
         return false
     }
+
+    /// Takes note that the client sends nothing more than what waits with the input.
+    func inputEnds() { perform(state.handle(.inputClosed(more: true), at: Self.now)) }
 
     // MARK: What comes in
 
@@ -114,7 +129,8 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
         if let event = event as? ChannelEvent, event == .inputClosed {
             bodyFault = .incomplete
-            perform(state.handle(.inputClosed, at: Self.now))
+            hasInputEnded = true
+            perform(state.handle(.inputClosed(more: !waiting.isEmpty), at: Self.now))
         }
         if event is ChannelShouldQuiesceEvent {
             connection.quiesce()
@@ -125,10 +141,17 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
     }
 
     func channelWritabilityChanged(context: ChannelHandlerContext) {
-        let isWritable = context.channel.isWritable
-        if isWritable { resumeWriter() }
-        perform(state.handle(.writable(isWritable), at: Self.now))
+        if context.channel.isWritable { resumeWriter() }
+        tellWritability()
         context.fireChannelWritabilityChanged()
+    }
+
+    /// Says whether the client keeps up: a body that is sent slice by slice waits for it, however little is on its way.
+    private func tellWritability() {
+        let isWritable = channel.isWritable && rest.readableBytes == 0
+        guard isWritable != self.isWritable else { return }
+        self.isWritable = isWritable
+        perform(state.handle(.writable(isWritable), at: Self.now))
     }
 
     /// Takes a part in its turn.
@@ -182,7 +205,10 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
         guard waiting.isEmpty else { return }
         guard served < Self.turn else { return yieldTurn() }
         input?.resume()
-        if waiting.isEmpty, !state.isServing { served = 0 }
+        guard waiting.isEmpty, !state.isServing else { return }
+        served = 0
+        // What came before the end is answered, and what was left of it is no whole request.
+        if hasInputEnded { perform(state.handle(.inputClosed(more: false), at: Self.now)) }
     }
 
     /// Lets the event loop look at its other connections: only a timer makes it do so before more of its own tasks.
@@ -291,17 +317,40 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
         guard !state.discardsInput, state.isServing else { return }
         // A body that nobody read to its end is followed by no other request.
         let closes = answer.closes || bodyServed?.isRead == false
-        perform(state.handle(.answer(closes: closes, more: !waiting.isEmpty), at: Self.now))
+        perform(state.handle(.answer(closes: closes, more: hasMore), at: Self.now))
         let (bytes, rest) = encoder.begin(answer, state.framing)
         write(bytes)
         switch answer.body {
         case .none: end(nil)
         case .whole(let buffer):
-            written += buffer.readableBytes
-            if let rest { write(rest) }
-            end(nil)
+            guard isSecure, let rest else {
+                written += buffer.readableBytes
+                if let rest { write(rest) }
+                return end(nil)
+            }
+            self.rest = rest
+            writeSlice(of: requests)
         case .stream(_, let write): stream(write)
         }
+    }
+
+    /// Whether something that came in waits for its turn.
+    private var hasMore: Bool { !waiting.isEmpty || (input?.count ?? 0) > 0 }
+
+    /// Writes the next slice of a whole body, and the one behind it when it is sent.
+    private func writeSlice(of number: Int) {
+        guard requests == number, state.isAnswering, let context,
+            let slice = rest.readSlice(length: min(rest.readableBytes, Self.slice))
+        else { return }
+        written += slice.readableBytes
+        guard rest.readableBytes > 0 else {
+            write(slice)
+            rest = ByteBuffer()
+            tellWritability()
+            return end(nil)
+        }
+        context.writeAndFlush(wrapOutboundOut(slice)).assumeIsolated().whenSuccess { self.writeSlice(of: number) }
+        tellWritability()
     }
 
     /// Writes a body in a task of its own: the one that made the answer keeps its memory until it ends, and a listener
@@ -332,7 +381,8 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
         written += chunk.readableBytes
         encoder.framing.pass(chunk) { write($0) }
         _ = state.handle(.wrote, at: Self.now)
-        flushSoon()
+        unflushed += chunk.readableBytes
+        if unflushed < Self.slice { flushSoon() } else { flush() }
         guard !context.channel.isWritable else { return }
         await withCheckedContinuation { continuation in
             resumeWriter()
@@ -343,17 +393,16 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
 
     /// Ends the answer.
     func end(_ trailers: HTTPFields?) {
-        guard state.isAnswering, let context else { return }
-        isFlushDue = false
+        guard state.isAnswering, context != nil else { return }
         isStreaming = false
         if let last = encoder.framing.end(trailers) { write(last) }
-        context.flush()
+        flush()
         held.keep(input?.count ?? 0)
         connection.served()
         bodyFault = .incomplete
         endBody(.incomplete)
         // Last of all: it may begin the next request.
-        perform(state.handle(.answerEnded(more: !waiting.isEmpty), at: Self.now))
+        perform(state.handle(.answerEnded(more: hasMore), at: Self.now))
     }
 
     private func write(_ bytes: ByteBuffer) { context?.write(wrapOutboundOut(bytes), promise: nil) }
@@ -363,10 +412,14 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
         guard !isFlushDue else { return }
         isFlushDue = true
         channel.eventLoop.assumeIsolated().execute {
-            guard self.isFlushDue else { return }
-            self.isFlushDue = false
-            self.context?.flush()
+            if self.isFlushDue { self.flush() }
         }
+    }
+
+    private func flush() {
+        isFlushDue = false
+        unflushed = 0
+        context?.flush()
     }
 
     private func resumeWriter() {
@@ -398,13 +451,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
 
     private func close() { context?.close(promise: nil) }
 
-    private func reset() {
-        guard let context else { return }
-        (channel as? any SocketOptionProvider)?.unsafeSetSocketOption(
-            level: .socket, name: .so_linger, value: ResetOption.value
-        ).whenFailure { _ in }
-        context.close(promise: nil)
-    }
+    private func reset() { context?.triggerUserOutboundEvent(SocketEnding.Wanted.reset, promise: nil) }
 
     private func stop() {
         guard context != nil else { return }
@@ -417,6 +464,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
         endBody(.incomplete)
         held.keep(0)
         input = nil
+        rest = ByteBuffer()
         resumeWriter()
     }
 

@@ -111,10 +111,12 @@ package final class HTTPServer: Sendable {
             remoteAddress: channel.remoteAddress, localAddress: channel.localAddress, account: account,
             eventLoop: channel.eventLoop)
         let handler = ServerConnectionHandler(
-            service: service, channel: channel, connection: connection, account: account, times: terms.times)
+            service: service, channel: channel, connection: connection, account: account, times: terms.times,
+            isSecure: terms.tls != nil)
         let input = InboundBuffer(handler)
         handler.reads(input)
         let pipeline = channel.pipeline.syncOperations
+        try pipeline.addHandler(SocketEnding())
         if let tls = terms.tls {
             try pipeline.addHandler(NIOSSLServerHandler(context: tls.context))
             try pipeline.addHandler(HandshakeGuard(configuration.handshakes))

@@ -45,6 +45,8 @@ package struct ServerTLS: Sendable {
         var configuration = TLSConfiguration.makeServerConfiguration(
             certificateChain: chain.map { .certificate($0) }, privateKey: .privateKey(key))
         configuration.minimumTLSVersion = .tlsv12
+        // Of TLS 1.2 what keeps past traffic secret when a key is lost, and seals (RFC 9325 section 4.2).
+        configuration.cipherSuites = "ECDHE+AESGCM:ECDHE+CHACHA20"
         configuration.applicationProtocols = ["http/1.1"]
         configuration.renegotiationSupport = .none
         // How long a peer may take to say goodbye before it is left.

@@ -1,0 +1,255 @@
+import Dispatch
+import FoundationEssentials
+import HTTPTypes
+import NIOCore
+import NIOPosix
+import NIOSSL
+import Synchronization
+import Testing
+
+@testable import BrokerWire
+
+/// What only a real socket shows of a listener's connections.
+@Suite("A listener's connections", .timeLimit(.minutes(2)))
+struct HTTPServerTests {
+    private static func get(_ path: String, _ fields: String = "") -> String {
+        "GET \(path) HTTP/1.1\r\nHost: a\r\n\(fields)\r\n"
+    }
+
+    // MARK: TLS
+
+    @Test(
+        "TLS 1.2 is served by what keeps past traffic secret and seals, and by nothing else",
+        arguments: [
+            ("ECDHE-ECDSA-AES128-SHA", false), ("ECDHE-ECDSA-AES256-SHA", false), ("AES128-SHA", false),
+            ("AES256-GCM-SHA384", false), ("ECDHE-ECDSA-AES128-GCM-SHA256", true),
+            ("ECDHE-ECDSA-AES256-GCM-SHA384", true), ("ECDHE-ECDSA-CHACHA20-POLY1305", true),
+        ])
+    func ciphers(suite: String, isServed: Bool) async throws {
+        let context = try TestCertificate.client {
+            $0.maximumTLSVersion = .tlsv12
+            $0.cipherSuites = suite
+        }
+        try await TestService { _, _, _ in .text("ok") }.run(isSecure: true) { (port) async throws in
+            let client = try await WireClient.connect(port, context)
+            try? await client.send(Self.get("/", "Connection: close\r\n"))
+            #expect(try await client.ended() == (isServed ? .orderly : .broken))
+            #expect(client.text.hasSuffix("ok") == isServed)
+        }
+    }
+
+    @Test("Large bodies over TLS arrive whole and in order, pipelined ones, too")
+    func slices() async throws {
+        let bodies = [0, 4096, 4097, 16_000, 16_001, 48_000, 300_000].map { count in
+            ByteBuffer(bytes: (0..<count).map { UInt8(0x61 + $0 % 23) })
+        }
+        let service = TestService { request, _, _ in
+            let index = Int(request.path?.dropFirst() ?? "") ?? 0
+            return Answer(.ok, [], body: .whole(bodies[index]))
+        }
+        try await service.run(isSecure: true) { (port) async throws in
+            let client = try await WireClient.connect(port, TestCertificate.client())
+            let order = [6, 0, 5, 1, 4, 2, 3, 6]
+            for (place, index) in order.enumerated() {
+                try await client.send(Self.get("/\(index)", place == order.count - 1 ? "Connection: close\r\n" : ""))
+            }
+            #expect(try await client.ended() == .orderly)
+            let expected = order.enumerated().map { place, index in
+                let close = place == order.count - 1 ? "Connection: close\r\n" : ""
+                let body = bodies[index]
+                return "HTTP/1.1 200 OK\r\nContent-Length: \(body.readableBytes)\r\n\(close)\r\n" + String(buffer: body)
+            }
+            #expect(client.text == expected.joined())
+        }
+    }
+
+    @Test("Who reads nothing over TLS takes a slice of a large body, not all of it (SEC-105)")
+    func sliceMemory() async throws {
+        let body = ByteBuffer(repeating: 0x78, count: 8 << 20)
+        let service = TestService { _, _, _ in Answer(.ok, [], body: .whole(body)) }
+        try await service.run(isSecure: true) { (port) async throws in
+            let context = try TestCertificate.client()
+            let before = try residentBytes()
+            var clients: [WireClient] = []
+            for _ in 0..<24 {
+                let client = try await WireClient.connect(port, context, pausesAtFirst: true)
+                try await client.send(Self.get("/"))
+                _ = try await client.received { !$0.isEmpty }
+                clients.append(client)
+            }
+            // Eight megabytes for each of them would be 192.
+            #expect(try residentBytes() - before < 96 << 20)
+            for client in clients { try await client.channel.close().get() }
+        }
+    }
+
+    private func residentBytes() throws -> Int {
+        let pages = try String(contentsOfFile: "/proc/self/statm", encoding: .utf8).split(separator: " ").dropFirst()
+            .first
+        return (pages.flatMap { Int($0) } ?? 0) * 4096
+    }
+
+    // MARK: What a client sends and how it ends
+
+    @Test("Every whole request before a FIN is answered, however many there are (RFC 9112 section 9.6)")
+    func pipelinedFIN() async throws {
+        let served = Mutex(0)
+        let service = TestService { request, _, _ in
+            served.withLock { $0 += 1 }
+            // Long enough for everything else to come in, the end with it.
+            try? await Task.sleep(for: .milliseconds(served.withLock { $0 } == 1 ? 300 : 1))
+            return .text(request.path ?? "")
+        }
+        try await service.run { (port) async throws in
+            let client = try await WireClient.connect(port)
+            let padding = "X-Padding: " + String(repeating: "x", count: 400) + "\r\n"
+            let whole = (0..<60).map { Self.get("/\($0)", padding) }.joined()
+            // What was not finished is nobody's request, and holds nothing up.
+            try await client.send(whole + "GET /half HTTP/1.1\r\nHo")
+            try await client.finish()
+            #expect(try await client.ended() == .orderly)
+            #expect(count(of: "HTTP/1.1 200 OK", in: client.text) == 60)
+            #expect(count(of: "Connection: close", in: client.text) <= 1)
+            #expect(served.withLock { $0 } == 60)
+        }
+    }
+
+    @Test("An upload behind which the client closes its side is whole, however slowly it is taken")
+    func slowUploadFIN() async throws {
+        let service = TestService { _, body, _ in
+            try? await Task.sleep(for: .milliseconds(500))
+            do {
+                var count = 0
+                for try await piece in body {
+                    count += piece.readableBytes
+                    try await Task.sleep(for: .milliseconds(5))
+                }
+                return .text("took \(count)")
+            } catch {
+                return .text("\(error)")
+            }
+        }
+        try await service.run { (port) async throws in
+            let client = try await WireClient.connect(port)
+            let body = String(repeating: "x", count: 400_000)
+            try await client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: \(body.utf8.count)\r\n\r\n" + body)
+            try await client.finish()
+            #expect(try await client.ended() == .orderly)
+            #expect(client.text.hasSuffix("took 400000"))
+        }
+    }
+
+    @Test("A body that breaks off is incomplete, and not malformed")
+    func brokenBody() async throws {
+        let service = TestService { _, body, _ in
+            do throws(BodyFault) {
+                return .text("took \(try await body.collect(upTo: 100, within: .seconds(30)).count)")
+            } catch {
+                return .text("\(error)")
+            }
+        }
+        try await service.run { (port) async throws in
+            for (body, expected) in [
+                ("Content-Length: 10\r\n\r\nabc", "incomplete"),
+                ("Transfer-Encoding: chunked\r\n\r\n3\r\nab", "incomplete"),
+                ("Transfer-Encoding: chunked\r\n\r\nzz\r\n", "malformed"), ("Content-Length: 3\r\n\r\nabc", "took 3"),
+            ] {
+                let client = try await WireClient.connect(port)
+                try await client.send("POST / HTTP/1.1\r\nHost: a\r\n" + body)
+                try await client.finish()
+                #expect(try await client.ended() == .orderly)
+                #expect(client.text.hasSuffix("\r\n\r\n" + expected), "\(body)")
+            }
+        }
+    }
+
+    // MARK: What its address is charged for
+
+    @Test("What is answered is given back: a kept connection may send any number of requests (SEC-105)")
+    func answeredBytes() async throws {
+        try await TestService { _, _, _ in .text("ok") }.run(heldBytes: 16 * 1024) { (port) async throws in
+            let client = try await WireClient.connect(port)
+            let padding = "X-Padding: " + String(repeating: "x", count: 6000) + "\r\n"
+            for number in 1...50 {
+                try await client.send(Self.get("/", padding))
+                let text = try await client.received { count(of: "HTTP/1.1 ", in: $0) == number }
+                #expect(count(of: "HTTP/1.1 200", in: text) == number)
+            }
+            try await client.channel.close().get()
+        }
+    }
+
+    @Test("A request with a session is not charged; the next one without is (SEC-105)")
+    func sessionOfOneRequest() async throws {
+        let service = TestService { request, body, connection in
+            if request.path == "/session" { connection.carriesSession() }
+            do throws(BodyFault) {
+                return .text("took \(try await body.collect(upTo: 1 << 20, within: .seconds(60)).count)")
+            } catch {
+                return .text("\(error)")
+            }
+        }
+        try await service.run(heldBytes: 64 * 1024) { (port) async throws in
+            let client = try await WireClient.connect(port)
+            let body = String(repeating: "x", count: 600_000)
+            let fields = "Host: a\r\nContent-Length: \(body.utf8.count)\r\n\r\n"
+            try await client.send("POST /session HTTP/1.1\r\n\(fields)" + body)
+            _ = try await client.received { $0.hasSuffix("took 600000") }
+            try await client.send("POST /nobody HTTP/1.1\r\n\(fields)" + body)
+            _ = try? await client.ended()
+            #expect(count(of: "took 600000", in: client.text) == 1)
+            #expect(client.text.hasSuffix("overLimit"), "\(client.text.suffix(200))")
+        }
+    }
+
+    @Test("A client that pipelines lets others have their turn (SEC-105)")
+    func turns() async throws {
+        let order = Mutex<[String]>([])
+        let service = TestService { request, _, _ in
+            order.withLock { $0.append(request.path ?? "") }
+            return Answer(.noContent, [])
+        }
+        // One event loop, which is held until both have sent what they have to say.
+        let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
+        try await service.run(on: group) { (port) async throws in
+            let (greedy, other) = (try await WireClient.connect(port), try await WireClient.connect(port))
+            for client in [greedy, other] {
+                try await client.send(Self.get("/first"))
+                _ = try await client.received { $0.contains("204") }
+            }
+            order.withLock { $0 = [] }
+            let (reached, hold) = (Gate(), Gate())
+            group.next().execute {
+                reached.open()
+                hold.wait()
+            }
+            await reached.passed()
+            try await greedy.send(String(repeating: Self.get("/greedy"), count: 60))
+            try await other.send(Self.get("/other"))
+            hold.open()
+            _ = try await other.received { count(of: "204", in: $0) == 2 }
+            _ = try await greedy.received { count(of: "204", in: $0) == 61 }
+            let place = order.withLock { $0.firstIndex(of: "/other") } ?? .max
+            #expect(place <= 20, "after \(place) others")
+            for client in [greedy, other] { try await client.channel.close().get() }
+        }
+        try await group.shutdownGracefully()
+    }
+
+    /// Opens once; a thread, or a task, waits for it.
+    private final class Gate: Sendable {
+        private let semaphore = DispatchSemaphore(value: 0)
+        private let isOpen = Atomic<Bool>(false)
+
+        func open() {
+            isOpen.store(true, ordering: .releasing)
+            semaphore.signal()
+        }
+
+        func wait() { semaphore.wait() }
+
+        func passed() async {
+            while !isOpen.load(ordering: .acquiring) { try? await Task.sleep(for: .milliseconds(1)) }
+        }
+    }
+}

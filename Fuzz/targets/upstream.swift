@@ -4,7 +4,7 @@
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     var input = Input(start, count)
-    var connection = UpstreamConnection(idle: 30, silence: 60, now: 0)
+    var connection = UpstreamConnection(idle: 30, silence: 60, linger: 3, now: 0)
     var now: Int64 = 0
     // What the call under way has come to: whether there is one, whether it has ended, and what of its answer was told.
     var isCalled = false, isEnded = false, hasHead = false
@@ -35,13 +35,16 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
         if event == .end, before.phase == .receiving { isWhole = true }
         // What is told to be whole is; what came behind it, or between calls, ends the connection.
         precondition(!effects.contains(.finish) || isWhole)
-        if event == .bytes, before.phase == .idle || before.phase == .draining { isSurplus = true }
+        if event == .bytes, before.phase == .idle || before.phase == .draining || before.phase == .ending {
+            isSurplus = true
+        }
         if isSurplus { precondition(connection.phase == .closed) }
         if effects.contains(.release) {
             precondition(isEnded && isWhole && !isSurplus && connection.phase == .idle && !connection.isSending)
             isCalled = false
         }
-        precondition(effects.contains(.close) == (connection.phase == .closed && before.phase != .closed))
+        let isClosing = effects.contains(.close) || effects.contains(.reset)
+        precondition(isClosing == (connection.phase == .closed && before.phase != .closed))
         precondition(effects.contains(.stopSending) == (before.isSending && connection.phase == .closed))
         if connection.phase == .closed { precondition(!isCalled || isEnded) }
     }
@@ -51,7 +54,7 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
 private func event(_ number: UInt8, _ now: Int64) -> UpstreamConnection.Event? {
     switch number {
     case 0: .call(.init(limit: 10, begun: now))
-    case 1: .call(.init(isHead: true, limit: 10, begun: now))
+    case 1: .call(.init(isLast: true, limit: 10, begun: now))
     case 2, 3: .call(.init(isStreamed: true, limit: 10, begun: now))
     case 4: .requestPart
     case 5: .requestEnd
@@ -74,6 +77,7 @@ private func event(_ number: UInt8, _ now: Int64) -> UpstreamConnection.Event? {
     case 22: .taken
     case 23: .abandoned
     case 24: .gone
+    case 25: .call(.init(hasBody: true, limit: 10, begun: now))
     default: nil
     }
 }

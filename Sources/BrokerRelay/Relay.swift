@@ -27,6 +27,7 @@ package struct Relay: Sendable {
 
     private let upstreams: [String: Upstream]
     private let maximumBody: Int
+    private let own: Set<OwnName>
     private let observe: Observer?
 
     /// Hears of each call to a configured upstream: how long it took to the answer's head, and its status; nil when there
@@ -35,12 +36,13 @@ package struct Relay: Sendable {
 
     /// Creates a relay.
     ///
-    /// `maximumBody` bounds request bodies, in bytes. An upstream that stands in the relay `before` at the same place
+    /// `maximumBody` bounds request bodies, in bytes. `ownNames` are the public URL and whatever else the broker is called
+    /// by: no upstream's redirect leads there. An upstream that stands in the relay `before` at the same place
     /// keeps its connections, unless `outbound` is another, and its places; connections of others close when the last
     /// call on them is done. End it with `shutdown()`.
     package init(
         upstreams: [UpstreamSettings], outbound: RelayOutbound = RelayOutbound(), maximumBody: Int = 1 << 30,
-        after before: Relay? = nil, keepsConnections: Bool = false, observe: Observer? = nil
+        ownNames: [String] = [], after before: Relay? = nil, keepsConnections: Bool = false, observe: Observer? = nil
     ) {
         let tls = upstreams.contains { $0.base.isSecure } ? outbound.context() : nil
         self.upstreams = Dictionary(
@@ -51,6 +53,7 @@ package struct Relay: Sendable {
                 return (settings.name.text, upstream)
             }, uniquingKeysWith: { first, _ in first })
         self.maximumBody = maximumBody
+        own = Set(ownNames.compactMap { OwnName($0) })
         self.observe = observe
     }
 
@@ -95,7 +98,7 @@ package struct Relay: Sendable {
         let first = try await token(false)
         // Last, so that neither a slow app nor a slow provider holds a place at an upstream that is not yet called.
         var call = RelayCall(
-            request: request, upstream: upstream, path: path, body: body,
+            request: request, upstream: upstream, path: path, body: body, own: own,
             place: try upstream.concurrency.take(for: session, on: upstream.client), token: first)
         let response = try await call.send()
         guard response.status == .unauthorized, call.canBeRepeated(after: response) else {
@@ -125,6 +128,10 @@ package struct Relay: Sendable {
             throw BrokerProblem(
                 .invalidRequest, detail: "The relay does not switch protocols.",
                 errors: [FieldFault("Upgrade", .notAllowed)])
+        }
+        // The upstream and whoever looks before it may each read another one.
+        guard request.headers[values: .contentType].count <= 1 else {
+            throw BrokerProblem(.invalidRequest, errors: [FieldFault("Content-Type", .duplicate)])
         }
         let path: CanonicalPath
         do throws(CanonicalPath.Fault) { path = try CanonicalPath(request.target.path) } catch {

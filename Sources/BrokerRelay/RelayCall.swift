@@ -10,6 +10,7 @@ struct RelayCall {
     let upstream: Upstream
     let path: String
     let body: RelayRequest.Body
+    let own: Set<OwnName>
     let place: UpstreamConcurrency.Place
     var token: RelayToken
 
@@ -40,11 +41,9 @@ struct RelayCall {
         guard let credential = token.field() else {
             throw BrokerProblem(.upstreamError, privateDetail: "the access token cannot be sent in a field")
         }
-        var headers = RequestHeaderRules.headers(
+        let headers = RequestHeaderRules.headers(
             from: request.headers, extra: settings.requestHeaders, host: settings.base.authority,
             requestID: request.requestID, span: span, credential: credential)
-        // Many a server sends a body all the same: on a connection that is kept it would answer somebody else's next call.
-        if request.method == .head { headers.add(name: "Connection", value: "close") }
         let outgoing = UpstreamRequest(
             HTTPMethod(rawValue: request.method.rawValue), path, headers, body: body.outgoing,
             within: TimeAmount(settings.timeout))
@@ -77,7 +76,10 @@ struct RelayCall {
         let head: ResponseHeaderRules.Head
         do throws(ResponseHeaderRules.Fault) {
             status = try ResponseHeaderRules.status(response.status)
-            head = try ResponseHeaderRules.head(from: response.headers, token: token.secret.reveal())
+            head = try ResponseHeaderRules.head(
+                from: response.headers, token: token.secret.reveal(),
+                places: RelayedLocation(
+                    upstream: upstream.settings.name.text, base: upstream.settings.base, target: path, own: own))
         } catch {
             // The response is let go unread, which closes its connection (SEC-79).
             throw BrokerProblem(.upstreamError, privateDetail: "the response head is not passed on: \(error)")

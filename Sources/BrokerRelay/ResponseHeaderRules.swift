@@ -48,9 +48,12 @@ package enum ResponseHeaderRules {
     /// - Parameters:
     ///   - headers: the upstream's.
     ///   - token: the access token that was sent: a `Location` that repeats it is dropped.
+    ///   - places: where references lead that would be read at our origin.
     /// - Returns: what may go on.
     /// - Throws: `Fault` for a head that two readers could read differently.
-    package static func head(from headers: HTTPHeaders, token: String) throws(Fault) -> Head {
+    static func head(
+        from headers: HTTPHeaders, token: String, places: RelayedLocation
+    ) throws(Fault) -> Head {
         var options = ConnectionOptions()
         var contentLength: Int?
         var isChunked = false
@@ -68,8 +71,10 @@ package enum ResponseHeaderRules {
             case "transfer-encoding":
                 guard !isChunked, value.lowercased() == "chunked" else { throw .ambiguousFraming }
                 isChunked = true
-            case "location", "content-location", "refresh", "link":
-                if token.isEmpty || !value.contains(token) { pending.append((name, value)) }
+            case "location", "content-location":
+                if !repeats(value, token), let place = places.mapped(value) { pending.append((name, place)) }
+            case "refresh", "link":
+                if !repeats(value, token) { pending.append((name, value)) }
             default:
                 if !isDropped(name.canonicalName) { pending.append((name, value)) }
             }
@@ -127,6 +132,8 @@ package enum ResponseHeaderRules {
         dropped.contains(name) || droppedPrefixes.contains(where: name.hasPrefix)
             || droppedSuffixes.contains(where: name.hasSuffix)
     }
+
+    private static func repeats(_ value: String, _ token: String) -> Bool { !token.isEmpty && value.contains(token) }
 
     private static func length(_ value: String) -> Int? {
         guard !value.isEmpty, value.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }

@@ -584,7 +584,8 @@ paths:
       cross-origin rule applies to every method. Bodies stream both ways; one that the app sends too slowly is 408
       (`limits.relay_minimum_rate`, `limits.relay_upload_deadline`). One user may have a quarter of an upstream's places,
       one session half of that; beyond it the answer is 429, and when all are taken, 503. An upstream's redirect is
-      passed on, not followed. An upstream's 401 causes one refresh and, where the body can be replayed, one more try; a 401 that
+      passed on, not followed: a `Location` or `Content-Location` under its base URL becomes its path here, an absolute one
+      that leads elsewhere stays, every other is left out. An upstream's 401 causes one refresh and, where the body can be replayed, one more try; a 401 that
       remains is passed on and never ends the session. Dot segments in any encoding, `%2f`, `%5c`, `%00`, `\`, `;`, `//`
       and invalid UTF-8 in `{path}` are 400.
     parameters:
@@ -1526,7 +1527,9 @@ components:
       description: '`max-age=31536000; includeSubDomains`, on the public listener where `public_url` is https.'
       schema: {type: string}
     Content-Security-Policy:
-      description: "`default-src 'none'; frame-ancestors 'none'`."
+      description: |
+        `default-src 'none'; frame-ancestors 'none'`; on an upstream's answer
+        `default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox` (a PDF without `sandbox`).
       schema: {type: string}
     Referrer-Policy:
       description: '`no-referrer`.'

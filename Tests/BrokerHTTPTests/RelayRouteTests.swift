@@ -34,6 +34,11 @@ struct RelayRouteTests {
                 headers: [.setCookie: "a=b", .server: "x", .contentSecurityPolicy: "default-src *", .eTag: "\"1\""],
                 body: ResponseBody(byteBuffer: ByteBuffer(string: "items")))
         }
+        router.get("/paper") { _, _ in
+            Response(
+                status: .ok, headers: [.contentType: "Application/PDF; v=1"],
+                body: ResponseBody(byteBuffer: ByteBuffer(string: "%PDF-")))
+        }
         router.post("/echo") { request, _ in
             seen.add("echo")
             return Response(status: .ok, body: ResponseBody(asyncSequence: request.body))
@@ -73,7 +78,7 @@ struct RelayRouteTests {
                 try UpstreamSettings(
                     name: UpstreamName(unchecked: "api"), baseURL: "http://127.0.0.1:\(upstreamPort)",
                     provider: ProviderName(unchecked: "as"),
-                    allow: ["GET,HEAD /items", "POST /echo", "POST /sink", "GET /endless", "GET /silent"])
+                    allow: ["GET,HEAD /items", "GET /paper", "POST /echo", "POST /sink", "GET /endless", "GET /silent"])
             ])
             harness.relay = relay
             let running = harness
@@ -102,12 +107,23 @@ struct RelayRouteTests {
             let lower = answer.lowercased()
             for field in [
                 "coatcheck-source: upstream", "cache-control: private, no-store", "x-request-id: req_",
-                "content-security-policy: default-src 'none'; frame-ancestors 'none'", "etag: \"1\"",
-                "content-length: 5",
+                "content-security-policy: default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox\r\n",
+                "etag: \"1\"", "content-length: 5",
             ] { #expect(lower.contains(field), "\(field)") }
             #expect(!lower.contains("set-cookie") && !lower.contains("server:") && !lower.contains("default-src *"))
             #expect(!answer.contains("canary") && !answer.contains(token))
             #expect(seen.all == ["Bearer canary-access"])
+        }
+    }
+
+    @Test("A relayed PDF may be shown by a browser's own program, and do no more than a page (SEC-108)")
+    func paper() async throws {
+        try await run { _, port, token, _ in
+            let answer = try await RawClient(port: port).exchange(Self.get("/paper", token))
+            #expect(
+                answer.lowercased().contains(
+                    "security-policy: default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'\r\n"
+                ))
         }
     }
 
@@ -126,6 +142,10 @@ struct RelayRouteTests {
                     "invalid_request"
                 ),
                 (Self.get("/items", token, more: "Sec-Fetch-Site: cross-site\r\n"), 403, "cross_origin"),
+                (
+                    Self.get("/items", token, more: "Content-Type: a/b\r\ncontent-type: c/d\r\n"), 400,
+                    "invalid_request"
+                ),
                 (Self.get("/items", token, method: "TRACE"), 405, "method_not_allowed"),
                 (
                     "GET /v1/relay/none/x HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nCookie: __Host-coatcheck=\(token)\r\n\r\n",

@@ -1,8 +1,9 @@
 import Broker
-import BrokerRelay
 import HTTPTypes
 import NIOHTTP1
 import Testing
+
+@testable import BrokerRelay
 
 @Suite("Header rules (SEC-75 to SEC-79)", .timeLimit(.minutes(2)))
 struct HeaderRulesTests {
@@ -102,7 +103,11 @@ struct HeaderRulesTests {
     }
 
     private static func answered(_ list: [(String, String)], token: String = "TOKEN") throws -> HTTPFields {
-        try ResponseHeaderRules.head(from: HTTPHeaders(list), token: token).fields
+        try ResponseHeaderRules.head(
+            from: HTTPHeaders(list), token: token,
+            places: RelayedLocation(
+                upstream: "api", base: UpstreamBase("https://api.example.com"), target: "/v1/items", own: [])
+        ).fields
     }
 
     @Test("What would act for our origin does not reach the app (SEC-77)")
@@ -212,6 +217,7 @@ struct HeaderRulesTests {
             ("Location", "https://x/?access_token=TOKEN"), ("Link", "<https://x/TOKEN>"), ("Content-Location", "/ok"),
         ])
         #expect(fields[.location] == nil)
+        #expect(fields[.contentLocation] == "/v1/relay/api/ok")
         #expect(fields.count == 3)
     }
 

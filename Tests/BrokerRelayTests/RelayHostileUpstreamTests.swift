@@ -154,18 +154,101 @@ struct RelayHostileUpstreamTests {
         }
     }
 
-    @Test("Trailers beyond the limit are no answer's end")
-    func trailers() async throws {
+    private static func fields(_ count: Int, of size: Int) -> String {
+        (0..<count).map { index in "X-\(index): \(String(repeating: "v", count: size))\r\n" }.joined()
+    }
+
+    @Test(
+        "A head beyond what an answer needs is 502, and its connection is not used again (SEC-81)",
+        arguments: [
+            "HTTP/1.1 200 OK\r\n" + fields(1, of: 16 * 1024 + 1) + "\r\n",
+            "HTTP/1.1 200 OK\r\n" + String(repeating: "x", count: 16 * 1024 + 1) + ": v\r\n\r\n",
+            "HTTP/1.1 200 OK\r\n" + fields(129, of: 1) + "\r\n", "HTTP/1.1 200 OK\r\n" + fields(6, of: 12_000) + "\r\n",
+            // They do not end, either.
+            "HTTP/1.1 200 OK\r\n" + fields(6, of: 12_000), "HTTP/1.1 200 OK\r\nX: " + fields(1, of: 17_000).dropLast(2),
+            "HTTP/1.1 103 Early Hints\r\n" + fields(6, of: 12_000),
+        ])
+    func largeHead(bytes: String) async throws {
+        try await ScriptedUpstream.run({ connection in
+            guard let request = try await connection.request() else { return }
+            if request.target == "/ok" { return try await connection.answer(fields: ["Connection: close"]) }
+            try await connection.write(bytes)
+            try await connection.waitForClose()
+        }) { upstream in
+            try await RelayFixture.run(at: upstream.url, timeout: .seconds(20)) { (fixture) async throws in
+                #expect(try await fixture.problem(.get, "/x").code == .upstreamError)
+                #expect(try await fixture.call(.get, "/ok").body.text() == "ok")
+            }
+            #expect(upstream.opened == 2)
+        }
+    }
+
+    @Test("A head as large as they come is an answer")
+    func ordinaryHead() async throws {
+        try await ScriptedUpstream.run({ connection in
+            while let request = try await connection.request() {
+                let fields = request.target == "/many" ? Self.fields(120, of: 400) : Self.fields(4, of: 15_000)
+                try await connection.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\(fields)\r\nok")
+            }
+        }) { upstream in
+            try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
+                for (target, count) in [("/many", 120), ("/long", 4)] {
+                    let response = try await fixture.call(.get, target)
+                    #expect(response.headers.count { $0.name.canonicalName.hasPrefix("x-") } == count)
+                }
+            }
+            #expect(upstream.opened == 1)
+        }
+    }
+
+    @Test(
+        "An upstream that breaks off before the first piece of its body is 502, and no half answer",
+        arguments: [
+            "Transfer-Encoding: chunked\r\n\r\n", "Transfer-Encoding: chunked\r\n\r\n5\r\n",
+            "Transfer-Encoding: chunked\r\n\r\nzz\r\nabc", "Content-Length: 1000000\r\n\r\n",
+            "Content-Length: 9223372036854775807\r\n\r\n", "Transfer-Encoding: chunked\r\n\r\nffffffffffffffffff\r\n",
+        ])
+    func brokenOffAtOnce(head: String) async throws {
+        try await ScriptedUpstream.run({ connection in
+            _ = try await connection.request()
+            try await connection.write("HTTP/1.1 200 OK\r\n" + head)
+        }) { upstream in
+            try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
+                #expect(try await fixture.problem(.get, "/x").code == .upstreamError)
+            }
+        }
+    }
+
+    @Test("A head whose body takes its time reaches the app before it")
+    func headAlone() async throws {
+        let (signal, go) = AsyncStream<Never>.makeStream()
+        try await ScriptedUpstream.run({ connection in
+            _ = try await connection.request()
+            try await connection.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+            for await _ in signal {}
+            try await connection.write("2\r\nok\r\n0\r\n\r\n")
+        }) { upstream in
+            try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
+                let response = try await fixture.call(.get, "/x")
+                go.finish()
+                #expect(try await response.body.text() == "ok")
+            }
+        }
+    }
+
+    @Test("Trailers beyond the limit are no answer's end", arguments: [(0, 300), (100, 40), (0, 6)])
+    func trailers(fields: Int, trailers: Int) async throws {
         try await ScriptedUpstream.run({ connection in
             while try await connection.request() != nil {
-                try await connection.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n")
-                for index in 0..<300 { try await connection.write("X-\(index): a\r\n") }
+                try await connection.write(
+                    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\(Self.fields(fields, of: 1))\r\n2\r\nok\r\n0\r\n"
+                )
+                try await connection.write(Self.fields(trailers, of: trailers == 6 ? 12_000 : 1))
                 try await connection.write("\r\n")
             }
         }) { upstream in
             try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
-                let response = try await fixture.call(.get, "/x")
-                await #expect(throws: (any Error).self) { try await response.body.text() }
+                await #expect(throws: (any Error).self) { try await fixture.call(.get, "/x").body.text() }
             }
         }
     }

@@ -102,7 +102,11 @@ struct UpstreamPoolTests {
     @Test("No more connections are kept than may be")
     func bound() async throws {
         try await ScriptedUpstream.run(Self.numbered(4)) { (upstream) async throws in
-            let client = Self.client(upstream) { $0.kept = 1 }
+            // Long after this test has given up, what is idle closes by itself.
+            let client = Self.client(upstream) {
+                $0.kept = 1
+                $0.idle = .hours(1)
+            }
             _ = try await Self.together(4, client)
             #expect(try await eventually { upstream.closed == 3 })
             _ = try await Self.text(client)
@@ -110,6 +114,150 @@ struct UpstreamPoolTests {
             await client.shutDown()
         }
     }
+
+    // MARK: Calls that end their connection
+
+    @Test("HEAD, and a body where none is expected, take no connection that is kept and leave none")
+    func ownConnection() async throws {
+        try await ScriptedUpstream.run(Self.numbered(1)) { (upstream) async throws in
+            let client = Self.client(upstream) { $0.linger = .milliseconds(20) }
+            let body = UpstreamRequest.Body.whole(ByteBuffer(string: "hello"))
+            #expect(try await Self.text(client) == "1")
+            _ = try await Self.text(client, .HEAD)
+            #expect(try await Self.text(client) == "1")
+            for (index, method) in [HTTPMethod.GET, .DELETE, .OPTIONS].enumerated() {
+                #expect(try await Self.text(client, method, body: body) == "\(index + 3)")
+                #expect(upstream.received.last?.values("connection") == ["close"])
+                #expect(try await Self.text(client) == "1")
+            }
+            #expect(try await Self.text(client, .POST, body: body) == "1")
+            #expect(upstream.opened == 5)
+            // An upstream that does not close is left all the same.
+            #expect(try await eventually { upstream.closed == 4 })
+            await client.shutDown()
+        }
+    }
+
+    @Test("None of them takes a port, whether the upstream closes or not", arguments: [true, false])
+    func noPorts(closes: Bool) async throws {
+        try await ScriptedUpstream.run({ connection in
+            while let request = try await connection.request() {
+                try await connection.write(
+                    "HTTP/1.1 200 OK\r\n" + (closes ? "Connection: close\r\n" : "") + "Content-Length: 2\r\n\r\n")
+                if !request.requestLine.hasPrefix("HEAD") { try await connection.write("ok") }
+                if closes { return }
+            }
+        }) { (upstream) async throws in
+            let client = Self.client(upstream) { $0.linger = .milliseconds(20) }
+            for _ in 0..<20 { _ = try await Self.text(client, .HEAD) }
+            #expect(try await eventually { upstream.closed == 20 })
+            if closes { for _ in 0..<20 { #expect(try await Self.text(client, .GET) == "ok") } }
+            #expect(try await eventually { upstream.closed == upstream.opened })
+            #expect(try Self.takenPorts(to: upstream.port) == 0)
+            await client.shutDown()
+        }
+    }
+
+    /// Counts the connections of ours to a port that are over and keep their port all the same (TIME_WAIT).
+    private static func takenPorts(to port: Int) throws -> Int {
+        let suffix = ":" + String(port + 0x10000, radix: 16, uppercase: true).dropFirst()
+        return try String(contentsOfFile: "/proc/net/tcp", encoding: .utf8).split(separator: "\n").count { line in
+            let columns = line.split(separator: " ")
+            return columns.count > 3 && columns[2].hasSuffix(suffix) && columns[3] == "06"
+        }
+    }
+
+    @Test("Only so many upstreams are waited for until they close")
+    func lingering() async throws {
+        try await ScriptedUpstream.run(Self.numbered(1)) { (upstream) async throws in
+            let client = Self.client(upstream) {
+                $0.linger = .hours(1)
+                $0.lingering = 2
+            }
+            for _ in 0..<10 { _ = try await Self.text(client, .HEAD) }
+            #expect(try await eventually { upstream.closed == 8 })
+            #expect(upstream.opened == 10)
+            await client.shutDown()
+            #expect(try await eventually { upstream.closed == 10 })
+        }
+    }
+
+    @Test(
+        "A body that an upstream leaves unread is no request of anybody's (SEC-79)",
+        arguments: [HTTPMethod.GET, .HEAD, .DELETE, .OPTIONS, .POST, .PUT])
+    func unreadBody(_ method: HTTPMethod) async throws {
+        let asked = Counters()
+        try await ScriptedUpstream.run({ connection in
+            // A server that reads no bodies: what follows a head is the next request.
+            while let request = try await connection.head() {
+                if request.target == "/smuggled" {
+                    asked.ask()
+                    // Late: when somebody else has the connection.
+                    try await Task.sleep(for: .milliseconds(200))
+                }
+                let isRefused = request.requestLine.hasPrefix("P")
+                try await connection.answer(
+                    isRefused ? "404 Not Found" : "200 OK",
+                    body: request.requestLine.hasPrefix("HEAD") ? "" : request.target)
+                if request.values("connection") == ["close"] { return }
+            }
+        }) { (upstream) async throws in
+            let client = Self.client(upstream) { $0.linger = .milliseconds(20) }
+            let body = ByteBuffer(string: "GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n")
+            for _ in 0..<3 {
+                #expect(try await Self.text(client, method, "/a", body: .whole(body)) == (method == .HEAD ? "" : "/a"))
+                for number in 0..<3 { #expect(try await Self.text(client, .GET, "/\(number)") == "/\(number)") }
+            }
+            // Where it can be said beforehand that nothing follows, nothing does.
+            if ![.POST, .PUT].contains(method) { #expect(asked.asked == 0) }
+            await client.shutDown()
+        }
+    }
+
+    // MARK: Connections that are being made
+
+    /// Makes a client whose connections are never made: its proxy does not answer.
+    private static func stuck(_ upstream: ScriptedUpstream, connect: TimeAmount) -> UpstreamClient {
+        var limits = UpstreamLimits()
+        limits.connect = connect
+        var target = UpstreamTarget(host: "api.example.com", port: 443) { _ in true }
+        target.proxy = UpstreamTarget.Proxy(host: "127.0.0.1", port: upstream.port)
+        return UpstreamClient(target, limits, on: MultiThreadedEventLoopGroup.singleton.next())
+    }
+
+    @Test("Callers that give up while no connection is made do not begin more and more of them")
+    func givenUpWaiting() async throws {
+        try await ScriptedUpstream.run({ try await $0.waitForClose() }) { (upstream) async throws in
+            let client = Self.stuck(upstream, connect: .minutes(1))
+            for _ in 0..<10 {
+                let task = Task { try await client.send(Self.request()) }
+                #expect(try await eventually { upstream.opened > 0 })
+                try await Task.sleep(for: .milliseconds(20))
+                task.cancel()
+                _ = try? await task.value
+            }
+            #expect(upstream.opened == 1)
+            await client.shutDown()
+        }
+    }
+
+    @Test("Who inherits the connection that was begun for somebody else has all of its own time")
+    func inherited() async throws {
+        try await ScriptedUpstream.run({ try await $0.waitForClose() }) { (upstream) async throws in
+            let client = Self.stuck(upstream, connect: .seconds(3))
+            let first = Task { try await client.send(Self.request()) }
+            #expect(try await eventually { upstream.opened == 1 })
+            try await Task.sleep(for: .seconds(2))
+            first.cancel()
+            _ = try? await first.value
+            let begin = ContinuousClock.now
+            await #expect(throws: UpstreamFailure.self) { try await client.send(Self.request()) }
+            #expect(ContinuousClock.now - begin > .milliseconds(2800))
+            await client.shutDown()
+        }
+    }
+
+    // MARK: Dead connections
 
     /// Answers the first request of the first connection, and closes at its second one after `bytes`; others answer.
     private static func dying(_ bytes: String = "") -> @Sendable (ScriptedConnection) async throws -> Void {

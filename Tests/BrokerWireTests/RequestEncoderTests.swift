@@ -23,10 +23,31 @@ struct RequestEncoderTests {
     func nothing() {
         let head = "/a?b=c HTTP/1.1\r\nHost: h\r\nX-A: \r\nx-a: 2\r\n"
         #expect(wire(.GET, .none, pieces: ["a"]) == "GET \(head)\r\n")
-        #expect(wire(.HEAD, .none) == "HEAD \(head)\r\n")
+        #expect(wire(.HEAD, .none) == "HEAD \(head)Connection: close\r\n\r\n")
         #expect(wire(.DELETE, .none) == "DELETE \(head)\r\n")
         #expect(wire(.POST, .none, pieces: ["a"]) == "POST \(head)Content-Length: 0\r\n\r\n")
         #expect(wire(.RAW(value: "PATCH"), .none) == "PATCH \(head)Content-Length: 0\r\n\r\n")
+    }
+
+    @Test(
+        "A body where many a server expects none is the last thing on its connection",
+        arguments: [HTTPMethod.GET, .HEAD, .DELETE, .OPTIONS])
+    func last(method: HTTPMethod) {
+        let bodies: [UpstreamRequest.Body] = [
+            .whole(ByteBuffer(string: "abc")), .stream(Self.stream, length: 3), .stream(Self.stream, length: nil),
+        ]
+        for body in bodies {
+            let request = UpstreamRequest(
+                method, "/", ["Host": "h", "Connection": "keep-alive"], body: body, within: .seconds(1))
+            #expect(request.endsConnection && request.hasBody)
+            #expect(request.head.headers["Connection"] == ["close"])
+        }
+        for body in [UpstreamRequest.Body.none, .whole(ByteBuffer()), .stream(Self.stream, length: 0)] {
+            let request = UpstreamRequest(method, "/", ["Host": "h"], body: body, within: .seconds(1))
+            #expect(request.endsConnection == (method == .HEAD) && !request.hasBody)
+        }
+        let post = UpstreamRequest(.POST, "/", ["Host": "h"], body: bodies[0], within: .seconds(1))
+        #expect(!post.endsConnection && post.hasBody)
     }
 
     @Test("A body of known length stands as it is behind one length", arguments: [0, 3, 4096, 4097, 70_000])

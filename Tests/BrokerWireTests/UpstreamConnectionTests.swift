@@ -10,6 +10,7 @@ struct UpstreamConnectionTests {
     private static let idle: Int64 = 30
     private static let silence: Int64 = 60
     private static let limit: Int64 = 10
+    private static let linger: Int64 = 3
 
     struct Row: Sendable, CustomTestStringConvertible {
         let name: String
@@ -24,7 +25,8 @@ struct UpstreamConnectionTests {
 
     private typealias Event = UpstreamConnection.Event
     private static let get = Event.call(.init(limit: limit, begun: 0))
-    private static let head = Event.call(.init(isHead: true, limit: limit, begun: 0))
+    private static let last = Event.call(.init(isLast: true, limit: limit, begun: 0))
+    private static let put = Event.call(.init(hasBody: true, limit: limit, begun: 0))
     private static let post = Event.call(.init(isStreamed: true, limit: limit, begun: 0))
     private static let ok = Event.head(status: 200, keepsAlive: true)
     private static let closing = Event.head(status: 200, keepsAlive: false)
@@ -72,14 +74,35 @@ struct UpstreamConnectionTests {
             event: .head(status: 103, keepsAlive: true), effects: [.fail, .close], phase: .closed, failure: .malformed),
         Row(
             name: "a switch of protocols is the connection's end", before: [get, .head(status: 101, keepsAlive: true)],
-            event: .end, effects: [.finish, .close], phase: .closed),
-        // What ends the connection with the answer.
+            event: .end, effects: [.finish, .linger, .reschedule], phase: .ending),
+        // What ends the connection with the answer: the upstream is given a moment to close first.
         Row(
-            name: "Connection: close", before: [get, closing], event: .end, effects: [.finish, .close], phase: .closed),
-        Row(name: "HEAD", before: [head, ok], event: .end, effects: [.finish, .close], phase: .closed),
+            name: "Connection: close", before: [get, closing], event: .end, effects: [.finish, .linger, .reschedule],
+            phase: .ending),
+        Row(
+            name: "the last call", before: [last, ok], event: .end, effects: [.finish, .linger, .reschedule],
+            phase: .ending),
         Row(
             name: "a body that is read until the end of the connection", before: [get, closing, .body], event: .end,
-            effects: [.finish, .close], phase: .closed),
+            effects: [.finish, .linger, .reschedule], phase: .ending),
+        Row(name: "the upstream closes", before: [last, ok, .end], event: .gone, effects: .reset, phase: .closed),
+        Row(
+            name: "it sends the body that HEAD has not", before: [last, ok, .end], event: .bytes, effects: .reset,
+            phase: .closed),
+        Row(name: "no other call begins meanwhile", before: [last, ok, .end], event: get, effects: [], phase: .ending),
+        Row(
+            name: "what the call before still says is nothing", before: [last, ok, .end, .taken, .readComplete],
+            event: .abandoned, effects: [], phase: .ending),
+        Row(
+            name: "a refusal that may leave the body unread", before: [put, .head(status: 404, keepsAlive: true)],
+            event: .end, effects: [.finish, .reset], phase: .closed),
+        Row(
+            name: "another refusal of a body keeps its connection",
+            before: [put, .head(status: 422, keepsAlive: true)],
+            event: .end, effects: .finish, phase: .draining),
+        Row(
+            name: "so does the same refusal without a body", before: [get, .head(status: 404, keepsAlive: true)],
+            event: .end, effects: .finish, phase: .draining),
         Row(
             name: "the same, broken off", before: [get, closing, .body], event: .gone, effects: [.fail, .close],
             phase: .closed, failure: .broken),
@@ -187,7 +210,7 @@ struct UpstreamConnectionTests {
     ]
 
     private static func machine(after events: [UpstreamConnection.Event]) -> UpstreamConnection {
-        var machine = UpstreamConnection(idle: idle, silence: silence, now: 0)
+        var machine = UpstreamConnection(idle: idle, silence: silence, linger: linger, now: 0)
         for event in events { _ = machine.handle(event, at: 0) }
         return machine
     }
@@ -212,7 +235,7 @@ struct UpstreamConnectionTests {
             ([get, ok, .wanted(false), .wanted(true)], silence, [.fail, .close]), ([post, ok], nil, []),
             ([post, ok, .writable(false)], silence, [.fail, .stopSending, .close]),
             ([post, ok, .end], silence, [.finish, .stopSending, .close]), ([get, ok, .end], silence, .close),
-            (whole, idle, .close), ([.gone], nil, []),
+            (whole, idle, .close), ([.gone], nil, []), ([last, ok, .end], linger, .reset),
         ] as [([UpstreamConnection.Event], Int64?, UpstreamConnection.Effects)])
     func deadline(before: [UpstreamConnection.Event], due: Int64?, effects: UpstreamConnection.Effects) {
         var machine = Self.machine(after: before)
@@ -243,15 +266,16 @@ struct UpstreamConnectionTests {
     @Test("Whatever happens in whatever order, a call ends once, and none begins before the one before is over")
     func anyOrder() {
         let events: [UpstreamConnection.Event] = [
-            Self.get, Self.head, Self.post, .requestPart, .requestEnd, .requestCut, .writable(false), .writable(true),
-            .bytes, Self.ok, Self.closing, Self.refusal, .head(status: 100, keepsAlive: true), .body, .end,
+            Self.get, Self.last, Self.post, .requestPart, .requestEnd, .requestCut, .writable(false), .writable(true),
+            .bytes, Self.ok, Self.closing, Self.refusal, Self.put, .head(status: 100, keepsAlive: true), .body, .end,
             .readComplete, .malformed, .wanted(false), .wanted(true), .taken, .abandoned, .gone,
         ]
         // What ends a connection comes seldom, or none would get far.
-        let seldom: Set = [5, 16, 20, 21]
+        let seldom: Set = [5, 17, 21, 22]
         var random = SystemRandomNumberGenerator()
         for _ in 0..<2000 {
-            var machine = UpstreamConnection(idle: Self.idle, silence: Self.silence, now: 0)
+            var machine = UpstreamConnection(
+                idle: Self.idle, silence: Self.silence, linger: Self.linger, now: 0)
             var isCalled = false
             var ends = 0
             for step in 0..<40 {
@@ -265,8 +289,9 @@ struct UpstreamConnectionTests {
                 ends += (effects.contains(.finish) ? 1 : 0) + (effects.contains(.fail) ? 1 : 0)
                 #expect(ends <= 1)
                 #expect(!effects.contains(.release) || (isCalled && ends == 1 && machine.phase == .idle))
-                #expect(effects.contains(.close) == (machine.phase == .closed && before != .closed))
-                if effects.contains(.close), isCalled, before != .idle { #expect(ends == 1) }
+                let isClosing = effects.contains(.close) || effects.contains(.reset)
+                #expect(isClosing == (machine.phase == .closed && before != .closed))
+                if isClosing, isCalled, before != .idle { #expect(ends == 1) }
                 if effects.contains(.deliver) { #expect(ends == 0) }
                 if machine.phase == .closed { break }
             }

@@ -6,6 +6,12 @@ enum SecurityFields {
     static let strictTransport = HTTPField(name: .strictTransportSecurity, value: "max-age=31536000; includeSubDomains")
     static let contentSecurity = HTTPField(
         name: .contentSecurityPolicy, value: "default-src 'none'; frame-ancestors 'none'")
+    /// Of a relayed answer: a page of the upstream's is served from our origin, and may do nothing there, whatever the
+    /// first directive leaves out.
+    static let relayedContentSecurity = HTTPField(name: .contentSecurityPolicy, value: relayed + "; sandbox")
+    /// Of a relayed PDF, which browsers show by a program of their own, and not in a sandbox.
+    static let relayedPDFSecurity = HTTPField(name: .contentSecurityPolicy, value: relayed)
+    private static let relayed = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     static let contentType = HTTPField(name: .xContentTypeOptions, value: "nosniff")
     static let referrer = HTTPField(name: .referrerPolicy, value: "no-referrer")
 

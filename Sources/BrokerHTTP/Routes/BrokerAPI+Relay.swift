@@ -54,7 +54,11 @@ extension BrokerAPI {
 
     private func answer(_ answer: RelayResponse, _ call: Call) -> Answer {
         // Whatever the upstream said about these, the page is served from our origin (SEC-108).
-        let ours = SecurityFields.all
+        let type = answer.headers[.contentType]?.prefix { $0 != ";" && $0 != " " } ?? ""
+        let policy =
+            type.isASCIIEqual(to: "application/pdf")
+            ? SecurityFields.relayedPDFSecurity : SecurityFields.relayedContentSecurity
+        let ours = [policy, SecurityFields.contentType, SecurityFields.referrer]
         var fields = ours
         fields.reserveCapacity(answer.headers.count + 8)
         for field in answer.headers where !ours.contains(where: { $0.name == field.name }) { fields.append(field) }

@@ -57,8 +57,12 @@ struct HTTPClients: Sendable {
             configuration.proxy = .server(
                 host: proxy.host, port: proxy.port,
                 authorization: proxy.credentials.map { .basic(credentials: Base64.encode($0.bytes())) })
+            configuration.http1_1ConnectionDebugInitializer = AnswerLimits.apply
         } else {
-            configuration.http1_1ConnectionDebugInitializer = policy.initializer
+            let isAllowed = policy.initializer
+            configuration.http1_1ConnectionDebugInitializer = { channel in
+                isAllowed(channel).flatMap { AnswerLimits.apply(to: channel) }
+            }
         }
         return configuration
     }

@@ -17,14 +17,18 @@ package struct UpstreamConnection: Sendable, Equatable {
         case receiving
         /// The answer is whole: the request's end is awaited, that nothing more came with it, or that it is read.
         case draining
+        /// The call is over, and no other follows: the upstream is given a moment to close first.
+        case ending
         /// The connection is of no use any more.
         case closed
     }
 
     /// What a call is like.
     package struct Call: Sendable, Equatable {
-        /// Whether the method is HEAD: many a server sends a body all the same, which must not answer anybody else.
-        package var isHead = false
+        /// Whether no other call may follow: what the upstream sends or leaves unread could be taken for the next one's.
+        package var isLast = false
+        /// Whether the request has a body, which an upstream that refuses it may have left unread.
+        package var hasBody = false
         /// Whether the request's body is sent piece by piece; otherwise the request is whole at once.
         package var isStreamed = false
         /// How long the upstream may take to its answer's head, or to make room for more of the request.
@@ -32,8 +36,11 @@ package struct UpstreamConnection: Sendable, Equatable {
         /// When the call began.
         package var begun: Int64
 
-        package init(isHead: Bool = false, isStreamed: Bool = false, limit: Int64, begun: Int64) {
-            self.isHead = isHead
+        package init(
+            isLast: Bool = false, hasBody: Bool = false, isStreamed: Bool = false, limit: Int64, begun: Int64
+        ) {
+            self.isLast = isLast
+            self.hasBody = hasBody
             self.isStreamed = isStreamed
             self.limit = limit
             self.begun = begun
@@ -76,8 +83,8 @@ package struct UpstreamConnection: Sendable, Equatable {
 
     /// What has to be done about an event.
     package struct Effects: OptionSet, Sendable {
-        package let rawValue: UInt8
-        package init(rawValue: UInt8) { self.rawValue = rawValue }
+        package let rawValue: UInt16
+        package init(rawValue: UInt16) { self.rawValue = rawValue }
 
         /// Hand on what came in.
         package static let deliver = Effects(rawValue: 1)
@@ -93,6 +100,10 @@ package struct UpstreamConnection: Sendable, Equatable {
         package static let close = Effects(rawValue: 1 << 5)
         /// Work the deadline out anew: it may be nearer.
         package static let reschedule = Effects(rawValue: 1 << 6)
+        /// Let the call go, and the connection end without a port that stays taken.
+        package static let linger = Effects(rawValue: 1 << 7)
+        /// Close the connection by a reset.
+        package static let reset = Effects(rawValue: 1 << 8)
     }
 
     /// Why a call fails.
@@ -115,13 +126,18 @@ package struct UpstreamConnection: Sendable, Equatable {
     /// How many interim answers may come before the answer.
     package static let interimLimit = 64
 
+    /// The refusals that a server may send without having read the request's body: what is left of it is the next request
+    /// to one that forgets it.
+    private static let unreadRefusals: Set<Int> = [401, 403, 404, 405, 411, 413, 415, 417]
+
     package private(set) var phase = Phase.idle
     /// Why the call fails, for `fail`.
     package private(set) var failure = Failure.broken
     /// Whether the request's end is not sent yet.
     package private(set) var isSending = false
-    /// How long the connection is kept without a call, and how long its upstream may be silent within one.
-    private let idle, silence: Int64
+    /// How long the connection is kept without a call, how long its upstream may be silent within one, and how long it
+    /// may take to close behind one.
+    private let idle, silence, linger: Int64
     private var call = Call(limit: 0, begun: 0)
     /// How many calls it has served, or serves.
     private var calls = 0
@@ -130,6 +146,8 @@ package struct UpstreamConnection: Sendable, Equatable {
     private var keepsAlive = false
     /// Whether the answer says that the request's rest is of no use.
     private var isRefusal = false
+    /// Whether it may leave a body unread: then the upstream was not asked to close, and keeps the connection.
+    private var isUnread = false
     private var isWritable = true
     private var isWanted = true
     /// Whether everything that had come in with the answer's end is decoded, and whether the answer was read.
@@ -138,9 +156,10 @@ package struct UpstreamConnection: Sendable, Equatable {
     private var since: Int64
 
     /// Creates a connection that stands since `now`, without a call.
-    package init(idle: Int64, silence: Int64, now: Int64) {
+    package init(idle: Int64, silence: Int64, linger: Int64, now: Int64) {
         self.idle = idle
         self.silence = silence
+        self.linger = linger
         since = now
     }
 
@@ -163,7 +182,7 @@ package struct UpstreamConnection: Sendable, Equatable {
             return .reschedule
         case .bytes:
             // Nobody asked for them, or for so many.
-            if phase == .idle || phase == .draining { return stop(.malformed) }
+            if phase == .idle || phase == .draining || phase == .ending { return stop(.malformed) }
             hasAnswer = true
             if phase == .receiving { since = now }
             return []
@@ -181,7 +200,7 @@ package struct UpstreamConnection: Sendable, Equatable {
         case .taken:
             isTaken = phase == .draining
             return releaseWhenDone(at: now)
-        case .abandoned: return phase == .idle ? [] : stop(.abandoned)
+        case .abandoned: return phase == .idle || phase == .ending ? [] : stop(.abandoned)
         case .gone: return stop(calls > 1 && !hasAnswer ? .lost : .broken)
         }
     }
@@ -192,7 +211,8 @@ package struct UpstreamConnection: Sendable, Equatable {
         calls += 1
         isSending = call.isStreamed
         phase = isSending ? .sending : .waiting
-        (hasAnswer, keepsAlive, isRefusal, isWanted, isQuiet, isTaken) = (false, false, false, true, false, false)
+        (hasAnswer, keepsAlive, isRefusal, isUnread) = (false, false, false, false)
+        (isWanted, isQuiet, isTaken) = (true, false, false)
         interim = 0
         since = call.begun
         return .reschedule
@@ -215,14 +235,21 @@ package struct UpstreamConnection: Sendable, Equatable {
         }
         phase = .receiving
         since = now
-        self.keepsAlive = keepsAlive && !call.isHead && status != 101
         isRefusal = status >= 300
+        isUnread = call.hasBody && Self.unreadRefusals.contains(status)
+        self.keepsAlive = keepsAlive && !call.isLast && !isUnread && status != 101
         return [.deliver, .reschedule]
     }
 
     private mutating func endAnswer(at now: Int64) -> Effects {
         guard phase == .receiving else { return stop(.malformed) }
-        guard keepsAlive, !(isSending && isRefusal) else { return end(.finish) }
+        guard keepsAlive, !(isSending && isRefusal) else {
+            if isSending { return end(.finish) }
+            if isUnread, !call.isLast { return end([.finish, .reset]) }
+            phase = .ending
+            since = now
+            return [.finish, .linger, .reschedule]
+        }
         phase = .draining
         since = now
         return isSending ? .reschedule : .finish
@@ -239,6 +266,7 @@ package struct UpstreamConnection: Sendable, Equatable {
     private mutating func stop(_ reason: Failure) -> Effects {
         switch phase {
         case .idle, .closed: return end([])
+        case .ending: return end(.reset)
         case .draining: return end(isSending ? .finish : [])
         case .sending, .waiting, .receiving:
             failure = reason
@@ -249,7 +277,8 @@ package struct UpstreamConnection: Sendable, Equatable {
     private mutating func end(_ effects: Effects) -> Effects {
         phase = .closed
         defer { isSending = false }
-        return effects.union(isSending ? [.stopSending, .close] : .close)
+        let ending = effects.contains(.reset) ? effects : effects.union(.close)
+        return isSending ? ending.union(.stopSending) : ending
     }
 
     // MARK: Deadlines
@@ -265,6 +294,7 @@ package struct UpstreamConnection: Sendable, Equatable {
         case .receiving: isWanted && !(isSending && isWritable) ? since + silence : nil
         // A request that stands still is given up whoever makes it wait: the answer is there.
         case .draining: since + silence
+        case .ending: since + linger
         }
     }
 

@@ -38,7 +38,9 @@ final class UpstreamConnectionHandler: ChannelDuplexHandler {
         self.channel = channel
         self.ready = ready
         self.readyBy = Int64(clamping: readyBy.uptimeNanoseconds)
-        state = UpstreamConnection(idle: pool.limits.idleOfOne, silence: pool.limits.silence.nanoseconds, now: Self.now)
+        state = UpstreamConnection(
+            idle: pool.limits.idleOfOne, silence: pool.limits.silence.nanoseconds,
+            linger: pool.limits.linger.nanoseconds, now: Self.now)
     }
 
     private static var now: Int64 { Int64(clamping: NIODeadline.now().uptimeNanoseconds) }
@@ -55,8 +57,8 @@ final class UpstreamConnectionHandler: ChannelDuplexHandler {
             state.handle(
                 .call(
                     .init(
-                        isHead: request.head.method == .HEAD, isStreamed: request.isStreamed, limit: request.limit,
-                        begun: request.begun)), at: Self.now))
+                        isLast: request.endsConnection, hasBody: request.hasBody, isStreamed: request.isStreamed,
+                        limit: request.limit, begun: request.begun)), at: Self.now))
         begun = request.head
         let (bytes, rest) = RequestEncoder.begin(request)
         context.write(wrapOutboundOut(bytes), promise: nil)
@@ -162,7 +164,10 @@ final class UpstreamConnectionHandler: ChannelDuplexHandler {
         }
     }
 
-    func channelReadComplete(context: ChannelHandlerContext) { perform(state.handle(.readComplete, at: Self.now)) }
+    func channelReadComplete(context: ChannelHandlerContext) {
+        perform(state.handle(.readComplete, at: Self.now))
+        exchange?.awaitsBody(for: pool.limits.hold, on: channel.eventLoop)
+    }
 
     func channelWritabilityChanged(context: ChannelHandlerContext) {
         perform(state.handle(.writable(channel.isWritable), at: Self.now))
@@ -219,11 +224,21 @@ final class UpstreamConnectionHandler: ChannelDuplexHandler {
             takeExchange()
             pool.release(self)
         }
-        if effects.contains(.close) {
+        if effects.contains(.linger) {
+            takeExchange()
+            context?.triggerUserOutboundEvent(SocketEnding.Wanted.withoutTrace, promise: nil)
+            // Nobody holds a place for it any more, so not many may be waited for.
+            if !pool.letLinger(self) { perform(state.handle(.gone, at: Self.now)) }
+        }
+        if effects.contains(.close) || effects.contains(.reset) {
             takeExchange()
             resumeWriter()
             pool.forget(self)
-            context?.close(promise: nil)
+            if effects.contains(.reset) {
+                context?.triggerUserOutboundEvent(SocketEnding.Wanted.reset, promise: nil)
+            } else {
+                context?.close(promise: nil)
+            }
         }
         if effects.contains(.reschedule) { reschedule() }
     }

@@ -75,11 +75,13 @@ struct UpstreamConnector: Sendable {
     func configure(_ channel: any Channel, _ connection: UpstreamConnectionHandler) throws {
         do {
             let pipeline = channel.pipeline.syncOperations
+            try pipeline.addHandler(SocketEnding(), position: .first)
             if let tls = target.tls {
                 let name = target.address == nil ? target.host : nil
                 try pipeline.addHandler(NIOSSLClientHandler(context: tls.get(), serverHostname: name))
             }
-            try pipeline.addHandler(ByteToMessageHandler(UpstreamDecoder(connection)))
+            try pipeline.addHandler(
+                ByteToMessageHandler(UpstreamDecoder(connection), maximumBufferSize: AnswerLimits.head))
             try pipeline.addHandler(connection)
             try channel.syncOptions?.setOption(.autoRead, value: true)
             if target.tls == nil { connection.becomeReady() }

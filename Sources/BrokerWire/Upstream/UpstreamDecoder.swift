@@ -15,7 +15,9 @@ struct UpstreamDecoder: ByteToMessageDecoder {
     init(_ connection: UpstreamConnectionHandler) { self.connection = connection }
 
     private static func make() -> HTTPResponseDecoder {
-        HTTPResponseDecoder(leftOverBytesStrategy: .dropBytes, informationalResponseStrategy: .forward)
+        HTTPResponseDecoder(
+            leftOverBytesStrategy: .dropBytes, informationalResponseStrategy: .forward,
+            limitConfiguration: AnswerLimits.decoder)
     }
 
     mutating func decoderAdded(context: ChannelHandlerContext) {

@@ -18,6 +18,8 @@ final class UpstreamExchange {
     let request: UpstreamRequest
     /// Whether it was sent again.
     var isRepeated = false
+    /// Until when a connection for it may be made.
+    var connectBy = NIODeadline.distantPast
     /// The connection that it is on.
     var connection: UpstreamConnectionHandler?
     /// Why the request's body is not whole.
@@ -25,6 +27,9 @@ final class UpstreamExchange {
     private var sender: Task<Void, Never>?
     private var isSending = false
     private var head: Head?
+    /// Whether the head has waited for a piece of the body long enough, and what says so.
+    private var isHeadDue = false
+    private var headTimer: Scheduled<Void>?
     private var headReader: CheckedContinuation<Result<Head, UpstreamFailure>, Never>?
     private var pieces = CircularBuffer<ByteBuffer>(initialCapacity: 2)
     private var bytes = 0
@@ -86,7 +91,18 @@ final class UpstreamExchange {
 
     func receive(_ head: HTTPResponseHead, isEarly: Bool) {
         self.head = Head(head: head, isEarly: isEarly)
+        // The body of an early answer may wait for the rest of the request, and its sender for the head.
+        isHeadDue = isEarly
         tell()
+    }
+
+    /// Takes note that nothing more has come for now: a head whose body has not begun is told after a while.
+    func awaitsBody(for hold: TimeAmount, on eventLoop: any EventLoop) {
+        guard head != nil, !isHeadDue, headTimer == nil, headReader != nil else { return }
+        headTimer = eventLoop.assumeIsolated().scheduleTask(in: hold) {
+            self.isHeadDue = true
+            self.tell()
+        }
     }
 
     /// Takes a piece of the answer's body; false when that is enough for now.
@@ -107,18 +123,23 @@ final class UpstreamExchange {
 
     /// Tells whoever waits what there is.
     private func tell() {
-        if let waiting = headReader {
-            if let head {
-                headReader = nil
-                waiting.resume(returning: .success(head))
-            } else if !isSending, case .failure(let failure) = end {
-                headReader = nil
-                waiting.resume(returning: .failure(failure))
-            }
+        if let waiting = headReader, let next = nextHead {
+            headReader = nil
+            headTimer?.cancel()
+            waiting.resume(returning: next)
         }
         if let waiting = reader {
             reader = nil
             if let next = take() { waiting.resume(returning: next) } else { reader = waiting }
+        }
+    }
+
+    /// The head, once there is a body behind it or has to be none; or why there is none.
+    private var nextHead: Result<Head, UpstreamFailure>? {
+        switch end {
+        case .failure(let failure) where pieces.isEmpty && !isHeadDue: isSending ? nil : .failure(failure)
+        case nil where pieces.isEmpty && !isHeadDue: nil
+        default: head.map { .success($0) }
         }
     }
 

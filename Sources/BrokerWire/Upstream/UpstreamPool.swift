@@ -12,6 +12,8 @@ final class UpstreamPool {
     /// Those without a call, the last used one last.
     private var kept: [UpstreamConnectionHandler] = []
     private var open: [ObjectIdentifier: UpstreamConnectionHandler] = [:]
+    /// Those of them that have served their last call and wait for the upstream to close.
+    private var lingering: Set<ObjectIdentifier> = []
     /// Calls that wait for a connection to be made, and how many are being made.
     private var waiting = CircularBuffer<UpstreamExchange>()
     private var connecting = 0
@@ -27,19 +29,24 @@ final class UpstreamPool {
     /// Sends a call on a connection that is kept, or on a new one.
     func begin(_ exchange: UpstreamExchange) {
         if exchange.isOver { return }
-        if let connection = kept.popLast() { return connection.begin(exchange) }
+        // One that ends its connection takes none that others could use.
+        if !exchange.request.endsConnection, let connection = kept.popLast() { return connection.begin(exchange) }
         connect(for: exchange)
     }
 
     /// Sends a call on a new connection.
     func connect(for exchange: UpstreamExchange) {
         if isShutDown { return exchange.finish(.failure(.shutDown)) }
+        exchange.connectBy = .now() + .nanoseconds(min(limits.connect.nanoseconds, exchange.request.limit))
         // A connection that is being made for somebody who went away serves the next: giving up makes no more of them.
         waiting.removeAll { $0.isOver }
         waiting.append(exchange)
         guard connecting < waiting.count else { return }
+        open(before: exchange.connectBy)
+    }
+
+    private func open(before deadline: NIODeadline) {
         connecting += 1
-        let deadline = NIODeadline.now() + .nanoseconds(min(limits.connect.nanoseconds, exchange.request.limit))
         connector.open(on: eventLoop, before: deadline).assumeIsolated().whenComplete { result in
             switch result {
             case .success(let channel): self.configure(channel, before: deadline)
@@ -65,8 +72,23 @@ final class UpstreamPool {
         case .success(let connection):
             if isShutDown { connection.close() }
             if let exchange { connection.begin(exchange) } else { release(connection) }
-        case .failure(let error): exchange?.finish(.failure(UpstreamConnector.failure(error)))
+        case .failure(let error):
+            guard let exchange else { return }
+            let failure = UpstreamConnector.failure(error)
+            if case .connectionTimedOut = failure, !isShutDown, exchange.connectBy > .now() {
+                // It was begun for somebody who went away: whoever inherited it has time of its own left.
+                waiting.prepend(exchange)
+                return open(before: exchange.connectBy)
+            }
+            exchange.finish(.failure(failure))
         }
+    }
+
+    /// Takes note of a connection whose upstream is given a moment to close; false when there are enough of them.
+    func letLinger(_ connection: UpstreamConnectionHandler) -> Bool {
+        guard !isShutDown, lingering.count < limits.lingering else { return false }
+        lingering.insert(ObjectIdentifier(connection))
+        return true
     }
 
     /// Keeps a connection for another call.
@@ -77,6 +99,7 @@ final class UpstreamPool {
 
     /// Forgets a connection that is closed.
     func forget(_ connection: UpstreamConnectionHandler) {
+        lingering.remove(ObjectIdentifier(connection))
         guard open.removeValue(forKey: ObjectIdentifier(connection)) != nil else { return }
         kept.removeAll { $0 === connection }
     }

@@ -21,10 +21,22 @@ package struct UpstreamRequest: Sendable {
         case none
         case whole(ByteBuffer)
         case stream(Stream, length: Int?)
+
+        fileprivate var isThere: Bool {
+            switch self {
+            case .none: false
+            case .whole(let buffer): buffer.readableBytes > 0
+            case .stream(_, let length): length != 0
+            }
+        }
     }
 
     let head: HTTPRequestHead
     let body: Body
+    /// Whether a body follows the head.
+    let hasBody: Bool
+    /// Whether no other call may follow on its connection, which the request says.
+    let endsConnection: Bool
     /// How long the upstream may take to its answer's head, in nanoseconds.
     let limit: Int64
     /// When the call began.
@@ -43,10 +55,18 @@ package struct UpstreamRequest: Sendable {
             // Methods whose requests often have a body say that there is none (RFC 9110 section 8.6).
             if ![.GET, .HEAD, .DELETE].contains(method) { headers.add(name: "Content-Length", value: "0") }
         }
+        hasBody = body.isThere
+        // Many a server sends a body to HEAD all the same, and does not read one that it does not expect: on a connection
+        // that is kept the one would answer somebody else's next call, and the other would be a call of its own.
+        endsConnection = method == .HEAD || (hasBody && Self.bodiless.contains(method))
+        if endsConnection { headers.replaceOrAdd(name: "Connection", value: "close") }
         head = HTTPRequestHead(version: .http1_1, method: method, uri: target, headers: headers)
         self.body = body
         self.limit = limit.nanoseconds
     }
+
+    /// The methods whose requests have no body to many a server (RFC 9110 section 9.3).
+    private static let bodiless: [HTTPMethod] = [.GET, .DELETE, .OPTIONS, .TRACE]
 
     /// How the body is delimited.
     var framing: BodyFraming {

@@ -57,7 +57,8 @@ final class RunningConfiguration: Sendable {
         self.useCases = useCases
         let relay = Relay(
             upstreams: configuration.upstreams.compactMap { $0.relayed(configuration.providers) },
-            outbound: RelayOutbound(outbound), maximumBody: configuration.limits.relayBody, after: before?.relay,
+            outbound: RelayOutbound(outbound), maximumBody: configuration.limits.relayBody,
+            ownNames: [configuration.server.publicURL.text] + configuration.server.hosts, after: before?.relay,
             keepsConnections: unchanged.outbound, observe: RelayMetrics(parts.metrics).observer)
         self.relay = relay
         let http = HTTPConfiguration(configuration, contract: Contract.served(at: configuration.server.publicURL.text))

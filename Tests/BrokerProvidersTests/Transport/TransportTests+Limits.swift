@@ -59,4 +59,43 @@ extension TransportTests {
             #expect(calls.limiter.breaker == .closed(failures: 0))
         }
     }
+
+    private static func fields(_ count: Int, of size: Int) -> String {
+        (0..<count).map { index in "X-\(index): \(String(repeating: "v", count: size))\r\n" }.joined()
+    }
+
+    @Test(
+        "A head beyond what an answer needs is no answer, long before its time is over (SEC-120)",
+        arguments: [
+            fields(6, of: 12_000), fields(1, of: 16 * 1024 + 1), fields(129, of: 1),
+            "Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n" + fields(6, of: 12_000),
+        ])
+    func largeHead(fields: String) async throws {
+        let server = try RawServer { _ in .rawThenHang(Array("HTTP/1.1 200 OK\r\n\(fields)".utf8)) }
+        try await with { fixture in
+            for call in [
+                { () async throws in try await fixture.post(server.base, total: .seconds(8)) },
+                { () async throws in try await fixture.get(server.base, total: .seconds(8)) },
+            ] {
+                guard case .lost(let detail) = await Support.failure(call) else {
+                    Issue.record("not lost")
+                    continue
+                }
+                #expect(detail == "HTTPParserError", "\(detail)")
+            }
+        }
+    }
+
+    @Test("A head as large as they come is an answer")
+    func ordinaryHead() async throws {
+        let server = try RawServer { request in
+            let fields = request.method == "POST" ? Self.fields(120, of: 400) : Self.fields(4, of: 15_000)
+            return .raw(Array("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\(fields)\r\n{}".utf8))
+        }
+        try await with { fixture in
+            let (posted, got) = (try await fixture.post(server.base), try await fixture.get(server.base))
+            #expect(posted.headers.count == 121)
+            #expect(got.headers.count == 5)
+        }
+    }
 }

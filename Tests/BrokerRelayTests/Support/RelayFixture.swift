@@ -55,7 +55,7 @@ struct RelayFixture {
         at url: String, allow: [String] = ["ANY /**"], clients: [String]? = nil,
         credential: TokenSet.Credential = .bearer, requestHeaders: [String] = [], timeout: Duration = .seconds(10),
         readTimeout: Duration = .seconds(10), isInternal: Bool = false, maximumConcurrent: Int = 1024,
-        maximumBody: Int = 1 << 30, _ body: (RelayFixture) async throws -> Void
+        maximumBody: Int = 1 << 30, ownNames: [String] = [], _ body: (RelayFixture) async throws -> Void
     ) async throws {
         let settings = try UpstreamSettings(
             name: UpstreamName(unchecked: "api"), baseURL: url, provider: ProviderName(unchecked: "google"),
@@ -63,7 +63,8 @@ struct RelayFixture {
             requestHeaders: requestHeaders, timeout: timeout, isInternal: isInternal,
             maximumConcurrent: maximumConcurrent)
         let relay = Relay(
-            upstreams: [settings], outbound: RelayOutbound(readTimeout: readTimeout), maximumBody: maximumBody)
+            upstreams: [settings], outbound: RelayOutbound(readTimeout: readTimeout), maximumBody: maximumBody,
+            ownNames: ownNames)
         do { try await body(RelayFixture(relay: relay)) } catch {
             await relay.shutdown()
             throw error

@@ -1,0 +1,150 @@
+import BrokerWire
+
+/// Where an upstream's `Location` and `Content-Location` lead when they are read at our origin.
+///
+/// A reference without an authority is the upstream's own and would be read as ours: an upstream could send an app, with
+/// its session, to any path of the broker or to another upstream. So each is resolved against the URL that was called
+/// (RFC 3986 section 5). What lies under the upstream's base URL becomes its relay path; what is absolute and lies
+/// elsewhere stays; what would be our own origin in any other way is nothing.
+struct RelayedLocation {
+    /// The upstream's name.
+    let upstream: String
+    let base: UpstreamBase
+    /// The request's target at the upstream.
+    let target: String
+    /// What the broker itself is called by.
+    let own: Set<OwnName>
+
+    /// A reference's parts that matter here.
+    private struct Place {
+        var path: Substring
+        /// With its `?`; empty without one.
+        var query: Substring
+        /// With its `#`.
+        var fragment: Substring
+
+        init(_ text: Substring) {
+            let mark = text.utf8.firstIndex(of: UInt8(ascii: "#")) ?? text.endIndex
+            fragment = text[mark...]
+            let rest = text[..<mark]
+            let question = rest.utf8.firstIndex(of: UInt8(ascii: "?")) ?? rest.endIndex
+            path = rest[..<question]
+            query = rest[question...]
+        }
+    }
+
+    /// Returns the reference as it is true for the app; nil for none.
+    func mapped(_ value: String) -> String? {
+        guard let text = Self.written(value) else { return nil }
+        if let scheme = Self.scheme(of: text) {
+            // An app's own scheme leads to no origin.
+            guard scheme == "https" || scheme == "http" else { return value }
+            return absolute(scheme, text[text.index(text.startIndex, offsetBy: scheme.utf8.count + 1)...])
+        }
+        if text.hasPrefix("//") { return absolute(base.isSecure ? "https" : "http", text[...]) }
+        let called = Place(target[...])
+        var place = Place(text[...])
+        if place.path.isEmpty {
+            if place.query.isEmpty { place.query = called.query }
+            place.path = called.path
+        } else if place.path.first != "/" {
+            let end = called.path.utf8.lastIndex(of: UInt8(ascii: "/")).map { called.path.utf8.index(after: $0) }
+            place.path = called.path[..<(end ?? called.path.startIndex)] + place.path
+        }
+        return relayed(place)
+    }
+
+    /// Returns an absolute reference, whose `rest` begins with two slashes.
+    private func absolute(_ scheme: String, _ rest: Substring) -> String? {
+        guard rest.hasPrefix("//") else { return nil }
+        let after = rest.dropFirst(2)
+        let end = after.utf8.firstIndex { [UInt8(ascii: "/"), UInt8(ascii: "?"), UInt8(ascii: "#")].contains($0) }
+        let (name, path) = (after[..<(end ?? after.endIndex)], after[(end ?? after.endIndex)...])
+        // User information, encoded names and the like: readers differ on whose they are.
+        guard let authority = Authority(name), authority.host.last != "." else { return nil }
+        let isSecure = scheme == "https"
+        let port = authority.port ?? (isSecure ? 443 : 80)
+        if isBase(authority.host, port), let inside = relayed(Place(path.first == "/" ? path : "/" + path)) {
+            return inside
+        }
+        // A front end sends those who come by plain HTTP on to us.
+        let isOwn = own.contains { $0.host == authority.host && ($0.port == port || port == 443 || port == 80) }
+        return isOwn ? nil : "\(scheme):\(rest)"
+    }
+
+    /// Says whether a host and port are the upstream's; an API behind a proxy often takes its own https for http.
+    private func isBase(_ host: String, _ port: Int) -> Bool {
+        guard let name = Authority(base.authority), name.host == host else { return false }
+        return port == base.port || (port == 80 && base.port == 443)
+    }
+
+    /// Returns the relay path of a place at the upstream; nil when it lies elsewhere, or where the relay leads nobody.
+    private func relayed(_ place: Place) -> String? {
+        guard let path = Self.withoutDots(place.path), path.hasPrefix(base.path) else { return nil }
+        let inside = path.dropFirst(base.path.count)
+        guard inside.isEmpty || inside.first == "/" else { return nil }
+        guard let canonical = try? CanonicalPath(inside.isEmpty ? "/" : inside) else { return nil }
+        return RelayTarget.prefix + upstream + canonical.text + place.query + place.fragment
+    }
+
+    /// Returns the path without its dot segments; nil for more of them than there is path.
+    private static func withoutDots(_ path: Substring) -> String? {
+        var segments: [Substring] = []
+        let all = path.dropFirst().split(separator: "/", omittingEmptySubsequences: false)
+        for (index, segment) in all.enumerated() {
+            switch segment {
+            case "..":
+                if segments.popLast() == nil { return nil }
+                if index == all.count - 1 { segments.append("") }
+            case ".":
+                if index == all.count - 1 { segments.append("") }
+            default: segments.append(segment)
+            }
+        }
+        return "/" + segments.joined(separator: "/")
+    }
+
+    /// Returns a reference as RFC 3986 writes it: what must be encoded is; nil for what readers take for something else.
+    private static func written(_ value: String) -> String? {
+        var output: [UInt8] = []
+        output.reserveCapacity(value.utf8.count)
+        for byte in value.utf8 {
+            switch byte {
+            // A slash to browsers, and what they leave out.
+            case UInt8(ascii: "\\"), 0..<0x20, 0x7F: return nil
+            case 0x80..., 0x20, UInt8(ascii: "\""), UInt8(ascii: "<"), UInt8(ascii: ">"), UInt8(ascii: "^"),
+                UInt8(ascii: "`"), UInt8(ascii: "{"), UInt8(ascii: "|"), UInt8(ascii: "}"):
+                URIBytes.appendEncoded(byte, to: &output)
+            default: output.append(byte)
+            }
+        }
+        return output.isEmpty ? nil : String(decoding: output, as: UTF8.self)
+    }
+
+    /// Returns the scheme of an absolute reference in lower case; nil for a relative one.
+    private static func scheme(of text: String) -> String? {
+        guard let colon = text.utf8.firstIndex(of: UInt8(ascii: ":")) else { return nil }
+        let name = text[..<colon]
+        guard let first = name.utf8.first, (first | 0x20) >= 0x61, (first | 0x20) <= 0x7A else { return nil }
+        let isScheme = name.utf8.allSatisfy { byte in
+            (0x61...0x7A).contains(byte | 0x20) || (0x30...0x39).contains(byte) || byte == UInt8(ascii: "+")
+                || byte == UInt8(ascii: "-") || byte == UInt8(ascii: ".")
+        }
+        return isScheme ? name.lowercased() : nil
+    }
+}
+
+/// A host and port that the broker is called by.
+struct OwnName: Sendable, Hashable {
+    let host: String
+    let port: Int
+
+    /// Takes `https://auth.example.com` (what follows does not matter), or a host with or without a port.
+    init?(_ text: String) {
+        let isPlain = text.hasPrefix("http://")
+        let rest = text.split(separator: "://", maxSplits: 1).last ?? ""
+        guard let authority = Authority(rest.prefix { $0 != "/" }) else { return nil }
+        host = authority.host
+        port = authority.port ?? (isPlain ? 80 : 443)
+    }
+}

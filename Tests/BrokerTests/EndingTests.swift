@@ -68,6 +68,65 @@ import Testing
         #expect(again?.code == .invalidRequest)
     }
 
+    @Test("A logout token whose twin did the last of its work is accepted, not a replay (SEC-67)")
+    func twins() async throws {
+        let store = InMemoryStore()
+        var settings = BrokerSettings()
+        settings.sessionsPerSubjectAndClient = 1000
+        let broker = try TestBroker(store: store, settings: settings)
+        let name = ProviderName(unchecked: "as")
+        // One more than a step ends.
+        var last: SignedIn?
+        for number in 0...EndSession.batch { last = try await broker.signIn(code: "c\(number)") }
+        store.beforeNextLogoutAnswer {
+            let twin = await problem {
+                try await broker.useCases.backchannelLogout.receive(provider: name, token: Secret("jti-1"))
+            }
+            #expect(twin == nil)
+        }
+        try await broker.useCases.backchannelLogout.receive(provider: name, token: Secret("jti-1"))
+        let token = try #require(last).token
+        #expect(await problem { try await broker.useCases.resumeSession.resume(token) }?.reason == .providerLogout)
+        // What comes after both is one.
+        let again = await problem {
+            try await broker.useCases.backchannelLogout.receive(provider: name, token: Secret("jti-1"))
+        }
+        #expect(again?.code == .invalidRequest)
+    }
+
+    @Test(
+        "While the provider's keys cannot be had, a logout token is for later: 503, nothing ends, and it is good then",
+        arguments: [
+            ProviderFailure.notSent(detail: ""), .retryable(status: 503, retryAfter: .seconds(9), detail: ""),
+            .lost(detail: ""),
+        ])
+    func keysAway(_ failure: ProviderFailure) async throws {
+        let broker = try TestBroker(script: .init(logoutFailure: failure))
+        let session = try await broker.signIn()
+        let name = ProviderName(unchecked: "as")
+        let refused = await problem {
+            try await broker.useCases.backchannelLogout.receive(provider: name, token: Secret("jti-1"))
+        }
+        #expect(refused?.code == .providerUnavailable && refused?.retryAfter != nil)
+        _ = try await broker.useCases.resumeSession.resume(session.token)
+        broker.provider.script.withLock { $0.logoutFailure = nil }
+        try await broker.useCases.backchannelLogout.receive(provider: name, token: Secret("jti-1"))
+        #expect(
+            await problem { try await broker.useCases.resumeSession.resume(session.token) }?.reason == .providerLogout)
+    }
+
+    @Test("A sign-in whose sid cannot be kept is told to operators, once for its session")
+    func unusableSID() async throws {
+        let broker = try TestBroker(script: .init(sidIsUnusable: true))
+        let session = try await broker.signIn()
+        broker.provider.script.withLock { $0.sidIsUnusable = false }
+        _ = try await broker.signIn(code: "c2")
+        let told = broker.events.all.compactMap { event in
+            if case .sidUnusable(_, _, let handle) = event { handle.text } else { nil as String? }
+        }
+        #expect(told == [session.session.handle.text])
+    }
+
     @Test("A logout token with a sid ends that sign-in's sessions alone (SEC-68)")
     func sid() async throws {
         let broker = try TestBroker(script: .init(sid: "sid-1"))

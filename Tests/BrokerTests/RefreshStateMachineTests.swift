@@ -195,11 +195,11 @@ import Testing
         run(.expiring, [(renewed, .checkSubject), (.subjectChecked(.unknown), .finish(.unavailable))])
     }
 
-    @Test("A refusal without a body is no proof until there were enough of them (guarantee 2)")
+    @Test("A refusal without a body, or by another error, is no proof until there were enough of them (guarantee 2)")
     func emptyRefusals() {
         let called: [(Input, Action)] = [(stale, .claim(version: 3)), (granted, .call(confirming: false))]
-        run(.expiring, called + [(.rejected(.empty(enough: false)), .release(then: .unavailable))])
-        run(.expiring, called + [(.rejected(.empty(enough: true)), .condemn(.grantRevoked))])
+        run(.expiring, called + [(.rejected(.counted(enough: false)), .release(then: .unavailable))])
+        run(.expiring, called + [(.rejected(.counted(enough: true)), .condemn(.grantRevoked))])
     }
 
     @Test("A rotation that may have been lost ends as refresh_lost, whoever finds out (SEC-56)")

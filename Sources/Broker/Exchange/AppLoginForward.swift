@@ -40,9 +40,7 @@ struct AppLoginForward: Sendable {
             throw BrokerProblem(.invalidRequest, errors: [FieldFault("/redirect_uri", .conflict)])
         }
         let verifier = try verifier(of: client, input)
-        if client.pkce == .unsupported, input.state == nil {
-            throw BrokerProblem(.invalidRequest, errors: [FieldFault("/state", .required)])
-        }
+        // An app that was killed meanwhile has lost the state that it kept: it goes on with a fresh login.
         let states = (callback.parameters["state"], input.state)
         switch states {
         case (nil, nil) where client.pkce == .required: break

@@ -302,6 +302,10 @@ struct ExchangeCaller: Sendable {
         ending.announce(ended.beyondLimit, .sessionLimit)
         context.events.emit(
             .loginSucceeded(provider: profile.name, client: plan.client.name, session: live.view.handle))
+        if identity.sidIsUnusable {
+            context.events.emit(
+                .sidUnusable(provider: profile.name, client: plan.client.name, session: live.view.handle))
+        }
         if case .register = plan.call {
             context.events.emit(
                 .registrationFinished(provider: profile.name, client: plan.client.name, result: "registered"))

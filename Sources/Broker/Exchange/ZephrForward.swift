@@ -122,13 +122,9 @@ struct ZephrForward: Sendable {
             call = .zephrPartial(stateKey: Secret(stateKey), identifier: parameters["identifier"])
         case "failure", "error":
             // The message is the provider's free text: never shown; the log gets a bounded part of it.
-            // It says why in words alone, and a person who said no is the common case.
             let message = parameters["message"] ?? ""
-            let isRefusal =
-                message.isEmpty
-                || ["denied", "cancel", "refuse", "declin", "abort"].contains { message.lowercased().contains($0) }
             throw BrokerProblem(
-                isRefusal ? .accessDenied : .providerError,
+                ZephrRefusal.isUsers(message) ? .accessDenied : .providerError,
                 privateDetail: "Zephr callback failure: " + Self.bounded(message))
         default: throw BrokerProblem(.invalidCallback, privateDetail: "no status that Zephr documents")
         }

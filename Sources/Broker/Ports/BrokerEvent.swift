@@ -9,6 +9,9 @@ package enum BrokerEvent: Sendable {
     case issuerUnchecked(provider: ProviderName)
     case loginBurned(provider: ProviderName, client: ClientName)
     case loginSucceeded(provider: ProviderName, client: ClientName, session: SessionHandle)
+    /// The id_token of a login has a `sid` that cannot be kept: a log-out that the provider announces by it misses the
+    /// session.
+    case sidUnusable(provider: ProviderName, client: ClientName, session: SessionHandle)
     case exchangeReplayed(provider: ProviderName)
     case exchangeFailed(provider: ProviderName, client: ClientName, failure: ProviderFailure)
     case registrationStarted(provider: ProviderName, client: ClientName)
@@ -16,7 +19,9 @@ package enum BrokerEvent: Sendable {
     /// Sessions ended; the handle where it is one whose handle is known.
     case sessionEnded(reason: EndReason, count: Int, session: SessionHandle?)
     case refreshed(provider: ProviderName, client: ClientName, session: SessionHandle)
-    case refreshFailed(provider: ProviderName, client: ClientName, session: SessionHandle, reason: String)
+    /// `counted`: the error of a refusal that may mean a dead grant, empty where the answer had no body.
+    case refreshFailed(
+        provider: ProviderName, client: ClientName, session: SessionHandle, reason: String, counted: String?)
     /// The refresh ended the session: the provider said no for good, or it is another user's now.
     case refreshEndedSession(provider: ProviderName, client: ClientName, session: SessionHandle, reason: EndReason)
     /// A refresh brought an id_token that does not verify; its claims were dropped.

@@ -44,11 +44,14 @@ package struct OAuthError: Error, Sendable, Equatable {
     package let code: String
     /// Whether a recovery call is offered (Clover's `X-Clover-Recovery-Available`).
     package var recoveryOffered: Bool
+    /// Whether the answer's own `error` member says the code; otherwise it stands for an answer in some other form.
+    package var isNamed: Bool
 
-    package init(status: Int, code: String, recoveryOffered: Bool = false) {
+    package init(status: Int, code: String, recoveryOffered: Bool = false, isNamed: Bool = true) {
         self.status = status
         self.code = code
         self.recoveryOffered = recoveryOffered
+        self.isNamed = isNamed
     }
 
     /// Whether the grant is dead: a parsed `invalid_grant` (real-servers.md).
@@ -56,4 +59,17 @@ package struct OAuthError: Error, Sendable, Equatable {
 
     /// Whether it is a 400 or 401 without a body, which is no proof of anything by itself (real-servers.md).
     package var isEmpty: Bool { code.isEmpty }
+
+    /// The codes that speak of the client, its proof or the moment, and so of no grant.
+    private static let aboutNoGrant: Set<String> = [
+        "invalid_client", "unauthorized_client", "temporarily_unavailable", "server_error", "slow_down",
+        "use_dpop_nonce", "invalid_dpop_proof",
+    ]
+
+    /// Whether a refresh that is refused so may be a dead grant's, which its repetition alone can show: an answer without a
+    /// body, or an OAuth error of another name (one real server says `invalid_request` of a refresh token that it rotated).
+    package var mayMeanDeadGrant: Bool {
+        if isEmpty { return true }
+        return isNamed && [400, 401].contains(status) && !isInvalidGrant && !Self.aboutNoGrant.contains(code)
+    }
 }

@@ -8,6 +8,8 @@ package struct ProviderIdentity: Sendable {
     package var unverified: [(name: String, value: JSONValue)]
     /// The OpenID provider's session id, for Back-Channel Logout.
     package var sid: String?
+    /// Whether the id_token has a `sid` that nothing can be looked up by.
+    package var sidIsUnusable = false
     /// When the user signed in at the provider, seconds since 1970, from `auth_time`.
     package var authenticatedAt: Int64?
 

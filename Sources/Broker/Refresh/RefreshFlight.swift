@@ -21,10 +21,10 @@ struct RefreshFlight: Sendable {
     private static let confirmingBudget = Duration.seconds(2)
     /// How long a late winner may still commit after its lapsed claim was taken over.
     static let takeOverGrace = Duration.seconds(60)
-    /// So many refusals without a body, over so long, end a session (guarantee 2).
-    private static let emptyRefusals = 3
-    private static let emptyPeriod = Duration.seconds(300)
-    private static let emptyPause = Duration.seconds(30)
+    /// So many refusals that may mean a dead grant, over so long, end a session (guarantee 2).
+    private static let countedRefusals = 3
+    private static let countedPeriod = Duration.seconds(300)
+    private static let countedPause = Duration.seconds(30)
 
     /// What the steps share.
     struct Work {
@@ -40,6 +40,12 @@ struct RefreshFlight: Sendable {
         var pause = Duration.milliseconds(50)
         var isWritten = false
         var hasWaited = false
+
+        /// The code of a refusal that may mean a dead grant; empty for an answer without a body.
+        var countedRefusal: String? {
+            guard case .rejected(let refusal) = failure, refusal.mayMeanDeadGrant else { return nil }
+            return refusal.code
+        }
     }
 
     /// Runs to the end; the result is the session's row with the tokens to use.
@@ -251,8 +257,8 @@ struct RefreshFlight: Sendable {
             case .notSent: return .notSent
             case .retryable: return .retryable
             case .rejected(let oauth) where oauth.isInvalidGrant: return .rejected(.invalidGrant)
-            case .rejected(let oauth) where oauth.isEmpty:
-                return .rejected(.empty(enough: isEnough(grant, stored)))
+            case .rejected(let oauth) where oauth.mayMeanDeadGrant:
+                return .rejected(.counted(enough: isEnough(grant, stored)))
             case .rejected: return .rejected(.unclear)
             case .unusable, .identityRejected: return .unusable
             case .lost:
@@ -271,9 +277,9 @@ struct RefreshFlight: Sendable {
         return deadline - moment >= Self.confirmingBudget
     }
 
-    /// Whether a refusal without a body is one too many, while the endpoint grants to others.
+    /// Whether a refusal that may mean a dead grant is one too many, while the endpoint grants to others.
     private func isEnough(_ grant: RefreshGrant, _ stored: StoredTokens) -> Bool {
-        grant.emptyRefusals + 1 >= Self.emptyRefusals && grant.emptyFor >= Self.emptyPeriod
+        grant.emptyRefusals + 1 >= Self.countedRefusals && grant.emptyFor >= Self.countedPeriod
             && context.memory.answers.hasGranted(
                 stored.provider, stored.client, since: context.clock.monotonic() - grant.emptyFor)
     }
@@ -355,17 +361,16 @@ struct RefreshFlight: Sendable {
             context.events.emit(
                 .refreshFailed(
                     provider: stored.provider, client: stored.client, session: row.handle,
-                    reason: work.failure?.shortDescription ?? "unknown"))
+                    reason: work.failure?.shortDescription ?? "unknown", counted: work.countedRefusal))
         }
         let backOff = backOff(work)
         work.heldBackFor = backOff
         context.memory.flights.holdBack(session, until: context.clock.monotonic() + backOff)
         held.drop()
-        var isEmpty = false
-        if case .rejected(let refusal) = work.failure { isEmpty = refusal.isEmpty }
+        let isCounted = work.countedRefusal != nil
         let release = RefreshRelease(
             token: session, tokenVersion: row.tokenVersion, fence: grant.fence, holdBack: backOff,
-            answerLost: work.answerLost, emptyRefusal: isEmpty)
+            answerLost: work.answerLost, emptyRefusal: isCounted)
         do throws(StoreFailure) { try await context.store.releaseRefresh(release) } catch {
             _ = failed("releaseRefresh", error)
             // Once more: what it has to remember names the reason of an end. If it cannot, the claim lapses.
@@ -379,7 +384,7 @@ struct RefreshFlight: Sendable {
     private func backOff(_ work: Work) -> Duration {
         switch work.failure {
         case .retryable(_, let retryAfter?, _): return min(max(retryAfter, .seconds(1)), .seconds(300))
-        case .rejected(let refusal) where refusal.isEmpty: return Self.emptyPause
+        case .rejected(let refusal) where refusal.mayMeanDeadGrant: return Self.countedPause
         case .rejected(let refusal) where refusal.isInvalidGrant:
             // Taken over a short while ago: until the late winner has had its time, asking again is no use.
             return work.grant?.takenOverFor.map { max(.seconds(2), Self.takeOverGrace - $0) } ?? .seconds(2)

@@ -46,8 +46,8 @@ struct RefreshStateMachine: Sendable {
     enum Refusal: Sendable, Equatable {
         /// A parsed `invalid_grant`: the refresh token is dead.
         case invalidGrant
-        /// No body: `enough` when there were so many, for so long, that it is dead.
-        case empty(enough: Bool)
+        /// No body, or an error that may mean a dead grant: `enough` when there were so many, for so long, that it is dead.
+        case counted(enough: Bool)
         case unclear
     }
 
@@ -198,12 +198,12 @@ struct RefreshStateMachine: Sendable {
 
     private mutating func refused(_ refusal: Refusal, confirming: Bool) -> Action {
         switch refusal {
-        case .invalidGrant, .empty(enough: true):
+        case .invalidGrant, .counted(enough: true):
             // A claim taken over from a lapsed one may have a late winner: give it time to commit.
             guard settled else { return release(.unavailable) }
             state = .condemning
             return .condemn(lossKnown ? .refreshLost : .grantRevoked)
-        case .empty(enough: false): return release(.unavailable)
+        case .counted(enough: false): return release(.unavailable)
         case .unclear:
             // No proof of death by itself: one confirming retry.
             guard !confirming else { return release(.unavailable) }

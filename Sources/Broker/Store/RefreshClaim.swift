@@ -44,7 +44,7 @@ package struct RefreshGrant: Sendable, Equatable {
     package let takenOverBefore: Bool
     /// Whether a call of this version was sent and not answered.
     package let answerLost: Bool
-    /// How many refusals without a body this version had, and how long ago the first was.
+    /// How many refusals that may mean a dead grant this version had, and how long ago the first was.
     package let emptyRefusals: Int
     package let emptyFor: Duration
 

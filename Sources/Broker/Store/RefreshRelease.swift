@@ -7,7 +7,7 @@ package struct RefreshRelease: Sendable {
     package let holdBack: Duration
     /// Whether a call was sent and not answered.
     package let answerLost: Bool
-    /// Whether the provider refused without a body.
+    /// Whether the provider refused in a way that may mean a dead grant: without a body, or by an error of another name.
     package let emptyRefusal: Bool
 
     package init(

@@ -74,6 +74,6 @@ enum CloverWire {
         else { return nil }
         return OAuthError(
             status: answer.status, code: answer.status == 401 ? "invalid_grant" : "invalid_request",
-            recoveryOffered: answer.header("X-Clover-Recovery-Available")?.lowercased() == "true")
+            recoveryOffered: answer.header("X-Clover-Recovery-Available")?.lowercased() == "true", isNamed: false)
     }
 }

@@ -1,8 +1,8 @@
 import Broker
 
 /// Keeps a fetched document: fresh for its lifetime, usable for a day more while it cannot be fetched or that takes
-/// long, fetched once for all who wait. Forced fetches come from a small bucket, so that unknown key ids cannot make us flood a provider
-/// (SEC-27).
+/// long, fetched once for all who wait. Forced fetches come from small buckets, so that unknown key ids cannot make us
+/// flood a provider (SEC-27): one for what the provider itself sent, one for what anybody can send.
 actor CachedFetch<Value: Sendable> {
     typealias Fetched = (value: Value, lifetime: Duration)
 
@@ -12,7 +12,7 @@ actor CachedFetch<Value: Sendable> {
     private var retryAt = Duration.zero
     private var generation: UInt64 = 0
     private var flight: Task<Result<Fetched, ProviderFailure>, Never>?
-    private var forced: (left: Int, refilledAt: Duration)
+    private var forced: [FetchCause: (left: Int, refilledAt: Duration)] = [:]
 
     /// How long a document that is usable is kept back for a newer one: a call's deadline is not spent on it.
     private static var patience: Duration { .seconds(1) }
@@ -24,7 +24,6 @@ actor CachedFetch<Value: Sendable> {
     ) {
         self.fetch = fetch
         self.clock = clock
-        forced = (Self.burst, clock.monotonic())
     }
 
     /// Returns the document and the number of its fetch; throws when there is none and none can be had.
@@ -47,19 +46,30 @@ actor CachedFetch<Value: Sendable> {
         return (held.value, generation)
     }
 
-    /// Returns a newer document than `seen`, or nil when the bucket is empty or nothing newer can be had.
-    func newer(than seen: UInt64) async -> (value: Value, generation: UInt64)? {
+    /// Returns a newer document than `seen`, or nil when the cause's bucket is empty or nothing newer can be had.
+    ///
+    /// `isOwn` is whether its fetch began for this caller: another's may have begun before the change that it looks for.
+    func newer(
+        than seen: UInt64, for cause: FetchCause
+    ) async -> (value: Value, generation: UInt64, isOwn: Bool)? {
+        let isOwn = generation == seen && flight == nil
         if generation == seen {
-            let now = clock.monotonic()
-            let refills = (now - forced.refilledAt).components.seconds / Self.refill.components.seconds
-            if refills > 0 {
-                forced = (min(Self.burst, forced.left + Int(min(refills, Int64(Self.burst)))), now)
-            }
-            guard flight != nil || forced.left > 0 else { return nil }
-            if flight == nil { forced.left -= 1 }
+            guard !isOwn || take(cause) else { return nil }
             guard case .success = await load() else { return nil }
         }
-        return held.map { ($0.value, generation) }
+        return held.map { ($0.value, generation, isOwn) }
+    }
+
+    /// Takes one forced fetch from a bucket; false when it is empty.
+    private func take(_ cause: FetchCause) -> Bool {
+        let now = clock.monotonic()
+        var bucket = forced[cause] ?? (Self.burst, now)
+        let refills = (now - bucket.refilledAt).components.seconds / Self.refill.components.seconds
+        if refills > 0 { bucket = (min(Self.burst, bucket.left + Int(min(refills, Int64(Self.burst)))), now) }
+        defer { forced[cause] = bucket }
+        guard bucket.left > 0 else { return false }
+        bucket.left -= 1
+        return true
     }
 
     /// Fetches, or joins who does; nil when that takes longer than `limit`.

@@ -1,7 +1,22 @@
 import Broker
+import Synchronization
 
-/// Proves a client to its provider in exactly one way (SEC-18).
+/// Proves a client to its provider, in exactly one way a call (SEC-18): the owner of its credential, and of which way goes
+/// to which endpoint.
 struct ClientAuthenticator: Sendable {
+    /// An endpoint that the client proves itself to.
+    enum Endpoint: Sendable {
+        case token, revocation, pushedAuthorization
+    }
+
+    /// What an assertion's single audience may be (SEC-19).
+    struct Audiences: Sendable {
+        var issuer: String
+        var tokenEndpoint: String
+        /// The address that is called, whichever of the server's it is.
+        var called: String
+    }
+
     /// What the proof adds to a request.
     struct Proof: Sendable {
         var headers: [(name: String, value: String)] = []
@@ -16,6 +31,7 @@ struct ClientAuthenticator: Sendable {
     private let assertion: AssertionSettings
     private let clock: BrokerClock
     private let random: @Sendable (Int) throws -> [UInt8]
+    private let accepted = AcceptedWays()
 
     private static let assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
     private static let appleAudience = "https://appleid.apple.com"
@@ -61,20 +77,53 @@ struct ClientAuthenticator: Sendable {
         }
     }
 
-    /// Makes the proof in a way that `methods` lists, where it lists any; `issuer` and `tokenEndpoint` are what an
-    /// assertion's single audience may be (SEC-19).
+    /// Makes a call with the client's proof; where the server refuses it as that, and another way is known for this
+    /// endpoint, once more with that.
     ///
-    /// Throws `notSent`.
-    func proof(
-        issuer: String, tokenEndpoint: String, methods: [String]? = nil
+    /// A token call is made once, with the configured way: a code or refresh token may be spent by the answer that refuses
+    /// its client. `listed` is what the metadata lists for the endpoint.
+    func send(
+        to endpoint: Endpoint, listed: [String]?, _ audiences: Audiences,
+        _ call: (Proof) async throws(ProviderFailure) -> ProviderAnswer
+    ) async throws(ProviderFailure) -> ProviderAnswer {
+        let ways = accepted.ordered(ways(to: endpoint, listed: listed), at: endpoint)
+        let answer = try await call(try await proof(ways.first ?? method, audiences))
+        guard ways.count > 1, let other = ways.last, Self.isRefused(answer) else { return answer }
+        let second = try await call(try await proof(other, audiences))
+        if second.isSuccess { accepted.note(other, at: endpoint) }
+        return second
+    }
+
+    /// The ways to try at an endpoint, two at most.
+    ///
+    /// At revocation the listed one is first (Canaille takes Basic there alone), and the configured one second (Glewlwyd
+    /// lists Basic and takes what the client is registered for). PAR is the token endpoint's by RFC 9126, and what the
+    /// client is registered for is known better from the configuration.
+    private func ways(to endpoint: Endpoint, listed: [String]?) -> [ClientAuthentication] {
+        let among = method.among(listed)
+        guard endpoint != .token, among.method != method.method else { return [method] }
+        return endpoint == .revocation ? [among, method] : [method, among]
+    }
+
+    /// Whether an answer refuses the client's proof, and so has done nothing else (RFC 6749 section 5.2).
+    private static func isRefused(_ answer: ProviderAnswer) -> Bool {
+        if answer.status == 401 { return true }
+        guard (400..<500).contains(answer.status) else { return false }
+        return answer.object?["error"]?.string == "invalid_client"
+    }
+
+    /// Makes the proof; throws `notSent`.
+    private func proof(
+        _ way: ClientAuthentication, _ audiences: Audiences
     ) async throws(ProviderFailure) -> Proof {
         let audience =
             switch assertion.audience {
-            case .issuer: issuer
-            case .tokenEndpoint: tokenEndpoint
+            case .issuer: audiences.issuer
+            case .tokenEndpoint: audiences.tokenEndpoint
+            case .endpoint: audiences.called
             case .url(let text): text
             }
-        switch method.among(methods) {
+        switch way {
         case .none: return Proof(parameters: [("client_id", clientID)])
         case .clientSecretBasic(let secret): return Proof(headers: [basic(secret.reveal())])
         case .blankSecretBasic: return Proof(headers: [basic("")])
@@ -119,5 +168,22 @@ struct ClientAuthenticator: Sendable {
             throw .notSent(detail: "the client assertion could not be signed")
         }
         return text.reveal()
+    }
+}
+
+/// Which way each endpoint took last where its first was refused; as many entries as there are endpoints.
+private final class AcceptedWays: Sendable {
+    private let methods = Mutex<[ClientAuthenticator.Endpoint: String]>([:])
+
+    /// Puts the way that was taken last first.
+    func ordered(
+        _ ways: [ClientAuthentication], at endpoint: ClientAuthenticator.Endpoint
+    ) -> [ClientAuthentication] {
+        guard let method = methods.withLock({ $0[endpoint] }) else { return ways }
+        return ways.filter { $0.method == method } + ways.filter { $0.method != method }
+    }
+
+    func note(_ way: ClientAuthentication, at endpoint: ClientAuthenticator.Endpoint) {
+        methods.withLock { $0[endpoint] = way.method }
     }
 }

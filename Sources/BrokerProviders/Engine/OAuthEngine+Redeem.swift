@@ -19,7 +19,7 @@ extension OAuthEngine {
         }
         if let verifier = grant.verifier { pairs.append(("code_verifier", verifier.reveal())) }
         let answer = try await post(
-            pairs, to: endpoint, client: client, headers: idempotency(grant.idempotencyKey, client))
+            pairs, to: endpoint, as: .token, client: client, headers: idempotency(grant.idempotencyKey, client))
         var tokens: TokenSet
         do throws(ProviderFailure) { tokens = try answers(client).read(answer, now: clock.now()) } catch {
             // For a code a refusal without a body is no OAuth error.
@@ -52,7 +52,7 @@ extension OAuthEngine {
         }
         let answer = try await post(
             [("grant_type", "refresh_token"), ("refresh_token", request.refreshToken.reveal())], to: endpoint,
-            client: client, headers: idempotency(request.idempotencyKey, client))
+            as: .token, client: client, headers: idempotency(request.idempotencyKey, client))
         return try answers(client).parse(answer, now: clock.now())
     }
 

@@ -50,10 +50,7 @@ extension OAuthEngine {
     ) async throws(ProviderFailure) {
         let settings = client.wire.revocation
         let pairs = [(name: "token", value: token.reveal())] + (settings.hint ? [("token_type_hint", hint)] : [])
-        let plain = TokenRequestSettings(headers: client.wire.tokenRequest.headers)
-        // A server may take another proof here than at its token endpoint (RFC 8414 section 2).
-        let methods = try await metadata().revocationMethods
-        var answer = try await post(pairs, to: endpoint, client: client, settings: plain, methods: methods)
+        var answer = try await post(pairs, to: endpoint, as: .revocation, client: client)
         if settings.bearerFallback, [401, 403].contains(answer.status) {
             answer = try await caller.send(bearerPost(pairs, to: endpoint, token: bearer))
         }

@@ -44,8 +44,7 @@ extension OAuthEngine {
         _ pairs: [(name: String, value: String)], client: EngineClient, metadata: Metadata
     ) async throws(ProviderFailure) -> (reference: String, lifetime: Duration?) {
         guard let endpoint = metadata.pushedAuthorization else { throw .unusable(detail: "no PAR endpoint is known") }
-        let plain = TokenRequestSettings(headers: client.wire.tokenRequest.headers)
-        let answer = try await post(pairs, to: endpoint, client: client, settings: plain)
+        let answer = try await post(pairs, to: endpoint, as: .pushedAuthorization, client: client)
         try answer.requireUsable(at: clock.now())
         guard answer.isSuccess, let reference = answer.object?["request_uri"]?.string,
             (1...1024).contains(reference.utf8.count), reference.utf8.allSatisfy({ (0x21...0x7E).contains($0) })

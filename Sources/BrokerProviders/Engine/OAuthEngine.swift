@@ -77,24 +77,30 @@ struct OAuthEngine: Sendable {
         }
     }
 
-    /// Makes one call with parameters and the client's proof, on a connection of its own.
+    /// Posts parameters with the client's proof, each call on a connection of its own.
     func post(
-        _ parameters: [(name: String, value: String)], to url: EndpointURL, client: EngineClient,
-        settings: TokenRequestSettings? = nil, headers: [(name: String, value: String)] = [],
-        methods: [String]? = nil
+        _ parameters: [(name: String, value: String)], to url: EndpointURL, as endpoint: ClientAuthenticator.Endpoint,
+        client: EngineClient, headers: [(name: String, value: String)] = []
     ) async throws(ProviderFailure) -> ProviderAnswer {
-        let wire = settings ?? client.wire.tokenRequest
-        let tokenEndpoint = client.wire.assertion.audience == .tokenEndpoint ? try await metadata().token?.text : nil
-        let proof = try await client.authenticator.proof(
-            issuer: self.settings.issuer ?? url.text, tokenEndpoint: tokenEndpoint ?? url.text, methods: methods)
-        let names = Set(proof.parameters.map(\.name))
-        let body = ParameterBody.make(parameters.filter { !names.contains($0.name) } + proof.parameters, wire)
-        return try await caller.send(
-            ProviderRequest(
-                method: "POST", url: url.text, connection: .single,
-                headers: [("Content-Type", body.type), ("Accept", "application/json")] + proof.headers + wire.headers
-                    + headers,
-                body: body.bytes))
+        // How a token call is shaped is said for token calls alone.
+        let wire =
+            endpoint == .token
+            ? client.wire.tokenRequest : TokenRequestSettings(headers: client.wire.tokenRequest.headers)
+        let known = try await beforeSending { () async throws(ProviderFailure) -> Metadata in try await metadata() }
+        let audiences = ClientAuthenticator.Audiences(
+            issuer: self.settings.issuer ?? url.text, tokenEndpoint: known.token?.text ?? url.text, called: url.text)
+        let listed = endpoint == .revocation ? known.revocationMethods : known.tokenMethods
+        return try await client.authenticator.send(to: endpoint, listed: listed, audiences) {
+            (proof) async throws(ProviderFailure) -> ProviderAnswer in
+            let names = Set(proof.parameters.map(\.name))
+            let body = ParameterBody.make(parameters.filter { !names.contains($0.name) } + proof.parameters, wire)
+            return try await caller.send(
+                ProviderRequest(
+                    method: "POST", url: url.text, connection: .single,
+                    headers: [("Content-Type", body.type), ("Accept", "application/json")] + proof.headers
+                        + wire.headers + headers,
+                    body: body.bytes))
+        }
     }
 
     /// The parser of this client's token answers.

@@ -71,7 +71,8 @@ extension OAuthEngine {
         for client in settings.clients {
             let name = client.profile.name.text
             let method = client.authentication.method
-            if let listed = known.tokenMethods, !listed.contains(method) {
+            // `none` is no authentication, and many servers that take public clients do not list it (RFC 8414 section 2).
+            if method != "none", let listed = known.tokenMethods, !listed.contains(method) {
                 fault(
                     "method",
                     "client `\(name)` proves itself by \(method), which the metadata does not list; change `auth`")

@@ -19,7 +19,9 @@ struct CompactToken: Sendable {
         guard text.utf8.count <= Self.maximumBytes, text.isASCII else {
             throw .identityRejected(detail: "token too long, or no ASCII")
         }
-        let segments = text.split(separator: ".", maxSplits: 4, omittingEmptySubsequences: false)
+        let segments = text.split(separator: ".", maxSplits: 5, omittingEmptySubsequences: false)
+        // RFC 7516: five segments are a JWE.
+        if segments.count == 5 { throw .identityRejected(detail: "token is encrypted, which is not offered") }
         guard segments.count == 3, let first = segments.first, let last = segments.last,
             let headerBytes = Base64URL.decode(first), let claimBytes = Base64URL.decode(segments[1]),
             let signature = Base64URL.decode(last), !signature.isEmpty

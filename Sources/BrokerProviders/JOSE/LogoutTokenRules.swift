@@ -11,8 +11,10 @@ struct LogoutTokenRules: Sendable {
     let clients: [(name: ClientName, id: String)]
     let leeway: Duration
 
-    /// Returns what the token names; throws `identityRejected` with the first rule that it breaks.
-    func check(_ claims: JSONObject, now: WallTime) throws(ProviderFailure) -> LogoutNotice {
+    /// Returns the clients that the token is for; throws `identityRejected` for another issuer's, or nobody's.
+    ///
+    /// Anyone can send a token: this is looked at before its keys are fetched.
+    func parties(_ claims: JSONObject) throws(ProviderFailure) -> [ClientName] {
         guard claims["iss"]?.string.map({ Array($0.utf8) }) == Array(issuer.utf8) else {
             throw .identityRejected(detail: "iss is not the issuer")
         }
@@ -21,6 +23,12 @@ struct LogoutTokenRules: Sendable {
         guard !named.isEmpty else {
             throw .identityRejected(detail: "aud is no client of ours")
         }
+        return named
+    }
+
+    /// Returns what the token names; throws `identityRejected` with the first rule that it breaks.
+    func check(_ claims: JSONObject, now: WallTime) throws(ProviderFailure) -> LogoutNotice {
+        let named = try parties(claims)
         let present = Double(now.milliseconds) / 1000
         let skew = Double(min(leeway, .seconds(120)).wholeMilliseconds) / 1000
         guard let issued = claims["iat"]?.double, issued <= present + skew,
@@ -38,18 +46,23 @@ struct LogoutTokenRules: Sendable {
         guard claims["events"]?.object?[Self.event]?.object != nil else {
             throw .identityRejected(detail: "not a logout event")
         }
-        let subject = try text(claims["sub"])
-        let sid = try text(claims["sid"])
+        let subject = try subject(claims["sub"])
+        let sid: String?
+        switch SignInID.read(claims["sid"]) {
+        case .absent: sid = nil
+        case .id(let text): sid = text
+        case .unusable: throw .identityRejected(detail: "sid is no text, or longer than 4 KiB")
+        }
         guard subject != nil || sid != nil else { throw .identityRejected(detail: "neither sub nor sid") }
         let life = Duration.seconds(Self.maximumAge) + leeway + leeway
         return LogoutNotice(
             subject: subject, sid: sid, clients: named, tokenID: id, rememberUntil: now.advanced(by: life))
     }
 
-    private func text(_ value: JSONValue?) throws(ProviderFailure) -> String? {
+    private func subject(_ value: JSONValue?) throws(ProviderFailure) -> String? {
         guard let value, !value.isNull else { return nil }
         guard let text = value.string, (1...255).contains(text.utf8.count) else {
-            throw .identityRejected(detail: "sub or sid is not text")
+            throw .identityRejected(detail: "sub is not text")
         }
         return text
     }

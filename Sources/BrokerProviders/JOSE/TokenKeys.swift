@@ -33,16 +33,21 @@ struct TokenKeys: Sendable {
     /// Throws `identityRejected` unless the token's signature verifies; looks for newer keys once when no key fits and
     /// `mayFetch` says yes.
     func verify(
-        _ token: CompactToken, mayFetch: @Sendable () -> Bool = { true }
+        _ token: CompactToken, for cause: FetchCause = .provider, mayFetch: @Sendable () -> Bool = { true }
     ) async throws(ProviderFailure) {
         let (set, generation) = try await cache.current()
         if await set.verifies(token) { return }
         // A token with a known kid and a bad signature is forged; one without a fitting key, or without a kid, may be
         // signed with a key that came since.
         if token.keyID == nil || !set.hasKey(for: token), mayFetch(),
-            let (newer, _) = await cache.newer(than: generation), await newer.verifies(token)
+            let newer = await cache.newer(than: generation, for: cause)
         {
-            return
+            if await newer.value.verifies(token) { return }
+            if !newer.isOwn, let own = await cache.newer(than: newer.generation, for: cause),
+                await own.value.verifies(token)
+            {
+                return
+            }
         }
         throw .identityRejected(detail: set.hasKey(for: token) ? "signature does not verify" : "no key fits the token")
     }

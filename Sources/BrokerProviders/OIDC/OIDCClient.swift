@@ -105,10 +105,11 @@ package struct OIDCClient: CodeExchanging, TokenRefreshing, TokenRevoking, Sessi
         let algorithms = wires.flatMap(\.algorithms)
         // Servers label logout tokens `JWT`, `logout+jwt` or not at all (real-servers.md).
         let parsed = try CompactToken(token.reveal(), allowed: algorithms, types: ["jwt", "logout+jwt"])
-        try await engine.keys.verify(parsed, mayFetch: mayFetchKeys)
         let rules = LogoutTokenRules(
             issuer: engine.settings.issuer ?? "", clients: engine.clientIDs,
             leeway: wires.map(\.leeway).min() ?? .seconds(60))
+        _ = try rules.parties(parsed.claims)
+        try await engine.keys.verify(parsed, for: .anybody, mayFetch: mayFetchKeys)
         return try rules.check(parsed.claims, now: engine.clock.now())
     }
 }

@@ -24,10 +24,13 @@ enum OIDCIdentity {
         var mapped = IdentityMapper.claims(source, wanted)
         let known = Set(mapped.map(\.name))
         mapped += IdentityMapper.claims(claims, wanted.filter { !known.contains($0.name) })
-        return ProviderIdentity(
+        let signIn = SignInID.read(claims["sid"])
+        var identity = ProviderIdentity(
             subject: try IdentityMapper.subject(claims, at: settings.subject ?? "/sub"), claims: mapped,
             unverified: IdentityMapper.unverified(context, keeping: client.profile.callbackParameters),
-            sid: claims["sid"]?.string.flatMap { (1...255).contains($0.utf8.count) ? $0 : nil },
             authenticatedAt: claims["auth_time"]?.double.flatMap { Int64(exactly: $0.rounded(.down)) })
+        if case .id(let text) = signIn { identity.sid = text }
+        identity.sidIsUnusable = signIn == .unusable
+        return identity
     }
 }

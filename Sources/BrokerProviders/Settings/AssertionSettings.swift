@@ -6,6 +6,8 @@ package struct AssertionSettings: Sendable, Equatable {
         case issuer
         /// `token_endpoint`: servers that predate the rule.
         case tokenEndpoint
+        /// `endpoint`: the address that is called, for servers that take no other (Glewlwyd, idpyoidc).
+        case endpoint
         /// An https URL of the file.
         case url(String)
     }

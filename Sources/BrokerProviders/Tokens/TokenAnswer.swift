@@ -32,7 +32,7 @@ struct TokenAnswer: Sendable {
             throw .unusable(detail: "token answer: \(answer.summary), no object")
         }
         if let code = OAuthErrorParser.code(in: object, isFailure: !answer.isSuccess) {
-            throw failure(code, answer, now)
+            throw failure(code, isNamed: object["error"]?.string?.isEmpty == false, answer, now)
         }
         guard answer.isSuccess else { throw .unusable(detail: "token answer: \(answer.summary), no OAuth error") }
         guard let tokens = settings.path.map({ object.value(at: $0)?.object }) ?? object else {
@@ -41,12 +41,14 @@ struct TokenAnswer: Sendable {
         return try tokenSet(tokens, now: now)
     }
 
-    private func failure(_ code: String, _ answer: ProviderAnswer, _ now: WallTime) -> ProviderFailure {
+    private func failure(
+        _ code: String, isNamed: Bool, _ answer: ProviderAnswer, _ now: WallTime
+    ) -> ProviderFailure {
         if OAuthErrorParser.isTransient(code) {
             return .retryable(status: answer.status, retryAfter: answer.retryAfter(at: now), detail: code)
         }
         let known = settings.invalidGrantCodes.contains(code) ? "invalid_grant" : code
-        return .rejected(OAuthError(status: answer.status, code: known))
+        return .rejected(OAuthError(status: answer.status, code: known, isNamed: isNamed))
     }
 
     private func tokenSet(_ object: JSONObject, now: WallTime) throws(ProviderFailure) -> TokenSet {

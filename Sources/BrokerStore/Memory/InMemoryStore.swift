@@ -13,6 +13,8 @@ package final class InMemoryStore: BrokerStore {
     private let losing = Mutex(false)
     /// Whether the answer of the next ending is lost.
     private let losingEnding = Mutex(false)
+    /// What happens between the next logout token's work and its answer.
+    private let meanwhile = Mutex<(@Sendable () async -> Void)?>(nil)
 
     /// How the next calls of some operations fail.
     private let faults = Mutex<[FaultyOperation: [OperationFault]]>([:])
@@ -31,6 +33,11 @@ package final class InMemoryStore: BrokerStore {
 
     /// Makes the store carry out the next `endSessions` or `consumeLogoutToken` and lose its answer; for tests.
     package func loseNextEnding() { losingEnding.withLock { $0 = true } }
+
+    /// Has something happen between the next `consumeLogoutToken` and its answer; for tests.
+    package func beforeNextLogoutAnswer(_ happens: @escaping @Sendable () async -> Void) {
+        meanwhile.withLock { $0 = happens }
+    }
 
     /// Returns what an ending came to, unless its answer is to be lost.
     private func unlessLost<Value>(_ value: Value) throws(StoreFailure) -> Value {
@@ -260,8 +267,14 @@ package final class InMemoryStore: BrokerStore {
     package func consumeLogoutToken(
         _ id: Digest, until: WallTime, ending selector: SessionSelector, now: WallTime, limit: Int
     ) async throws(StoreFailure) -> LogoutTokenResult {
-        try unlessLost(
+        let result = try unlessLost(
             try transaction { $0.consumeLogoutToken(id, until: until, ending: selector, now: now, limit: limit) })
+        let happens = meanwhile.withLock { meanwhile in
+            defer { meanwhile = nil }
+            return meanwhile
+        }
+        await happens?()
+        return result
     }
 
     package func acquireLease(

@@ -39,6 +39,10 @@ struct EventLog: Sendable {
         case .loginSucceeded(let provider, let client, let session):
             count("logins", provider, client, [("result", "succeeded")])
             write(.info, "login succeeded", provider, client, [("session", session.text)])
+        case .sidUnusable(let provider, let client, let session):
+            write(
+                .warning, "the id_token's `sid` is no text of at most 4 KiB: back-channel log-outs by it do nothing",
+                provider, client, [("session", session.text)])
         case .exchangeReplayed(let provider):
             count("exchanges_replayed", [("provider", provider.text)])
             write(.info, "exchange answered again", provider, nil)
@@ -68,9 +72,16 @@ struct EventLog: Sendable {
         case .refreshed(let provider, let client, let session):
             count("refreshes", provider, client, [("result", "refreshed"), ("reason", "-")])
             write(.debug, "tokens refreshed", provider, client, [("session", session.text)])
-        case .refreshFailed(let provider, let client, let session, let reason):
+        case .refreshFailed(let provider, let client, let session, let reason, let counted):
             count("refreshes", provider, client, [("result", "failed"), ("reason", reason)])
-            write(.warning, "refresh failed", provider, client, [("session", session.text), ("reason", reason)])
+            var members = [("session", session.text), ("reason", reason)]
+            if let error = counted, !error.isEmpty {
+                members += [
+                    ("error", error),
+                    ("hint", "if the provider says so of a dead grant: `token_response.invalid_grant_codes`"),
+                ]
+            }
+            write(.warning, "refresh failed", provider, client, members)
         case .refreshEndedSession(let provider, let client, let session, let reason):
             count("refreshes", provider, client, [("result", "ended"), ("reason", reason.rawValue)])
             write(

@@ -45,14 +45,35 @@ struct CachedFetchTests {
         var generation = try await cache.current().generation
         var granted = 0
         for _ in 0..<100 {
-            guard let newer = await cache.newer(than: generation) else { continue }
+            guard let newer = await cache.newer(than: generation, for: .provider) else { continue }
             generation = newer.generation
             granted += 1
         }
         #expect(granted == 3)
         clock.advance(.seconds(61))
-        #expect(await cache.newer(than: generation) != nil)
-        #expect(await cache.newer(than: generation + 1) == nil)
+        #expect(await cache.newer(than: generation, for: .provider) != nil)
+        #expect(await cache.newer(than: generation + 1, for: .provider) == nil)
+    }
+
+    @Test(
+        "What anybody can send takes no forced fetch from logins, nor logins from that (SEC-27)",
+        arguments: [true, false])
+    func buckets(_ strangersFirst: Bool) async throws {
+        let source = Source()
+        let cache = cache(source, ManualClock())
+        let causes: [FetchCause] = strangersFirst ? [.anybody, .provider] : [.provider, .anybody]
+        var generation = try await cache.current().generation
+        var granted: [Int] = []
+        for cause in causes {
+            var count = 0
+            for _ in 0..<10 {
+                guard let newer = await cache.newer(than: generation, for: cause) else { continue }
+                generation = newer.generation
+                count += 1
+            }
+            granted.append(count)
+        }
+        #expect(granted == [3, 3])
     }
 
     @Test("Who saw an older document gets the newer one without a fetch")
@@ -60,8 +81,8 @@ struct CachedFetchTests {
         let source = Source()
         let cache = cache(source, ManualClock())
         let first = try await cache.current()
-        _ = await cache.newer(than: first.generation)
-        #expect(await cache.newer(than: first.generation)?.value == 2)
+        _ = await cache.newer(than: first.generation, for: .provider)
+        #expect(await cache.newer(than: first.generation, for: .provider)?.value == 2)
         #expect(source.calls.withLock { $0 } == 2)
     }
 

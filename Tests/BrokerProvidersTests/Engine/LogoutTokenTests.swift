@@ -67,6 +67,49 @@ struct LogoutTokenTests {
         }
     }
 
+    @Test("A sid of 4 KiB is taken, a longer one refused (SEC-66)")
+    func longSID() async throws {
+        for (length, good) in [(256, true), (4096, true), (4097, false)] {
+            let sid = String(repeating: "s", count: length)
+            var order = Self.order
+            order["sid"] = .string(sid)
+            try await verify(order) { #expect((try? $0.get().sid) == (good ? sid : nil), "\(length)") }
+        }
+    }
+
+    @Test("Forged logout tokens do not hold up a login after the keys have rotated (SEC-27)")
+    func forgedBeforeRotation() async throws {
+        try await withSandbox { sandbox in
+            let settings = ProviderSettings(
+                name: ProviderName(unchecked: "oidc"), service: .oidc, issuer: sandbox.baseURL + "/oidc",
+                clients: [ClientSettings(profile: Support.profile(), clientID: "mobile-app")])
+            try await Support.with(settings) { client in
+                let flow = Flow(provider: try #require(client as? any CodeExchanging))
+                let verifier = try #require(client as? any LogoutTokenVerifying)
+                _ = try await flow.run()
+                for change in [#"{"mutate":{"aud":"other"}"#, #"{"mutate":{"iss":"https://evil.example"}"#] {
+                    try await forge(change + #","header":{"kid":"nobody"}}"#, sandbox, verifier)
+                }
+                #expect(sandbox.control.count("oidc", "jwks") == 1, "nobody's token fetches no keys")
+                for _ in 0..<5 { try await forge(#"{"header":{"kid":"nobody"}}"#, sandbox, verifier) }
+                #expect(sandbox.control.count("oidc", "jwks") == 4)
+                sandbox.control.rotateKeys("oidc", keepOld: false)
+                _ = try await flow.run()
+            }
+        }
+    }
+
+    private func forge(
+        _ change: String, _ sandbox: RunningSandbox, _ verifier: any LogoutTokenVerifying
+    ) async throws {
+        let token = try #require(try await sandbox.control.backchannelLogout(Self.merged(change))["token"]?.text)
+        guard
+            case .identityRejected = await Support.failure({
+                try await verifier.verifyLogoutToken(Secret(token)) { true }
+            })
+        else { return #expect(Bool(false), "\(change)") }
+    }
+
     @Test("An id_token is no logout token, and a logout token no id_token (SEC-31)")
     func crossing() async throws {
         try await withSandbox { sandbox in

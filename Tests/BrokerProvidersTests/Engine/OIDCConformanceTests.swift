@@ -127,6 +127,35 @@ struct OIDCConformanceTests {
         #expect(identity.subject == "user-ana")
     }
 
+    @Test(
+        "Signed userinfo of another issuer, or for another client, is identity_rejected (SEC-32)",
+        arguments: [
+            ["iss": "https://evil.example"], ["iss": 7], ["aud": "somebody-else"], ["aud": ["somebody-else", 7]],
+            ["aud": []],
+        ] as [JSON])
+    func foreignUserinfo(_ claims: JSON) async throws {
+        let wire = WireSettings(identity: IdentitySettings(source: .userinfo))
+        let result = try await login([Fault(provider: "oidc", "userinfo-signed")], wire: wire) {
+            $0.control.set(user: "ana", ["userinfo": claims])
+        }
+        guard case .failure(.identityRejected(let detail)) = result else { return #expect(Bool(false), "\(result)") }
+        #expect(detail.hasPrefix("userinfo: iss") || detail.hasPrefix("userinfo: aud"))
+    }
+
+    @Test("A sid of any length up to 4 KiB is kept; a longer one, or no text, is said to be unusable (SEC-68)")
+    func sid() async throws {
+        for (sid, kept) in [
+            (JSON.string(String(repeating: "s", count: 272)), true),
+            (.string(String(repeating: "s", count: 4096)), true),
+            (.string(String(repeating: "s", count: 4097)), false), ("", false), (7, false),
+        ] {
+            let identity = try await login([Fault(provider: "oidc", "claims", value: ["sid": sid])]).get()
+            #expect(identity.sid == (kept ? sid.text : nil) && identity.sidIsUnusable == !kept)
+        }
+        let identity = try await login([Fault(provider: "oidc", "claims", value: ["sid": .null])]).get()
+        #expect(identity.sid == nil && !identity.sidIsUnusable)
+    }
+
     @Test("A login gives subject and the standard claims")
     func success() async throws {
         let identity = try await login([]).get()

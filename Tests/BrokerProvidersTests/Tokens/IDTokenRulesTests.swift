@@ -205,6 +205,20 @@ struct IDTokenRulesTests {
         #expect(throws: ProviderFailure.self) { try CompactToken(token, allowed: [.es256], types: ["jwt"]) }
     }
 
+    @Test("An encrypted token is called that, for whoever reads the log")
+    func encrypted() {
+        for (token, detail) in [
+            ("e30.AA.AA.AA.AA", "token is encrypted, which is not offered"),
+            ("e30..AA.AA.AA", "token is encrypted, which is not offered"),
+            ("e30.AA.AA.AA", "not a signed compact token"), ("e30.AA.AA.AA.AA.AA", "not a signed compact token"),
+        ] {
+            do {
+                _ = try CompactToken(token, allowed: SignatureAlgorithm.allCases, types: ["jwt"])
+                Issue.record("\(token) was taken")
+            } catch { #expect(error.detail == detail) }
+        }
+    }
+
     @Test("What is no compact token is refused before it is decoded (SEC-122)")
     func shapes() throws {
         let good = try TestKeys.es256("{\(Self.good)}")

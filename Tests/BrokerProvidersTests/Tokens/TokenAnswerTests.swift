@@ -93,6 +93,21 @@ struct TokenAnswerTests {
         #expect(error.isEmpty && !error.isInvalidGrant && error.status == status)
     }
 
+    @Test(
+        "Only an error member makes a refusal one that may mean a dead grant; a page's message does not (guarantee 3)")
+    func named() {
+        for (body, isNamed) in [
+            (#"{"error":"invalid_request","error_description":"Refresh token inactive"}"#, true),
+            (#"{"message":"Forbidden"}"#, false), (#"{"error_description":"x"}"#, false), (#"{"ok":false}"#, false),
+            (#"{"error":{"code":190}}"#, false), (#"{"errors":["x"]}"#, false), (#"{"error":true}"#, false),
+        ] {
+            guard case .rejected(let refusal) = failure(body, status: 400) else {
+                return #expect(Bool(false), "\(body)")
+            }
+            #expect(refusal.isNamed == isNamed && refusal.mayMeanDeadGrant == isNamed, "\(body)")
+        }
+    }
+
     @Test("A provider's own code for a dead grant is known by the configuration")
     func aliases() {
         let settings = TokenResponseSettings(invalidGrantCodes: ["bad_refresh_token"])

@@ -36,6 +36,9 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Se
         var logOutPageHangs = false
         /// What logout tokens name; nil clients are all.
         var logout: (subject: String?, sid: String?, clients: [ClientName]?) = ("user-1", nil, nil)
+        /// Why logout tokens cannot be verified now; nil when they can.
+        var logoutFailure: ProviderFailure?
+        var sidIsUnusable = false
         var keyFetches = 0
         /// How long calls are refused because the provider does not answer.
         var refusesCallsFor: Duration?
@@ -92,7 +95,10 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Se
             return (script.identify.isEmpty ? nil : script.identify.removeFirst(), script)
         }
         if let failure { throw failure }
-        return ProviderIdentity(subject: script.subject, claims: [("name", .string("Ana"))], sid: script.sid)
+        var identity = ProviderIdentity(
+            subject: script.subject, claims: [("name", .string("Ana"))], sid: script.sid)
+        identity.sidIsUnusable = script.sidIsUnusable
+        return identity
     }
 
     func refresh(_ request: RefreshRequest) async throws(ProviderFailure) -> TokenSet {
@@ -144,6 +150,7 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Se
     func verifyLogoutToken(
         _ token: Secret, mayFetchKeys: @escaping @Sendable () -> Bool
     ) async throws(ProviderFailure) -> LogoutNotice {
+        if let failure = script.withLock({ $0.logoutFailure }) { throw failure }
         guard token.reveal() != "bad" else { throw .identityRejected(detail: "bad") }
         if token.reveal().hasPrefix("new-key") {
             guard mayFetchKeys() else { throw .identityRejected(detail: "no key fits the token") }

@@ -7,6 +7,7 @@ final class TestClock: Sendable {
     private struct State {
         var now = WallTime(seconds: 1_795_209_600)
         var monotonic = Duration.seconds(1000)
+        var longestWait = Duration.zero
     }
 
     private let state = Mutex(State())
@@ -26,10 +27,19 @@ final class TestClock: Sendable {
     /// Moves the wall clock alone, as somebody does who sets it.
     func jump(_ duration: Duration) { state.withLock { $0.now = $0.now.advanced(by: duration) } }
 
+    /// The longest time that somebody wanted to wait since this was asked last.
+    func takeLongestWait() -> Duration {
+        state.withLock { state in
+            defer { state.longestWait = .zero }
+            return state.longestWait
+        }
+    }
+
     var clock: BrokerClock {
         BrokerClock(
             now: { self.now }, monotonic: { self.state.withLock { $0.monotonic } },
-            sleep: { _ in
+            sleep: { duration in
+                self.state.withLock { $0.longestWait = max($0.longestWait, duration) }
                 try Task.checkCancellation()
                 // A millisecond of real time lets the others run; nothing is decided by it.
                 try await Task.sleep(for: .milliseconds(1))

@@ -131,6 +131,8 @@ struct ProviderSettingsTests {
         let assertion = try #require(section.settings.clients.first).wire.assertion
         #expect(
             assertion.audience == .tokenEndpoint && assertion.type == "JWT" && assertion.thumbprint?.utf8.count == 43)
+        let called = try load(Self.oidc, client: key + ", assertion: {audience: endpoint}")
+        #expect(called.settings.clients.first?.wire.assertion.audience == .endpoint)
         #expect(throws: ConfigurationFailure.self) { try load("preset: microsoft", client: key) }
         #expect(throws: ConfigurationFailure.self) {
             try load(Self.oidc, client: key + ", assertion: {audience: \"http://a.example\"}")
@@ -158,6 +160,7 @@ struct ProviderSettingsTests {
         }
         #expect(ConfigurationFixture.errors(text("issuer")).isEmpty)
         #expect(ConfigurationFixture.errors(text("token_endpoint")).count == 2)
+        #expect(ConfigurationFixture.errors(text("endpoint")).count == 2)
     }
 
     @Test("Clever's clients know no PKCE by default, Clover's sessions own themselves alone")

@@ -88,7 +88,10 @@ struct LogLineTests {
         RequestScope.$current.withValue(RequestScope(requestID: "req_1")) {
             sink.emit(.loginSucceeded(provider: provider, client: client, session: handle))
         }
-        sink.emit(.refreshFailed(provider: provider, client: client, session: handle, reason: "lost"))
+        sink.emit(.refreshFailed(provider: provider, client: client, session: handle, reason: "lost", counted: nil))
+        sink.emit(
+            .refreshFailed(
+                provider: provider, client: client, session: handle, reason: "rejected", counted: "invalid_request"))
         sink.emit(.refreshEndedSession(provider: provider, client: client, session: handle, reason: .grantRevoked))
         sink.emit(.refreshWaited(provider: provider, client: client))
         sink.emit(.refreshShared(provider: provider, client: client))
@@ -97,8 +100,12 @@ struct LogLineTests {
         sink.emit(.storeFailed(operation: "sweep", detail: "disk full\n"))
         sink.emit(.storeFailed(operation: "tokenVersions", detail: "away"))
         let written = lines.withLock { $0 }
-        #expect(written.count == 7)
-        #expect(written.filter { $0.contains(#""session":"ses_0123456789abcdefghijkl""#) }.count == 4)
+        #expect(written.count == 8)
+        #expect(written.filter { $0.contains(#""session":"ses_0123456789abcdefghijkl""#) }.count == 5)
+        #expect(
+            written.filter {
+                $0.contains(#""error":"invalid_request""#) && $0.contains("token_response.invalid_grant_codes")
+            }.count == 1)
         #expect(written.filter { $0.contains(#""request_id":"req_1""#) }.count == 1)
         #expect(written.first?.contains(#""request_id":"req_1""#) == true)
         let text = metrics.text()

@@ -10,11 +10,12 @@ enum AssertionReader {
             switch audience {
             case "issuer": settings.audience = .issuer
             case "token_endpoint": settings.audience = .tokenEndpoint
+            case "endpoint": settings.audience = .endpoint
             default:
                 if let url = WebURL(audience), url.isSecure || url.isLoopback {
                     settings.audience = .url(audience)
                 } else {
-                    section.report("audience", "has to be `issuer`, `token_endpoint` or an https URL")
+                    section.report("audience", "has to be `issuer`, `token_endpoint`, `endpoint` or an https URL")
                 }
             }
         }

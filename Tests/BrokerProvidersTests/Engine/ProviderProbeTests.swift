@@ -1,0 +1,46 @@
+import Broker
+import Synchronization
+import Testing
+
+@testable import BrokerProviders
+
+/// What `coatcheck check --online` says of a provider's metadata.
+@Suite("Trying a provider", .timeLimit(.minutes(2)))
+struct ProviderProbeTests {
+    /// The subjects of what is wrong, for a client's `auth` and the methods that the metadata lists.
+    private func faults(_ authentication: ClientAuthentication, _ listed: String) async throws -> [String] {
+        let base = Mutex("")
+        let server = try RawServer { request in
+            let base = base.withLock { $0 }
+            guard request.target.contains("well-known") else { return .http(400, [], []) }
+            return .json(
+                #"{"issuer":"\#(base)","authorization_endpoint":"\#(base)/authorize","token_endpoint":"\#(base)/token","token_endpoint_auth_methods_supported":\#(listed)}"#
+            )
+        }
+        base.withLock { $0 = server.base }
+        let settings = ProviderSettings(
+            name: ProviderName(unchecked: "p"), service: .oauth2, issuer: server.base,
+            clients: [
+                ClientSettings(
+                    profile: Support.profile(), clientID: "cid-1", authentication: authentication,
+                    wire: WireSettings(identity: IdentitySettings(url: server.base + "/me")))
+            ])
+        return try await Support.with(settings) { client in
+            try await #require(client as? any ProviderInspection).probe().filter { !$0.isGood }.map(\.subject)
+        }
+    }
+
+    @Test("A proof that the metadata does not list is a fault")
+    func unlisted() async throws {
+        for listed in [#"["client_secret_basic"]"#, #"["none"]"#, "[]"] {
+            #expect(try await faults(.clientSecretPost(Secret("s")), listed) == ["method"], "\(listed)")
+        }
+    }
+
+    @Test("A public client is none, whatever is listed: none is no authentication (Glewlwyd, LemonLDAP::NG, idpyoidc)")
+    func publicClient() async throws {
+        for listed in [#"["client_secret_post","client_secret_basic"]"#, #"["none"]"#, "[]"] {
+            #expect(try await faults(.none, listed) == [], "\(listed)")
+        }
+    }
+}

@@ -1,0 +1,82 @@
+import Testing
+
+@testable import Broker
+
+/// Refused refreshes that may mean a dead grant although they do not say `invalid_grant` (guarantees 2 and 3).
+@Suite(.timeLimit(.minutes(2))) struct DeadGrantTests {
+    private func refused(_ error: OAuthError, after first: ProviderFailure? = nil) throws -> TestBroker {
+        let refusals = Array(repeating: ProviderFailure.rejected(error), count: 60)
+        return try TestBroker(script: .init(refresh: (first.map { [$0] } ?? []) + refusals))
+    }
+
+    /// Signs in, lets the token expire, and tries to refresh every two minutes.
+    ///
+    /// Another user signs in before the try `grantBefore`.
+    private func answers(
+        _ broker: TestBroker, tries: Int, grantBefore: Int
+    ) async throws -> [BrokerProblem?] {
+        let session = try await broker.signIn(code: "c1")
+        broker.clock.advance(.seconds(3601))
+        let live = try await broker.useCases.resumeSession.resume(session.token)
+        var answers: [BrokerProblem?] = []
+        for number in 0..<tries {
+            if number == grantBefore { _ = try await broker.signIn(code: "c2") }
+            broker.clock.advance(.seconds(120))
+            answers.append(await problem { try await broker.useCases.refreshTokens.accessToken(for: live) })
+        }
+        return answers
+    }
+
+    @Test(
+        "An error about the client or the moment, of another status, or in no OAuth member never ends a session",
+        arguments: [
+            OAuthError(status: 401, code: "invalid_client"), OAuthError(status: 400, code: "unauthorized_client"),
+            OAuthError(status: 400, code: "temporarily_unavailable"), OAuthError(status: 400, code: "server_error"),
+            OAuthError(status: 400, code: "slow_down"), OAuthError(status: 400, code: "use_dpop_nonce"),
+            OAuthError(status: 400, code: "invalid_dpop_proof"), OAuthError(status: 403, code: "invalid_request"),
+            OAuthError(status: 400, code: "invalid_request", isNamed: false),
+        ])
+    func never(_ error: OAuthError) async throws {
+        let broker = try refused(error)
+        let answers = try await answers(broker, tries: 8, grantBefore: 2)
+        #expect(answers.allSatisfy { $0?.code == .providerUnavailable })
+    }
+
+    @Test("Another OAuth error ends a session at the third in five minutes, once others were granted meanwhile")
+    func counted() async throws {
+        let broker = try refused(OAuthError(status: 400, code: "invalid_request"))
+        // For ten minutes nobody else is granted anything: it may be the provider.
+        let answers = try await answers(broker, tries: 6, grantBefore: 5)
+        #expect(answers.prefix(5).allSatisfy { $0?.code == .providerUnavailable })
+        #expect(answers.last.flatMap { $0 }?.reason == .grantRevoked)
+        // One call a try: the dead token is not sent again to confirm what is counted anyway.
+        #expect(broker.provider.refreshes == 6)
+    }
+
+    @Test("Two of them, or three in less than five minutes, are no proof")
+    func tooFew() async throws {
+        let broker = try refused(OAuthError(status: 400, code: "invalid_request"))
+        let answers = try await answers(broker, tries: 3, grantBefore: 1)
+        #expect(answers.allSatisfy { $0?.code == .providerUnavailable })
+    }
+
+    @Test("After a lost answer it is refresh_lost (SEC-56)")
+    func lost() async throws {
+        let broker = try refused(OAuthError(status: 400, code: "invalid_request"), after: .lost(detail: ""))
+        let answers = try await answers(broker, tries: 4, grantBefore: 3)
+        #expect(answers.prefix(3).allSatisfy { $0?.code == .providerUnavailable })
+        #expect(answers.last.flatMap { $0 }?.reason == .refreshLost)
+    }
+
+    @Test("The event of such a refusal names the error, of others none")
+    func named() async throws {
+        for (error, named) in [("invalid_request", "invalid_request"), ("invalid_client", nil), ("", "")] {
+            let broker = try refused(OAuthError(status: 401, code: error))
+            _ = try await answers(broker, tries: 1, grantBefore: 1)
+            let counted = broker.events.all.compactMap { event -> [String?]? in
+                if case .refreshFailed(_, _, _, _, let counted) = event { [counted] } else { nil }
+            }
+            #expect(counted == [[named]], "\(error)")
+        }
+    }
+}

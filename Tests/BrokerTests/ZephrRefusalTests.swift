@@ -1,0 +1,42 @@
+import Testing
+
+@testable import Broker
+
+/// What the words of a Zephr failure say (flow E).
+@Suite struct ZephrRefusalTests {
+    @Test(
+        "What is not surely the user's no is a fault",
+        arguments: [
+            "", " ", "something went wrong", "Connection denied", "permission denied by upstream: invalid redirect_uri",
+            "Access denied: unknown client", "access denied: bad secret", "Denied by configuration",
+            "The request was cancelled", "Token exchange aborted", "user", "access", "Undeniable", "Server refused",
+            "denied scope", "Provider declined the HTTP request",
+        ])
+    func faults(_ message: String) async throws {
+        #expect(!ZephrRefusal.isUsers(message))
+        #expect(try await code(message) == .providerError)
+    }
+
+    @Test(
+        "A message that begins with the refusal is the user's no",
+        arguments: [
+            "access denied", "access_denied", "Access Denied", "denied", "User denied access", "The user denied access",
+            "user_cancelled", "Cancelled", "cancelled by user", "The user has declined", "Login was cancelled",
+            "Sign in cancelled", "Aborted by the user", "Permission denied", "consent refused",
+        ])
+    func refusals(_ message: String) async throws {
+        #expect(ZephrRefusal.isUsers(message))
+        #expect(try await code(message) == .accessDenied)
+    }
+
+    /// The code that an app gets for a callback with the message.
+    private func code(_ message: String) async throws -> ProblemCode? {
+        let broker = try TestBroker(also: [ScriptedRegistrar()])
+        var input = ForwardCodeInput()
+        input.provider = ProviderName(unchecked: "zephr")
+        input.client = ClientName(unchecked: "ios")
+        let message = FormPairs.encode([(name: "message", value: message)])
+        input.callbackURL = "\(ScriptedRegistrar.redirect)?action=login&status=failure&\(message)"
+        return await problem { [input] in try await broker.forward(input) }?.code
+    }
+}

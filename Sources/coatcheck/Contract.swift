@@ -141,9 +141,16 @@ paths:
         - `{provider, client, code | callback_url, …}`: a login that the app started itself (flow B), for clients with
           `login: app` or `both`.
         - `{provider, client, code, login_token, nonce}`: a code from a native SDK, for clients with `native_code: true`.
+        - `{provider, client, id_token, nonce}`: an id_token that a native SDK gave the app (Google's Credential Manager,
+          Sign in with Apple, Facebook's Limited Login), for clients with `native_code: true`. It is verified as one from
+          the token endpoint is; its `aud` is the client id or one of the client's `trusted_audiences`; the nonce is
+          demanded, raw or as SHA-256. The session has no tokens of the provider's: `tokens` is
+          `{expires_at: null, refreshable: false}`, `scope` is empty, a refresh is `not_refreshable`, the relay
+          `upstream_not_allowed`, `POST /v1/session/token` `client_not_allowed`, and `POST /v1/token` `invalid_target`.
+          `login_token` is what lets the app ask again.
         - `{provider, client, tokens}`: tokens the app already holds, for clients with `import_tokens: true`.
 
-        One code makes at most one call at the provider. The same starter (same `login_token`, else same
+        One code makes at most one call at the provider, and one id_token one session. The same starter (same `login_token`, else same
         `code_verifier`) gets the same session with the same cookie for 10 minutes; anyone else gets
         `code_already_used`. A session presented with the request ends with the reason `replaced`.
       security: [{}, {loginCookie: []}, {sessionCookie: []}, {sessionBearer: []}]
@@ -169,6 +176,23 @@ paths:
               native:
                 summary: Google's serverAuthCode
                 value: {provider: google, client: ios, code: 4/0AfakeServerAuthCode, login_token: 3q2-7wHc0u0Hn5C0jC3Jq7E2q1k5kQm8c2q9y0m4zQE, nonce: n-0S6_WzA2Mj}
+              idToken:
+                summary: The id_token of a native SDK
+                value: {provider: google, client: ios, id_token: eyJhbGciOiJSUzI1NiIsImtpZCI6ImsxIn0.eyJzdWIiOiIxMDc2OSJ9.c2lnbmF0dXJl, nonce: n-0S6_WzA2Mj, login_token: 3q2-7wHc0u0Hn5C0jC3Jq7E2q1k5kQm8c2q9y0m4zQE, device: Ana's phone}
+              scoped:
+                summary: Flow B, with the scope that the app asked for
+                value:
+                  provider: cloudentity
+                  client: ios
+                  code: c0de-1
+                  code_verifier: dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk
+                  scope: openid email
+              cleverToken:
+                summary: An access token of Clever's
+                value: {provider: clever, client: ios, tokens: {access_token: il-EXAMPLE-0001}, login_token: 3q2-7wHc0u0Hn5C0jC3Jq7E2q1k5kQm8c2q9y0m4zQE}
+              cloverLegacy:
+                summary: A token of Clover's from before its tokens expired
+                value: {provider: clover, client: ios, tokens: {access_token: v1-1, merchant_id: MFAKE00000001}}
               imported:
                 summary: Clover's PartialOAuth
                 value: {provider: clover, client: ios, tokens: {access_token: at-1, refresh_token: rt-1, merchant_id: MFAKE00000001}}
@@ -202,7 +226,8 @@ paths:
           description: |
             `invalid_request`; `invalid_callback` (not a callback of this login: wrong target, a parameter twice, no
             code); `state_mismatch` (no such login); `issuer_mismatch` (RFC 9207); `code_rejected` (the provider
-            refused the code); `verifier_mismatch` (PKCE).
+            refused the code, or the id_token or the imported token is none for this client); `verifier_mismatch`
+            (PKCE).
           headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
           content:
             application/problem+json:
@@ -1766,8 +1791,8 @@ components:
         Coatcheck-Source: {$ref: '#/components/headers/Coatcheck-Source'}
     RelayForbidden:
       description: |
-        `upstream_not_allowed` (the method and path are not on the upstream's list, or the session is of another
-        provider); `cross_origin`.
+        `upstream_not_allowed` (the method and path are not on the upstream's list, the session is of another provider,
+        or it was made of an id_token and has no access token); `cross_origin`.
       headers:
         X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
         Coatcheck-Source: {$ref: '#/components/headers/Coatcheck-Source'}
@@ -1925,11 +1950,12 @@ components:
         app_url: {type: string, description: 'To be opened instead where the provider''s own app is on the device (Clever, `app_start`).'}
         state: {type: string, minLength: 1, description: What the callback will carry. The app may compare it; it proves nothing here.}
         expires_at: {$ref: '#/components/schemas/Time'}
+        open_by: {$ref: '#/components/schemas/Time', description: 'Until when `authorization_url` can be opened, where that is before `expires_at` (a pushed request, RFC 9126). Whoever is there by then has until `expires_at`.'}
         login_token: {$ref: '#/components/schemas/LoginToken', description: For bearer clients only; others have it as a cookie.}
     ForwardCode:
       type: object
       description: |
-        At least `callback_url`, or `handoff`, or `provider` with `code`, or `provider` with `tokens`.
+        At least `callback_url`, or `handoff`, or `provider` with `code`, with `id_token`, or with `tokens`.
       additionalProperties: false
       properties:
         callback_url:
@@ -1942,10 +1968,24 @@ components:
         provider: {$ref: '#/components/schemas/Name'}
         client: {$ref: '#/components/schemas/Name'}
         code: {$ref: '#/components/schemas/Opaque'}
+        id_token:
+          type: string
+          description: An id_token that a native SDK gave the app.
+          minLength: 1
+          maxLength: 16384
+          pattern: '^[\x21-\x7E]+$'
         redirect_uri: {$ref: '#/components/schemas/RedirectURI'}
         code_verifier: {$ref: '#/components/schemas/CodeVerifier'}
         state: {$ref: '#/components/schemas/Opaque', description: Flow B. The value that the app generated and kept.}
         nonce: {$ref: '#/components/schemas/Opaque'}
+        scope:
+          type: string
+          description: |
+            Flow B. Space-separated; the scope that the app asked for, a part of the client's. It is the session's where the
+            provider's answer names none (RFC 6749 section 5.1).
+          minLength: 1
+          maxLength: 2048
+          pattern: '^[\x21\x23-\x5B\x5D-\x7E]+( [\x21\x23-\x5B\x5D-\x7E]+)*$'
         login_token: {$ref: '#/components/schemas/LoginToken'}
         device:
           type: string
@@ -1958,11 +1998,11 @@ components:
       type: object
       description: Tokens that the app holds already, for clients with `import_tokens`.
       additionalProperties: false
-      required: [access_token, refresh_token]
+      required: [access_token]
       properties:
         access_token: {$ref: '#/components/schemas/Opaque'}
-        refresh_token: {$ref: '#/components/schemas/Opaque'}
-        merchant_id: {type: string, pattern: '^[A-Za-z0-9]{1,64}$'}
+        refresh_token: {$ref: '#/components/schemas/Opaque', description: 'For Clover; left out for a token from before its tokens expired, which is then traded for a pair. Clever has none.'}
+        merchant_id: {type: string, pattern: '^[A-Za-z0-9]{1,64}$', description: 'For Clover, demanded.'}
     FinishRegistration:
       type: object
       additionalProperties: false

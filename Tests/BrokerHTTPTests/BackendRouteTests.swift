@@ -258,6 +258,22 @@ struct BackendRouteTests {
         #expect(dead.json?["code"]?.string == "session_ended")
     }
 
+    @Test("A session of an id_token is no target of a token exchange, and backends are told who it is all the same")
+    func idToken() async throws {
+        let harness = try harness(token: true)
+        let token = try await harness.signInByIDToken().reveal()
+        let reply = try await harness.form(
+            "/v1/token", "\(Self.grant)&subject_token=\(token)&\(Self.type)", Backends.proof)
+        #expect(reply.status == 400)
+        #expect(reply.json?["error"]?.string == "invalid_target")
+        var headers = Backends.proof
+        headers[Backends.session] = token
+        let checked = try await harness.send(.get, "/v1/forward-auth", headers)
+        #expect(checked.status == 200 && checked.header("X-Auth-Token") == "")
+        let known = try await harness.form("/v1/introspect", "token=\(token)", Backends.proof)
+        #expect(known.json?["active"]?.bool == true && known.json?["scope"]?.string == "")
+    }
+
     @Test("A Zephr session is no target of a token exchange")
     func zephr() async throws {
         let harness = try harness(token: true)

@@ -127,6 +127,22 @@ struct RelayRouteTests {
         }
     }
 
+    @Test("A session of an id_token has no access token: the relay refuses, and the session stays")
+    func withoutToken() async throws {
+        try await run { running, port, _, seen in
+            let token = try await running.signInByIDToken().reveal()
+            let request =
+                "GET /v1/relay/api/items HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+                + "Authorization: Bearer \(token)\r\n\r\n"
+            let answer = try await RawClient(port: port).exchange(request)
+            #expect(answer.hasPrefix("HTTP/1.1 403 ") && answer.contains(#""code":"upstream_not_allowed""#))
+            #expect(answer.lowercased().contains("coatcheck-source: broker"))
+            #expect(seen.all.isEmpty)
+            let still = try await running.send(.get, "/v1/session", [.authorization: "Bearer \(token)"])
+            #expect(still.status == 200)
+        }
+    }
+
     @Test("What is not allowed never reaches the upstream, and says who refused it (SEC-72, SEC-73)")
     func refusals() async throws {
         try await run { _, port, token, seen in

@@ -7,6 +7,36 @@ import Testing
 @Suite("Routing", .timeLimit(.minutes(2)))
 struct RoutingTests {
     @Test(
+        "The paths of the app links ask to open the app: no script, nothing of the address, no referrer, not stored",
+        arguments: ["/oauth/cb?code=canary&state=canary", "/oauth/a/b", "/oauth/%3Cscript%3E?code=%3Cscript%3Ecanary"])
+    func appLinks(_ uri: String) async throws {
+        let harness = try HTTPHarness { configuration, _ in configuration.appLinkPaths = ["/oauth/*", "/c?"] }
+        let reply = try await harness.send(.get, uri)
+        #expect(reply.status == 200)
+        #expect(reply.headers[.contentType] == "text/html; charset=utf-8")
+        #expect(reply.header("Content-Security-Policy") == "default-src 'none'; frame-ancestors 'none'")
+        #expect(reply.header("Referrer-Policy") == "no-referrer")
+        #expect(reply.headers[.cacheControl] == "no-store" && reply.headers[.setCookie] == nil)
+        #expect(reply.body.contains("Open the app"))
+        #expect(!reply.body.contains("canary") && !reply.body.contains("<script") && !reply.body.contains("/oauth"))
+        let head = try await harness.send(.head, uri)
+        #expect(head.status == 200 && head.body.isEmpty)
+        #expect(try await harness.send(.post, uri, body: "{}").code == "method_not_allowed")
+        #expect(harness.records.all.allSatisfy { $0.route == "app link" })
+    }
+
+    @Test("Only paths of the app links, and none that a route has, ask to open the app")
+    func noAppLinks() async throws {
+        let harness = try HTTPHarness { configuration, _ in configuration.appLinkPaths = ["/oauth/*", "/v1/*"] }
+        for path in ["/oauth", "/oauthx/cb", "/other", "/"] {
+            #expect(try await harness.send(.get, path).code == "not_found", "\(path)")
+        }
+        #expect(try await harness.send(.get, "/v1/session").code == "session_required")
+        let without = try HTTPHarness()
+        #expect(try await without.send(.get, "/oauth/cb?code=c").code == "not_found")
+    }
+
+    @Test(
         "A path that is not exactly a route is 404 (SEC-96)",
         arguments: [
             "/", "/v1", "/v1/session/", "//v1/session", "/v1//session", "/v1/sessio%6e", "/V1/session",

@@ -50,6 +50,50 @@ struct SessionRouteTests {
         #expect(after.headers[.setCookie]?.hasSuffix("Max-Age=0") == true)
     }
 
+    @Test("An id_token that does not verify is 400 and says nothing of why; a longer one than a token is, is not read")
+    func idTokenRefused() async throws {
+        let harness = try HTTPHarness()
+        let refused = try await harness.post(
+            "/v1/sessions", #"{"provider":"as","client":"sdk","id_token":"canary.a.b","nonce":"n"}"#)
+        #expect(refused.status == 400 && refused.code == "code_rejected")
+        #expect(!refused.body.contains("canary"))
+        let long = String(repeating: "a", count: 16_385)
+        let tooLong = try await harness.post(
+            "/v1/sessions", #"{"provider":"as","client":"sdk","id_token":"\#(long)","nonce":"n"}"#)
+        #expect(tooLong.status == 400 && tooLong.faults == ["/id_token too_long"])
+        let foreign = try await harness.post(
+            "/v1/sessions", #"{"provider":"as","client":"ios","id_token":"good.a.b","nonce":"n"}"#)
+        #expect(foreign.status == 403 && foreign.code == "client_not_allowed")
+    }
+
+    @Test("An id_token makes a session without tokens, which its starter gets again")
+    func idToken() async throws {
+        let harness = try HTTPHarness()
+        let body =
+            #"{"provider":"as","client":"sdk","id_token":"good.a.b","nonce":"n","device":"Ana's phone","login_token":"\#(String(repeating: "l", count: 43))"}"#
+        let made = try await harness.post("/v1/sessions", body)
+        #expect(made.status == 201)
+        #expect(made.json?.value(at: "/tokens/expires_at")?.isNull == true)
+        #expect(made.json?.value(at: "/tokens/refreshable")?.bool == false)
+        let again = try await harness.post("/v1/sessions", body)
+        #expect(again.status == 201 && again.json?["session_token"] == made.json?["session_token"])
+        let token = try #require(made.json?["session_token"]?.string)
+        let refreshed = try await harness.send(.post, "/v1/session/refresh", [.authorization: "Bearer \(token)"])
+        #expect(refreshed.status == 409 && refreshed.code == "not_refreshable")
+    }
+
+    @Test("A pushed login says until when it can be opened, another says nothing of it")
+    func openBy() async throws {
+        let harness = try HTTPHarness()
+        let plain = try await harness.post("/v1/logins", #"{"provider":"as","client":"ios"}"#)
+        #expect(plain.json?.names == ["login_id", "authorization_url", "state", "expires_at"])
+        harness.provider.change { $0.urlLifetime = .seconds(90) }
+        let pushed = try await harness.post("/v1/logins", #"{"provider":"as","client":"ios"}"#)
+        #expect(pushed.json?["open_by"]?.string == "2026-11-20T21:21:30Z")
+        #expect(pushed.json?["expires_at"]?.string == "2026-11-20T21:30:00Z")
+        #expect(pushed.headers[.setCookie]?.hasSuffix("Max-Age=600") == true)
+    }
+
     @Test("On plain http the cookies have other names and no Secure (SEC-37)")
     func development() async throws {
         let harness = try HTTPHarness(publicURL: "http://localhost:8080")

@@ -302,17 +302,72 @@ import Testing
         }
     }
 
-    @Test("A pushed request's lifetime bounds its login")
+    @Test("What an app says it asked for counts where the answer names no scope, and is never more than its client's")
+    func scopeOfAppLogin() async throws {
+        func input(_ code: String, _ scope: [String]?, whole: Bool = false) -> ForwardCodeInput {
+            var input = ForwardCodeInput()
+            input.provider = ProviderName(unchecked: "as")
+            if whole {
+                input.callbackURL = TestBroker.redirect + "?code=\(code)&state=own&iss=https%3A%2F%2Fas.example"
+                input.state = Secret("own")
+            } else {
+                input.code = Secret(code)
+            }
+            input.codeVerifier = verifier
+            input.scope = scope
+            return input
+        }
+        for (answered, assumes, expected) in [
+            (nil, true, ["openid"]), (["email"], true, ["email"]), (nil, false, []),
+        ] as [([String]?, Bool, [String])] {
+            var client = ClientProfile(
+                name: ClientName(unchecked: "ios"), login: .both,
+                redirectURIs: [RedirectURI(TestBroker.redirect)].compactMap { $0 }, scope: ["openid", "email"])
+            client.assumesScope = assumes
+            let broker = try TestBroker(clients: [client], script: .init(scope: answered))
+            for whole in [false, true] {
+                let refused = await problem {
+                    try await broker.forward(input("a\(whole)", ["openid", "admin"], whole: whole))
+                }
+                #expect(refused?.errors == [FieldFault("/scope", .notAllowed)])
+                #expect(
+                    try await broker.forward(input("b\(whole)", ["openid"], whole: whole)).session.scope == expected)
+            }
+            #expect(broker.provider.grants == 2)
+        }
+    }
+
+    @Test("A pushed request's lifetime bounds the opening of its URL, and not the sign-in that it began")
     func pushedLifetime() async throws {
         let broker = try broker()
         broker.provider.script.withLock { $0.urlLifetime = .seconds(60) }
         let login = try await broker.start()
-        #expect(login.expiresAt == broker.clock.now.advanced(by: .seconds(60)))
-        broker.clock.advance(.seconds(61))
+        #expect(login.openBy == broker.clock.now.advanced(by: .seconds(60)))
+        #expect(login.expiresAt == broker.clock.now.advanced(by: .seconds(600)))
+        broker.clock.advance(.seconds(599))
+        _ = try await broker.forward(broker.callback(login), login.loginToken)
+        let late = try await broker.start()
+        broker.clock.advance(.seconds(600))
         #expect(
-            await problem { try await broker.forward(broker.callback(login), login.loginToken) }?.code == .loginExpired)
-        broker.provider.script.withLock { $0.urlLifetime = .seconds(86_400) }
-        #expect(try await broker.start().expiresAt == broker.clock.now.advanced(by: .seconds(600)))
+            await problem { try await broker.forward(broker.callback(late), late.loginToken) }?.code == .loginExpired)
+        for lifetime in [Duration.seconds(600), .seconds(86_400)] {
+            broker.provider.script.withLock { $0.urlLifetime = lifetime }
+            let other = try await broker.start()
+            #expect(other.openBy == nil && other.expiresAt == broker.clock.now.advanced(by: .seconds(600)))
+        }
+    }
+
+    @Test("Whoever joins a pending login gets an opening of its own: the request is pushed anew")
+    func joining() async throws {
+        let broker = try broker()
+        broker.provider.script.withLock { $0.urlLifetime = .seconds(60) }
+        let first = try await broker.start()
+        broker.clock.advance(.seconds(61))
+        let second = try await broker.start(loginToken: first.loginToken)
+        #expect(second.loginToken.reveal() == first.loginToken.reveal())
+        #expect(second.openBy == broker.clock.now.advanced(by: .seconds(60)))
+        #expect(broker.provider.script.withLock { Set($0.requests.map { $0.state.reveal() }).count } == 2)
+        _ = try await broker.forward(broker.callback(second), second.loginToken)
     }
 
     @Test("What a login asked of the sign-in is kept for its check, and asked again where a new login takes its place")

@@ -23,6 +23,23 @@ get /.well-known/assetlinks.json
 expect_json '[0].target.package_name' com.example.app
 expect_json '[0].relation[0]' delegate_permission/common.handle_all_urls
 
+step "A callback path of the app, opened in a browser: Open the app"
+get '/oauth/cb?code=c-canary&state=s-canary'
+expect_status 200
+expect_header Content-Type 'text/html; charset=utf-8'
+expect_header Content-Security-Policy "default-src 'none'; frame-ancestors 'none'"
+expect_header Referrer-Policy no-referrer
+expect_header Cache-Control no-store
+same "" "$(header Set-Cookie)" "no cookie"
+matches 'Open the app' "$(body)" "it says so"
+same 0 "$(grep -ciE 'canary|<script|src=|href=' "$work/body")" "no script, no link, nothing of the address"
+request HEAD '/oauth/cb?code=c' -I
+expect_status 200 "HEAD too"
+post '/oauth/cb?code=c' '{}'
+expect_problem 405 method_not_allowed "POST"
+get /oauthx
+expect_problem 404 not_found "a path beside it"
+
 step "The contract"
 get /openapi.yaml
 expect_status 200

@@ -168,4 +168,41 @@ same 0 $? "the outbox has looked at it"
 sandbox GET '/requests?provider=clever'
 same 0 "$(jq length "$work/control")" "no call"
 
+step "An app with Clever's SDK 1.x imports its access token, once"
+device sdk-phone
+# clever_token CLIENT_ID: an access token that the app got by itself; TOKEN
+clever_token() {
+    local callback secret=${2-}
+    callback=$(location "$SANDBOX/clever/oauth/authorize?response_type=code&client_id=$1&redirect_uri=clever-$1://oauth&state=s&sandbox_user=ben")
+    TOKEN=$(curl -s -u "$1:$secret" -H 'Content-Type: application/json' "$SANDBOX/clever/oauth/tokens" \
+        -d "{\"code\":\"$(url_value code "$callback")\",\"grant_type\":\"authorization_code\",\"redirect_uri\":\"clever-$1://oauth\"}" | jq -r .access_token)
+}
+import() { post /v1/sessions "{\"provider\":\"clever\",\"client\":\"$1\",\"tokens\":{\"access_token\":\"$2\"${4:+,$4}},\"login_token\":\"$3\"}"; }
+secret=$(random_token)
+sandbox DELETE /requests
+import web at-x "$secret"
+expect_problem 403 client_not_allowed "a client without import_tokens"
+import ios at-x "$secret" '"refresh_token":"rt-x"'
+expect_problem 400 invalid_request "with a refresh token, which Clever does not have"
+same 0 "$(calls clever/tokeninfo)" "and Clever was not asked"
+import ios at-invented "$secret"
+expect_problem 400 code_rejected "an invented token"
+clever_token other-app
+import ios "$TOKEN" "$(random_token)"
+expect_problem 400 code_rejected "another application's token"
+same "0 0" "$(calls clever/me) $(calls clever/users)" "and nothing was read with it"
+clever_token ios-0001
+import ios "$TOKEN" "$secret"
+expect_status 201 "its own: a session"
+expect_json .identity.email ben@example.org
+expect_json .tokens.refreshable false
+same "$(json .tokens.expires_at)" "$(json .expires_at)" "the session ends with the token"
+handle=$(json .handle)
+import ios "$TOKEN" "$secret"
+expect_json .handle "$handle" "the same import again: the same session"
+import ios "$TOKEN" "$(random_token)"
+expect_problem 409 code_already_used "by somebody else"
+get /v1/relay/clever-api/v3.0/me
+expect_status 200 "the relay works with it"
+
 finish

@@ -80,7 +80,43 @@ expect_problem 409 code_already_used "by somebody else"
 post /v1/sessions "${import/\"ios\"/\"web\"}}"
 expect_problem 403 client_not_allowed "a client without import_tokens"
 
-step "6. The user refuses, strangers, invented codes"
+step "6. A token from before Clover's tokens ended is traded for a pair"
+device legacy-phone
+sandbox POST /legacy-token/clover '{"client_id":"AFAKE0001","user":"cleo"}'
+legacy=$(json .access_token "$work/control")
+merchant=$(json .merchant_id "$work/control")
+migrate() { post /v1/sessions "{\"provider\":\"clover\",\"client\":\"ios\",\"tokens\":{\"access_token\":\"$1\"${2:+,\"merchant_id\":\"$2\"}},\"login_token\":\"$3\"}"; }
+sandbox DELETE /requests
+secret=$(random_token)
+migrate "$legacy" "" "$secret"
+expect_problem 400 invalid_request "without the merchant"
+expect_json .errors[0].pointer /tokens/merchant_id
+same 0 "$(calls clover/migrate)" "and Clover was not asked"
+migrate "$legacy" MOTHER0000001 "$(random_token)"
+expect_problem 400 code_rejected "for another merchant"
+same 0 "$(calls clover/token)" "and no code was redeemed"
+sandbox DELETE /requests
+migrate "$legacy" "$merchant" "$secret"
+expect_status 201 "for its own: a session"
+expect_json .subject "$merchant"
+expect_json .tokens.refreshable true
+handle=$(json .handle)
+sandbox GET '/requests?provider=clover'
+same "migrate token merchant" "$(jq -r '[.[].endpoint] | join(" ")' "$work/control")" "traded for a code, the code for a pair, the merchant read with it"
+same '["app_uuid","auth_token","code_challenge","merchant_uuid"]' "$(jq -c '.[0].body | fromjson | keys' "$work/control")" "the migration's body"
+same '["client_id","code","code_verifier"]' "$(jq -c '.[1].body | fromjson | keys' "$work/control")" "the token request's body"
+migrate "$legacy" "$merchant" "$secret"
+expect_json .handle "$handle" "the same import again: the same session"
+same 1 "$(calls clover/migrate)" "without a call"
+migrate "$legacy" "$merchant" "$(random_token)"
+expect_problem 409 code_already_used "by somebody else"
+request POST /v1/session/refresh
+expect_status 200 "it refreshes as any other"
+sandbox POST /legacy-token/clover '{"client_id":"AOTHER001","user":"cleo"}'
+migrate "$(json .access_token "$work/control")" "$merchant" "$(random_token)"
+expect_problem 400 code_rejected "another app's token"
+
+step "7. The user refuses, strangers, invented codes"
 refusals clover ios
 
 # lose_pair CLIENT: a session whose refresh did its work and whose answer was lost; REFRESH is the refresh token it had
@@ -95,7 +131,7 @@ lose_pair() {
 # the refresh token that the N-th refresh brought
 refresh_token() { sandbox GET '/requests?provider=clover&endpoint=refresh'; jq -r ".[$1].body | fromjson.refresh_token" "$work/control"; }
 
-step "7. The pair was lost: a client with a secret recovers it"
+step "8. The pair was lost: a client with a secret recovers it"
 lose_pair web
 request POST /v1/session/refresh
 expect_status 200 "refreshed all the same"
@@ -113,7 +149,7 @@ expect_status 200 "and its new pair refreshes"
 sandbox GET '/requests?provider=clover'
 same "refresh refresh recovery refresh" "$(jq -r '[.[].endpoint] | join(" ")' "$work/control")" "without another recovery"
 
-step "8. The recovery fails too: 503, and the next refresh recovers"
+step "9. The recovery fails too: 503, and the next refresh recovers"
 lose_pair web
 fault clover '{"fault":"status","status":503,"endpoint":"recovery","times":1}'
 request POST /v1/session/refresh
@@ -126,7 +162,7 @@ same 200 "$STATUS" "recovered, although that answer was lost once as well"
 request POST /v1/session/refresh
 expect_status 200 "and its new pair refreshes"
 
-step "9. A client without a secret cannot: refresh_lost"
+step "10. A client without a secret cannot: refresh_lost"
 lose_pair ios
 request POST /v1/session/refresh
 same "401 session_ended refresh_lost" "$STATUS $(json .code) $(json .reason)" "the session ends, and says why"
@@ -135,7 +171,7 @@ same "2 0" "$(calls clover/refresh) $(calls clover/recovery)" "one confirming re
 JAR= request GET /v1/session -b "coatcheck=$session"
 same "401 refresh_lost" "$STATUS $(json .reason)" "it stays ended"
 
-step "10. Log out: there is nothing to call at Clover"
+step "11. Log out: there is nothing to call at Clover"
 device a-browser
 log_out
 wait_for 10 shows '^coatcheck_revocations_total.*clover.*unsupported.* [1-9]'
@@ -143,7 +179,7 @@ same 0 $? "the outbox has looked at it"
 sandbox GET '/requests?provider=clover'
 same 0 "$(jq length "$work/control")" "no call"
 
-step "11. Refresh tokens of eight seconds: who refreshes stays signed in, and so does the cookie"
+step "12. Refresh tokens of eight seconds: who refreshes stays signed in, and so does the cookie"
 sandbox PUT /settings/clover '{"refresh_token_lifetime":8}'
 device a-quick-one
 start_login clover ios

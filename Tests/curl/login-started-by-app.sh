@@ -87,4 +87,25 @@ post /v1/sessions "{\"provider\":\"oidc\",\"client\":\"strict\",\"code\":\"$code
 expect_problem 403 client_not_allowed "login: broker"
 same "$before" "$(calls oidc/token)" "no call"
 
+step "The scope that the app asked for counts where the answer names none"
+device scope-phone
+# scoped ANSWERED-FAULT MEMBERS
+scoped() {
+    app_authorizes ana
+    [ -z "$1" ] || fault oidc "{\"fault\":\"$1\",\"endpoint\":\"token\",\"times\":1}"
+    app_forwards "\"code\":\"$code\",\"code_verifier\":\"$verifier\",\"redirect_uri\":\"com.example.app:/cb\",\"nonce\":\"$nonce\"$2"
+}
+before=$(calls oidc/token)
+scoped "" ',"scope":"openid admin"'
+expect_problem 400 invalid_request "more than the client may ask"
+expect_json .errors[0].pointer /scope
+same "$before" "$(calls oidc/token)" "and the code is still good"
+scoped no-scope ',"scope":"openid email"'
+expect_status 201
+same '["openid","email"]' "$(jq -c .scope "$work/body")" "as it asked"
+scoped no-scope ''
+same '[]' "$(jq -c .scope "$work/body")" "without its word: unknown"
+scoped "" ',"scope":"openid email"'
+same '["openid","email","profile","offline_access"]' "$(jq -c .scope "$work/body")" "an answer that names its scope goes before it"
+
 finish

@@ -47,6 +47,7 @@ device b-service
 sandbox DELETE /requests
 start_login cloudentity service
 expect_status 201
+same 540 "$(jq '(.expires_at | fromdate) - (.open_by | fromdate)' "$work/body")" "the URL is to be opened within its minute; the sign-in has its ten"
 same "client_id request_uri" "$(python3 -c 'import sys, urllib.parse as u; print(*sorted(dict(u.parse_qsl(u.urlsplit(sys.argv[1]).query))))' "$AUTHORIZATION_URL")" "the browser sees the client and a reference, nothing else (SEC-10)"
 sandbox GET '/requests?provider=cloudentity&endpoint=par'
 same "POST /cloudentity/example/demo/par" "$(jq -r '.[0] | "\(.method) \(.path)"' "$work/control")" "the request is pushed"

@@ -23,6 +23,7 @@ struct AppLoginForward: Sendable {
                 })
         }
         let verifier = try verifier(of: client, input)
+        try Self.checkScope(input.scope, client)
         let redirect = try redirect(input.redirectURI, client)
         return try plan(code, provider, client, redirect: redirect, verifier: verifier, callback: [], input)
     }
@@ -40,6 +41,7 @@ struct AppLoginForward: Sendable {
             throw BrokerProblem(.invalidRequest, errors: [FieldFault("/redirect_uri", .conflict)])
         }
         let verifier = try verifier(of: client, input)
+        try Self.checkScope(input.scope, client)
         // An app that was killed meanwhile has lost the state that it kept: it goes on with a fresh login.
         let states = (callback.parameters["state"], input.state)
         switch states {
@@ -72,6 +74,7 @@ struct AppLoginForward: Sendable {
         callback: [(name: String, value: String)], _ input: ForwardCodeInput
     ) throws(BrokerProblem) -> ExchangePlan {
         let key = key(of: code, provider)
+        let requestedScope = client.assumesScope ? input.scope ?? [] : []
         return ExchangePlan(
             key: key, proof: try LoginToken.checked(input.loginToken) ?? verifier, gate: .none, provider: provider,
             client: client,
@@ -82,7 +85,7 @@ struct AppLoginForward: Sendable {
                 // A nonce that nobody handed over cannot be checked, and so the id_token's may be anybody's.
                 IdentityContext(
                     client: client.name, nonce: input.nonce.map { .exactly($0) } ?? .absent, callback: callback,
-                    requestedScope: [], demands: SignInDemands())),
+                    requestedScope: requestedScope, demands: SignInDemands())),
             device: input.device, presentedSession: input.presentedSession, loginToken: input.loginToken,
             charge: input.charge)
     }
@@ -95,6 +98,7 @@ struct AppLoginForward: Sendable {
         var faults: [FieldFault] = []
         if input.loginToken == nil { faults.append(FieldFault("/login_token", .required)) }
         if client.nonce, input.nonce == nil { faults.append(FieldFault("/nonce", .required)) }
+        if input.scope != nil { faults.append(FieldFault("/scope", .notAllowed)) }
         guard faults.isEmpty else { throw BrokerProblem(.invalidRequest, errors: faults) }
         let key = key(of: code, provider)
         return ExchangePlan(
@@ -133,6 +137,13 @@ struct AppLoginForward: Sendable {
         case (.unsupported, nil): return nil
         case (.unsupported, _?):
             throw BrokerProblem(.invalidRequest, errors: [FieldFault("/code_verifier", .notAllowed)])
+        }
+    }
+
+    /// What the app says it asked for counts where the answer names no scope: never more than the client may ask.
+    private static func checkScope(_ scope: [String]?, _ client: ClientProfile) throws(BrokerProblem) {
+        guard scope?.allSatisfy(client.scope.contains) ?? true else {
+            throw BrokerProblem(.invalidRequest, errors: [FieldFault("/scope", .notAllowed)])
         }
     }
 

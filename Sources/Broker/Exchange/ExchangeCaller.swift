@@ -72,6 +72,7 @@ struct ExchangeCaller: Sendable {
         case .zephrPartial(let stateKey, let identifier): return try await hold(stateKey, identifier)
         case .register(let request): return try await register(request, early)
         case .importTokens(let tokens): return try await importTokens(tokens, early)
+        case .idToken(let identity): return try await takeIDToken(identity, early)
         }
     }
 
@@ -235,28 +236,41 @@ struct ExchangeCaller: Sendable {
         }
         let tokens: TokenSet
         do throws(ProviderFailure) {
-            tokens = try await provider.refresh(
-                RefreshRequest(
-                    client: plan.client.name, refreshToken: imported.refreshToken, accessToken: imported.accessToken,
-                    idempotencyKey: Base64URL.encode(row.key.bytes), deadline: deadline))
+            tokens = try await provider.takeOver(
+                ImportRequest(
+                    client: plan.client.name, tokens: imported, idempotencyKey: Base64URL.encode(row.key.bytes),
+                    deadline: deadline))
         } catch { throw await settle(failureOfSingleUse: error) }
+        if let refusal = tokens.refusal {
+            throw await settle(.providerError, because: .unusable(detail: refusal), revoking: tokens, early)
+        }
         let who: ProviderIdentity
         var identity = IdentityContext(
             client: plan.client.name, nonce: .none, callback: imported.callback, requestedScope: [])
         identity.deadline = deadline
         do throws(ProviderFailure) {
             who = try await reading { [identity] () async throws(ProviderFailure) in
-                try await provider.identify(tokens, identity)
+                try await provider.identifyImported(tokens, identity)
             }
         } catch { throw await settle(identityFailure: error, tokens, early) }
         return try await complete(tokens, who, [], early)
+    }
+
+    private func takeIDToken(
+        _ identity: ProviderIdentity?, _ early: @escaping Early
+    ) async throws(BrokerProblem) -> SignInOutcome {
+        guard let identity else {
+            // Its row stood when it came, and was gone a moment later: the same token again is looked at.
+            throw await release(.notSent(detail: "an id_token that was not looked at"), counting: false)
+        }
+        return try await complete(nil, identity, [], early)
     }
 
     // MARK: Settling
 
     /// Stores the session; only after that does anybody get its token (guarantee 4).
     private func complete(
-        _ answer: TokenSet, _ identity: ProviderIdentity, _ requestedScope: [String], _ early: @escaping Early
+        _ answer: TokenSet?, _ identity: ProviderIdentity, _ requestedScope: [String], _ early: @escaping Early
     ) async throws(BrokerProblem) -> SignInOutcome {
         // By the clock as it was when the claim was granted, where it has jumped meanwhile.
         let moment = context.clock.monotonic()
@@ -264,7 +278,7 @@ struct ExchangeCaller: Sendable {
         let now = isKnown ? context.clock.now() : time.now(moment) ?? context.clock.now()
         var tokens = answer
         // Left out, it is the one that was asked for (RFC 6749 section 5.1).
-        if tokens.scope == nil, !requestedScope.isEmpty { tokens.scope = requestedScope }
+        if answer?.scope == nil, !requestedScope.isEmpty { tokens?.scope = requestedScope }
         let token: Secret
         let live: LiveSession
         do throws(VaultFailure) {
@@ -279,7 +293,8 @@ struct ExchangeCaller: Sendable {
             throw await settle(.providerError, because: .unusable(detail: "sealing: \(error)"), revoking: tokens, early)
         }
         let origin = SignInOrigin(live.row)
-        await enter(origin)
+        // Without tokens there are none that a revocation could take along.
+        if tokens != nil { await enter(origin) }
         defer { context.memory.signIns.leave(row.key) }
         let replacing = plan.presentedSession.map(context.vault.digest)
         if try await isOneTooMany(live.row, replacing: replacing, early) {
@@ -446,16 +461,18 @@ struct ExchangeCaller: Sendable {
 
     /// Settles an exchange whose tokens are in hand: they are in the outbox before it is left, however long that takes.
     private func settle(
-        _ reason: ExchangeRow.SpentReason, because failure: ProviderFailure, revoking tokens: TokenSet,
+        _ reason: ExchangeRow.SpentReason, because failure: ProviderFailure, revoking tokens: TokenSet?,
         of origin: SignInOrigin? = nil, _ early: @escaping Early
     ) async -> BrokerProblem {
         context.events.emit(
             .exchangeFailed(provider: profile.name, client: plan.client.name, failure: failure))
-        let outbox: OutboxRow
-        do throws(VaultFailure) { outbox = try outboxRow(tokens, origin) } catch { return BrokerProblem(error) }
-        let written = await insisting("settleExchange", early) { () async throws(StoreFailure) in
+        var outbox: [OutboxRow] = []
+        if let tokens {
+            do throws(VaultFailure) { outbox = [try outboxRow(tokens, origin)] } catch { return BrokerProblem(error) }
+        }
+        let written = await insisting("settleExchange", early) { [outbox] () async throws(StoreFailure) in
             try await context.store.settleExchange(
-                row.key, fence: row.fence, outcome: .spent(reason), outbox: [outbox], registration: nil)
+                row.key, fence: row.fence, outcome: .spent(reason), outbox: outbox, registration: nil)
         }
         return written == nil ? Self.notStored : Self.problem(reason, failure)
     }

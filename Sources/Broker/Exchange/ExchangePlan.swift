@@ -10,8 +10,10 @@ struct ExchangePlan: Sendable {
         case zephrPartial(stateKey: Secret, identifier: String?)
         /// Complete a registration.
         case register(RegistrationRequest)
-        /// Take over tokens that the app already holds: refresh them once with our client id.
+        /// Take over tokens that the app already holds.
         case importTokens(ImportedTokens)
+        /// Make a session of an id_token that has verified; nil when its exchange stood already, and was not looked at.
+        case idToken(ProviderIdentity?)
     }
 
     var key: Digest

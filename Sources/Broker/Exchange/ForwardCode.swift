@@ -8,7 +8,7 @@ package struct ForwardCode: Sendable {
     package func forward(_ input: ForwardCodeInput) async throws(BrokerProblem) -> SignInOutcome {
         let sources = [
             ("/callback_url", input.callbackURL != nil), ("/handoff", input.handoff != nil),
-            ("/code", input.code != nil), ("/tokens", input.tokens != nil),
+            ("/code", input.code != nil), ("/id_token", input.idToken != nil), ("/tokens", input.tokens != nil),
         ].filter(\.1)
         guard let first = sources.first else {
             throw BrokerProblem(.invalidRequest, errors: [FieldFault("/callback_url", .required)])
@@ -21,6 +21,7 @@ package struct ForwardCode: Sendable {
             case "/callback_url": try await planCallback(input)
             case "/handoff": try await HandoffForward(context: context).plan(input)
             case "/code": try await AppLoginForward(context: context).plan(code: input)
+            case "/id_token": try await IDTokenForward(context: context).plan(input)
             default: try ImportForward(context: context).plan(input)
             }
         try Self.checkBeforeSpending(plan, first.0)
@@ -83,7 +84,7 @@ package struct ForwardCode: Sendable {
             guard case .uri = grant.redirect else { return }
             parameters = identity.callback
         case .importTokens(let tokens): parameters = tokens.callback
-        case .zephrSession, .zephrPartial, .register: return
+        case .zephrSession, .zephrPartial, .register, .idToken: return
         }
         guard let fault = provider.callbackFault(parameters, client: plan.client.name) else { return }
         switch source {

@@ -5,15 +5,19 @@ package struct ForwardCodeInput: Sendable {
     package var provider: ProviderName?
     package var client: ClientName?
     package var code: Secret?
+    /// An id_token that a native SDK gave the app.
+    package var idToken: Secret?
     package var redirectURI: String?
     package var codeVerifier: Secret?
     package var state: Secret?
     package var nonce: Secret?
+    /// What the app asked for (flow B).
+    package var scope: [String]?
     /// From the body, else from the login cookie.
     package var loginToken: Secret?
     /// What the user calls this device, at most 64 characters.
     package var device: String?
-    /// Tokens to import (Clover's PartialOAuth).
+    /// Tokens to import (Clover's PartialOAuth, Clever's SDK 1.x).
     package var tokens: ImportedTokens?
     /// The session token that came with the request: the device's old session, which the new one replaces.
     package var presentedSession: Secret?
@@ -22,17 +26,18 @@ package struct ForwardCodeInput: Sendable {
     package init() {}
 }
 
-/// A token pair that an app already holds.
+/// Tokens that an app already holds.
 package struct ImportedTokens: Sendable {
     package var accessToken: Secret
-    package var refreshToken: Secret
+    /// Nil where the provider has none (Clever), or had none when the token was issued (Clover).
+    package var refreshToken: Secret?
     /// The merchant that the app says it is for; confirmed by the API or refused.
     package var merchantID: String?
 
     /// What stands in for a callback's parameters: the merchant, where one was named.
     var callback: [(name: String, value: String)] { merchantID.map { [("merchant_id", $0)] } ?? [] }
 
-    package init(accessToken: Secret, refreshToken: Secret, merchantID: String?) {
+    package init(accessToken: Secret, refreshToken: Secret?, merchantID: String?) {
         self.accessToken = accessToken
         self.refreshToken = refreshToken
         self.merchantID = merchantID

@@ -1,19 +1,27 @@
-/// Takes tokens that an app already holds (Clover's PartialOAuth), once.
+/// Takes tokens that an app already holds (Clover's PartialOAuth, Clever's SDK 1.x), once.
 struct ImportForward: Sendable {
     let context: BrokerContext
 
-    /// Returns the exchange: keyed by the refresh token, so that a pair is imported once.
+    /// Returns the exchange: keyed by the refresh token, else by the access token, so that either is imported once.
     func plan(_ input: ForwardCodeInput) throws(BrokerProblem) -> ExchangePlan {
         guard let name = input.provider else {
             throw BrokerProblem(.invalidRequest, errors: [FieldFault("/provider", .required)])
         }
         guard let provider = context.providers[name] else { throw BrokerProblem(.providerNotFound) }
         let client = try StartLogin.client(input.client, of: provider.profile)
-        guard client.importTokens, provider is any TokenImporting, let tokens = input.tokens else {
+        guard client.importTokens, let importing = provider as? any TokenImporting, let tokens = input.tokens else {
             throw BrokerProblem(.clientNotAllowed)
         }
+        if let fault = importing.importFault(tokens) { throw BrokerProblem(.invalidRequest, errors: [fault]) }
+        if input.scope != nil {
+            throw BrokerProblem(.invalidRequest, errors: [FieldFault("/scope", .notAllowed)])
+        }
+        // Of a token that is traded for one merchant, another merchant's refusal says nothing.
+        let once =
+            tokens.refreshToken.map { [name.text, $0.reveal()] }
+            ?? [name.text, tokens.accessToken.reveal(), tokens.merchantID ?? ""]
         return ExchangePlan(
-            key: context.vault.index(.importedTokens, [name.text, tokens.refreshToken.reveal()]),
+            key: context.vault.index(.importedTokens, once),
             proof: try LoginToken.checked(input.loginToken), gate: .none, provider: provider, client: client,
             call: .importTokens(tokens), device: input.device, presentedSession: input.presentedSession,
             loginToken: input.loginToken,

@@ -86,9 +86,10 @@ package struct StartLogin: Sendable {
             verifier: verifier, appChallenge: order.appChallenge, nonce: nonce, scope: order.scope,
             issuer: start.issuer, socialProvider: order.socialProvider, demands: start.demands,
             providerStarted: order.providerStarted)
-        // A pushed request may be good for a minute only (RFC 9126 section 2.2); then so is its login.
-        let lifetime = min(start.lifetime ?? context.settings.loginLifetime, context.settings.loginLifetime)
-        let expiresAt = now.advanced(by: lifetime)
+        let expiresAt = now.advanced(by: context.settings.loginLifetime)
+        // A pushed request may be good for a minute only (RFC 9126 section 2.2): for the URL to be opened, not for whoever
+        // is signing in there by then.
+        let openBy = start.lifetime.map { now.advanced(by: $0) }.flatMap { $0 < expiresAt ? $0 : nil }
         let stateDigest = context.vault.digest(state)
         let insertion: LoginInsertion
         do {
@@ -109,8 +110,7 @@ package struct StartLogin: Sendable {
         context.events.emit(.loginStarted(provider: provider.profile.name, client: client.name))
         return StartedLogin(
             loginID: loginID, authorizationURL: start.url, appURL: start.appURL, state: state, expiresAt: expiresAt,
-            loginToken: loginToken,
-            transport: client.transport)
+            openBy: openBy, loginToken: loginToken, transport: client.transport)
     }
 
     /// Returns the presented login token when it belongs to a login that still waits, so that several logins of one

@@ -6,20 +6,22 @@ package struct StartedLogin: Sendable {
     package let appURL: Secret?
     package let state: Secret
     package let expiresAt: WallTime
+    /// Until when the URL can be opened, where that is sooner.
+    package let openBy: WallTime?
     /// The starter's secret: a cookie, or a body member for bearer clients.
     package let loginToken: Secret
     package let transport: ClientProfile.Transport
 
     package init(
         loginID: String, authorizationURL: Secret, appURL: Secret? = nil, state: Secret, expiresAt: WallTime,
-        loginToken: Secret,
-        transport: ClientProfile.Transport
+        openBy: WallTime? = nil, loginToken: Secret, transport: ClientProfile.Transport
     ) {
         self.loginID = loginID
         self.authorizationURL = authorizationURL
         self.appURL = appURL
         self.state = state
         self.expiresAt = expiresAt
+        self.openBy = openBy
         self.loginToken = loginToken
         self.transport = transport
     }

@@ -116,7 +116,7 @@ package struct Revocations: Sendable {
         let session = try await context.store.session(token: row.boundTo)
         let origin = session.map(SignInOrigin.init) ?? stored.origin ?? heldBy(stored, provider.profile, row)
         let reach = provider.profile.client(stored.client)?.revocationReach ?? .signIn
-        guard try await mayCall(row.id, reach, origin) else {
+        guard try await mayCall(row.id, reach, origin, { $0.tokens != nil }) else {
             context.events.emit(.revocation(provider: stored.provider, result: "shared"))
             return .done
         }
@@ -124,7 +124,7 @@ package struct Revocations: Sendable {
         context.memory.signIns.end(row.id)
         guard isRevoked else { return .again }
         guard let ending = provider as? any SessionEnding, let origin, Self.wasLoggedOut(session),
-            try await mayCall(row.id, .signIn, origin)
+            try await mayCall(row.id, .signIn, origin, { _ in true })
         else { return .done }
         defer { context.memory.signIns.end(row.id) }
         return await endSession(stored, at: ending) ? .done : .again
@@ -133,24 +133,36 @@ package struct Revocations: Sendable {
     /// Decides immediately before a call whether it is made: not while a session lives here, or is being made, that it
     /// would take along (decision 21).
     ///
-    /// Where nobody knows whose the tokens are, a call that ends all of a user's grants is left out. A call that may be
-    /// made is noted until `end`.
+    /// `isHit` says which of them: a session of an id_token has no tokens to lose, and may live by the provider's own
+    /// session. Where nobody knows whose the tokens are, a call that ends all of a user's grants is left out. A call that
+    /// may be made is noted until `end`.
     private func mayCall(
-        _ row: Digest, _ reach: RevocationReach, _ origin: SignInOrigin?
+        _ row: Digest, _ reach: RevocationReach, _ origin: SignInOrigin?, _ isHit: (SessionRow) -> Bool
     ) async throws(StoreFailure) -> Bool {
         guard let origin else { return reach != .user }
         guard context.memory.signIns.begin(row, reach, from: origin) else { return false }
         guard let taken = reach.taken(from: origin) else { return true }
         do throws(StoreFailure) {
-            let others = try await context.store.sessions(
-                taken, .live, after: nil, limit: 1, now: context.clock.now())
-            if others.isEmpty { return true }
+            if try await !contains(taken, isHit) { return true }
         } catch {
             context.memory.signIns.end(row)
             throw error
         }
         context.memory.signIns.end(row)
         return false
+    }
+
+    private func contains(
+        _ sessions: SessionSelector, _ isHit: (SessionRow) -> Bool
+    ) async throws(StoreFailure) -> Bool {
+        var after: SessionCursor?
+        while true {
+            let page = try await context.store.sessions(
+                sessions, .live, after: after, limit: 100, now: context.clock.now())
+            if page.contains(where: isHit) { return true }
+            guard page.count == 100, let last = page.last else { return false }
+            after = SessionCursor(after: last)
+        }
     }
 
     private func revoke(_ stored: StoredTokens) async -> Bool {

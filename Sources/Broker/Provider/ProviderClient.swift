@@ -74,8 +74,36 @@ package protocol SessionEnding: ProviderClient {
     func logOutPage(_ tokens: TokenSet, client: ClientName, state: Secret) async throws(ProviderFailure) -> Secret?
 }
 
-/// Imports tokens that an app already holds (Clover's PartialOAuth).
-package protocol TokenImporting: TokenRefreshing, CodeExchanging {}
+/// Imports tokens that an app already holds (Clover's PartialOAuth, Clever's SDK 1.x).
+package protocol TokenImporting: CodeExchanging {
+    /// Returns which member of `tokens` this provider misses or does not take; nil when they may be tried.
+    func importFault(_ tokens: ImportedTokens) -> FieldFault?
+
+    /// Returns the tokens to keep, once the provider has shown that those of the app are for this very client.
+    ///
+    /// Throws `rejected` for tokens that are not, or no more.
+    func takeOver(_ request: ImportRequest) async throws(ProviderFailure) -> TokenSet
+
+    /// Fetches the identity of tokens that were taken over: there is no id_token with them.
+    func identifyImported(
+        _ tokens: TokenSet, _ context: IdentityContext
+    ) async throws(ProviderFailure) -> ProviderIdentity
+}
+
+/// Takes id_tokens that a native SDK gave the app (Google's Credential Manager, Sign in with Apple, Facebook's Limited
+/// Login).
+package protocol IDTokenTaking: ProviderClient {
+    /// Whether there are keys and an issuer to verify a client's id_tokens with.
+    func takesIDTokens(of client: ClientName) -> Bool
+
+    /// Verifies an id_token and returns whose it is; the provider is called for its keys alone.
+    ///
+    /// `mayFetchKeys` is asked before newer keys are fetched for a token that no held key fits. Throws
+    /// `identityRejected` for any fault in the token.
+    func identify(
+        _ token: HandedIDToken, mayFetchKeys: @escaping @Sendable () -> Bool
+    ) async throws(ProviderFailure) -> ProviderIdentity
+}
 
 /// Verifies OIDC Back-Channel Logout tokens (SEC-66).
 package protocol LogoutTokenVerifying: ProviderClient {

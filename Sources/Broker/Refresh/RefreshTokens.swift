@@ -7,6 +7,7 @@ package struct RefreshTokens: Sendable {
 
     /// Returns an access token that still has time, refreshing it first when it does not.
     package func accessToken(for session: LiveSession) async throws(BrokerProblem) -> AccessToken {
+        guard session.hasTokens else { throw .withoutTokens }
         // Tokens whose subject nobody has looked at are nobody's yet (SEC-59).
         if session.row.subjectUnchecked { return try await refresh(session, .expiring) }
         let context = context
@@ -35,6 +36,7 @@ package struct RefreshTokens: Sendable {
 
     /// Refreshes now because the app asks (`POST /v1/session/refresh`).
     package func refreshNow(_ session: LiveSession) async throws(BrokerProblem) -> SessionView {
+        guard session.hasTokens else { throw .withoutTokens }
         _ = try await refresh(session, .forced(fromVersion: session.row.tokenVersion))
         return try await ResumeSession(context).resume(session.token).view
     }
@@ -86,6 +88,13 @@ package struct RefreshTokens: Sendable {
             }
             return try StoredTokens.open(row, context).access(version: row.tokenVersion)
         }
+    }
+}
+
+extension BrokerProblem {
+    /// The problem of a session that was made of an id_token: there is nothing to refresh.
+    fileprivate static var withoutTokens: BrokerProblem {
+        BrokerProblem(.notRefreshable, privateDetail: "the session has no tokens of the provider's")
     }
 }
 

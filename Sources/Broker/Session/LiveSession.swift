@@ -23,6 +23,9 @@ package final class LiveSession: Sendable {
     /// The access token, once somebody has asked for it.
     private let opened = Mutex<AccessToken?>(nil)
 
+    /// Whether it has tokens of the provider's: one of an id_token has none.
+    package var hasTokens: Bool { row.tokens != nil }
+
     /// Returns the access token, which `open` opens for who asks first.
     func accessToken(
         _ open: (SessionRow) throws(BrokerProblem) -> StoredTokens

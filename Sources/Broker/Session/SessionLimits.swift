@@ -1,14 +1,16 @@
 /// Computes a session's times (SEC-40; DESIGN section 4, lifetimes).
 package enum SessionLimits {
-    /// Returns when a session ends at the latest: its absolute lifetime, capped by the refresh token's known life, or by
-    /// the access token's where nothing can refresh it.
+    /// Returns when a session ends at the latest.
+    ///
+    /// It is its absolute lifetime, capped by the refresh token's known life, or by the access token's where nothing can
+    /// refresh it; without tokens it is the absolute lifetime alone.
     package static func end(
-        created: WallTime, _ lifetimes: SessionLifetimes, tokens: TokenSet, refreshable: Bool
+        created: WallTime, _ lifetimes: SessionLifetimes, tokens: TokenSet?, refreshable: Bool
     ) -> WallTime {
         var end = created.advanced(by: lifetimes.absolute)
         if refreshable {
-            if let refreshEnd = tokens.refreshExpiresAt { end = min(end, refreshEnd) }
-        } else if let tokenEnd = tokens.expiresAt {
+            if let refreshEnd = tokens?.refreshExpiresAt { end = min(end, refreshEnd) }
+        } else if let tokenEnd = tokens?.expiresAt {
             end = min(end, tokenEnd)
         }
         return end

@@ -33,7 +33,8 @@ package struct SessionRow: Sendable, Equatable {
     package var endReason: EndReason?
     /// `SessionFacts`, sealed as `.session` for the row `token`.
     package var facts: Sealed
-    /// `StoredTokens`, sealed as `.tokens` for the row `token`; nil once ended.
+    /// `StoredTokens`, sealed as `.tokens` for the row `token`; nil once ended, and for a session of an id_token, which has
+    /// none.
     package var tokens: Sealed?
 
     package init(

@@ -15,4 +15,6 @@ package enum IndexKind: String, Sendable, CaseIterable {
     case logoutToken
     case logTag
     case importedTokens
+    /// An id_token that an app handed over, without its signature.
+    case idToken
 }

@@ -27,6 +27,8 @@ package struct HTTPConfiguration: Sendable {
     /// The two app association files; nil is 404.
     package var appleAppSiteAssociation: [UInt8]?
     package var assetLinks: [UInt8]?
+    /// The patterns of the paths that open an app: who is shown them in a browser is asked to open it.
+    package var appLinkPaths: [String] = []
     /// The contract, as served at `/openapi.yaml`.
     package var openAPI: [UInt8] = []
 

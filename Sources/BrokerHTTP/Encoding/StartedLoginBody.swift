@@ -15,6 +15,7 @@ enum StartedLoginBody {
         if let url = login.appURL { writer.member("app_url", url.reveal()) }
         writer.member("state", login.state.reveal())
         writer.member("expires_at", login.expiresAt.rfc3339)
+        if let openBy = login.openBy { writer.member("open_by", openBy.rfc3339) }
         if login.transport == .bearer { writer.member("login_token", login.loginToken.reveal()) }
     }
 }

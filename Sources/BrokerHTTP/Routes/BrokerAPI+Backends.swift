@@ -17,9 +17,9 @@ extension BrokerAPI {
         var fields = Answers.fields(call.requestID)
         try IdentityFields.append(view, to: &fields)
         if backend.configuration.forwardAccessToken {
-            let access = try await useCases.refreshTokens.accessToken(for: session)
+            let access = session.hasTokens ? try await useCases.refreshTokens.accessToken(for: session) : nil
             // A Zephr session is no access token: whoever holds it is the user at Zephr.
-            let value = access.credential == .bearer ? access.token.reveal() : ""
+            let value = access.map { $0.credential == .bearer ? $0.token.reveal() : "" } ?? ""
             guard HTTPField.isValidValue(value) else { throw BrokerProblem(.providerError) }
             fields.append(HTTPField(name: .authToken, value: value))
         }
@@ -92,8 +92,8 @@ extension BrokerAPI {
         guard let subject else { throw BrokerProblem(.invalidRequest) }
         let session = try await useCases.resumeSession.use(Secret(subject))
         guard backend.configuration.mayAsk(about: session.view) else { throw BrokerProblem(.backendNotAllowed) }
-        let access = try await useCases.refreshTokens.accessToken(for: session)
-        guard access.credential == .bearer else {
+        let access = session.hasTokens ? try await useCases.refreshTokens.accessToken(for: session) : nil
+        guard let access, access.credential == .bearer else {
             return oauthRefusal("invalid_target", "The session has no access token.", call)
         }
         var writer = JSONWriter(capacity: 1024)

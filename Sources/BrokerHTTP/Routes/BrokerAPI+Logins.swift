@@ -38,7 +38,8 @@ extension BrokerAPI {
             loginToken: try loginToken(call, body: token), charge: charge(call))
     }
 
-    private func scopeList(_ body: inout RequestObject) -> [String]? {
+    /// Returns the words of a member `scope`.
+    func scopeList(_ body: inout RequestObject) -> [String]? {
         guard let text = body.text("scope", length: 1...2048, where: RequestText.isScopeList) else { return nil }
         let parts = text.split(separator: " ", omittingEmptySubsequences: false)
         if parts.contains("") { body.fault("scope", .malformed) }

@@ -34,6 +34,9 @@ extension BrokerAPI {
         let facts = session.facts
         let caller = RelaySession(
             provider: facts.provider, client: facts.client, subject: facts.subject, handle: session.row.handle)
+        guard session.hasTokens else {
+            throw BrokerProblem(.upstreamNotAllowed, detail: "This session has no access token.")
+        }
         var given: Int64 = 0
         return try await relay.call(request, session: caller) { force throws(BrokerProblem) in
             let access =

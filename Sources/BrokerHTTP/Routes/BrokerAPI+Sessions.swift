@@ -39,11 +39,13 @@ extension BrokerAPI {
         input.provider = body.name("provider")
         input.client = body.name("client")
         input.code = body.opaque("code")
+        input.idToken = body.text("id_token", length: 1...16_384, where: RequestText.isVisible).map { Secret($0) }
         input.redirectURI = body.text("redirect_uri", length: 3...2048, where: RequestText.isVisible)
         input.codeVerifier = body.text("code_verifier", length: 43...128, where: RequestText.isVerifier)
             .map { Secret($0) }
         input.state = body.opaque("state")
         input.nonce = body.opaque("nonce")
+        input.scope = scopeList(&body)
         input.device = body.text("device", length: 1...64)
         input.tokens = body.object("tokens", importedTokens)
         let token = body.token("login_token", length: 43...128)
@@ -56,9 +58,9 @@ extension BrokerAPI {
 
     private func importedTokens(_ body: inout RequestObject) -> ImportedTokens? {
         let access = body.opaque("access_token", required: true)
-        let refresh = body.opaque("refresh_token", required: true)
+        let refresh = body.opaque("refresh_token")
         let merchant = body.text("merchant_id", length: 1...64, where: RequestText.isAlphanumeric)
-        guard let access, let refresh else { return nil }
+        guard let access else { return nil }
         return ImportedTokens(accessToken: access, refreshToken: refresh, merchantID: merchant)
     }
 

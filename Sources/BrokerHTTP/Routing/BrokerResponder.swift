@@ -26,11 +26,11 @@ package struct BrokerResponder: WireService {
 
     init(
         routes: [Route], rules: ListenerRules, errors: ProblemResponder, limits: HTTPLimits, clock: BrokerClock,
-        load: ServerLoad, log: RequestLog, traces: TraceStarter? = nil
+        load: ServerLoad, log: RequestLog, traces: TraceStarter? = nil, appLinkPaths: [String] = []
     ) {
         self.traces = traces
         self.routes = routes
-        table = RouteTable(routes)
+        table = RouteTable(routes, appLinkPaths: appLinkPaths)
         self.rules = rules
         self.errors = errors
         self.limits = limits

@@ -6,6 +6,9 @@ import HTTPTypes
 ///
 /// What backends ask is served here only where they have no listener of their own (decision 15).
 package enum BrokerRouter {
+    /// What stands in logs and metrics for a path of the app links, which is the operator's to name.
+    static let appLinks = "app link"
+
     static func routes(_ api: BrokerAPI) -> [Route] {
         [
             Route(.post, "/v1/logins", .json, handler: api.startLogin),
@@ -36,6 +39,8 @@ package enum BrokerRouter {
             Route(.get, "/.well-known/assetlinks.json", handler: api.readAssetLinks),
             Route(.get, "/openapi.yaml", handler: api.readContract),
         ] + (api.configuration.backendListen == nil ? BackendRouter.routes(api) : [])
+            + (api.configuration.appLinkPaths.isEmpty
+                ? [] : [Route(.get, appLinks, .appLinks, handler: api.askToOpenApp)])
     }
 
     /// Returns what serves the public listener.
@@ -52,6 +57,7 @@ package enum BrokerRouter {
             load: load, ledger: ledger, clock: clock, digest: digest)
         return BrokerResponder(
             routes: routes(api), rules: api.rules, errors: ProblemResponder(cookies: api.cookies, now: clock.now),
-            limits: configuration.limits, clock: clock, load: load, log: log, traces: traces)
+            limits: configuration.limits, clock: clock, load: load, log: log, traces: traces,
+            appLinkPaths: configuration.appLinkPaths)
     }
 }

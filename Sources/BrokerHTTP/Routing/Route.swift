@@ -21,6 +21,8 @@ package struct Route: Sendable {
         static let json = Traits(rawValue: 32)
         /// Its body is a form.
         static let form = Traits(rawValue: 64)
+        /// Stands for every path that the patterns of the app links cover and no other route has.
+        static let appLinks = Traits(rawValue: 128)
     }
 
     typealias Handler = @Sendable (Call) async throws(BrokerProblem) -> Answer

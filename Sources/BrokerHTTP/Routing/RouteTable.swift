@@ -62,9 +62,15 @@ struct RouteTable: Sendable {
 
     private var exact: [Substring: Entry] = [:]
     private var patterns: [Pattern] = []
+    /// What serves the paths of app links, and their patterns.
+    private var appLinks: (entry: Entry, paths: [String])?
 
-    init(_ routes: [Route]) {
+    init(_ routes: [Route], appLinkPaths: [String] = []) {
         for route in routes {
+            if route.traits.contains(.appLinks) {
+                appLinks = (Entry(template: route.template, routes: [route]), appLinkPaths)
+                continue
+            }
             if !route.template.contains("{") {
                 exact[route.template[...], default: Entry(template: route.template, routes: [])].routes.append(route)
                 continue
@@ -88,6 +94,7 @@ struct RouteTable: Sendable {
         for pattern in patterns {
             if let parameters = pattern.match(path) { return (pattern.entry, parameters) }
         }
-        return nil
+        guard let appLinks, appLinks.paths.contains(where: { PathPattern.covers($0, path) }) else { return nil }
+        return (appLinks.entry, [])
     }
 }

@@ -86,17 +86,20 @@ package enum Presets {
                 claims: [("name", "/user/name"), ("email", "/user/email"), ("team", "/team/id")])),
         pkce: .unsupported, scope: ["identity.basic", "identity.email"])
 
-    // No refresh token exists; the access token lives long and cannot be revoked by RFC 7009.
+    // No refresh token exists; the access token lives long and cannot be revoked by RFC 7009. Limited Login's id_tokens have
+    // the issuer of its web pages and keys of their own; their `sub` is the id that the Graph API gives.
     private static let facebook = Preset(
         name: "facebook", displayName: "Facebook", service: .oauth2,
         endpoints: EndpointSettings(
             authorization: "https://www.facebook.com/v24.0/dialog/oauth",
-            token: "https://graph.facebook.com/v24.0/oauth/access_token"),
+            token: "https://graph.facebook.com/v24.0/oauth/access_token",
+            jwks: "https://limited.facebook.com/.well-known/oauth/openid/jwks/"),
         wire: WireSettings(
             scopeSeparator: ",", refresh: .none, revocation: RevocationSettings(style: .none),
             identity: IdentitySettings(
                 source: .api, url: "https://graph.facebook.com/v24.0/me?fields=id,name,email", subject: "/id",
-                claims: [("name", "/name"), ("email", "/email")])),
+                claims: [("name", "/name"), ("email", "/email")]),
+            idToken: IDTokenSettings(algorithms: [.rs256], issuer: "https://www.facebook.com")),
         secretInBody: true, scope: ["public_profile", "email"])
 
     // PKCE disturbs it, and it revokes nothing by RFC 7009.

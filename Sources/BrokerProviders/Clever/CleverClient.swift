@@ -3,7 +3,7 @@ package import Broker
 /// A provider of kind `clever`.
 ///
 /// It never refreshes and revokes nothing: neither call exists there.
-package struct CleverClient: CodeExchanging {
+package struct CleverClient: CodeExchanging, TokenImporting {
     let engine: OAuthEngine
     let own: CleverSettings
     private let api: String
@@ -48,13 +48,68 @@ package struct CleverClient: CodeExchanging {
                 return ProviderIdentity(subject: subject, claims: claims, unverified: unverified)
             }
             let me = try await get("/v3.0/me", tokens, client)
-            let id = try CleverIdentity.id(me)
-            let person = try await get(CleverIdentity.profilePath(me, id: id), tokens, client)
-            guard try CleverIdentity.id(person) == id else {
-                throw .identityRejected(detail: "Clever: the profile is another user's")
+            return try await person(me, tokens, client, unverified)
+        }
+    }
+
+    private func person(
+        _ me: JSONObject, _ tokens: TokenSet, _ client: EngineClient, _ unverified: [(name: String, value: JSONValue)]
+    ) async throws(ProviderFailure) -> ProviderIdentity {
+        let id = try CleverIdentity.id(me)
+        let person = try await get(CleverIdentity.profilePath(me, id: id), tokens, client)
+        guard try CleverIdentity.id(person) == id else {
+            throw .identityRejected(detail: "Clever: the profile is another user's")
+        }
+        return ProviderIdentity(
+            subject: id, claims: CleverIdentity.claims(me: me, profile: person), unverified: unverified)
+    }
+
+    package func importFault(_ tokens: ImportedTokens) -> FieldFault? {
+        if tokens.refreshToken != nil { return FieldFault("/tokens/refresh_token", .notAllowed) }
+        return tokens.merchantID.map { _ in FieldFault("/tokens/merchant_id", .notAllowed) }
+    }
+
+    /// Asks Clever whose the app's access token is: one that was issued to another application is nobody's here, whatever
+    /// it may read.
+    package func takeOver(_ request: ImportRequest) async throws(ProviderFailure) -> TokenSet {
+        try await ProviderCaller.within(request.deadline) { () async throws(ProviderFailure) -> TokenSet in
+            let client = try engine.client(request.client)
+            guard let url = engine.settings.endpoints.introspection.flatMap(EndpointURL.init) else {
+                throw .notSent(detail: "Clever: no address of tokeninfo")
             }
-            return ProviderIdentity(
-                subject: id, claims: CleverIdentity.claims(me: me, profile: person), unverified: unverified)
+            var asked = ProviderRequest.get(url.text)
+            asked.headers += [("Authorization", "Bearer " + request.tokens.accessToken.reveal())]
+            asked.headers += client.wire.tokenRequest.headers
+            let answer: ProviderAnswer
+            do throws(ProviderFailure) { answer = try await engine.caller.send(asked) } catch {
+                // Asking uses nothing up: after a lost answer it may be asked again.
+                if case .lost(let detail) = error { throw .retryable(status: 0, retryAfter: nil, detail: detail) }
+                throw error
+            }
+            try answer.requireUsable(at: engine.clock.now())
+            if [400, 401, 403, 404].contains(answer.status) {
+                throw .rejected(OAuthError(status: answer.status, code: "invalid_token"))
+            }
+            guard answer.isSuccess, let owner = answer.object?["client_id"]?.string else {
+                throw .unusable(detail: "tokeninfo: \(answer.summary), no client_id")
+            }
+            guard owner.hasBytes(of: client.settings.clientID) else {
+                throw .rejected(OAuthError(status: answer.status, code: "another_clients_token"))
+            }
+            // How long it has lived already, nobody says: it ends a lifetime from now at the latest.
+            return TokenSet(
+                accessToken: request.tokens.accessToken, expiresAt: engine.clock.now().advanced(by: own.defaultLifetime)
+            )
+        }
+    }
+
+    /// Without an id_token, also where Clever has OpenID Connect switched on: `/me` names the same user.
+    package func identifyImported(
+        _ tokens: TokenSet, _ context: IdentityContext
+    ) async throws(ProviderFailure) -> ProviderIdentity {
+        try await ProviderCaller.within(context.deadline) { () async throws(ProviderFailure) -> ProviderIdentity in
+            let client = try engine.client(context.client)
+            return try await person(try await get("/v3.0/me", tokens, client), tokens, client, [])
         }
     }
 

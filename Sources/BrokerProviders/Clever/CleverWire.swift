@@ -10,6 +10,7 @@ enum CleverWire {
         result.endpoints.authorization = endpoints.authorization ?? "https://clever.com/oauth/authorize"
         result.endpoints.token = endpoints.token ?? "https://clever.com/oauth/tokens"
         result.endpoints.api = endpoints.api ?? "https://api.clever.com"
+        result.endpoints.introspection = endpoints.introspection ?? "https://clever.com/oauth/tokeninfo"
         // The endpoints are fixed; metadata is only asked for the keys, and only where id_tokens are issued.
         result.discovery = own.openID && endpoints.jwks == nil
         result.clients = settings.clients.map { client in

@@ -1,4 +1,5 @@
 package import Broker
+import Crypto
 
 /// A provider of kind `clover`.
 ///
@@ -6,10 +7,12 @@ package import Broker
 package struct CloverClient: CodeExchanging, TokenRefreshing, TokenImporting {
     let engine: OAuthEngine
     private let wired: ProviderSettings
+    private let random: @Sendable (Int) throws -> [UInt8]
     package var profile: ProviderProfile { engine.profile }
 
     init(_ settings: ProviderSettings, _ own: CloverSettings, environment: ProviderEnvironment) throws {
         wired = try CloverWire.settings(settings, own)
+        random = environment.random
         var engine = try OAuthEngine(wired, environment: environment)
         engine.dialect = CloverWire.dialect
         self.engine = engine
@@ -96,6 +99,60 @@ package struct CloverClient: CodeExchanging, TokenRefreshing, TokenImporting {
         }
     }
 
+    package func importFault(_ tokens: ImportedTokens) -> FieldFault? { nil }
+
+    /// Refreshes a pair once by our client id; a token from before Clover's tokens expired is traded for a pair.
+    package func takeOver(_ request: ImportRequest) async throws(ProviderFailure) -> TokenSet {
+        guard let refreshToken = request.tokens.refreshToken else { return try await migrate(request) }
+        return try await refresh(
+            RefreshRequest(
+                client: request.client, refreshToken: refreshToken, accessToken: request.tokens.accessToken,
+                idempotencyKey: request.idempotencyKey, deadline: request.deadline))
+    }
+
+    package func identifyImported(
+        _ tokens: TokenSet, _ context: IdentityContext
+    ) async throws(ProviderFailure) -> ProviderIdentity {
+        try await identify(tokens, context)
+    }
+
+    /// Trades a v1 token for a code of our own app and merchant, and redeems that
+    /// (docs.clover.com/docs/legacy-token-migration-flow): by the secret, or by PKCE where there is none.
+    private func migrate(_ request: ImportRequest) async throws(ProviderFailure) -> TokenSet {
+        try await ProviderCaller.within(request.deadline) { () async throws(ProviderFailure) -> TokenSet in
+            let client = try engine.client(request.client)
+            guard let merchant = request.tokens.merchantID, Self.isIdentifier(merchant),
+                let url = wired.endpoints.migration
+            else { throw .notSent(detail: "Clover: no merchant, or no address for migrations") }
+            let verifier = client.authenticator.isConfidential ? nil : try verifier()
+            var members: [(name: String, value: String)] = [
+                ("merchant_uuid", merchant), ("app_uuid", client.settings.clientID),
+                ("auth_token", request.tokens.accessToken.reveal()),
+            ]
+            if let verifier {
+                let hash = SHA256.hash(data: verifier.bytes())
+                members.append(("code_challenge", Base64URL.encode(Array(hash))))
+            }
+            let answer = try await send(url, client, members)
+            try answer.requireUsable(at: engine.clock.now())
+            guard answer.isSuccess, let code = answer.object?["authorization_code"]?.string, !code.isEmpty,
+                code.utf8.count <= 4096
+            else {
+                if let refusal = CloverWire.dialect(answer) { throw .rejected(refusal) }
+                throw .unusable(detail: "migration: \(answer.summary), no code")
+            }
+            return try await engine.redeem(
+                CodeGrant(
+                    client: request.client, code: Secret(code), redirect: .omitted, verifier: verifier,
+                    idempotencyKey: request.idempotencyKey), verifiesIDToken: false)
+        }
+    }
+
+    private func verifier() throws(ProviderFailure) -> Secret {
+        guard let bytes = try? random(32) else { throw .notSent(detail: "no random bytes") }
+        return Secret(Base64URL.encode(bytes))
+    }
+
     package func subjectOfRefreshed(
         _ tokens: TokenSet, before: TokenSet, client: ClientName, deadline: Duration?
     ) async throws(ProviderFailure) -> RefreshedSubject {
@@ -106,14 +163,20 @@ package struct CloverClient: CodeExchanging, TokenRefreshing, TokenImporting {
         _ url: String?, _ client: EngineClient, _ members: [(name: String, value: String)]
     ) async throws(ProviderFailure) -> TokenSet {
         guard let url else { throw .notSent(detail: "Clover: no address") }
+        let answer = try await send(url, client, members)
+        return try engine.answers(client).parse(answer, now: engine.clock.now())
+    }
+
+    private func send(
+        _ url: String, _ client: EngineClient, _ members: [(name: String, value: String)]
+    ) async throws(ProviderFailure) -> ProviderAnswer {
         let body = ParameterBody.make(members, TokenRequestSettings(encoding: .json))
-        let answer = try await engine.caller.send(
+        return try await engine.caller.send(
             ProviderRequest(
                 method: "POST", url: url, connection: .single,
                 headers: [("Content-Type", body.type), ("Accept", "application/json")]
                     + client.wire.tokenRequest.headers,
                 body: body.bytes))
-        return try engine.answers(client).parse(answer, now: engine.clock.now())
     }
 
     private static func isIdentifier(_ text: String) -> Bool {

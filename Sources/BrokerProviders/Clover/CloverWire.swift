@@ -27,6 +27,7 @@ enum CloverWire {
         result.endpoints.token = endpoints.token ?? api + "/oauth/v2/token"
         result.endpoints.refresh = endpoints.refresh ?? api + "/oauth/v2/refresh"
         result.endpoints.recovery = endpoints.recovery ?? api + "/oauth/v2/recovery"
+        result.endpoints.migration = endpoints.migration ?? api + "/oauth/token/migrate_v2"
         var clients: [ClientSettings] = []
         for var client in settings.clients {
             // Credentials go in the body, never in Basic.

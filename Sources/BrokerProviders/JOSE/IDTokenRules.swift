@@ -8,6 +8,8 @@ import FoundationEssentials
 struct IDTokenRules: Sendable {
     let issuer: String
     let clientID: String
+    /// Further ids that stand for this client: of a token that the app has from an SDK, nobody asked for one.
+    var otherClientIDs: [String] = []
     let settings: IDTokenSettings
 
     /// What one token is held against.
@@ -104,7 +106,9 @@ struct IDTokenRules: Sendable {
             guard audiences.count == items.count else { throw .identityRejected(detail: "aud is not text") }
         default: throw .identityRejected(detail: "aud is missing")
         }
-        func isOurs(_ text: String) -> Bool { text.hasBytes(of: clientID) }
+        func isOurs(_ text: String) -> Bool {
+            text.hasBytes(of: clientID) || otherClientIDs.contains { $0.hasBytes(of: text) }
+        }
         guard audiences.contains(where: isOurs) else { throw .identityRejected(detail: "aud is not this client") }
         let trusted = settings.trustedAudiences
         func isTrusted(_ text: String) -> Bool { isOurs(text) || trusted.contains { $0.hasBytes(of: text) } }

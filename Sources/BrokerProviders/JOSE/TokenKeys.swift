@@ -31,7 +31,7 @@ struct TokenKeys: Sendable {
     func count() async throws(ProviderFailure) -> Int { try await cache.current().value.count }
 
     /// Throws `identityRejected` unless the token's signature verifies; looks for newer keys once when no key fits and
-    /// `mayFetch` says yes.
+    /// `mayFetch` says yes, from the bucket of the cause.
     func verify(
         _ token: CompactToken, for cause: FetchCause = .provider, mayFetch: @Sendable () -> Bool = { true }
     ) async throws(ProviderFailure) {

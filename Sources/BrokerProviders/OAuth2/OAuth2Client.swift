@@ -1,7 +1,7 @@
 package import Broker
 
 /// A provider of kind `oauth2`: plain OAuth 2.0, whose own API says who signed in (SEC-34).
-package struct OAuth2Client: CodeExchanging, TokenRefreshing, TokenRevoking, SessionEnding {
+package struct OAuth2Client: CodeExchanging, TokenRefreshing, TokenRevoking, SessionEnding, IDTokenTaking {
     let engine: OAuthEngine
     package var profile: ProviderProfile { engine.profile }
 
@@ -66,6 +66,27 @@ package struct OAuth2Client: CodeExchanging, TokenRefreshing, TokenRevoking, Ses
         return ProviderIdentity(
             subject: try IdentityMapper.subject(object, at: settings.subject ?? "/sub"), claims: claims,
             unverified: IdentityMapper.unverified(context, keeping: client.profile.callbackParameters))
+    }
+
+    package func takesIDTokens(of client: ClientName) -> Bool {
+        guard let client = try? engine.client(client) else { return false }
+        return client.wire.idToken.issuer != nil && (engine.settings.discovery || engine.settings.endpoints.jwks != nil)
+    }
+
+    /// The `sub` of such a token is the id that the API gives the user (Facebook's Limited Login).
+    package func identify(
+        _ token: HandedIDToken, mayFetchKeys: @escaping @Sendable () -> Bool
+    ) async throws(ProviderFailure) -> ProviderIdentity {
+        let client = try engine.client(token.client)
+        guard let issuer = client.wire.idToken.issuer else {
+            throw .identityRejected(detail: "id_token: no issuer is configured")
+        }
+        let claims = try await engine.verified(token, issuer: issuer, client: client, mayFetchKeys: mayFetchKeys)
+        let context = IdentityContext(client: token.client, nonce: .none, callback: [], requestedScope: [])
+        // The configured pointers are for the API's answer.
+        return try OIDCIdentity.identity(
+            claims, dressedBy: claims, context: context, client: client, subject: "/sub",
+            names: IdentitySettings.standardClaims)
     }
 
     package func refresh(_ request: RefreshRequest) async throws(ProviderFailure) -> TokenSet {

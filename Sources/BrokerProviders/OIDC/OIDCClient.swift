@@ -1,7 +1,9 @@
 package import Broker
 
 /// A provider of kind `oidc` (OpenID Connect Core 1.0): the id_token says who signed in.
-package struct OIDCClient: CodeExchanging, TokenRefreshing, TokenRevoking, SessionEnding, LogoutTokenVerifying {
+package struct OIDCClient: CodeExchanging, TokenRefreshing, TokenRevoking, SessionEnding, LogoutTokenVerifying,
+    IDTokenTaking
+{
     let engine: OAuthEngine
     package var profile: ProviderProfile { engine.profile }
 
@@ -38,6 +40,19 @@ package struct OIDCClient: CodeExchanging, TokenRefreshing, TokenRevoking, Sessi
                     isFresh: true))
             return try await OIDCIdentity.make(claims, tokens: tokens, context: context, client: client, engine: engine)
         }
+    }
+
+    package func takesIDTokens(of client: ClientName) -> Bool { true }
+
+    package func identify(
+        _ token: HandedIDToken, mayFetchKeys: @escaping @Sendable () -> Bool
+    ) async throws(ProviderFailure) -> ProviderIdentity {
+        let client = try engine.client(token.client)
+        let issuer = client.wire.idToken.issuer ?? engine.settings.issuer ?? ""
+        let claims = try await engine.verified(token, issuer: issuer, client: client, mayFetchKeys: mayFetchKeys)
+        let context = IdentityContext(client: token.client, nonce: .none, callback: [], requestedScope: [])
+        // There is no access token to ask userinfo with.
+        return try OIDCIdentity.identity(claims, dressedBy: claims, context: context, client: client)
     }
 
     package func refresh(_ request: RefreshRequest) async throws(ProviderFailure) -> TokenSet {

@@ -20,13 +20,24 @@ enum OIDCIdentity {
                 throw .identityRejected(detail: "userinfo: sub is not the id_token's")
             }
         }
-        let wanted = settings.claims ?? IdentitySettings.standardClaims
+        return try identity(claims, dressedBy: source, context: context, client: client)
+    }
+
+    /// Makes an identity of verified claims alone.
+    ///
+    /// `subject` is where they say who it is, and `names` what is kept of them.
+    static func identity(
+        _ claims: JSONObject, dressedBy source: JSONObject, context: IdentityContext, client: EngineClient,
+        subject: String? = nil, names: [(name: String, pointer: String)]? = nil
+    ) throws(ProviderFailure) -> ProviderIdentity {
+        let settings = client.wire.identity
+        let wanted = names ?? settings.claims ?? IdentitySettings.standardClaims
         var mapped = IdentityMapper.claims(source, wanted)
         let known = Set(mapped.map(\.name))
         mapped += IdentityMapper.claims(claims, wanted.filter { !known.contains($0.name) })
         let signIn = SignInID.read(claims["sid"])
         var identity = ProviderIdentity(
-            subject: try IdentityMapper.subject(claims, at: settings.subject ?? "/sub"), claims: mapped,
+            subject: try IdentityMapper.subject(claims, at: subject ?? settings.subject ?? "/sub"), claims: mapped,
             unverified: IdentityMapper.unverified(context, keeping: client.profile.callbackParameters),
             authenticatedAt: claims["auth_time"]?.double.flatMap { Int64(exactly: $0.rounded(.down)) })
         if case .id(let text) = signIn { identity.sid = text }

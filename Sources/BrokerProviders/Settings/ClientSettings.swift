@@ -13,6 +13,9 @@ package struct ClientSettings: Sendable {
     package var appStart: String?
     /// `post_logout_redirect_uri`: where the provider's log-out page sends the browser; nil where it stays there.
     package var postLogoutRedirectURI: String?
+    /// `trusted_audiences`: the ids of the same project's other registrations, whose id_tokens its SDKs may give this
+    /// client's app.
+    package var trustedAudiences: [String] = []
     /// The keys of DESIGN section 5's table: the provider's, overridden by the client's.
     package var wire: WireSettings
 

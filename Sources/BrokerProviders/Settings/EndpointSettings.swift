@@ -24,11 +24,13 @@ package struct EndpointSettings: Sendable, Equatable {
     package var api: String?
     /// `recovery`: Clover's recovery call.
     package var recovery: String?
+    /// `migration`: where Clover trades tokens from before they expired.
+    package var migration: String?
 
     package init(
         authorization: String? = nil, token: String? = nil, refresh: String? = nil, userinfo: String? = nil,
         jwks: String? = nil, revocation: String? = nil, introspection: String? = nil, endSession: String? = nil,
-        par: String? = nil, api: String? = nil, recovery: String? = nil
+        par: String? = nil, api: String? = nil, recovery: String? = nil, migration: String? = nil
     ) {
         self.authorization = authorization
         self.token = token
@@ -41,6 +43,7 @@ package struct EndpointSettings: Sendable, Equatable {
         self.par = par
         self.api = api
         self.recovery = recovery
+        self.migration = migration
     }
 
     /// The set endpoints with the names of their keys.
@@ -48,7 +51,7 @@ package struct EndpointSettings: Sendable, Equatable {
         let entries: [(String, String?)] = [
             ("authorization", authorization), ("token", token), ("refresh", refresh), ("userinfo", userinfo),
             ("jwks", jwks), ("revocation", revocation), ("introspection", introspection),
-            ("end_session", endSession), ("par", par), ("api", api), ("recovery", recovery),
+            ("end_session", endSession), ("par", par), ("api", api), ("recovery", recovery), ("migration", migration),
         ]
         return entries.compactMap { entry in entry.1.map { (entry.0, $0) } }
     }

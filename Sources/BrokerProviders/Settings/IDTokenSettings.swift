@@ -2,6 +2,9 @@
 package struct IDTokenSettings: Sendable {
     /// The setting `algorithms`.
     package var algorithms: [SignatureAlgorithm]
+    /// `issuer`: the `iss` of the id_tokens that the provider's SDKs give out, where that is not the issuer of its sign-in;
+    /// for kind `oauth2`, which knows no other, it says that there are such tokens.
+    package var issuer: String?
     /// `leeway`: clock skew, at most 120 s (SEC-29).
     package var leeway: Duration
     /// `maximum_age`: how old `iat` may be at a login.
@@ -16,8 +19,9 @@ package struct IDTokenSettings: Sendable {
     package init(
         algorithms: [SignatureAlgorithm] = [.rs256, .es256, .ps256, .edDSA], leeway: Duration = .seconds(60),
         maximumAge: Duration = .seconds(3600), trustedAudiences: [String] = [], issuerTemplate: String? = nil,
-        tenants: [String] = []
+        tenants: [String] = [], issuer: String? = nil
     ) {
+        self.issuer = issuer
         self.algorithms = algorithms
         self.leeway = leeway
         self.maximumAge = maximumAge

@@ -10,7 +10,7 @@ struct CloverProvider: AuthorizationServer {
     let paths = [
         "/clover-web/oauth/v2/authorize": "authorize", "/clover-web/launch": "launch",
         "/clover-api/oauth/v2/token": "token", "/clover-api/oauth/v2/refresh": "refresh",
-        "/clover-api/oauth/v2/recovery": "recovery",
+        "/clover-api/oauth/v2/recovery": "recovery", "/clover-api/oauth/token/migrate_v2": "migrate",
     ]
     let defaults = Settings.base.merging([
         "iss_parameter": false, "refresh_mode": "rotate", "code_lifetime": 60, "access_token_lifetime": 1800,
@@ -123,6 +123,7 @@ struct CloverProvider: AuthorizationServer {
             if call.queryPairs["sandbox_code"] == "1" { back.add("code", Random.token("v1-")) }
             return .found(back.added(to: target))
         case "recovery": return try await recover(call)
+        case "migrate": return migrate(call)
         case "merchant", "employees": return api(call)
         default: return try await standard(call)
         }
@@ -170,6 +171,25 @@ struct CloverProvider: AuthorizationServer {
             "refresh_token": .string(replacement),
             "refresh_token_expiration": .int(Int(call.now + call.settings.seconds("refresh_token_lifetime"))),
         ])
+    }
+
+    /// Trades a token from before October 2023 for a code of the same app and merchant.
+    private func migrate(_ call: Call) -> Response {
+        guard call.contentType == "application/json", let body = call.json else {
+            return .json(["status": "Unsupported Media Type", "message": "JSON"], status: 415)
+        }
+        let unauthorized = Response.json(["status": "Unauthorized", "message": "Not a token to migrate."], status: 401)
+        guard let token = body["auth_token"]?.text, token.hasPrefix("v1-"),
+            let grant = BearerCheck(call: call).grant(token: token),
+            body["app_uuid"]?.text == grant.clientID,
+            body["merchant_uuid"]?.text == call.state.user(grant.user)["merchant_id"]
+        else { return unauthorized }
+        let code = Random.token("c-")
+        let expiresAt = call.now + call.settings.seconds("code_lifetime")
+        let issued = IssuedCode(
+            grant: grant.id, redirectURI: nil, challenge: body["code_challenge"]?.text, expiresAt: expiresAt)
+        call.state.with { $0.codes[code] = issued }
+        return .json(["authorization_code": .string(code), "expiration": .int(Int(expiresAt))])
     }
 
     private func api(_ call: Call) -> Response {

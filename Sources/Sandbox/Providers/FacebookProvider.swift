@@ -2,16 +2,18 @@ import HTTPTypes
 import Hummingbird
 
 /// `/facebook`: the Graph API's own errors, ids as text, e-mails that may be missing, a callback that says no in two
-/// dialects, and neither refresh tokens nor revocation.
+/// dialects, and neither refresh tokens nor revocation; keys for
+/// Limited Login's id_tokens.
 struct FacebookProvider: AuthorizationServer {
     let name = "facebook"
     let isOpenID = false
     let paths = [
         "/v24.0/dialog/oauth": "authorize", "/v24.0/oauth/access_token": "token", "/v24.0/me": "userinfo",
+        "/.well-known/oauth/openid/jwks/": "jwks",
     ]
     let defaults = Settings.base.merging([
         "iss_parameter": false, "refresh_token": "never", "basic_encoding": "raw", "response_type_optional": true,
-        "access_token_lifetime": 5_184_000,
+        "access_token_lifetime": 5_184_000, "alg": "RS256",
     ])
 
     func tokenForm(_ call: Call) throws -> Pairs {

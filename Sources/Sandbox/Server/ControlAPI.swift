@@ -51,6 +51,8 @@ struct ControlAPI {
             sandbox.advanceClock(seconds: Settings(json: json).seconds("advance"))
             return .json(["now": .raw(String(state.now))])
         case ("POST", "native-code", 2): return await nativeCode(json, provider: segments[1])
+        case ("POST", "native-id-token", 2): return await nativeIDToken(json, provider: segments[1])
+        case ("POST", "legacy-token", 2): return legacyToken(json, provider: segments[1])
         case ("POST", "backchannel-logout", 1): return await logout(json)
         case ("POST", "revoke", 1):
             return .json([
@@ -109,6 +111,16 @@ struct ControlAPI {
         return .json(["code": .string(code)])
     }
 
+    /// An id_token as a native SDK hands it to an app: no access token came with it.
+    private func nativeIDToken(_ json: JSON, provider name: String) async -> Response {
+        do {
+            let token = try await NativeIDToken(state: state).issue(json, provider: name)
+            return .json(["id_token": .string(token)])
+        } catch {
+            return refused("\(error)")
+        }
+    }
+
     private func logout(_ json: JSON) async -> Response {
         do {
             let result = try await BackchannelLogout(state: state).send(json)
@@ -116,6 +128,16 @@ struct ControlAPI {
         } catch {
             return refused("\(error)")
         }
+    }
+
+    /// A token without an end or a refresh token, as Clover issued them before October 2023.
+    private func legacyToken(_ json: JSON, provider name: String) -> Response {
+        guard name == "clover", let client = json["client_id"]?.text else { return refused("provider or client_id") }
+        let user = json["user"]?.text ?? "ana"
+        return .json([
+            "access_token": .string(SandboxControl(state: state).legacyToken(clientID: client, user: user)),
+            "merchant_id": .string(state.user(user)["merchant_id"] ?? ""),
+        ])
     }
 
     private func tokens(_ provider: String?) -> Response {

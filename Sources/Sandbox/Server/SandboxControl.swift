@@ -106,6 +106,25 @@ package struct SandboxControl: Sendable {
         try await BackchannelLogout(state: state).send(json)
     }
 
+    /// Signs an id_token as a native SDK gives it to an app, as `POST /_sandbox/native-id-token/{provider}` does.
+    package func nativeIDToken(_ json: JSON, of provider: String) async throws -> String {
+        try await NativeIDToken(state: state).issue(json, provider: provider)
+    }
+
+    /// Issues a token from before Clover's tokens expired, as `POST /_sandbox/legacy-token/clover` does.
+    package func legacyToken(clientID: String, user: String = "ana") -> String {
+        let grant = Grant(
+            id: Random.token("g-", bytes: 12), provider: "clover", clientID: clientID, user: user, scope: "",
+            nonce: nil, authenticatedAt: state.now, sid: Random.token("sid-"), extras: [:])
+        let token = Random.token("v1-")
+        let access = AccessToken(grant: grant.id, expiresAt: state.now + 315_360_000)
+        state.with { storage in
+            storage.grants[grant.id] = grant
+            storage.accessTokens[token] = access
+        }
+        return token
+    }
+
     /// Back to the beginning, the seed file included, the keys and the base URL excepted.
     package func reset() {
         state.with { storage in

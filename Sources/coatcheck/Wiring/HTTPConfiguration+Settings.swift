@@ -36,6 +36,7 @@ extension HTTPConfiguration {
                 may: Set(token.may.compactMap { AdminPermission(rawValue: $0.rawValue) }))
         }
         appleAppSiteAssociation = configuration.appLinks.ios?.json
+        appLinkPaths = configuration.appLinks.ios?.paths ?? []
         assetLinks = configuration.appLinks.android?.json
         openAPI = contract
     }

@@ -2,9 +2,10 @@ import Broker
 import Synchronization
 
 /// A provider that says yes, unless a test tells it otherwise.
-final class FakeProvider: CodeExchanging, TokenRefreshing, LogoutTokenVerifying, Sendable {
+final class FakeProvider: CodeExchanging, TokenRefreshing, LogoutTokenVerifying, IDTokenTaking, Sendable {
     struct Script: Sendable {
         var startFailure: ProviderFailure?
+        var urlLifetime: Duration?
         var redeemFailure: ProviderFailure?
         var refreshFailure: ProviderFailure?
         var subject = "user-1"
@@ -25,10 +26,21 @@ final class FakeProvider: CodeExchanging, TokenRefreshing, LogoutTokenVerifying,
     func change(_ body: @Sendable (inout Script) -> Void) { script.withLock { body(&$0) } }
 
     func startAuthorization(_ request: AuthorizationRequest) async throws(ProviderFailure) -> AuthorizationStart {
-        if let failure = script.withLock({ $0.startFailure }) { throw failure }
+        let script = script.withLock { $0 }
+        if let failure = script.startFailure { throw failure }
         return AuthorizationStart(
             url: Secret("https://as.example/authorize?state=\(request.state.reveal())"),
-            issuer: IssuerExpectation(issuer: profile.issuer, demanded: false))
+            issuer: IssuerExpectation(issuer: profile.issuer, demanded: false), lifetime: script.urlLifetime)
+    }
+
+    func takesIDTokens(of client: ClientName) -> Bool { true }
+
+    func identify(
+        _ token: HandedIDToken, mayFetchKeys: @escaping @Sendable () -> Bool
+    ) async throws(ProviderFailure) -> ProviderIdentity {
+        guard token.token.reveal().hasPrefix("good") else { throw .identityRejected(detail: "canary-detail") }
+        let script = script.withLock { $0 }
+        return ProviderIdentity(subject: script.subject, claims: script.claims)
     }
 
     func issuerExpectation() async throws(ProviderFailure) -> IssuerExpectation {

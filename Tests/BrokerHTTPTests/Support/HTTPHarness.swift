@@ -45,6 +45,9 @@ struct HTTPHarness: Sendable {
             ClientProfile(
                 name: ClientName(unchecked: "web"), redirectURIs: hosted, scope: ["openid"],
                 hostedCallbackTo: "https://app.example.com/oauth"),
+            ClientProfile(
+                name: ClientName(unchecked: "sdk"), login: .app, transport: .bearer,
+                redirectURIs: [RedirectURI("com.example.sdk:/cb")].compactMap { $0 }, nativeCode: true),
         ]
         provider = FakeProvider(
             profile: ProviderProfile(
@@ -146,6 +149,19 @@ struct HTTPHarness: Sendable {
             throw BrokerProblem(.internalError)
         }
         return signedIn
+    }
+
+    /// Makes a session of an id_token, as a native SDK gives one to an app, and returns its token.
+    func signInByIDToken() async throws -> Secret {
+        var input = ForwardCodeInput()
+        input.provider = ProviderName(unchecked: "as")
+        input.client = ClientName(unchecked: "sdk")
+        input.idToken = Secret("good.claims.signature")
+        input.nonce = Secret("n")
+        guard case .signedIn(let signedIn) = try await useCases.forwardCode.forward(input) else {
+            throw BrokerProblem(.internalError)
+        }
+        return signedIn.token
     }
 
     /// The header of a session cookie.

@@ -14,7 +14,7 @@ struct CleverTests {
             name: ProviderName(unchecked: "clever"), service: .clever(own), issuer: base, discovery: false,
             endpoints: EndpointSettings(
                 authorization: base + "/oauth/authorize", token: base + "/oauth/tokens",
-                jwks: base + "/oauth/jwks", api: base),
+                jwks: base + "/oauth/jwks", introspection: base + "/oauth/tokeninfo", api: base),
             clients: [
                 ClientSettings(
                     profile: Support.profile(redirects: ["clever-ios-0001://oauth"], nonce: nonce) {
@@ -49,6 +49,93 @@ struct CleverTests {
             request.body
                 == #"{"grant_type":"authorization_code","code":"c-7f3e","redirect_uri":"clever-ios-0001://oauth"}"#)
         #expect(server.received.count == 1)
+    }
+
+    private func request(_ token: String) -> ImportRequest {
+        ImportRequest(
+            client: Support.ios,
+            tokens: ImportedTokens(accessToken: Secret(token), refreshToken: nil, merchantID: nil),
+            idempotencyKey: String(repeating: "k", count: 43))
+    }
+
+    @Test(
+        "An access token of another application is refused by what Clever says of it, before anything is read with it")
+    func importRefused() async throws {
+        let answers: [(RawServer.Reply, String)] = [
+            (.json(#"{"client_id":"another-app","scopes":[]}"#), "rejected another_clients_token"),
+            (.json(#"{"client_id":"ios-00011"}"#), "rejected another_clients_token"),
+            (.json(#"{"error":"unauthorized"}"#, status: 401), "rejected invalid_token"),
+            (.json(#"{"scopes":[]}"#), "unusable"), (.json("[]"), "unusable"),
+            (.json(#"{"client_id":7}"#), "unusable"), (.json("{}", status: 503), "retryable"),
+        ]
+        for (answer, expected) in answers {
+            let server = try RawServer { _ in answer }
+            try await Support.with(settings(server.base)) { client in
+                let importer = try #require(client as? any TokenImporting)
+                let failure = await Support.failure { try await importer.takeOver(request("il-theirs")) }
+                let told =
+                    switch failure {
+                    case .rejected(let error): "rejected \(error.code)"
+                    case .unusable: "unusable"
+                    case .retryable: "retryable"
+                    default: "\(String(describing: failure))"
+                    }
+                #expect(told == expected)
+            }
+            #expect(server.received.map(\.target) == ["/oauth/tokeninfo"])
+            #expect(server.received.first?.header("Authorization") == "Bearer il-theirs")
+        }
+    }
+
+    @Test("An import takes an access token and nothing else, and asking for its owner may be repeated")
+    func importMembers() async throws {
+        try await withSandbox { sandbox in
+            try await Support.with(settings(sandbox.baseURL + "/clever")) { client in
+                let importer = try #require(client as? any TokenImporting)
+                let access = Secret("il-1")
+                #expect(
+                    importer.importFault(
+                        ImportedTokens(accessToken: access, refreshToken: Secret("r"), merchantID: nil))
+                        == FieldFault("/tokens/refresh_token", .notAllowed))
+                #expect(
+                    importer.importFault(ImportedTokens(accessToken: access, refreshToken: nil, merchantID: "M"))
+                        == FieldFault("/tokens/merchant_id", .notAllowed))
+                try sandbox.control.place(Fault(provider: "clever", endpoint: "tokeninfo", "drop-after"))
+                let lost = await Support.failure { try await importer.takeOver(request("il-1")) }
+                guard case .retryable = lost else {
+                    Issue.record("a lost answer is no spent token: \(String(describing: lost))")
+                    return
+                }
+            }
+        }
+    }
+
+    @Test(
+        "A token of this very application is taken over, with OpenID Connect switched on or off",
+        arguments: [false, true])
+    func imported(_ openID: Bool) async throws {
+        try await withSandbox { sandbox in
+            if openID { sandbox.control.set(settings: ["oidc": true], of: "clever") }
+            let settings = settings(sandbox.baseURL + "/clever", own: CleverSettings(openID: openID))
+            try await Support.with(settings) { client in
+                let exchanging = try #require(client as? any CodeExchanging)
+                let importer = try #require(client as? any TokenImporting)
+                let flow = try flow(client)
+                let theirs = try await flow.redeem(try await flow.callback())
+                let before = Support.clock.now()
+                let tokens = try await importer.takeOver(request(theirs.accessToken.reveal()))
+                #expect(tokens.accessToken.reveal() == theirs.accessToken.reveal() && tokens.refreshToken == nil)
+                let end = try #require(tokens.expiresAt)
+                #expect(end.since(before) >= .seconds(86_399) && end.since(before) < .seconds(86_460))
+                let who = try await importer.identifyImported(tokens, Support.context())
+                #expect(who.subject.hasPrefix("65000000") && who.unverified.isEmpty)
+                #expect(who.claims.first { $0.name == "email" }?.value.string == "ana@example.org")
+                if !openID {
+                    let login = try await exchanging.identify(theirs, Support.context())
+                    #expect(login.subject == who.subject)
+                }
+            }
+        }
     }
 
     @Test("The authorize request has no scope and no challenge, and takes a district")

@@ -52,6 +52,96 @@ struct CloverTests {
         #expect(endpoints.token == api + "/oauth/v2/token")
         #expect(endpoints.refresh == api + "/oauth/v2/refresh")
         #expect(endpoints.recovery == api + "/oauth/v2/recovery")
+        #expect(endpoints.migration == api + "/oauth/token/migrate_v2")
+    }
+
+    private func request(_ token: String, merchant: String?, refresh: String? = nil) -> ImportRequest {
+        ImportRequest(
+            client: Support.ios,
+            tokens: ImportedTokens(
+                accessToken: Secret(token), refreshToken: refresh.map { Secret($0) }, merchantID: merchant),
+            idempotencyKey: String(repeating: "k", count: 43))
+    }
+
+    @Test(
+        "A token from before October 2023 that is another app's, another merchant's or invented is refused, and no code is redeemed"
+    )
+    func migrationRefused() async throws {
+        try await withSandbox { sandbox in
+            try await Support.with(sandboxed(sandbox.baseURL)) { client in
+                let importer = try #require(client as? any TokenImporting)
+                let merchant = "MFAKE00000001"
+                sandbox.control.set(user: "ana", ["merchant_id": .string(merchant)])
+                for (token, named) in [
+                    ("v1-invented", merchant), (sandbox.control.legacyToken(clientID: "AOTHER001"), merchant),
+                    (sandbox.control.legacyToken(clientID: "AFAKE0001"), "MOTHER0000001"),
+                ] {
+                    let failure = await Support.failure {
+                        try await importer.takeOver(request(token, merchant: named))
+                    }
+                    guard case .rejected = failure else {
+                        Issue.record("\(token): \(String(describing: failure))")
+                        continue
+                    }
+                }
+                #expect(sandbox.control.count("clover", "token") == 0)
+                for (body, status) in [(#"{"authorization_code":""}"#, 200), ("{}", 200), ("<html>", 403)] {
+                    try sandbox.control.place(
+                        Fault(
+                            provider: "clover", endpoint: "migrate", "status", times: 1, status: status, body: body))
+                    let failure = await Support.failure {
+                        try await importer.takeOver(
+                            request(sandbox.control.legacyToken(clientID: "AFAKE0001"), merchant: merchant))
+                    }
+                    guard case .unusable = failure else {
+                        Issue.record("\(body): \(String(describing: failure))")
+                        continue
+                    }
+                }
+                try sandbox.control.place(Fault(provider: "clover", endpoint: "migrate", "drop-after", times: 1))
+                let lost = await Support.failure {
+                    try await importer.takeOver(
+                        request(sandbox.control.legacyToken(clientID: "AFAKE0001"), merchant: merchant))
+                }
+                guard case .lost = lost else {
+                    Issue.record("\(String(describing: lost))")
+                    return
+                }
+                #expect(sandbox.control.count("clover", "token") == 0)
+            }
+        }
+    }
+
+    @Test(
+        "A token from before October 2023 is traded for a pair: by PKCE without a secret, by the secret with one",
+        arguments: [ClientAuthentication.none, .clientSecretPost(Secret("web-secret"))])
+    func migration(_ authentication: ClientAuthentication) async throws {
+        try await withSandbox { sandbox in
+            var id = "AFAKE0001"
+            if case .clientSecretPost = authentication { id = "web" }
+            try await Support.with(sandboxed(sandbox.baseURL, authentication, clientID: id)) { client in
+                let importer = try #require(client as? any TokenImporting)
+                let merchant = "MFAKE00000001"
+                sandbox.control.set(user: "ana", ["merchant_id": .string(merchant)])
+                #expect(importer.importFault(request("v1", merchant: merchant).tokens) == nil)
+                let legacy = sandbox.control.legacyToken(clientID: id)
+                let tokens = try await importer.takeOver(request(legacy, merchant: merchant))
+                #expect(tokens.accessToken.reveal() != legacy && tokens.refreshToken != nil)
+                #expect(tokens.expiresAt != nil && tokens.refreshExpiresAt != nil)
+                let who = try await importer.identifyImported(
+                    tokens, Support.context(callback: [("merchant_id", merchant)]))
+                #expect(who.subject == merchant)
+                let asked = try #require(sandbox.control.requests(provider: "clover", endpoint: "migrate").first)
+                let redeemed = try #require(sandbox.control.requests(provider: "clover", endpoint: "token").first)
+                #expect(asked.path == "/clover-api/oauth/token/migrate_v2")
+                #expect(
+                    asked.bodyText.contains(#""merchant_uuid":"MFAKE00000001","app_uuid":"\#(id)","auth_token":"v1-"#))
+                #expect(asked.bodyText.contains("code_challenge") == (id == "AFAKE0001"))
+                #expect(redeemed.bodyText.contains("code_verifier") == (id == "AFAKE0001"))
+                #expect(redeemed.bodyText.contains("client_secret") == (id == "web"))
+                #expect(!redeemed.bodyText.contains(legacy))
+            }
+        }
     }
 
     @Test(

@@ -4,7 +4,7 @@ import Synchronization
 
 /// A provider that answers as a test tells it to, and counts the calls.
 final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, SessionEnding, LogoutTokenVerifying,
-    TokenImporting, Sendable
+    TokenImporting, IDTokenTaking, Sendable
 {
     struct Script: Sendable {
         var redeem: [ProviderFailure] = []
@@ -40,6 +40,12 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Se
         var logoutFailure: ProviderFailure?
         var sidIsUnusable = false
         var keyFetches = 0
+        /// Why id_tokens that an app hands over are refused; empty accepts.
+        var idTokens: [ProviderFailure] = []
+        var takesIDTokens = true
+        var handed: [HandedIDToken] = []
+        var importFault: FieldFault?
+        var imports: [ImportRequest] = []
         /// How long calls are refused because the provider does not answer.
         var refusesCallsFor: Duration?
     }
@@ -110,6 +116,38 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Se
         if let failure { throw failure }
         return tokens("r\(refreshes)")
     }
+
+    func takesIDTokens(of client: ClientName) -> Bool { script.withLock { $0.takesIDTokens } }
+
+    func identify(
+        _ token: HandedIDToken, mayFetchKeys: @escaping @Sendable () -> Bool
+    ) async throws(ProviderFailure) -> ProviderIdentity {
+        let (failure, script) = script.withLock { script -> (ProviderFailure?, Script) in
+            script.handed.append(token)
+            return (script.idTokens.isEmpty ? nil : script.idTokens.removeFirst(), script)
+        }
+        if token.token.reveal().hasPrefix("new-key") {
+            guard mayFetchKeys() else { throw .identityRejected(detail: "no key fits the token") }
+            self.script.withLock { $0.keyFetches += 1 }
+        }
+        await gate.pass()
+        if let failure { throw failure }
+        return ProviderIdentity(subject: script.subject, claims: [("name", .string("Ana"))], sid: script.sid)
+    }
+
+    func importFault(_ tokens: ImportedTokens) -> FieldFault? { script.withLock { $0.importFault } }
+
+    func takeOver(_ request: ImportRequest) async throws(ProviderFailure) -> TokenSet {
+        script.withLock { $0.imports.append(request) }
+        return try await refresh(
+            RefreshRequest(
+                client: request.client, refreshToken: request.tokens.refreshToken ?? request.tokens.accessToken,
+                accessToken: request.tokens.accessToken, idempotencyKey: request.idempotencyKey))
+    }
+
+    func identifyImported(
+        _ tokens: TokenSet, _ context: IdentityContext
+    ) async throws(ProviderFailure) -> ProviderIdentity { try await identify(tokens, context) }
 
     func callbackFault(_ parameters: [(name: String, value: String)], client: ClientName) -> String? {
         script.withLock { $0.callbackFault }

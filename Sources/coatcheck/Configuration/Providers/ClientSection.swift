@@ -45,6 +45,10 @@ struct ClientSection: Sendable {
                 profile: profile, clientID: clientID, authentication: authentication, wire: wire)
             if kind == .oidc || kind == .oauth2 {
                 client.postLogoutRedirectURI = section.redirectURI("post_logout_redirect_uri")?.text
+                client.trustedAudiences = section.words("trusted_audiences") ?? []
+                if !client.trustedAudiences.isEmpty, !profile.nativeCode {
+                    section.report("trusted_audiences", "is for clients with `native_code: true`")
+                }
             }
             if kind == .clever {
                 let start = section.section("app_start")
@@ -78,7 +82,9 @@ struct ClientSection: Sendable {
             profile.nativeRedirect = redirect.map { $0 == .empty ? .empty : .omitted } ?? defaults.nativeRedirect
         }
         profile.handsOutAccessToken = section.flag("hand_out_access_token", default: false)
-        if kind == .clover { profile.importTokens = section.flag("import_tokens", default: false) }
+        if kind == .clover || kind == .clever {
+            profile.importTokens = section.flag("import_tokens", default: false)
+        }
     }
 
     /// A public client without PKCE: anyone who gets hold of a code could redeem it.

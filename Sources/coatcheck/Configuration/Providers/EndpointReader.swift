@@ -12,6 +12,7 @@ enum EndpointReader {
         read("token", \.token)
         read("refresh", \.refresh)
         read("recovery", \.recovery)
+        read("migration", \.migration)
         read("userinfo", \.userinfo)
         read("jwks", \.jwks)
         read("revocation", \.revocation)

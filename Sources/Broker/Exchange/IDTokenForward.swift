@@ -1,0 +1,94 @@
+/// Takes an id_token that a native SDK gave the app.
+///
+/// It is verified before anything is stored: what does not verify makes no row and costs no call but, rarely, one for
+/// newer keys, which is charged.
+struct IDTokenForward: Sendable {
+    let context: BrokerContext
+
+    /// The keys are at hand, or had within this.
+    private static let keyPatience = Duration.seconds(15)
+
+    /// Returns the exchange: keyed by what the signature is over, so that a token is used once, whatever signature of it
+    /// somebody may make (of an ECDSA signature anybody can make a second one).
+    func plan(_ input: ForwardCodeInput) async throws(BrokerProblem) -> ExchangePlan {
+        guard let name = input.provider else {
+            throw BrokerProblem(.invalidRequest, errors: [FieldFault("/provider", .required)])
+        }
+        guard let provider = context.providers[name] else { throw BrokerProblem(.providerNotFound) }
+        let client = try StartLogin.client(input.client, of: provider.profile)
+        guard client.nativeCode, let taking = provider as? any IDTokenTaking, taking.takesIDTokens(of: client.name),
+            let token = input.idToken
+        else { throw BrokerProblem(.clientNotAllowed) }
+        let nonce = try Self.nonce(input)
+        let proof = try LoginToken.checked(input.loginToken)
+        let key = context.vault.index(.idToken, [name.text, Self.signedPart(of: token.reveal())])
+        return ExchangePlan(
+            key: key, proof: proof, gate: .none, provider: provider, client: client,
+            call: .idToken(
+                try await identity(
+                    HandedIDToken(
+                        client: client.name, token: token, nonce: nonce,
+                        deadline: context.clock.monotonic() + Self.keyPatience),
+                    taking, key, input.charge)),
+            device: input.device, presentedSession: input.presentedSession, loginToken: input.loginToken,
+            charge: input.charge)
+    }
+
+    /// The nonce is what ties the token to this attempt of the app; the members of other flows have no meaning here.
+    private static func nonce(_ input: ForwardCodeInput) throws(BrokerProblem) -> Secret {
+        var faults: [FieldFault] = []
+        if input.nonce == nil { faults.append(FieldFault("/nonce", .required)) }
+        if input.redirectURI != nil { faults.append(FieldFault("/redirect_uri", .notAllowed)) }
+        if input.codeVerifier != nil { faults.append(FieldFault("/code_verifier", .notAllowed)) }
+        if input.state != nil { faults.append(FieldFault("/state", .notAllowed)) }
+        if input.scope != nil { faults.append(FieldFault("/scope", .notAllowed)) }
+        guard let nonce = input.nonce, faults.isEmpty else { throw BrokerProblem(.invalidRequest, errors: faults) }
+        return nonce
+    }
+
+    private static func signedPart(of token: String) -> String {
+        token.lastIndex(of: ".").map { String(token[..<$0]) } ?? token
+    }
+
+    /// Charges the exchange, and verifies the token; nil when its exchange stands already: its outcome is for its starter
+    /// alone, and the token may have expired since.
+    private func identity(
+        _ token: HandedIDToken, _ provider: any IDTokenTaking, _ key: Digest, _ charge: Charge
+    ) async throws(BrokerProblem) -> ProviderIdentity? {
+        let standing: ExchangeRow?
+        do throws(StoreFailure) { standing = try await context.store.exchange(key) } catch {
+            throw BrokerProblem(error)
+        }
+        if let standing, standing.outcome != .released { return nil }
+        // Whether it has expired is for a clock to say that can be believed.
+        guard context.watch.believes(context.clock) else { throw .clockDoubted }
+        try charge.take(.exchange, for: key, lasting: ChargeLedger.exchangeLifetime)
+        let fetch = KeyFetchCharge(charge)
+        do throws(ProviderFailure) {
+            let identity = try await provider.identify(token) { fetch.take() }
+            fetch.giveBack()
+            return identity
+        } catch {
+            // No row was made: the same token again is charged again.
+            charge.drop(.exchange, for: key)
+            if let refusal = fetch.refusal { throw refusal }
+            throw refusal(error, provider.profile.name, token.client)
+        }
+    }
+
+    /// The problem of a token that did not verify, or could not be verified now; operators are told which.
+    private func refusal(
+        _ failure: ProviderFailure, _ provider: ProviderName, _ client: ClientName
+    ) -> BrokerProblem {
+        context.events.emit(.exchangeFailed(provider: provider, client: client, failure: failure))
+        var problem = BrokerProblem(starting: failure)
+        // The app brought it, so the fault is not the provider's.
+        if case .identityRejected(let detail) = failure {
+            problem = BrokerProblem(.codeRejected, privateDetail: detail)
+        }
+        context.events.emit(
+            .loginRefused(
+                provider: provider, client: client, code: problem.code, detail: problem.privateDetail ?? ""))
+        return problem
+    }
+}

@@ -1,0 +1,220 @@
+import BrokerStore
+import BrokerVault
+import Synchronization
+import Testing
+
+@testable import Broker
+
+/// Sessions of id_tokens that native SDKs gave to apps.
+@Suite(.timeLimit(.minutes(2))) struct IDTokenTests {
+    private let loginToken = Secret(String(repeating: "l", count: 43))
+
+    private func input(
+        _ token: String = "head.claims.signature", client: String = "native",
+        _ change: (inout ForwardCodeInput) -> Void = { _ in }
+    ) -> ForwardCodeInput {
+        var input = ForwardCodeInput()
+        input.provider = ProviderName(unchecked: "as")
+        input.client = ClientName(unchecked: client)
+        input.idToken = Secret(token)
+        input.nonce = Secret("n")
+        input.loginToken = loginToken
+        change(&input)
+        return input
+    }
+
+    private func handed(_ broker: TestBroker) -> Int { broker.provider.script.withLock { $0.handed.count } }
+
+    // MARK: Refusals
+
+    @Test("A client without `native_code`, and a provider that cannot verify id_tokens, take none")
+    func notOptedIn() async throws {
+        let broker = try TestBroker()
+        for client in ["ios", "strict", "nopkce"] {
+            #expect(await problem { try await broker.forward(input(client: client)) }?.code == .clientNotAllowed)
+        }
+        broker.provider.script.withLock { $0.takesIDTokens = false }
+        #expect(await problem { try await broker.forward(input()) }?.code == .clientNotAllowed)
+        #expect(
+            await problem { try await broker.forward(input { $0.provider = ProviderName(unchecked: "x") }) }?.code
+                == .providerNotFound)
+        #expect(handed(broker) == 0)
+    }
+
+    @Test("The nonce is demanded, and the members of other flows are refused, before anything is verified")
+    func members() async throws {
+        let broker = try TestBroker()
+        let bare = input { $0.nonce = nil }
+        #expect(await problem { try await broker.forward(bare) }?.errors == [FieldFault("/nonce", .required)])
+        let mixed = input {
+            $0.redirectURI = TestBroker.redirect
+            $0.codeVerifier = Secret(String(repeating: "v", count: 43))
+            $0.state = Secret("s")
+            $0.scope = ["openid"]
+        }
+        #expect(
+            await problem { try await broker.forward(mixed) }?.errors
+                == ["/redirect_uri", "/code_verifier", "/state", "/scope"].map { FieldFault($0, .notAllowed) })
+        let short = input { $0.loginToken = Secret("short") }
+        #expect(
+            await problem { try await broker.forward(short) }?.errors == [FieldFault("/login_token", .malformed)])
+        let both = input { $0.code = Secret("c") }
+        #expect(await problem { try await broker.forward(both) }?.errors == [FieldFault("/id_token", .conflict)])
+        #expect(handed(broker) == 0)
+    }
+
+    @Test("A token that does not verify is the app's fault, makes no row and spends nothing")
+    func doesNotVerify() async throws {
+        let broker = try TestBroker(script: .init(idTokens: [.identityRejected(detail: "aud is not this client")]))
+        let refused = await problem { try await broker.forward(input()) }
+        #expect(refused?.code == .codeRejected && refused?.privateDetail == "aud is not this client")
+        let told = broker.events.all.filter { if case .exchangeFailed = $0 { true } else { false } }
+        #expect(told.count == 1)
+        _ = try await broker.forward(input())
+        #expect(handed(broker) == 2)
+    }
+
+    @Test("Keys that cannot be had are no refusal: the same token is good a moment later")
+    func noKeys() async throws {
+        let broker = try TestBroker(
+            script: .init(idTokens: [
+                .notSent(detail: "down"), .lost(detail: "silent"), .retryable(status: 503, retryAfter: nil, detail: ""),
+                .unusable(detail: "no key set"),
+            ]))
+        for code in [ProblemCode.providerUnavailable, .providerUnavailable, .providerUnavailable, .providerError] {
+            #expect(await problem { try await broker.forward(input()) }?.code == code)
+        }
+        _ = try await broker.forward(input())
+    }
+
+    @Test("While the clock is in doubt no token is judged by it")
+    func doubtedClock() async throws {
+        let broker = try TestBroker()
+        #expect(broker.context.watch.believes(broker.context.clock))
+        broker.clock.jump(.seconds(-7200))
+        #expect(await problem { try await broker.forward(input()) }?.code == .storeUnavailable)
+        #expect(handed(broker) == 0)
+        broker.clock.jump(.seconds(7200))
+        #expect(!broker.context.watch.believes(broker.context.clock))
+        broker.clock.advance(.seconds(601))
+        _ = try await broker.forward(input())
+    }
+
+    @Test("A token that fails is charged each time; so is a fetch of newer keys that it asks for")
+    func charged() async throws {
+        let broker = try TestBroker(
+            script: .init(idTokens: Array(repeating: .identityRejected(detail: "forged"), count: 10)))
+        let ledger = ChargeLedger(
+            ChargeLimits(loginsPerMinute: 3, wrongTokensPerMinute: 1), monotonic: broker.clock.clock.monotonic)
+        let charge = Charge(IPAddress(high: 0, low: 0xFFFF_0A00_0001), in: ledger)
+        func forward(_ token: String) async -> ProblemCode? {
+            await problem { try await broker.forward(input(token) { $0.charge = charge }) }?.code
+        }
+        #expect(await forward("new-key.a.b") == .codeRejected)
+        #expect(broker.provider.script.withLock { $0.keyFetches } == 1)
+        #expect(await forward("new-key.a.b") == .rateLimited)
+        #expect(broker.provider.script.withLock { $0.keyFetches } == 1)
+        #expect(await forward("same.a.b") == .codeRejected)
+        // The third of three, whatever was repeated.
+        #expect(await forward("same.a.b") == .rateLimited)
+        #expect(handed(broker) == 3)
+        #expect(ledger.count(.exchange, of: IPAddress(high: 0, low: 0xFFFF_0A00_0001)) == 0)
+    }
+
+    // MARK: Used once
+
+    @Test("One token makes one session: its starter gets it again for ten minutes, nobody else does")
+    func once() async throws {
+        let broker = try TestBroker()
+        let first = try await broker.forward(input())
+        #expect(try await broker.forward(input()).token.reveal() == first.token.reveal())
+        for other in [
+            input { $0.loginToken = Secret(String(repeating: "m", count: 43)) }, input { $0.loginToken = nil },
+            // What is signed is the same: another signature of it, such as anybody can make of an ECDSA one.
+            input("head.claims.other") { $0.loginToken = nil },
+        ] {
+            #expect(await problem { try await broker.forward(other) }?.code == .codeAlreadyUsed)
+        }
+        #expect(handed(broker) == 1)
+        broker.clock.advance(.seconds(601))
+        #expect(await problem { try await broker.forward(input()) }?.code == .codeAlreadyUsed)
+        #expect(handed(broker) == 1)
+    }
+
+    @Test("Without a login token nobody gets the session again")
+    func withoutLoginToken() async throws {
+        let broker = try TestBroker()
+        _ = try await broker.forward(input { $0.loginToken = nil })
+        #expect(
+            await problem { try await broker.forward(input { $0.loginToken = nil }) }?.code == .codeAlreadyUsed)
+    }
+
+    @Test("Of ten that come at once with one token, all of its starter's get one session")
+    func atOnce() async throws {
+        let broker = try TestBroker()
+        let tokens = try await withThrowingTaskGroup(of: String.self) { group in
+            for _ in 0..<10 { group.addTask { try await broker.forward(input()).token.reveal() } }
+            return try await group.reduce(into: Set<String>()) { $0.insert($1) }
+        }
+        #expect(tokens.count == 1)
+    }
+
+    // MARK: The session
+
+    @Test("The session has no tokens: it lives its configured time, and nothing hands out, refreshes or revokes any")
+    func withoutTokens() async throws {
+        let broker = try TestBroker()
+        let signedIn = try await broker.forward(input())
+        let view = signedIn.session
+        #expect(view.subject == "user-1" && view.scope.isEmpty)
+        #expect(view.tokensExpireAt == nil && !view.refreshable)
+        #expect(view.expiresAt == view.createdAt.advanced(by: .seconds(90 * 86_400)))
+        #expect(view.idleExpiresAt == view.createdAt.advanced(by: .seconds(30 * 86_400)))
+        let live = try await broker.useCases.resumeSession.use(signedIn.token)
+        #expect(!live.hasTokens)
+        let refresh = broker.useCases.refreshTokens
+        #expect(await problem { try await refresh.refreshNow(live) }?.code == .notRefreshable)
+        #expect(await problem { try await refresh.accessToken(for: live) }?.code == .notRefreshable)
+        // It is still there after that.
+        _ = try await broker.useCases.resumeSession.resume(signedIn.token)
+        try await broker.useCases.endSession.logOut(signedIn.token)
+        #expect(try await broker.store.outboxCount() == 0)
+        #expect(broker.provider.script.withLock { $0.revoked + $0.sessionsEnded + $0.refreshes.count } == 0)
+        #expect(
+            await problem { try await broker.useCases.resumeSession.resume(signedIn.token) }?.reason == .loggedOut)
+    }
+
+    @Test("A client that hands out access tokens has none to hand out")
+    func handOut() async throws {
+        var client = ClientProfile(
+            name: ClientName(unchecked: "native"), login: .app,
+            redirectURIs: [RedirectURI("com.example.native:/cb")].compactMap { $0 }, nativeCode: true)
+        client.handsOutAccessToken = true
+        let broker = try TestBroker(clients: [client])
+        let signedIn = try await broker.forward(input())
+        #expect(
+            await problem { try await broker.useCases.handOutToken.handOut(signedIn.token) }?.code == .clientNotAllowed)
+    }
+
+    @Test(
+        "It keeps no other session's tokens alive at the provider (SEC-63)", arguments: [RevocationReach.user, .signIn])
+    func revocation(_ reach: RevocationReach) async throws {
+        let broker = try TestBroker(script: .init(sid: reach == .user ? nil : "sid-1"), reach: reach)
+        let coded = try await broker.signIn()
+        _ = try await broker.forward(input())
+        try await broker.useCases.endSession.logOut(coded.token)
+        #expect(try await Revocations(broker.context).work() == 1)
+        // The provider's own session is the native sign-in's, too: it stays.
+        #expect(broker.provider.script.withLock { [$0.revoked, $0.sessionsEnded] } == [1, 0])
+    }
+
+    @Test("A log-out at the provider ends it, as any other of its user")
+    func backchannel() async throws {
+        let broker = try TestBroker()
+        let signedIn = try await broker.forward(input())
+        try await broker.useCases.backchannelLogout.receive(
+            provider: ProviderName(unchecked: "as"), token: Secret("good"))
+        #expect(
+            await problem { try await broker.useCases.resumeSession.resume(signedIn.token) }?.reason == .providerLogout)
+    }
+}

@@ -1,0 +1,120 @@
+#!/usr/bin/env bash
+# ID tokens that native SDKs give to apps: Google, Apple, Facebook; refusals, used once, a session without tokens.
+source "$(dirname "$0")/lib.bash"
+start_stack
+
+nonce=$(random_token)
+hashed=$(printf %s "$nonce" | sha256sum | cut -d' ' -f1)
+secret=$(random_token)
+# sdk PROVIDER CLIENT_ID [MEMBERS]: what the SDK gives the app; TOKEN
+sdk() {
+    sandbox POST "/native-id-token/$1" "{\"client_id\":\"$2\",\"user\":\"ana\",\"nonce\":\"$hashed\"${3:+,$3}}"
+    TOKEN=$(json .id_token "$work/control")
+}
+# give PROVIDER CLIENT TOKEN [LOGIN_TOKEN] [NONCE]
+give() {
+    post /v1/sessions "{\"provider\":\"$1\",\"client\":\"$2\",\"id_token\":\"$3\",\"nonce\":\"${5:-$nonce}\",\"login_token\":\"${4:-$secret}\"}"
+}
+
+step "1. Who may not"
+device a-phone
+sdk google google-app
+give oidc ios "$TOKEN"
+expect_problem 403 client_not_allowed "a client without native_code"
+give clever ios "$TOKEN"
+expect_problem 403 client_not_allowed "a provider without id_tokens of SDKs"
+post /v1/sessions "{\"provider\":\"google\",\"client\":\"web\",\"id_token\":\"$TOKEN\",\"login_token\":\"$secret\"}"
+expect_problem 400 invalid_request "without a nonce"
+expect_json .errors[0].pointer /nonce
+give google web "$TOKEN" "" "$(random_token)"
+expect_problem 400 code_rejected "another nonce"
+give google web "${TOKEN%?????}AAAAA"
+expect_problem 400 code_rejected "another signature"
+give google web junk
+expect_problem 400 code_rejected "no token at all"
+sdk apple com.example.app
+give google web "$TOKEN"
+expect_problem 400 code_rejected "another provider's token"
+sdk google google-other
+give google web "$TOKEN"
+expect_problem 400 code_rejected "another client's token"
+for wrong in expired old-iat invalid-iss foreign-key idtoken-sig-none nonce-missing wrong-azp; do
+    fault google "{\"fault\":\"$wrong\",\"endpoint\":\"native-id-token\",\"times\":1}"
+    sdk google google-app
+    give google web "$TOKEN"
+    expect_problem 400 code_rejected "$wrong"
+done
+same "" "$(cookie coatcheck)" "and no session came of any"
+
+step "2. Google: a session without tokens, and no call but for the keys"
+sdk google google-app
+sandbox DELETE /requests
+give google web "$TOKEN"
+expect_status 201 "a session"
+expect_json .subject user-ana
+expect_json .identity.email ana@example.org
+expect_json .tokens.expires_at null
+expect_json .tokens.refreshable false
+same '[]' "$(jq -c .scope "$work/body")" "no scope"
+sandbox GET '/requests?provider=google'
+same 0 "$(jq '[.[] | select(.endpoint != "jwks" and .endpoint != "discovery")] | length' "$work/control")" "no call to Google but for keys"
+handle=$(json .handle)
+session=$(cookie coatcheck)
+
+step "3. It is used once"
+give google web "$TOKEN"
+expect_status 201 "the same starter again"
+expect_json .handle "$handle" "the same session"
+same "$session" "$(cookie coatcheck)" "the same cookie"
+device a-thief
+give google web "$TOKEN" "$(random_token)"
+expect_problem 409 code_already_used "anybody else"
+post /v1/sessions "{\"provider\":\"google\",\"client\":\"web\",\"id_token\":\"$TOKEN\",\"nonce\":\"$nonce\"}"
+expect_problem 409 code_already_used "without a login token"
+device a-phone
+get /v1/session
+expect_status 200 "the session lives"
+
+step "4. What a session without tokens cannot do"
+request POST /v1/session/refresh
+expect_problem 409 not_refreshable "refresh"
+request POST /v1/session/token
+expect_problem 403 client_not_allowed "hand its access token out"
+request POST "/v1/token" -H 'X-Coatcheck-Backend: orders-credential-4f1d9c' \
+    --data-urlencode grant_type=urn:ietf:params:oauth:grant-type:token-exchange \
+    --data-urlencode subject_token_type=urn:ietf:params:oauth:token-type:access_token --data-urlencode "subject_token=$session"
+same "400 invalid_target" "$STATUS $(json .error)" "token exchange"
+get /v1/session
+expect_status 200 "and it lives on"
+
+step "5. Android's Credential Manager: another registration's audience"
+sdk google google-app '"azp":"google-android"'
+give google web "$TOKEN" "$(random_token)"
+expect_status 201 "a trusted party"
+sdk google google-android
+give google web "$TOKEN" "$(random_token)"
+expect_status 201 "a trusted audience"
+
+step "6. Apple and Facebook"
+device b-phone
+sdk apple com.example.app
+give apple ios "$TOKEN" "$(random_token)"
+expect_status 201 "Apple's sheet"
+expect_json .subject user-ana
+sign_in facebook web ana
+expect_status 201
+subject=$(json .subject)
+sdk facebook facebook-app
+give facebook web "$TOKEN" "$(random_token)"
+expect_status 201 "Facebook's Limited Login"
+expect_json .subject "$subject" "the same subject as by the Graph API"
+
+step "7. Log-out: nothing to tell the provider"
+sandbox DELETE /requests
+request DELETE /v1/session
+expect_status 204
+get /v1/session
+expect_problem 401 session_required "it is gone"
+same 0 "$(calls facebook/token)" "no call"
+
+finish

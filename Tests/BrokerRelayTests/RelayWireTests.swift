@@ -110,7 +110,7 @@ struct RelayWireTests {
             try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
                 let response = try await fixture.call(.get, "/x")
                 #expect(response.status.code == code)
-                #expect(response.headers[.location] == "/elsewhere")
+                #expect(response.headers[.location] == "/v1/relay/api/elsewhere")
             }
             #expect(upstream.received.count == 1)
         }

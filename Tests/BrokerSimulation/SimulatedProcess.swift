@@ -31,6 +31,8 @@ final class SimulatedProcess: @unchecked Sendable {
     private var broken: [Int: () -> Void] = [:]
     private var nextPromise = 0
     private(set) var useCases: BrokerUseCases?
+    /// What listeners hear of; nil once it is dead, as the use cases are.
+    private(set) var sessionNotices: SessionNotices?
     /// What comes when it has given back what it holds; nil while nobody has told it to stop.
     private var farewell: (@Sendable () -> Void)?
 
@@ -49,6 +51,7 @@ final class SimulatedProcess: @unchecked Sendable {
             events: EventSink { event in world.note(event) }, vault: world.vault,
             store: store, providers: ProviderDirectory([provider]), cache: SessionCache(),
             notices: SessionNotices(), settings: settings)
+        sessionNotices = context.notices
         useCases = BrokerUseCases(context, publicURL: "https://auth.example.com")
         if world.weather.processes > 1 {
             let notices = SimulatedNotices(self, world.scheduler)
@@ -222,6 +225,7 @@ final class SimulatedProcess: @unchecked Sendable {
         broken = [:]
         for (_, resolve) in all { resolve() }
         useCases = nil
+        sessionNotices = nil
     }
 
     func pause(_ milliseconds: Int) {

@@ -220,22 +220,6 @@ import Testing
         _ = try await forward("partial-3", fixture.one)
     }
 
-    @Test("A partial registration that was not made costs nothing of its address's share")
-    func partialNotMade() async throws {
-        let fixture = try Fixture(ChargeLimits(loginsPerMinute: 1000, pending: 4))
-        fixture.registrar.script.withLock { $0.fields = Array(repeating: .notSent(detail: ""), count: 3) }
-        func forward(_ stateKey: String) async -> BrokerProblem? {
-            var input = ForwardCodeInput()
-            input.provider = ProviderName(unchecked: "zephr")
-            input.callbackURL = "\(ScriptedRegistrar.redirect)?status=partial&state_key=\(stateKey)"
-            input.loginToken = loginToken
-            input.charge = fixture.one
-            return await problem { try await fixture.broker.useCases.forwardCode.forward(input) }
-        }
-        for number in 0..<3 { #expect(await forward("partial-\(number)")?.code == .providerUnavailable) }
-        for number in 3..<5 { #expect(await forward("partial-\(number)") == nil) }
-    }
-
     // MARK: Logout tokens
 
     @Test("A logout token that verifies is never limited; a failed signature and a fetch of keys are charged (SEC-121)")

@@ -56,7 +56,7 @@ import Testing
 
     @Test("A refreshed token that belongs to an account elsewhere ends the session (SEC-59)")
     func foreign() async throws {
-        let (broker, _, live) = try await expired(.init(refreshedSubject: .foreign))
+        let (broker, _, live) = try await expired(.init(refreshedSubject: .foreign("https://elsewhere.example")))
         #expect(await ask(broker, live)?.reason == .subjectChanged)
         #expect(try await broker.store.session(token: live.token)?.endReason == .subjectChanged)
     }

@@ -100,10 +100,10 @@ import Testing
     @Test("A session is asked for while somebody listens to it, and no longer")
     func listenersLeave() async throws {
         let broker = try TestBroker()
-        let notices = broker.useCases.notices
+        let notices = broker.context.notices
         let token = try await broker.useCases.resumeSession.resume(try await broker.signIn().token).token
-        let first = Mutex<Subscription?>(notices.subscribe(token, version: 1) { _ in })
-        let second = Mutex<Subscription?>(notices.subscribe(token, version: 1) { _ in })
+        let first = Mutex<Subscription?>(notices.subscribe(token, of: token, limit: 2, version: 1) { _ in })
+        let second = Mutex<Subscription?>(notices.subscribe(token, of: token, limit: 2, version: 1) { _ in })
         first.withLock { $0 = nil }
         #expect(notices.listenedTo == [token])
         second.withLock { $0 = nil }
@@ -120,7 +120,7 @@ import Testing
             let token = broker.vault.digest(Array("session \(index)".utf8))
             versions.known.withLock { $0[token] = 2 }
             subscriptions.append(
-                broker.useCases.notices.subscribe(token, version: 1) { _ in heard.withLock { $0 += 1 } })
+                broker.context.notices.subscribe(token, of: token, limit: 1, version: 1) { _ in heard.withLock { $0 += 1 } })
         }
         try await ReplicaRefreshes(broker.context, versions).look()
         #expect(heard.withLock { $0 } == 1_001)

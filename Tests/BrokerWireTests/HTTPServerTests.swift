@@ -139,30 +139,6 @@ struct HTTPServerTests {
         }
     }
 
-    @Test("A body that breaks off is incomplete, and not malformed")
-    func brokenBody() async throws {
-        let service = TestService { _, body, _ in
-            do throws(BodyFault) {
-                return .text("took \(try await body.collect(upTo: 100, within: .seconds(30)).count)")
-            } catch {
-                return .text("\(error)")
-            }
-        }
-        try await service.run { (port) async throws in
-            for (body, expected) in [
-                ("Content-Length: 10\r\n\r\nabc", "incomplete"),
-                ("Transfer-Encoding: chunked\r\n\r\n3\r\nab", "incomplete"),
-                ("Transfer-Encoding: chunked\r\n\r\nzz\r\n", "malformed"), ("Content-Length: 3\r\n\r\nabc", "took 3"),
-            ] {
-                let client = try await WireClient.connect(port)
-                try await client.send("POST / HTTP/1.1\r\nHost: a\r\n" + body)
-                try await client.finish()
-                #expect(try await client.ended() == .orderly)
-                #expect(client.text.hasSuffix("\r\n\r\n" + expected), "\(body)")
-            }
-        }
-    }
-
     // MARK: What its address is charged for
 
     @Test("What is answered is given back: a kept connection may send any number of requests (SEC-105)")
@@ -202,54 +178,4 @@ struct HTTPServerTests {
         }
     }
 
-    @Test("A client that pipelines lets others have their turn (SEC-105)")
-    func turns() async throws {
-        let order = Mutex<[String]>([])
-        let service = TestService { request, _, _ in
-            order.withLock { $0.append(request.path ?? "") }
-            return Answer(.noContent, [])
-        }
-        // One event loop, which is held until both have sent what they have to say.
-        let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
-        try await service.run(on: group) { (port) async throws in
-            let (greedy, other) = (try await WireClient.connect(port), try await WireClient.connect(port))
-            for client in [greedy, other] {
-                try await client.send(Self.get("/first"))
-                _ = try await client.received { $0.contains("204") }
-            }
-            order.withLock { $0 = [] }
-            let (reached, hold) = (Gate(), Gate())
-            group.next().execute {
-                reached.open()
-                hold.wait()
-            }
-            await reached.passed()
-            try await greedy.send(String(repeating: Self.get("/greedy"), count: 60))
-            try await other.send(Self.get("/other"))
-            hold.open()
-            _ = try await other.received { count(of: "204", in: $0) == 2 }
-            _ = try await greedy.received { count(of: "204", in: $0) == 61 }
-            let place = order.withLock { $0.firstIndex(of: "/other") } ?? .max
-            #expect(place <= 20, "after \(place) others")
-            for client in [greedy, other] { try await client.channel.close().get() }
-        }
-        try await group.shutdownGracefully()
-    }
-
-    /// Opens once; a thread, or a task, waits for it.
-    private final class Gate: Sendable {
-        private let semaphore = DispatchSemaphore(value: 0)
-        private let isOpen = Atomic<Bool>(false)
-
-        func open() {
-            isOpen.store(true, ordering: .releasing)
-            semaphore.signal()
-        }
-
-        func wait() { semaphore.wait() }
-
-        func passed() async {
-            while !isOpen.load(ordering: .acquiring) { try? await Task.sleep(for: .milliseconds(1)) }
-        }
-    }
 }

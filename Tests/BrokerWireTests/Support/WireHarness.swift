@@ -31,9 +31,9 @@ struct TestService: WireService {
         let terms = ConnectionTerms(limits, tls: isSecure ? try TestCertificate.served() : nil)
         configuration.terms = { terms }
         configuration.ledger = PeerLedger { address in
-            var policy = PeerPolicy(key: address)
+            var policy = PeerPolicy(key: PeerPolicy.Key(address))
             policy.heldBytes = heldBytes
-            return policy
+            return [policy]
         }
         let server = try await HTTPServer.start(
             self, configuration, on: ListeningSocket(host: "127.0.0.1", port: 0), group: group)

@@ -12,7 +12,8 @@ final class SessionListener: @unchecked Sendable {
     init(_ process: SimulatedProcess, _ session: Digest) {
         self.process = process
         self.session = session
-        subscription = process.sessionNotices?.subscribe(session, of: session, limit: .max, version: 1) { [weak self] notice in
+        subscription = process.sessionNotices?.subscribe(session, of: session, limit: .max, version: 1) {
+            [weak self] notice in
             if case .ended = notice { self?.hasHeard = true }
         }
     }

@@ -120,7 +120,9 @@ import Testing
             let token = broker.vault.digest(Array("session \(index)".utf8))
             versions.known.withLock { $0[token] = 2 }
             subscriptions.append(
-                broker.context.notices.subscribe(token, of: token, limit: 1, version: 1) { _ in heard.withLock { $0 += 1 } })
+                broker.context.notices.subscribe(token, of: token, limit: 1, version: 1) { _ in
+                    heard.withLock { $0 += 1 }
+                })
         }
         try await ReplicaRefreshes(broker.context, versions).look()
         #expect(heard.withLock { $0 } == 1_001)

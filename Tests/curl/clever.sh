@@ -103,10 +103,13 @@ before=$(calls clever/token)
 post /v1/sessions "{\"provider\":\"clever\",\"client\":\"ios\",\"code\":\"$(url_value code "$CALLBACK")\"}"
 expect_problem 400 invalid_request "a bare code"
 post /v1/sessions "{\"provider\":\"clever\",\"client\":\"ios\",\"callback_url\":$(json_text "$CALLBACK")}"
-expect_problem 400 invalid_request "without the app's state"
+expect_problem 409 login_required "without the app's state"
+same "$before" "$(calls clever/token)" "no call"
+device f-phone
 post /v1/sessions "{\"provider\":\"clever\",\"client\":\"ios\",\"callback_url\":$(json_text "$CALLBACK"),\"state\":\"$(random_token)\"}"
 expect_problem 409 login_required "with another state"
 same "$before" "$(calls clever/token)" "no call"
+device g-phone
 secret=$(random_token)
 post /v1/sessions "{\"provider\":\"clever\",\"client\":\"ios\",\"callback_url\":$(json_text "$CALLBACK"),\"state\":\"$state\",\"login_token\":\"$secret\"}"
 expect_status 201 "with its state"

@@ -36,7 +36,7 @@ generate() {
     same 0 $? "$name: it runs"
     same "" "$(grep -aE ' ERROR |Exception' "$work/$name.log" | head -3)" "$name: without an error"
 }
-members="callback_url client code code_verifier device handoff login_token nonce provider redirect_uri state tokens"
+members="callback_url client code code_verifier device handoff id_token login_token nonce provider redirect_uri scope state tokens"
 generate kotlin -p serializationLibrary=gson -p generateOneOfAnyOfWrappers=true
 models="$work/kotlin/src/main/kotlin/org/openapitools/client/models"
 same "$members" "$(sed -nE 's/.*@SerializedName\("([a-z_]+)"\).*/\1/p' "$models/ForwardCode.kt" | sort | tr '\n' ' ' | sed 's/ $//')" "ForwardCode has its members"

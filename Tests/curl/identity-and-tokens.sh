@@ -92,11 +92,14 @@ fault github '{"fault":"status","endpoint":"userinfo","status":503,"times":1}'
 sign_in github web
 expect_status 201 "one 503 of GitHub's user"
 
-step "6. A pushed request that is good for a minute makes a login that is"
+step "6. A pushed request that is good for a minute is to be opened in it; the login has its ten minutes"
 start_login cloudentity service
 same 1 "$(python3 -c 'import sys, datetime as d
 left = d.datetime.fromisoformat(sys.argv[1].replace("Z", "+00:00")) - d.datetime.now(d.timezone.utc)
-print(int(left.total_seconds() <= 91))' "$(json .expires_at)")" "expires_at is the request's"
+print(int(left.total_seconds() <= 91))' "$(json .open_by)")" "open_by is the request's"
+same 1 "$(python3 -c 'import sys, datetime as d
+left = d.datetime.fromisoformat(sys.argv[1].replace("Z", "+00:00")) - d.datetime.now(d.timezone.utc)
+print(int(left.total_seconds() > 500))' "$(json .expires_at)")" "expires_at is the login's"
 
 step "7. Metadata that promises only plain starts nothing; a secret may sign"
 sign_in oidc signing

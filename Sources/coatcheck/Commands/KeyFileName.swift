@@ -1,6 +1,8 @@
 /// Which key file a configuration names.
 enum KeyFileName {
-    /// Reads that part of the configuration alone: what else it names need not be here. Nil where the keys are elsewhere.
+    /// Reads that part of the configuration alone, nil where the keys are elsewhere.
+    ///
+    /// What else the configuration names need not be here.
     static func read(_ file: String) throws -> String? {
         let text: String
         do throws(ConfigurationFailure) { text = try Configuration.text(of: file) } catch {

@@ -126,10 +126,11 @@ class Chromium:
         self.call("Input.dispatchKeyEvent", type="keyDown", text=text, **parameters)
         self.call("Input.dispatchKeyEvent", type="keyUp", **parameters)
 
-    def media(self, scheme):
-        """Light or dark."""
+    def media(self, scheme, forced="none"):
+        """Light or dark, and whether the system forces its colours."""
         self.call("Emulation.setEmulatedMedia", features=[
-            {"name": "prefers-color-scheme", "value": scheme}, {"name": "prefers-reduced-motion", "value": "reduce"}])
+            {"name": "prefers-color-scheme", "value": scheme}, {"name": "prefers-reduced-motion", "value": "reduce"},
+            {"name": "forced-colors", "value": forced}])
 
     def size(self, width, height, scale=1):
         self.call("Emulation.setScrollbarsHidden", hidden=True)

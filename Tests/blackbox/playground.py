@@ -196,7 +196,7 @@ def providers(page):
         page.signed_in(f"{title}: signed in", "ana@" if name == "zephr" else "Ana")
         page.click("#call")
         page.sees("document.getElementById('relay')?.innerText.includes('200.')", f"{title}: the API answers through the relay")
-        page.sees("document.getElementById('live').innerText === 'live'", f"{title}: the phone listens to events")
+        page.sees("document.getElementById('live').innerText === 'events on'", f"{title}: the phone listens to events")
         page.sign_out()
         page.sees("document.getElementById('word')?.innerText === 'You are signed out.'", f"{title}: signed out")
     said = page.arrows()
@@ -264,7 +264,7 @@ def switches(page, run):
     same(handle, page.handle(), "the same session is shown")
     page.click("#call")
     page.sees("document.getElementById('relay')?.innerText.includes('200.')", "and the user is still signed in")
-    page.sees("document.getElementById('live').innerText === 'live'", "and listens again")
+    page.sees("document.getElementById('live').innerText === 'events on'", "and listens again")
     page.sign_out()
 
     page.sign_in("clover")
@@ -272,8 +272,48 @@ def switches(page, run):
     noticed, why = page.trouble("drop-answer")
     say(noticed.startswith("Nothing") and "recovery" in why, "Clover: the answer is dropped, and the tokens recovered", (noticed, why))
     page.click("#listen")
-    page.sees("document.getElementById('live').innerText === 'offline'", "listening can be stopped")
+    page.sees("document.getElementById('live').innerText === 'events off'", "listening can be stopped")
     page.sign_out()
+
+
+def diagram(page):
+    """The diagram follows what is said, and says so where somebody looks elsewhere."""
+    browser = page.browser
+    at_end = "(b => b.scrollHeight - b.scrollTop - b.clientHeight < 40)(document.getElementById('scroller'))"
+    page.sign_in("oidc")
+    page.signed_in("signed in for the diagram")
+    page.click("#call")
+    page.idle()
+    page.sees(f"document.querySelectorAll('#messages li').length > 12 && {at_end}", "the diagram is at its end")
+    browser.run("[...document.querySelectorAll('#messages summary')].at(-1).click(), 1")
+    page.sees("(r => { const b = document.getElementById('scroller').getBoundingClientRect(); return r.bottom <= b.bottom + 1 || r.top <= b.top + 1; })"
+              "([...document.querySelectorAll('#messages details')].at(-1).getBoundingClientRect())", "the newest row, opened, is seen whole")
+    browser.run("document.getElementById('scroller').scrollTop = 0, 1")
+    browser.until("document.getElementById('scroller').scrollTop === 0")
+    page.click("#call")
+    page.sees("/^↓ [1-9][0-9]* new$/.test(document.getElementById('below').innerText)", "what comes while somebody looks elsewhere is counted")
+    same(0, browser.run("document.getElementById('scroller').scrollTop"), "and nothing moves under them")
+    page.click("#below")
+    page.sees(f"document.getElementById('below').hidden && {at_end}", "a click goes there")
+    browser.run("document.getElementById('scroller').scrollTop = 0, 1")
+    place = "Math.round(document.querySelector('.switch').getBoundingClientRect().top + scrollY)"
+    before = browser.run(place)
+    page.trouble("expire-token")
+    page.sees(at_end, "a switch that is thrown is followed")
+    same(before, browser.run(place), "and the switches stay where they are")
+    page.sign_out()
+    browser.size(390, 844)
+    page.sees("document.documentElement.scrollWidth <= innerWidth", "a small screen has no sideways scrolling")
+    page.sees("[...document.querySelectorAll('.label')].every(e => e.scrollWidth <= e.clientWidth + 1)", "and no label is cut")
+    page.sees("(r => r.bottom <= innerHeight + 1 && r.top >= 0)(document.querySelector('.result').getBoundingClientRect())", "what the user noticed is in sight")
+    browser.size(2560, 1300)
+    page.sees("document.querySelector('.talk').getBoundingClientRect().height > 800", "a large screen is used")
+    browser.size(1280, 1020)
+    browser.media("light", forced="active")
+    same("rgb(0, 0, 0)", browser.run("getComputedStyle(document.querySelector('.right .line'), '::after').borderLeftColor"), "with forced colours an arrow has its head")
+    same("rgba(0, 0, 0, 0)", browser.run("getComputedStyle(document.querySelector('.right .line'), '::after').borderTopColor"), "which is no square")
+    same("none", browser.run("getComputedStyle(document.getElementById('messages')).forcedColorAdjust"), "and the lifelines stay")
+    browser.media("light")
 
 
 def secrets_and_lines(page, run):
@@ -364,6 +404,7 @@ def main():
         sizes.append(browser.picture(f"{shots}/playground-thief.webp"))
         page.sign_out()
         say(max(sizes) < 150_000, "each picture is smaller than 150 kB", sizes)
+        diagram(page)
         switches(page, run)
         secrets_and_lines(page, run)
         same([], browser.complaints(), "neither script nor policy complained")

@@ -30,7 +30,7 @@ enum PlaygroundPage {
   <section class="stage" aria-labelledby="phone-title">
     <h2 id="phone-title" class="unseen">The phone</h2>
     <div class="phone">
-      <div class="bar" aria-hidden="true"><span id="clock">9:41</span><span class="island"></span><span id="live">offline</span></div>
+      <div class="bar" aria-hidden="true"><span id="clock">9:41</span><span class="island"></span><span id="live"></span></div>
       <p id="busy" class="busy" hidden></p>
       <div id="screen" class="screen" tabindex="-1"></div>
       <div class="home-bar" aria-hidden="true"></div>
@@ -48,6 +48,7 @@ enum PlaygroundPage {
       <ol id="messages"></ol>
       <p id="empty">Every request and answer comes here: open one for its text and its curl line. Secrets are shortened.</p>
     </div>
+    <button id="below" class="below" type="button" hidden></button>
   </section>
 
   <section class="result" aria-labelledby="noticed-title">
@@ -151,7 +152,7 @@ form { display: flex; flex-direction: column; gap: .75rem; }
 .push { margin-top: auto; }
 
 /* The conversation */
-.talk { display: flex; flex-direction: column; height: 600px; min-width: 0; border: 1px solid var(--rule); border-radius: 16px; background: var(--surface); box-shadow: var(--shadow); overflow: hidden; }
+.talk { position: relative; display: flex; flex-direction: column; height: 600px; min-width: 0; border: 1px solid var(--rule); border-radius: 16px; background: var(--surface); box-shadow: var(--shadow); overflow: hidden; }
 .talk .head { display: flex; gap: .5rem; align-items: center; padding: .6rem .9rem; }
 .talk .head h2 { margin-right: auto; }
 .small { padding: .2rem .65rem; border: 1px solid var(--rule); border-radius: 8px; background: var(--surface); font-size: .8rem; }
@@ -200,8 +201,10 @@ summary:focus-visible { outline-offset: -3px; }
 .curl { display: flex; gap: .6rem; align-items: flex-start; padding: .5rem .8rem; border-top: 1px solid var(--rule); background: var(--surface); }
 .curl code { flex: 1; font: .75rem/1.45 var(--mono); overflow-wrap: anywhere; }
 
-/* Trouble and what came of it */
-.result { grid-column: 1 / -1; display: grid; grid-template-columns: 344px minmax(0, 1fr); gap: 1.4rem; align-items: center; min-height: 4.2rem; padding: .7rem 0; border-block: 1px solid var(--rule); }
+.below { position: absolute; inset: auto auto .8rem 50%; translate: -50%; padding: .3rem .9rem; border: 0; border-radius: 999px; background: var(--accent); color: var(--on-accent); font-size: .8rem; font-weight: 600; box-shadow: var(--shadow); }
+
+/* Trouble and what came of it: three lines have room, so that the switches stay where they are */
+.result { grid-column: 1 / -1; display: grid; grid-template-columns: 344px minmax(0, 1fr); gap: 1.4rem; align-items: center; min-height: 6.6rem; padding: .7rem 0; border-block: 1px solid var(--rule); }
 .result h2 { font-size: 1.05rem; text-align: right; color: var(--muted); font-weight: 600; }
 #noticed { font-size: 1.2rem; }
 #explanation { color: var(--muted); margin-left: .3rem; }
@@ -214,14 +217,39 @@ summary:focus-visible { outline-offset: -3px; }
 .switch[aria-pressed=true] { border-color: var(--bad); background: var(--bad-soft); }
 .switch:disabled { opacity: .55; box-shadow: none; }
 .lost, .noscript { position: fixed; inset: auto 1rem 1rem; padding: .8rem 1rem; border-radius: 12px; background: var(--bad-soft); color: var(--bad); font-weight: 600; text-align: center; }
-.lost[hidden], .busy[hidden] { display: none; }
+.lost[hidden], .busy[hidden], .below[hidden] { display: none; }
 
 @media (max-width: 900px) {
   main { grid-template-columns: minmax(0, 1fr); }
   .stage { max-width: 360px; width: 100%; margin: 0 auto; }
-  .result { grid-template-columns: 1fr; gap: .2rem; }
+  /* Phone, conversation and switches are below each other: what a switch did stays in sight. */
+  .result { position: sticky; bottom: 0; z-index: 2; grid-template-columns: 1fr; gap: .2rem; min-height: 7.4rem; align-content: start; background: var(--ground); order: 1; }
   .result h2 { text-align: left; }
   .switches { grid-template-columns: repeat(2, 1fr); }
+}
+@media (max-width: 560px) {
+  .talk { height: 460px; }
+  .label { white-space: normal; overflow-wrap: anywhere; padding: 0 .2rem; }
+  .a-b, .b-p { width: 40%; }
+  .a-b { margin-left: 10%; }
+  .b-p { margin-left: 50%; }
+  .a-p { margin-left: 10%; width: 80%; }
+  #messages { background-position: 10% 0, 50% 0, 90% 0; }
+  .lifelines { grid-template-columns: 1fr 3fr 1fr; }
+}
+@media (min-width: 1800px) and (min-height: 1000px) {
+  header, main { max-width: 2200px; }
+  .talk { height: clamp(600px, calc(100vh - 25rem), 1000px); }
+  .switches { grid-template-columns: repeat(auto-fit, minmax(15rem, 1fr)); }
+}
+@media (forced-colors: active) {
+  /* Backgrounds and borders are the system's then: what is drawn with them is drawn in its colours. */
+  #messages { forced-color-adjust: none; background-image: linear-gradient(CanvasText 0 0), linear-gradient(CanvasText 0 0), linear-gradient(CanvasText 0 0); color: CanvasText; }
+  .line::after { forced-color-adjust: none; border-color: transparent; }
+  .right .line::after { border-left-color: CanvasText; }
+  .left .line::after { border-right-color: CanvasText; }
+  .label > span:last-child, .note p, .more, .curl { background: Canvas; color: CanvasText; }
+  .below, .busy { border: 1px solid ButtonText; }
 }
 @media (prefers-reduced-motion: reduce) {
   *, ::before, ::after { animation: none !important; transition: none !important; scroll-behavior: auto !important; }
@@ -381,7 +409,7 @@ function showPhone(screen, providers) {
   if (held) (same && target.querySelector(`${same}:enabled`) || target.querySelector("button:enabled, input") || target).focus();
   byID("busy").hidden = screen.busy === "";
   byID("busy").textContent = screen.busy ? `${screen.busy} …` : "";
-  byID("live").textContent = screen.listening ? "live" : "offline";
+  byID("live").textContent = screen.view !== "session" ? "" : screen.listening ? "events on" : "events off";
   byID("live").classList.toggle("on", screen.listening);
 }
 
@@ -416,15 +444,46 @@ function row(message) {
   return item;
 }
 
+// The conversation is followed until somebody scrolls away from its end; what comes meanwhile is counted.
+let following = true;
+let below = 0;
+
+const isAtEnd = () => { const box = byID("scroller"); return box.scrollHeight - box.scrollTop - box.clientHeight < 40; };
+
+function follow() {
+  following = true;
+  below = 0;
+  byID("below").hidden = true;
+  byID("scroller").scrollTop = byID("scroller").scrollHeight;
+}
+
 function showMessages(messages) {
   if (!messages.length) return;
-  const scroller = byID("scroller");
-  const follows = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 80;
   const list = byID("messages");
-  list.append(...messages.map(row));
+  const rows = messages.map(row);
+  list.append(...rows);
   while (list.children.length > 400) list.firstChild.remove();
-  if (follows) scroller.scrollTop = scroller.scrollHeight;
+  if (following) return follow();
+  below += rows.length;
+  byID("below").textContent = `↓ ${below} new`;
+  byID("below").hidden = false;
 }
+
+byID("scroller").addEventListener("scroll", () => {
+  following = isAtEnd();
+  if (following) { below = 0; byID("below").hidden = true; }
+});
+byID("below").onclick = follow;
+
+// What is opened is seen whole, or as much of it as there is room for.
+byID("messages").addEventListener("toggle", (event) => {
+  if (!event.target.open) return;
+  const box = byID("scroller");
+  const item = event.target.getBoundingClientRect();
+  const room = box.getBoundingClientRect();
+  const over = Math.min(item.bottom - room.bottom, item.top - room.top);
+  if (over > 0) box.scrollTop += over;
+}, true);
 
 // ---- the switches
 
@@ -432,7 +491,7 @@ function showSwitches(switches, screen) {
   const box = byID("switches");
   if (!box.children.length) {
     box.append(...switches.map((each) => make("button", { type: "button", className: "switch", "data-trouble": each.name,
-      onclick: () => act("trouble", { name: each.name }) }, make("b", {}, each.title), make("small", {}, each.explanation))));
+      onclick: () => { follow(); act("trouble", { name: each.name }); } }, make("b", {}, each.title), make("small", {}, each.explanation))));
   }
   const signedIn = screen.view === "session";
   for (const each of switches) {

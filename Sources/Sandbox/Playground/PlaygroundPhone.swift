@@ -78,7 +78,10 @@ actor PlaygroundPhone {
         user = name == "new" ? "new-" + Random.token(bytes: 4).filter { $0 != "_" && $0 != "-" }.lowercased() : name
         let form = Pairs(refused ? [("decision", "deny")] : [("user", user), ("decision", "allow")])
         let line = CurlLine(
-            base: "", target: refused ? "$URL&sandbox_deny=1" : "$URL&sandbox_user=\(user)", capture: .callback)
+            base: "",
+            // Whoever pastes it is somebody new, too: this one is known once the phone has finished.
+            target: refused ? "$URL&sandbox_deny=1" : "$URL&sandbox_user=\(name == "new" ? "new-$RANDOM$RANDOM" : user)",
+            capture: .callback)
         if refused { user = "ana" }
         screen.view = .home
         guard case .callback(let callback) = await browse(state.baseURL + page, form: form, curl: line) else {

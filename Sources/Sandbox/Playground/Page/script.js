@@ -149,7 +149,7 @@ function showPhone(screen, providers) {
   if (held) (same && target.querySelector(`${same}:enabled`) || target.querySelector("button:enabled, input") || target).focus();
   byID("busy").hidden = screen.busy === "";
   byID("busy").textContent = screen.busy ? `${screen.busy} …` : "";
-  byID("live").textContent = screen.listening ? "live" : "offline";
+  byID("live").textContent = screen.view !== "session" ? "" : screen.listening ? "events on" : "events off";
   byID("live").classList.toggle("on", screen.listening);
 }
 
@@ -184,15 +184,46 @@ function row(message) {
   return item;
 }
 
+// The conversation is followed until somebody scrolls away from its end; what comes meanwhile is counted.
+let following = true;
+let below = 0;
+
+const isAtEnd = () => { const box = byID("scroller"); return box.scrollHeight - box.scrollTop - box.clientHeight < 40; };
+
+function follow() {
+  following = true;
+  below = 0;
+  byID("below").hidden = true;
+  byID("scroller").scrollTop = byID("scroller").scrollHeight;
+}
+
 function showMessages(messages) {
   if (!messages.length) return;
-  const scroller = byID("scroller");
-  const follows = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 80;
   const list = byID("messages");
-  list.append(...messages.map(row));
+  const rows = messages.map(row);
+  list.append(...rows);
   while (list.children.length > 400) list.firstChild.remove();
-  if (follows) scroller.scrollTop = scroller.scrollHeight;
+  if (following) return follow();
+  below += rows.length;
+  byID("below").textContent = `↓ ${below} new`;
+  byID("below").hidden = false;
 }
+
+byID("scroller").addEventListener("scroll", () => {
+  following = isAtEnd();
+  if (following) { below = 0; byID("below").hidden = true; }
+});
+byID("below").onclick = follow;
+
+// What is opened is seen whole, or as much of it as there is room for.
+byID("messages").addEventListener("toggle", (event) => {
+  if (!event.target.open) return;
+  const box = byID("scroller");
+  const item = event.target.getBoundingClientRect();
+  const room = box.getBoundingClientRect();
+  const over = Math.min(item.bottom - room.bottom, item.top - room.top);
+  if (over > 0) box.scrollTop += over;
+}, true);
 
 // ---- the switches
 
@@ -200,7 +231,7 @@ function showSwitches(switches, screen) {
   const box = byID("switches");
   if (!box.children.length) {
     box.append(...switches.map((each) => make("button", { type: "button", className: "switch", "data-trouble": each.name,
-      onclick: () => act("trouble", { name: each.name }) }, make("b", {}, each.title), make("small", {}, each.explanation))));
+      onclick: () => { follow(); act("trouble", { name: each.name }); } }, make("b", {}, each.title), make("small", {}, each.explanation))));
   }
   const signedIn = screen.view === "session";
   for (const each of switches) {

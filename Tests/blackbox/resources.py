@@ -785,15 +785,6 @@ def user_bodies():
         verdict(all(found and found[0][0] == 201 for found in done), f"{name}: those that wait are answered once whole", done)
         for end in ends:
             end.close()
-        if options.no_slow:
-            return
-        deadline = time.monotonic() + 60
-        while broker.resident() > broker.lowest + 16 * MIB and time.monotonic() < deadline:
-            time.sleep(0.5)
-        rest = broker.resident()
-        verdict(
-            rest <= broker.lowest + 16 * MIB, f"{name}: their memory is the system's again within a minute",
-            f"{broker.lowest / MIB:.0f} → {broker.highest / MIB:.0f} → {rest / MIB:.0f} MiB")
 
 
 # ---- (g) behind an answer that says close, and half-closed clients ---------------------------------------------------

@@ -80,7 +80,8 @@ actor PlaygroundPhone {
         let line = CurlLine(
             base: "",
             // Whoever pastes it is somebody new, too: this one is known once the phone has finished.
-            target: refused ? "$URL&sandbox_deny=1" : "$URL&sandbox_user=\(name == "new" ? "new-$RANDOM$RANDOM" : user)",
+            target: refused
+                ? "$URL&sandbox_deny=1" : "$URL&sandbox_user=" + (name == "new" ? "new-$RANDOM$RANDOM" : user),
             capture: .callback)
         if refused { user = "ana" }
         screen.view = .home

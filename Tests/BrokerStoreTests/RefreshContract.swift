@@ -50,6 +50,11 @@ struct RefreshContract {
             #expect(first == RefreshGrant(fence: 1))
             clock.advance(24)
             #expect(try await store.claimRefresh(session.token) == .busy(for: .seconds(1)))
+            // Its owner may be cut off with a new pair in hand: it has a minute to come back.
+            for pause in [1, 30, 29] as [Int64] {
+                clock.advance(pause)
+                #expect(try await store.claimRefresh(session.token) == .busy(for: .seconds(1)))
+            }
             clock.advance(1)
             // Not before the caller's store has stood for a while.
             #expect(try await store.claimRefresh(session.token, takesOver: false) == .busy(for: .seconds(1)))
@@ -141,7 +146,7 @@ struct RefreshContract {
             let session = Rows.session()
             try await store.signIn(session)
             let first = try await store.mustClaimRefresh(session.token)
-            clock.advance(30)
+            clock.advance(90)
             let second = try await store.mustClaimRefresh(session.token)
             func condemn(_ version: Int64, _ fence: Int64) async throws -> Bool {
                 try await store.condemnRefresh(
@@ -226,6 +231,10 @@ struct RefreshContract {
             #expect(try await store.refreshState(session.token)?.claimFor == .seconds(25))
             clock.advance(25)
             #expect(try await store.refreshState(session.token)?.claimFor == nil)
+            // Whoever comes back within the minute has it again.
+            clock.advance(59)
+            #expect(try await store.renewRefresh(token: session.token, fence: claim.fence, for: .seconds(25)))
+            clock.advance(85)
             _ = try await store.mustClaimRefresh(session.token)
             #expect(try await !store.renewRefresh(token: session.token, fence: claim.fence, for: .seconds(25)))
             try await store.release(session.token, fence: 2)
@@ -252,7 +261,7 @@ struct RefreshContract {
             let second = try await store.mustClaimRefresh(session.token)
             #expect(
                 second == RefreshGrant(fence: 2, answerLost: true, emptyRefusals: 1, emptyFor: .seconds(30)))
-            clock.advance(25)
+            clock.advance(85)
             let third = try await store.mustClaimRefresh(session.token)
             #expect(third.takenOverFor == .zero && third.answerLost)
             // A release does not forget that the claim was taken over.
@@ -263,7 +272,7 @@ struct RefreshContract {
                 fourth
                     == RefreshGrant(
                         fence: 4, takenOverFor: .seconds(61), answerLost: true, emptyRefusals: 2,
-                        emptyFor: .seconds(116)))
+                        emptyFor: .seconds(176)))
             #expect(try await store.commit(session.token, version: 1, "new") == .committed)
             #expect(
                 try await store.mustClaimRefresh(session.token, version: 2)

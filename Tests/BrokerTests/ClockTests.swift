@@ -55,6 +55,26 @@ import Testing
         #expect(broker.provider.refreshes == 1)
     }
 
+    @Test(
+        "A clock that jumps while a revocation is sent puts the work off by no more than its pause",
+        .timeLimit(.minutes(1)))
+    func jumpAmidARevocation() async throws {
+        let failure = ProviderFailure.retryable(status: 503, retryAfter: nil, detail: "")
+        let broker = try TestBroker(script: .init(revoke: [failure], hangs: ["at-1"]))
+        try await broker.useCases.endSession.logOut(broker.signIn().token)
+        broker.provider.hanging.close()
+        let revocations = Revocations(broker.context)
+        async let worked = revocations.work()
+        while broker.provider.hanging.waiting < 1 { try await Task.sleep(for: .milliseconds(1)) }
+        broker.clock.jump(.seconds(7000))
+        broker.provider.hanging.open()
+        #expect(try await worked == 1)
+        broker.clock.jump(.seconds(-7000))
+        broker.clock.advance(.seconds(660))
+        #expect(try await revocations.work() == 1)
+        #expect(broker.provider.script.withLock { $0.revoked } == 2)
+    }
+
     @Test("After ten minutes the new time is believed: 401, and the row stays whole for a day", .timeLimit(.minutes(1)))
     func believed() async throws {
         let (broker, session, sweeper) = try await signedIn()

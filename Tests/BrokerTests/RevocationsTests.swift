@@ -124,6 +124,21 @@ import Testing
         signIns.leave(broker.vault.digest(Secret("exchange")))
     }
 
+    @Test("A revocation that is left out for a living session holds up no login of its user")
+    func leftOut() async throws {
+        let broker = try TestBroker(script: .init(sid: "sid-1"), reach: .user)
+        let one = try await broker.signIn(code: "c1")
+        _ = try await broker.signIn(code: "c2")
+        try await broker.useCases.endSession.logOut(one.token)
+        #expect(try await Revocations(broker.context).work() == 1)
+        #expect(told(broker) == [0, 0])
+        let origin = SignInOrigin(try #require(try await broker.store.session(handle: one.session.handle)))
+        #expect(!broker.context.memory.signIns.isRevoking(origin))
+        // It waits for nothing: the clock stands still.
+        let third = await problem { try await broker.signIn(code: "c3") }
+        #expect(third == nil)
+    }
+
     @Test("A provider that is known not to answer is not asked, and nothing is counted")
     func refusedCalls() async throws {
         let broker = try TestBroker(script: .init(refusesCallsFor: .seconds(30)))

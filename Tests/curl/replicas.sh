@@ -157,13 +157,13 @@ on 2
 here_session
 expect_status 200 "the second replica knows the session"
 begin=$(milliseconds)
-wait_for 60 eval 'JAR= request POST /v1/session/refresh -b "coatcheck=$session"; [ "$STATUS" = 200 ]'
+wait_for 120 eval 'JAR= request POST /v1/session/refresh -b "coatcheck=$session"; [ "$STATUS" = 200 ]'
 same 200 "$STATUS" "and refreshes it, $(($(milliseconds) - begin)) ms later, when the claim of the dead has lapsed"
 same 3 "$(calls oidc/refresh)" "by a call of its own"
 sandbox PUT /settings/oidc '{"refresh_mode":"rotate-strict"}'
 session=$hanging_session
 on 3
-wait_for 60 eval 'JAR= request POST /v1/session/refresh -b "coatcheck=$session"; [ "$STATUS" = 200 ]'
+wait_for 120 eval 'JAR= request POST /v1/session/refresh -b "coatcheck=$session"; [ "$STATUS" = 200 ]'
 same 200 "$STATUS" "where the provider had done nothing, a strict one's session survives too: the third refreshes it"
 same 4 "$(calls oidc/refresh)" "by one call"
 sandbox PUT /settings/oidc '{"refresh_mode":"overlap"}'

@@ -220,16 +220,24 @@ struct RefreshFlight: Sendable {
     /// Gives back a claim that may stand although nobody will call: until it lapsed, no other would be granted.
     private func giveBack(_ claim: RefreshClaim) {
         let context = context
-        let end = context.clock.monotonic() + context.settings.claimLifetime
+        insist { () async throws(StoreFailure) in
+            guard case .claimed(let grant) = try await context.store.claimRefresh(claim) else { return }
+            try await context.store.releaseRefresh(
+                RefreshRelease(
+                    token: claim.token, tokenVersion: claim.tokenVersion, fence: grant.fence, holdBack: .zero))
+        }
+    }
+
+    /// Gives a claim back beside, tried again for as long as it keeps the others from claiming.
+    private func insist(_ giveBack: @escaping @Sendable () async throws(StoreFailure) -> Void) {
+        let context = context
+        let end = context.clock.monotonic() + context.settings.claimLifetime + RefreshMarks.grace
         context.spawner.spawn("giveBackClaim") {
             while context.clock.monotonic() < end {
                 do { try await context.clock.sleep(.milliseconds(500)) } catch { return }
-                do throws(StoreFailure) {
-                    guard case .claimed(let grant) = try await context.store.claimRefresh(claim) else { return }
-                    return try await context.store.releaseRefresh(
-                        RefreshRelease(
-                            token: claim.token, tokenVersion: claim.tokenVersion, fence: grant.fence, holdBack: .zero))
-                } catch { context.events.emit(.storeFailed(operation: "giveBackClaim", detail: "\(error)")) }
+                do throws(StoreFailure) { return try await giveBack() } catch {
+                    context.events.emit(.storeFailed(operation: "giveBackClaim", detail: "\(error)"))
+                }
             }
         }
     }
@@ -373,11 +381,9 @@ struct RefreshFlight: Sendable {
             answerLost: work.answerLost, emptyRefusal: isCounted)
         do throws(StoreFailure) { try await context.store.releaseRefresh(release) } catch {
             _ = failed("releaseRefresh", error)
-            // Once more: what it has to remember names the reason of an end. If it cannot, the claim lapses.
-            try? await context.clock.sleep(.milliseconds(200))
-            do throws(StoreFailure) { try await context.store.releaseRefresh(release) } catch {
-                _ = failed("releaseRefresh", error)
-            }
+            // What it has to remember names the reason of an end, and one that is left to lapse keeps the session waiting.
+            let store = context.store
+            insist { () async throws(StoreFailure) in try await store.releaseRefresh(release) }
         }
     }
 

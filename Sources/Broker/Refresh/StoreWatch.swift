@@ -4,6 +4,10 @@ import Synchronization
 final class StoreWatch: Sendable {
     private struct State {
         var standsSince: Duration
+        /// When it last answered the question that is asked for this alone; nil where nobody asks.
+        var answeredAt: Duration?
+        /// Whether a call failed since that answer.
+        var hasFailed = false
         /// Pairs of refreshes that a store refused.
         var unwritten = 0
         /// How many of them waited when the store took something else: it is not the store that fails those.
@@ -15,7 +19,12 @@ final class StoreWatch: Sendable {
     }
 
     /// Lapsed claims are taken over only when the store has stood for so long: who holds a pair comes first.
-    static let calm = Duration.seconds(5)
+    ///
+    /// Longer than another replica takes from the store's return until it has written: it waits for a silent connection
+    /// for 6 s, for one that is not made for 3 s, 2 s until the next is tried, and 1 s until the pair is tried again.
+    static let calm = Duration.seconds(15)
+    /// A store that is asked and has not answered for so long does not stand.
+    static let silence = Duration.seconds(10)
     /// With so many results in hand nothing new is begun.
     static let capacity = 1_000
 
@@ -27,10 +36,31 @@ final class StoreWatch: Sendable {
 
     init(startedAt moment: Duration) { state = Mutex(State(standsSince: moment)) }
 
-    func failed(at moment: Duration) { state.withLock { $0.standsSince = max($0.standsSince, moment) } }
+    func failed(at moment: Duration) {
+        state.withLock { state in
+            state.standsSince = max(state.standsSince, moment)
+            state.hasFailed = true
+        }
+    }
+
+    /// Notes an answer to the question that is asked every few seconds, whether there is work or not: after a failure,
+    /// or a silence, the store is back from here on.
+    func answered(at moment: Duration) {
+        state.withLock { state in
+            let wasHeard = state.answeredAt.map { moment - $0 <= Self.silence } ?? false
+            if state.hasFailed || !wasHeard { state.standsSince = max(state.standsSince, moment) }
+            state.hasFailed = false
+            state.answeredAt = moment
+        }
+    }
 
     /// Returns whether lapsed claims may be taken over.
-    func isCalm(at moment: Duration) -> Bool { state.withLock { moment - $0.standsSince >= Self.calm } }
+    func isCalm(at moment: Duration) -> Bool {
+        state.withLock { state in
+            if let answeredAt = state.answeredAt, state.hasFailed || moment - answeredAt > Self.silence { return false }
+            return moment - state.standsSince >= Self.calm
+        }
+    }
 
     /// Notes that a pair is in hand that the store did not take.
     func keep(at moment: Duration) {

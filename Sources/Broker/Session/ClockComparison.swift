@@ -17,7 +17,13 @@ package struct ClockComparison: Sendable {
     package func look() async throws(StoreFailure) {
         let (clock, watch) = (context.clock, context.watch)
         let (began, wall) = (clock.monotonic(), watch.uncorrected(clock))
-        let time = try await store.time()
+        let time: WallTime
+        do throws(StoreFailure) { time = try await store.time() } catch {
+            context.memory.store.failed(at: clock.monotonic())
+            throw error
+        }
+        // Asked whether there is work or not, so that a replica without any notices a store that was away, too.
+        context.memory.store.answered(at: clock.monotonic())
         let took = clock.monotonic() - began
         // A clock that was set meanwhile is compared the next time.
         let parted = watch.uncorrected(clock).since(wall) - took

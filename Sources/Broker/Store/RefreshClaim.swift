@@ -5,7 +5,7 @@ package struct RefreshClaim: Sendable {
     package let name: ClaimID
     /// How long it stands, by the engine's own clock, unless it is renewed.
     package let lifetime: Duration
-    /// Whether a lapsed claim may be taken over; otherwise it counts as standing.
+    /// Whether a claim that lapsed long enough ago may be taken over; otherwise it counts as standing.
     package let takesOver: Bool
     /// The caller's calendar time, by which the session has to live.
     package let now: WallTime

@@ -16,6 +16,9 @@ package struct RefreshMarks: Sendable, Equatable {
 
     package init() {}
 
+    /// How long a claim that lapsed is left alone: its owner may be cut off with a new pair in hand, and comes back.
+    package static let grace = Duration.seconds(60)
+
     /// What a claim comes to; `granted(again:)` says whether it was granted before under the same name.
     package enum Decision: Sendable, Equatable {
         case granted(again: Bool), busy(for: Duration), heldBack(for: Duration)
@@ -23,7 +26,8 @@ package struct RefreshMarks: Sendable, Equatable {
 
     /// Claims for `lifetime` from `now`.
     ///
-    /// The same name gets its claim again. A lapsed claim of another is taken over only where `takesOver`.
+    /// The same name gets its claim again. A lapsed claim of another is taken over only where `takesOver`, and when
+    /// its owner has had `grace` to come back.
     package mutating func claim(
         _ name: ClaimID, for lifetime: Duration, takesOver: Bool, at now: Duration
     ) -> Decision {
@@ -33,7 +37,7 @@ package struct RefreshMarks: Sendable, Equatable {
                 return .granted(again: true)
             }
             if now < until { return .busy(for: until - now) }
-            guard takesOver else { return .busy(for: .seconds(1)) }
+            guard takesOver, now - until >= Self.grace else { return .busy(for: .seconds(1)) }
             takenOverAt = now
         } else if let until = holdUntil, now < until {
             return .heldBack(for: until - now)
@@ -75,15 +79,15 @@ package struct RefreshMarks: Sendable, Equatable {
         return next
     }
 
-    /// Returns the marks as a process finds them that began at `begun`: the former process's claims have lapsed, and what
-    /// was counted from one of its moments counts from now.
+    /// Returns the marks as a process finds them that began at `begun`: the former process is gone, so its claims have lapsed
+    /// and nobody comes back for them, and what was counted from one of its moments counts from now.
     ///
     /// A provider that asked to be left alone is left alone for as long as it asked, from the beginning.
     package func inherited(at now: Duration, by begun: Duration, holdFor: Duration?) -> RefreshMarks {
         var marks = self
         if claimUntil != nil {
             marks.claim = nil
-            marks.claimUntil = now
+            marks.claimUntil = now - Self.grace
         }
         if takenOverAt != nil { marks.takenOverAt = now }
         if firstEmptyAt != nil { marks.firstEmptyAt = now }

@@ -25,8 +25,8 @@ package protocol SessionStore: Sendable {
     /// Claims a refresh: fence + 1 where the session lives at `claim.now`, has the version and no claim stands. The claim
     /// is timed by the engine's own clock, and asking again under its name gets the same grant.
     ///
-    /// A lapsed claim is taken over where the caller allows it; an engine whose connection was lost does not before it
-    /// has stood for 5 s, so that who holds a pair comes first.
+    /// A claim that lapsed `RefreshMarks.grace` ago is taken over where the caller allows it; before that its owner may be
+    /// cut off with a new pair in hand, and comes first.
     func claimRefresh(_ claim: RefreshClaim) async throws(StoreFailure) -> RefreshClaimResult
 
     /// Lets a claim stand for so long from now, with its own fence; false when it is another's.

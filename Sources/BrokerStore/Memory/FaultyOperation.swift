@@ -1,4 +1,4 @@
 /// An operation of the in-memory store that a test may have fail.
 package enum FaultyOperation: Sendable {
-    case claimExchange, sessions, claimRefresh, commitRefresh
+    case claimExchange, completeExchange, sessions, claimRefresh, renewRefresh, commitRefresh, condemnRefresh
 }

@@ -143,9 +143,11 @@ package final class InMemoryStore: BrokerStore {
     package func completeExchange(
         _ key: Digest, fence: Int64, session: SessionRow, replacing: Digest?, sessionLimit: Int
     ) async throws(StoreFailure) -> EndedSessions? {
-        let ended = try transaction { state throws(StoreFailure) in
-            try state.completeExchange(
-                key, fence: fence, session: session, replacing: replacing, sessionLimit: sessionLimit)
+        let ended = try unlessFaulty(.completeExchange) { () throws(StoreFailure) in
+            try transaction { state throws(StoreFailure) in
+                try state.completeExchange(
+                    key, fence: fence, session: session, replacing: replacing, sessionLimit: sessionLimit)
+            }
         }
         let isLost = losing.withLock { losing in
             defer { losing = false }
@@ -194,7 +196,9 @@ package final class InMemoryStore: BrokerStore {
         token: Digest, fence: Int64, for lifetime: Duration
     ) async throws(StoreFailure) -> Bool {
         let moment = monotonic()
-        return try transaction { $0.renewRefresh(token, fence: fence, for: lifetime, at: moment) }
+        return try unlessFaulty(.renewRefresh) { () throws(StoreFailure) in
+            try transaction { $0.renewRefresh(token, fence: fence, for: lifetime, at: moment) }
+        }
     }
 
     package func refreshState(_ token: Digest) async throws(StoreFailure) -> RefreshState? {
@@ -218,7 +222,9 @@ package final class InMemoryStore: BrokerStore {
     package func condemnRefresh(
         token: Digest, tokenVersion: Int64, fence: Int64, reason: EndReason, now: WallTime
     ) async throws(StoreFailure) -> Bool {
-        try transaction { $0.condemnRefresh(token, version: tokenVersion, fence: fence, reason, now) }
+        try unlessFaulty(.condemnRefresh) { () throws(StoreFailure) in
+            try transaction { $0.condemnRefresh(token, version: tokenVersion, fence: fence, reason, now) }
+        }
     }
 
     package func keepHandoff(_ row: HandoffRow) async throws(StoreFailure) -> Bool {

@@ -17,6 +17,7 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Se
         var callbackFault: String?
         var refusal: String?
         var scope: [String]?
+        var refreshedScope: [String]?
         var issuer = IssuerExpectation(issuer: "https://as.example", demanded: true)
         var subject = "user-1"
         var sid: String?
@@ -114,7 +115,9 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Se
         }
         await gate.pass()
         if let failure { throw failure }
-        return tokens("r\(refreshes)")
+        var tokens = tokens("r\(refreshes)")
+        tokens.scope = script.withLock { $0.refreshedScope }
+        return tokens
     }
 
     func takesIDTokens(of client: ClientName) -> Bool { script.withLock { $0.takesIDTokens } }

@@ -8,6 +8,9 @@ final class ScriptedRegistrar: PartialRegistering, Sendable {
         var outcome: RegistrationOutcome = .stateInvalid
         var registers = 0
         var fieldsAsked = 0
+        /// How the next questions for an account and for fields fail.
+        var account: [ProviderFailure] = []
+        var fields: [ProviderFailure] = []
     }
 
     static let redirect = "com.example.zephr:/cb"
@@ -30,7 +33,8 @@ final class ScriptedRegistrar: PartialRegistering, Sendable {
     }
 
     func account(of session: Secret, deadline: Duration?) async throws(ProviderFailure) -> ProviderIdentity {
-        ProviderIdentity(subject: "user-1", claims: [])
+        if let failure = script.withLock({ $0.account.isEmpty ? nil : $0.account.removeFirst() }) { throw failure }
+        return ProviderIdentity(subject: "user-1", claims: [])
     }
 
     func register(_ request: RegistrationRequest) async throws(ProviderFailure) -> RegistrationOutcome {
@@ -41,7 +45,11 @@ final class ScriptedRegistrar: PartialRegistering, Sendable {
     }
 
     func registrationFields(deadline: Duration?) async throws(ProviderFailure) -> [RegistrationField] {
-        script.withLock { $0.fieldsAsked += 1 }
+        let failure = script.withLock { script -> ProviderFailure? in
+            script.fieldsAsked += 1
+            return script.fields.isEmpty ? nil : script.fields.removeFirst()
+        }
+        if let failure { throw failure }
         return [RegistrationField(name: "first-name", type: .string, required: true)]
     }
 

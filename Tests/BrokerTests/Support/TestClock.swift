@@ -8,6 +8,7 @@ final class TestClock: Sendable {
         var now = WallTime(seconds: 1_795_209_600)
         var monotonic = Duration.seconds(1000)
         var longestWait = Duration.zero
+        var asked: [Duration] = []
     }
 
     private let state = Mutex(State())
@@ -35,11 +36,15 @@ final class TestClock: Sendable {
         }
     }
 
+    /// How long somebody asked to sleep, in order.
+    var asked: [Duration] { state.withLock { $0.asked } }
+
     var clock: BrokerClock {
         BrokerClock(
             now: { self.now }, monotonic: { self.state.withLock { $0.monotonic } },
             sleep: { duration in
                 self.state.withLock { $0.longestWait = max($0.longestWait, duration) }
+                self.state.withLock { $0.asked.append(duration) }
                 try Task.checkCancellation()
                 // A millisecond of real time lets the others run; nothing is decided by it.
                 try await Task.sleep(for: .milliseconds(1))

@@ -49,7 +49,7 @@ enum PostgreSQLSessionSQL {
                 WHEN h.token_version <> $2 THEN 2
                 WHEN h.claim_until IS NOT NULL AND h.claim = $3 THEN 6
                 WHEN \(EngineClock.stands("h", "h.moment")) THEN 3
-                WHEN h.claim_until IS NOT NULL AND NOT $5 THEN 4
+                WHEN h.claim_until IS NOT NULL AND (NOT $5 OR \(EngineClock.justLapsed("h", "h.moment"))) THEN 4
                 WHEN h.claim_until IS NOT NULL THEN 7
                 WHEN h.hold_until > h.moment THEN 5
                 ELSE 8 END AS verdict

@@ -1,0 +1,255 @@
+import BrokerStore
+import BrokerVault
+import Synchronization
+import Testing
+
+@testable import Broker
+
+/// An exchange between its steps: a claim that lapses, a store that is away, an owner that died, somebody else's proof.
+@Suite(.timeLimit(.minutes(2))) struct ExchangeSeamTests {
+    private func broker(
+        _ script: ScriptedProvider.Script = .init(), also others: [any ProviderClient] = []
+    ) throws -> (broker: TestBroker, store: InMemoryStore) {
+        let clock = TestClock()
+        let store = InMemoryStore(monotonic: clock.clock.monotonic)
+        return (try TestBroker(store: store, script: script, also: others, clock: clock), store)
+    }
+
+    private func until(_ condition: () async throws -> Bool) async throws {
+        while try await !condition() { try await Task.sleep(for: .milliseconds(1)) }
+    }
+
+    /// The key of `code-1`, the code that tests forward.
+    private func key(_ broker: TestBroker) -> Digest { broker.vault.index(.code, ["as", "code-1"]) }
+
+    @Test("Tokens that come to an owner whose claim has lapsed are revoked: somebody else has given the code up")
+    func lapsedOwner() async throws {
+        let (frozen, store) = try broker()
+        let other = try TestBroker(store: store, vault: frozen.vault, provider: frozen.provider, clock: frozen.clock)
+        let login = try await frozen.start()
+        let url = frozen.callback(login)
+        frozen.provider.redeeming.close()
+        async let first = problem { try await frozen.forward(url, login.loginToken) }
+        try await until { frozen.provider.redeeming.waiting > 0 }
+        // Frozen, it renews nothing.
+        let row = try #require(try await store.exchange(key(frozen)))
+        #expect(try await store.renewExchange(row.key, fence: row.fence, for: .zero))
+        #expect(await problem { try await other.forward(url, login.loginToken) }?.code == .loginRequired)
+        frozen.provider.redeeming.open()
+        #expect(await first?.retry == "new_login")
+        #expect(try await store.outboxCount() == 1)
+        #expect(try await Revocations(other.context).work() == 1)
+        #expect(other.provider.script.withLock { $0.revoked } == 1)
+        #expect(try await store.sessions(.all, .live, after: nil, limit: 9, now: other.clock.now).isEmpty)
+    }
+
+    @Test("A claim is renewed while the provider is slow to answer", .timeLimit(.minutes(1)))
+    func renewed() async throws {
+        let (broker, store) = try broker()
+        let login = try await broker.start()
+        broker.provider.redeeming.close()
+        let url = broker.callback(login)
+        async let answer = broker.forward(url, login.loginToken)
+        try await until { broker.provider.redeeming.waiting > 0 }
+        broker.clock.advance(.seconds(9))
+        let key = key(broker)
+        try await until { try await store.exchange(key)?.claimFor == .seconds(25) }
+        broker.provider.redeeming.open()
+        _ = try await answer
+    }
+
+    @Test("While the store does not take a session the app hears so after five seconds, and has it later")
+    func earlyAnswer() async throws {
+        let (broker, store) = try broker()
+        let login = try await broker.start()
+        let url = broker.callback(login)
+        store.fail(.completeExchange, Array(repeating: .refused, count: 1_000_000))
+        async let answer = problem { try await broker.forward(url, login.loginToken) }
+        try await until { store.failures(.completeExchange) < 1_000_000 }
+        broker.clock.advance(.seconds(6))
+        let early = await answer
+        #expect(early?.code == .storeUnavailable && early?.retry == nil && early?.retryAfter != nil)
+        store.fail(.completeExchange, [])
+        try await until { try await store.exchange(key(broker))?.outcome != .calling }
+        _ = try await broker.forward(url, login.loginToken)
+        #expect(broker.provider.grants == 1)
+    }
+
+    @Test("A device's old session is refused at once, though the answer of the store that ended it was lost")
+    func replacedUnheard() async throws {
+        let (broker, store) = try broker()
+        let old = try await broker.signIn(code: "c0")
+        _ = try await broker.useCases.resumeSession.resume(old.token)
+        #expect(broker.context.cache.count == 1)
+        let login = try await broker.start()
+        store.loseNextCompletion()
+        _ = try await broker.forward(broker.callback(login), login.loginToken, session: old.token)
+        #expect(await problem { try await broker.useCases.resumeSession.resume(old.token) }?.reason == .replaced)
+    }
+
+    @Test("Who waits for an owner that died learns it as soon as the claim has lapsed", .timeLimit(.minutes(1)))
+    func ownerDies() async throws {
+        let (broker, store) = try broker()
+        let login = try await broker.start()
+        let dead = ExchangeRow(
+            key: key(broker), proof: broker.vault.digest(login.loginToken), salt: try broker.vault.random(32),
+            keyID: broker.vault.currentKeyID, claim: ClaimID(random: try broker.vault.random(16)),
+            claimFor: .seconds(5), createdAt: broker.clock.now, gate: .login(broker.vault.digest(login.state)))
+        _ = try await store.claimExchange(dead, maximumAttempts: 3)
+        let before = broker.clock.asked.count
+        let url = broker.callback(login)
+        async let answer = problem { try await broker.forward(url, login.loginToken) }
+        try await until { broker.clock.asked.count > before }
+        // Less than the patience of who waits.
+        broker.clock.advance(.seconds(6))
+        #expect(await answer?.code == .loginRequired)
+        #expect(broker.provider.grants == 0)
+    }
+
+    @Test("A login that expires between the look at it and its claim is login_expired")
+    func expiresMeanwhile() async throws {
+        let (broker, store) = try broker()
+        let login = try await broker.start()
+        var input = ForwardCodeInput()
+        input.callbackURL = broker.callback(login)
+        input.loginToken = login.loginToken
+        let callback = try CallbackURL(
+            parsing: broker.callback(login), queries: broker.context.providers.redirectsWithQuery)
+        let row = try #require(try await store.login(state: broker.vault.digest(login.state)))
+        let plan = try await BrokerLoginForward(context: broker.context).plan(
+            target: callback.target, parameters: callback.parameters, login: row, input: input)
+        broker.clock.advance(.seconds(601))
+        #expect(await problem { try await ExchangeRunner(context: broker.context).run(plan) }?.code == .loginExpired)
+        #expect(broker.provider.grants == 0)
+    }
+
+    @Test("With as many results in hand as a process may have, no code is redeemed")
+    func full() async throws {
+        let (broker, _) = try broker()
+        let login = try await broker.start()
+        let watch = broker.context.memory.store
+        for _ in 0..<StoreWatch.capacity { watch.keepResult() }
+        let answer = await problem { try await broker.forward(broker.callback(login), login.loginToken) }
+        #expect(answer?.code == .storeUnavailable && answer?.retryAfter != nil)
+        #expect(broker.provider.grants == 0)
+        watch.wroteResult()
+        _ = try await broker.forward(broker.callback(login), login.loginToken)
+    }
+
+    @Test("A replay that only a wrong clock finds too late is 503, and is answered when the clock is right")
+    func replayByWrongClock() async throws {
+        let (broker, _) = try broker()
+        let login = try await broker.start()
+        let url = broker.callback(login)
+        let first = try await broker.forward(url, login.loginToken)
+        broker.clock.jump(.seconds(7200))
+        let answer = await problem { try await broker.forward(url, login.loginToken) }
+        #expect(answer?.code == .storeUnavailable && answer?.retryAfter != nil)
+        broker.clock.jump(.seconds(-7200))
+        broker.clock.advance(.seconds(1))
+        #expect(try await broker.forward(url, login.loginToken).token.reveal() == first.token.reveal())
+    }
+
+    @Test("A state in the body that is not the callback's is refused")
+    func otherState() async throws {
+        let (broker, _) = try broker()
+        let login = try await broker.start()
+        var input = ForwardCodeInput()
+        input.callbackURL = broker.callback(login)
+        input.loginToken = login.loginToken
+        input.state = Secret("another")
+        #expect(await problem { try await broker.forward(input) }?.code == .stateMismatch)
+        #expect(broker.provider.grants == 0)
+        input.state = login.state
+        _ = try await broker.forward(input)
+    }
+
+    @Test("Who the user is, asked too often, is not asked again before the provider said")
+    func retryAfterOfIdentity() async throws {
+        let (broker, _) = try broker(
+            .init(identify: [.retryable(status: 429, retryAfter: .seconds(4), detail: "")]))
+        let before = broker.clock.asked.count
+        _ = try await broker.signIn()
+        #expect(broker.clock.asked.dropFirst(before).contains(.seconds(4)))
+    }
+
+    @Test(
+        "A stranger with the code of a login that the app started hears nothing of how it ended",
+        arguments: [ProviderFailure.rejected(OAuthError(status: 400, code: "invalid_grant")), .lost(detail: "")])
+    func strangerOfAnAppLogin(_ failure: ProviderFailure) async throws {
+        let (broker, _) = try broker(.init(redeem: [failure]))
+        func input(_ verifier: Character, _ loginToken: Character) -> ForwardCodeInput {
+            var input = ForwardCodeInput()
+            input.provider = ProviderName(unchecked: "as")
+            input.client = ClientName(unchecked: "ios")
+            input.code = Secret("c")
+            input.codeVerifier = Secret(String(repeating: verifier, count: 43))
+            input.loginToken = Secret(String(repeating: loginToken, count: 43))
+            return input
+        }
+        let first = await problem { try await broker.forward(input("v", "l")) }
+        #expect(first?.code == .codeRejected || first?.retry == "new_login")
+        let stranger = await problem { try await broker.forward(input("w", "m")) }
+        #expect(stranger?.code == .codeAlreadyUsed && stranger?.login == nil)
+        #expect(broker.provider.grants == 1)
+    }
+
+    // MARK: Zephr
+
+    private func zephr(_ callback: String, _ loginToken: Secret) -> ForwardCodeInput {
+        var input = ForwardCodeInput()
+        input.provider = ProviderName(unchecked: "zephr")
+        input.client = ClientName(unchecked: "ios")
+        input.callbackURL = "\(ScriptedRegistrar.redirect)?\(callback)"
+        input.loginToken = loginToken
+        return input
+    }
+
+    @Test("Asking whose a Zephr session is uses nothing up: after a lost answer the same callback signs in")
+    func accountAskedAgain() async throws {
+        let registrar = ScriptedRegistrar()
+        registrar.script.withLock { $0.account = [.lost(detail: "")] }
+        let (broker, _) = try broker(also: [registrar])
+        let input = zephr("status=success&session_id=s1", Secret(String(repeating: "L", count: 43)))
+        let first = await problem { try await broker.forward(input) }
+        #expect(first?.code == .providerUnavailable && first?.retry == nil)
+        _ = try await broker.forward(input)
+    }
+
+    @Test("How a registration stands is nobody's who did not start it: no state of it, no fresh login")
+    func strangerOfARegistration() async throws {
+        let registrar = ScriptedRegistrar()
+        let (broker, store) = try broker(also: [registrar])
+        let starter = Secret(String(repeating: "L", count: 43))
+        let key = broker.vault.index(.stateKey, ["zephr", "key-1"])
+        let now = broker.clock.now
+        let secrets = RegistrationSecrets(
+            provider: registrar.profile.name, client: ClientName(unchecked: "ios"), stateKey: Secret("key-1"),
+            identifier: nil, fields: [], device: nil)
+        // Bound to nobody: the app brought the state key itself.
+        try await store.insertRegistration(
+            RegistrationRow(
+                key: key, loginToken: nil, createdAt: now, expiresAt: now.advanced(by: .seconds(900)),
+                sealed: try broker.vault.seal(secrets.record, as: .registration, row: key)))
+        let dead = ExchangeRow(
+            key: broker.vault.digest(Secret("dead")), proof: broker.vault.digest(starter), salt: [], keyID: "k",
+            claim: ClaimID(random: []), claimFor: .seconds(25), createdAt: now, gate: .registration(key))
+        guard case .claimed = try await store.claimExchange(dead, maximumAttempts: 3) else {
+            throw BrokerProblem(.internalError)
+        }
+        broker.clock.advance(.seconds(26))
+        func finish(_ loginToken: Secret) async -> BrokerProblem? {
+            await problem {
+                try await broker.useCases.finishRegistration.finish(
+                    FinishRegistrationInput(
+                        provider: registrar.profile.name, client: nil, stateKey: Secret("key-1"),
+                        attributes: [(name: "first-name", value: .string("Ana"))], loginToken: loginToken,
+                        presentedSession: nil))
+            }
+        }
+        let stranger = await finish(Secret(String(repeating: "M", count: 43)))
+        #expect(stranger?.code == .stateKeyExpired && stranger?.login == nil)
+        #expect(await finish(starter)?.code == .loginRequired)
+        #expect(registrar.registers == 0)
+    }
+}

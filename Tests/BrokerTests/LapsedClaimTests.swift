@@ -1,0 +1,214 @@
+import BrokerStore
+import BrokerVault
+import Synchronization
+import Testing
+
+@testable import Broker
+
+/// A claim whose owner is not heard of: who takes it over, and when (guarantees 2 and 3).
+@Suite(.timeLimit(.minutes(2))) struct LapsedClaimTests {
+    private static let refused = ProviderFailure.rejected(OAuthError(status: 400, code: "invalid_grant"))
+
+    /// The clock of a store, which answers or does not.
+    private final class StoreTime: StoreClock {
+        let clock: TestClock
+        let isAway = Mutex(false)
+
+        init(_ clock: TestClock) { self.clock = clock }
+
+        func time() async throws(StoreFailure) -> WallTime {
+            if isAway.withLock({ $0 }) { throw .unavailable("away") }
+            return clock.now
+        }
+    }
+
+    /// A broker whose store counts by the test's clock, with a session whose token is over.
+    private func expired(
+        _ script: ScriptedProvider.Script = .init()
+    ) async throws -> (broker: TestBroker, store: InMemoryStore, live: LiveSession) {
+        let clock = TestClock()
+        let store = InMemoryStore(monotonic: clock.clock.monotonic)
+        let broker = try TestBroker(store: store, script: script, clock: clock)
+        let session = try await broker.signIn()
+        clock.advance(.seconds(3601))
+        return (broker, store, try await broker.useCases.resumeSession.resume(session.token))
+    }
+
+    private func ask(_ broker: TestBroker, _ live: LiveSession) async -> BrokerProblem? {
+        await problem { try await broker.useCases.refreshTokens.accessToken(for: live) }
+    }
+
+    /// Claims as a process that dies then.
+    private func claimAndDie(_ broker: TestBroker, _ live: LiveSession, version: Int64 = 1) async throws {
+        let claim = RefreshClaim(
+            token: live.token, tokenVersion: version, name: ClaimID(random: try broker.vault.random(16)),
+            lifetime: .seconds(25), now: broker.clock.now)
+        guard case .claimed = try await broker.store.claimRefresh(claim) else { throw BrokerProblem(.internalError) }
+    }
+
+    /// How often somebody waited for another's claim.
+    private func waits(_ broker: TestBroker) -> Int {
+        broker.events.all.filter { if case .refreshWaited = $0 { true } else { false } }.count
+    }
+
+    private func until(_ condition: () async throws -> Bool) async throws {
+        while try await !condition() { try await Task.sleep(for: .milliseconds(1)) }
+    }
+
+    // MARK: When the store stands
+
+    @Test("The store stands fifteen seconds after the last failure")
+    func calm() {
+        let watch = StoreWatch(startedAt: .seconds(100))
+        #expect(!watch.isCalm(at: .seconds(114)))
+        #expect(watch.isCalm(at: .seconds(115)))
+        watch.failed(at: .seconds(120))
+        #expect(!watch.isCalm(at: .seconds(134)))
+        #expect(watch.isCalm(at: .seconds(135)))
+    }
+
+    @Test("Where it is asked, fifteen seconds after its return, and not while it is silent")
+    func calmWhereAsked() {
+        let watch = StoreWatch(startedAt: .zero)
+        for second in stride(from: 1, through: 21, by: 2) { watch.answered(at: .seconds(second)) }
+        #expect(!watch.isCalm(at: .seconds(15)))
+        #expect(watch.isCalm(at: .seconds(16)))
+        // What failed last was before the return: that is what counts.
+        watch.failed(at: .seconds(30))
+        #expect(!watch.isCalm(at: .seconds(46)))
+        watch.answered(at: .seconds(50))
+        #expect(!watch.isCalm(at: .seconds(60)))
+        watch.answered(at: .seconds(60))
+        #expect(!watch.isCalm(at: .seconds(64)))
+        #expect(watch.isCalm(at: .seconds(65)))
+        // It says nothing, and nobody has noticed a failure.
+        #expect(!watch.isCalm(at: .seconds(71)))
+        watch.answered(at: .seconds(71))
+        #expect(!watch.isCalm(at: .seconds(80)))
+    }
+
+    @Test("A replica without any work notices a store that was away")
+    func idleReplica() async throws {
+        let broker = try TestBroker()
+        let store = StoreTime(broker.clock)
+        let comparison = ClockComparison(broker.context, store)
+        func ask(for seconds: Int) async {
+            for _ in 0..<(seconds / 2) {
+                broker.clock.advance(.seconds(2))
+                try? await comparison.look()
+            }
+        }
+        func isCalm() -> Bool { broker.context.memory.store.isCalm(at: broker.clock.clock.monotonic()) }
+        await ask(for: 20)
+        #expect(isCalm())
+        store.isAway.withLock { $0 = true }
+        await ask(for: 40)
+        #expect(!isCalm())
+        store.isAway.withLock { $0 = false }
+        await ask(for: 14)
+        #expect(!isCalm())
+        await ask(for: 4)
+        #expect(isCalm())
+    }
+
+    // MARK: Whose it is
+
+    @Test("A replica cut off with a pair in hand comes back after forty seconds: its pair is stored, nobody refreshed")
+    func cutOff() async throws {
+        let (one, store, live) = try await expired()
+        let two = try TestBroker(store: store, vault: one.vault, provider: one.provider, clock: one.clock)
+        // The first can neither renew nor commit; the second notices nothing.
+        store.fail(.commitRefresh, Array(repeating: .refused, count: 1_000_000))
+        store.fail(.renewRefresh, Array(repeating: .refused, count: 1_000_000))
+        #expect(await ask(one, live)?.code == .storeUnavailable)
+        #expect(one.provider.refreshes == 1)
+        for _ in 0..<4 {
+            one.clock.advance(.seconds(10))
+            let asked = waits(two)
+            async let answer = ask(two, live)
+            try await until { waits(two) > asked }
+            // Its patience is over.
+            one.clock.advance(.seconds(10))
+            #expect(await answer?.code == .providerUnavailable)
+        }
+        #expect(one.provider.refreshes == 1)
+        store.fail(.commitRefresh, [])
+        try await until { try await store.session(token: live.token)?.tokenVersion == 2 }
+        let row = try #require(try await store.session(token: live.token))
+        #expect(try StoredTokens.open(row, one.context).tokens.accessToken.reveal() == "at-r1")
+    }
+
+    @Test("A claim that nobody comes back for is taken over a minute after it lapsed")
+    func dead() async throws {
+        let (broker, _, live) = try await expired()
+        try await claimAndDie(broker, live)
+        broker.clock.advance(.seconds(84))
+        async let answer = ask(broker, live)
+        try await until { waits(broker) > 0 }
+        #expect(broker.provider.refreshes == 0)
+        broker.clock.advance(.seconds(1))
+        #expect(await answer == nil)
+        #expect(broker.provider.refreshes == 1)
+    }
+
+    @Test("A process whose store has failed takes nothing over before it has stood for a while")
+    func afterAFailure() async throws {
+        let (broker, store, live) = try await expired()
+        try await claimAndDie(broker, live)
+        broker.clock.advance(.seconds(86))
+        store.fail(.claimRefresh, [.refused])
+        #expect(await ask(broker, live)?.code == .storeUnavailable)
+        broker.clock.advance(.seconds(10))
+        async let answer = ask(broker, live)
+        try await until { waits(broker) > 0 }
+        #expect(broker.provider.refreshes == 0)
+        broker.clock.advance(.seconds(5))
+        #expect(await answer == nil)
+        #expect(broker.provider.refreshes == 1)
+    }
+
+    @Test("A refresh token that may have gone out twice is remembered for one version more: its end is refresh_lost")
+    func versionBefore() async throws {
+        let (broker, _, live) = try await expired()
+        try await claimAndDie(broker, live)
+        broker.clock.advance(.seconds(86))
+        #expect(await ask(broker, live) == nil)
+        broker.clock.advance(.seconds(3601))
+        broker.provider.script.withLock { $0.refresh = [Self.refused] }
+        let again = LiveSession(
+            row: try #require(try await broker.store.session(token: live.token)), facts: live.facts)
+        #expect(await ask(broker, again)?.reason == .refreshLost)
+    }
+
+    // MARK: While its owner lives
+
+    @Test("A claim is renewed while the provider is slow to answer", .timeLimit(.minutes(1)))
+    func renewed() async throws {
+        let (broker, store, live) = try await expired()
+        broker.provider.gate.close()
+        async let answer = ask(broker, live)
+        try await until { broker.provider.gate.waiting > 0 }
+        broker.clock.advance(.seconds(9))
+        try await until { try await store.refreshState(live.token)?.claimFor == .seconds(25) }
+        broker.provider.gate.open()
+        #expect(await answer == nil)
+    }
+
+    @Test("No confirming call is made without the claim renewed before it")
+    func notConfirmed() async throws {
+        let (broker, store, live) = try await expired(.init(refresh: [.lost(detail: "")]))
+        store.fail(.renewRefresh, Array(repeating: .refused, count: 1_000_000))
+        #expect(await ask(broker, live)?.code == .providerUnavailable)
+        #expect(broker.provider.refreshes == 1)
+    }
+
+    @Test("A condemnation that the store did not take gives the claim back")
+    func notCondemned() async throws {
+        let (broker, store, live) = try await expired(.init(refresh: [Self.refused, Self.refused]))
+        store.fail(.condemnRefresh, [.refused])
+        #expect(await ask(broker, live)?.code == .storeUnavailable)
+        broker.clock.advance(.seconds(3))
+        #expect(await ask(broker, live)?.reason == .grantRevoked)
+        #expect(broker.provider.refreshes == 2)
+    }
+}

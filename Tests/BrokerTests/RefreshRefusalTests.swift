@@ -1,0 +1,128 @@
+import BrokerStore
+import BrokerVault
+import Synchronization
+import Testing
+
+@testable import Broker
+
+/// What a provider's refusals, and another user's tokens, make of a session; and what its callers hear meanwhile.
+@Suite(.timeLimit(.minutes(2))) struct RefreshRefusalTests {
+    private static let empty = ProviderFailure.rejected(OAuthError(status: 401, code: ""))
+    private static let unavailable = ProviderFailure.retryable(status: 503, retryAfter: nil, detail: "")
+
+    private func expired(
+        _ script: ScriptedProvider.Script, after age: Duration = .seconds(3601)
+    ) async throws -> (broker: TestBroker, store: InMemoryStore, live: LiveSession) {
+        let clock = TestClock()
+        let store = InMemoryStore(monotonic: clock.clock.monotonic)
+        let broker = try TestBroker(store: store, script: script, clock: clock)
+        let session = try await broker.signIn()
+        clock.advance(age)
+        return (broker, store, try await broker.useCases.resumeSession.resume(session.token))
+    }
+
+    private func ask(_ broker: TestBroker, _ live: LiveSession) async -> BrokerProblem? {
+        await problem { try await broker.useCases.refreshTokens.accessToken(for: live) }
+    }
+
+    @Test(
+        "Two refusals without a body end nothing however far apart, nor many within five minutes",
+        arguments: [(2, 360), (3, 80), (7, 40)])
+    func tooFewOrTooSoon(_ count: Int, _ pause: Int) async throws {
+        let (broker, _, live) = try await expired(.init(refresh: Array(repeating: Self.empty, count: count)))
+        #expect(await ask(broker, live)?.code == .providerUnavailable)
+        broker.clock.advance(.seconds(1))
+        // The endpoint grants to others meanwhile.
+        _ = try await broker.signIn(code: "elsewhere")
+        for _ in 1..<count {
+            broker.clock.advance(.seconds(pause))
+            #expect(await ask(broker, live)?.code == .providerUnavailable)
+        }
+        #expect(broker.provider.refreshes == count)
+        broker.clock.advance(.seconds(31))
+        #expect(await ask(broker, live) == nil)
+    }
+
+    @Test("After a refusal without a body the provider is left alone for half a minute")
+    func pauseAfterEmpty() async throws {
+        let (broker, _, live) = try await expired(.init(refresh: [Self.empty]))
+        #expect(await ask(broker, live)?.code == .providerUnavailable)
+        broker.clock.advance(.seconds(29))
+        #expect(await ask(broker, live)?.code == .providerUnavailable)
+        #expect(broker.provider.refreshes == 1)
+        broker.clock.advance(.seconds(1))
+        #expect(await ask(broker, live) == nil)
+    }
+
+    @Test("A refreshed token that belongs to an account elsewhere ends the session (SEC-59)")
+    func foreign() async throws {
+        let (broker, _, live) = try await expired(.init(refreshedSubject: .foreign("https://elsewhere.example")))
+        #expect(await ask(broker, live)?.reason == .subjectChanged)
+        #expect(try await broker.store.session(token: live.token)?.endReason == .subjectChanged)
+    }
+
+    @Test("A scope that the provider took away is the session's no more, for nobody who asks (SEC-57)")
+    func shrunkScope() async throws {
+        let (broker, _, live) = try await expired(
+            .init(scope: ["openid", "email", "orders"], refreshedScope: ["openid", "email"]))
+        #expect(live.view.scope == ["openid", "email", "orders"])
+        #expect(await ask(broker, live) == nil)
+        let row = try #require(try await broker.store.session(token: live.token))
+        let facts = try SessionFacts(record: broker.vault.open(row.facts, as: .session, row: row.token))
+        #expect(facts.scope == ["openid", "email"])
+    }
+
+    @Test("A hold that another replica asked for is kept in memory: the store is not asked again for each caller")
+    func heldBackElsewhere() async throws {
+        let (one, store, live) = try await expired(
+            .init(refresh: [.retryable(status: 429, retryAfter: .seconds(60), detail: "")]))
+        let two = try TestBroker(store: store, vault: one.vault, provider: one.provider, clock: one.clock)
+        #expect(await ask(one, live)?.code == .providerUnavailable)
+        #expect(await ask(two, live)?.code == .providerUnavailable)
+        store.fail(.claimRefresh, [.refused])
+        #expect(await ask(two, live)?.code == .providerUnavailable)
+        #expect(store.failures(.claimRefresh) == 1)
+        #expect(one.provider.refreshes == 1)
+    }
+
+    @Test("Who joined a refresh hears of it in time, and the refresh goes on", .timeLimit(.minutes(1)))
+    func patience() async throws {
+        let (broker, _, live) = try await expired(.init())
+        broker.provider.gate.close()
+        async let first = ask(broker, live)
+        while broker.provider.gate.waiting == 0 { try await Task.sleep(for: .milliseconds(1)) }
+        async let second = ask(broker, live)
+        func joined() -> Bool { broker.events.all.contains { if case .refreshWaited = $0 { true } else { false } } }
+        while !joined() { try await Task.sleep(for: .milliseconds(1)) }
+        // The first one waits for as long as its calls may take.
+        broker.clock.advance(.seconds(11))
+        #expect(await second?.code == .providerUnavailable)
+        broker.provider.gate.open()
+        #expect(await first == nil)
+    }
+
+    @Test("A forced refresh that joined one which came to nothing never answers with the refused token")
+    func joinedInVain() async throws {
+        let (broker, _, live) = try await expired(.init(refresh: [Self.unavailable]), after: .seconds(3560))
+        broker.provider.gate.close()
+        // Its token still lives: it has its answer, and the refresh goes on beside.
+        #expect(await ask(broker, live) == nil)
+        while broker.provider.gate.waiting == 0 { try await Task.sleep(for: .milliseconds(1)) }
+        async let forced = problem {
+            try await broker.useCases.refreshTokens.accessToken(for: live, newerThan: live.row.tokenVersion)
+        }
+        func joined() -> Bool { broker.events.all.contains { if case .refreshWaited = $0 { true } else { false } } }
+        while !joined() { try await Task.sleep(for: .milliseconds(1)) }
+        broker.provider.gate.open()
+        #expect(await forced?.code == .providerUnavailable)
+    }
+
+    @Test("A forced refresh that is held back never answers with the refused token")
+    func heldBackForced() {
+        var machine = RefreshStateMachine(need: .forced(fromVersion: 3))
+        let usable = RefreshStateMachine.Input.read(
+            version: 3, live: true, fresh: true, usable: true, refreshable: true)
+        #expect(machine.handle(usable) == .claim(version: 3))
+        #expect(machine.handle(.heldBack) == .finish(.unavailable))
+    }
+}

@@ -1,0 +1,210 @@
+"""Two replicas on one PostgreSQL that goes away while one of them has new tokens in hand, for longer than a claim stands: nobody
+is logged out, no refresh token is sent twice (guarantees 2 and 3). `Tests/curl/store-outage.sh` starts it.
+
+OUTAGE_ROUNDS says how often it goes away (once). The providers rotate strictly and end the family of a token that comes twice.
+"""
+
+import contextlib
+import os
+import random
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+from harness import HERE, Broker, Gate, GaveUp, Sandbox, call, main, wait_for
+
+PHONES = 10
+
+
+class Database:
+    """A PostgreSQL of its own: `Tests/blackbox/postgresql`."""
+
+    def __init__(self, case):
+        self.process = subprocess.Popen(
+            [HERE / "postgresql"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
+        case.processes.append(self.process)
+        words = self.process.stdout.readline().split()
+        if words[:1] != ["ready"]:
+            raise GaveUp("no PostgreSQL: scripts/setup test installs what is missing")
+        self.port = int(words[1])
+
+    def url(self, port=None):
+        return f"postgresql://coatcheck@127.0.0.1:{port or self.port}/postgres"
+
+    def do(self, command):
+        self.process.stdin.write(command + "\n")
+        self.process.stdin.flush()
+        if not self.process.stdout.readline().startswith("done "):
+            raise GaveUp(f"PostgreSQL's {command}")
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait(30)
+
+
+class Wire:
+    """Passes TCP connections on, and nothing at all while it is cut: no byte, no end."""
+
+    def __init__(self, port):
+        self.target = port
+        self.whole = threading.Event()
+        self.whole.set()
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=256)
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            near, _ = self.listener.accept()
+            threading.Thread(target=self.join, args=[near], daemon=True).start()
+
+    def join(self, near):
+        self.whole.wait()
+        try:
+            far = socket.create_connection(("127.0.0.1", self.target))
+        except OSError:
+            return near.close()
+        for ends in ((near, far), (far, near)):
+            threading.Thread(target=self.pump, args=ends, daemon=True).start()
+
+    def pump(self, source, target):
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                self.whole.wait()
+                target.sendall(data)
+        self.whole.wait()
+        for end in (source, target):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+
+def replica(case, sandbox, url, name, gate=None, gated=(), like=None):
+    broker = Broker(case, sandbox, gate, gated, name=name, like=like, start=False)
+    text = broker.configuration.read_text()
+    broker.configuration.write_text(text.replace(f"sqlite:{broker.data}/coatcheck.db", url))
+    broker.start()
+    return broker
+
+
+def pairs_in_hand(one, gate, count):
+    """Signs phones in, and has the provider give the first replica new tokens, whose arrival waits for the event returned."""
+    arrived = threading.Event()
+    sessions = [one.sign_in() for _ in range(count)]
+    time.sleep(2.2)
+    before = len(gate.calls)
+    gate.always = Gate.hold(arrived)
+    callers = [one.case.beside(one.refresh, session) for session in sessions]
+    if not wait_for(10, lambda: sum(getattr(c, "worked", False) for c in gate.calls[before:]) == count):
+        raise GaveUp("the refreshes are not at the provider")
+    return sessions, arrived, callers
+
+
+def ask_until(broker, session, seconds, told):
+    """A phone that asks on until it is served, or told that its session is over."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        told.append(broker.refresh(session).told)
+        if told[-1].startswith(("200", "401")):
+            return
+        time.sleep(0.5)
+
+
+def stack(case):
+    sandbox = Sandbox(case)
+    sandbox.settings("oidc", refresh_mode="rotate-strict", access_token_lifetime=2)
+    gate = Gate(sandbox)
+    database = Database(case)
+    return sandbox, gate, database
+
+
+def judge(case, told, sentence):
+    ends = [answers[-1] for answers in told]
+    case.say(f"{sentence}: {', '.join(f'{ends.count(end)} × {end}' for end in sorted(set(ends)))}")
+    case.same(0, sum(end != "200" for end in ends), f"{sentence}: nobody is logged out, everybody is served")
+
+
+def outage(case):
+    """PostgreSQL is away for half a minute, ten pairs are in hand on one replica, their phones ask the other."""
+    sandbox, gate, database = stack(case)
+    try:
+        one = replica(case, sandbox, database.url(), "one", gate, ["refresh"])
+        two = replica(case, sandbox, database.url(), "two", like=one)
+        for number in range(int(os.environ.get("OUTAGE_ROUNDS", "1"))):
+            gate.always = Gate.pass_on
+            sessions, arrived, callers = pairs_in_hand(one, gate, PHONES)
+            away = random.uniform(32, 34)
+            database.do("away")
+            begin = time.monotonic()
+            time.sleep(0.3)
+            arrived.set()
+            told = [[] for _ in sessions]
+            phones = [case.beside(ask_until, two, s, 150, t) for s, t in zip(sessions, told, strict=True)]
+            time.sleep(max(0, begin + away - time.monotonic()))
+            database.do("back")
+            for phone in phones + callers:
+                phone.result(200)
+            judge(case, told, f"round {number + 1}, {away:.1f} s away, {time.monotonic() - begin - away:.1f} s later")
+    finally:
+        database.close()
+
+
+def partition(case):
+    """One replica is cut off from PostgreSQL for forty seconds with a pair in hand; the other notices nothing."""
+    sandbox, gate, database = stack(case)
+    try:
+        wire = Wire(database.port)
+        one = replica(case, sandbox, database.url(wire.port), "one", gate, ["refresh"])
+        two = replica(case, sandbox, database.url(), "two", like=one)
+        sessions, arrived, callers = pairs_in_hand(one, gate, 3)
+        wire.whole.clear()
+        begin = time.monotonic()
+        arrived.set()
+        told = [[] for _ in sessions]
+        phones = [case.beside(ask_until, two, s, 150, t) for s, t in zip(sessions, told, strict=True)]
+        time.sleep(40)
+        wire.whole.set()
+        for phone in phones + callers:
+            phone.result(200)
+        judge(case, told, f"{time.monotonic() - begin - 40:.1f} s after the partition")
+    finally:
+        database.close()
+
+
+def frozen(case):
+    """A replica stands still amid the exchange of a code for longer than its claim: what it was given is revoked."""
+    sandbox, gate, database = stack(case)
+    try:
+        one = replica(case, sandbox, database.url(), "one", gate, ["token"])
+        two = replica(case, sandbox, database.url(), "two", like=one)
+        arrived = threading.Event()
+        gate.always = Gate.hold(arrived)
+        begun = one.call("POST", "/v1/logins", body={"provider": "oidc", "client": "ios"})
+        cookie = begun.fields["Set-Cookie"].split(";")[0]
+        callback = call(begun.json["authorization_url"] + "&sandbox_user=ana").fields["Location"]
+
+        def forward(broker):
+            return broker.call("POST", "/v1/sessions", body={"callback_url": callback}, Cookie=cookie)
+
+        caller = case.beside(forward, one)
+        if not wait_for(10, lambda: any(getattr(c, "worked", False) for c in gate.calls)):
+            raise GaveUp("no call for the code")
+        one.process.send_signal(signal.SIGSTOP)
+        arrived.set()
+        time.sleep(30)
+        case.same("409 login_required", forward(two).told, "the other replica gives the code up")
+        one.process.send_signal(signal.SIGCONT)
+        caller.result(60)
+        case.verdict(
+            wait_for(90, lambda: sandbox.calls("oidc/revoke") >= 1), "the tokens that came to the sleeper are revoked",
+            sandbox.control("GET", "/counts").body[:300])
+    finally:
+        database.close()
+
+
+if __name__ == "__main__":
+    rounds = int(os.environ.get("OUTAGE_ROUNDS", "1"))
+    main(
+        {"outage": (outage, 120 + 220 * rounds), "partition": (partition, 300), "frozen": (frozen, 240)},
+        (__doc__ or "").splitlines()[0])

@@ -24,6 +24,8 @@ package enum Scenario: String, CaseIterable, Sendable {
     case wallClockLeaps
     /// A logout token's work is broken off between its steps, and its repeat is taken for a replay.
     case interruptedLogoutToken
+    /// All lose the store for longer than a claim while pairs are on their way, and find it again one after the other.
+    case storeFoundAgainApart
     /// One process is cut off from the store for longer than its claim, and comes back with a pair.
     case holderIsCutOff
     /// A process stands still amid a refresh, and hears a refusal long after another has taken over.
@@ -107,6 +109,17 @@ package enum Scenario: String, CaseIterable, Sendable {
             weather.storeInDoubt = 0.2
             weather.crashes = 4
             weather.idleRange = 500...6_000
+        case .storeFoundAgainApart:
+            weather.processes = random.number(2...3)
+            weather.users = 4
+            weather.accessTokenLife = 15
+            weather.slow = 0.5
+            weather.slowRange = 2_000...12_000
+            weather.idleRange = 300...3_000
+            weather.length = 500_000
+            weather.outages = 4
+            weather.outageRange = 18_000...130_000
+            weather.foundAgainRange = 0...3_000
         case .holderIsCutOff:
             weather.processes = random.number(2...3)
             weather.users = 3
@@ -116,7 +129,8 @@ package enum Scenario: String, CaseIterable, Sendable {
             weather.slowRange = 2_000...12_000
             weather.idleRange = 300...4_000
             weather.partitions = 8
-            weather.partitionRange = 8_000...50_000
+            weather.partitionRange = 8_000...120_000
+            weather.length = 300_000
         case .frozenHolder:
             weather.processes = 2
             weather.users = 4
@@ -126,8 +140,10 @@ package enum Scenario: String, CaseIterable, Sendable {
             weather.slowRange = 2_000...12_000
             weather.late = 0.4
             weather.idleRange = 300...4_000
-            weather.pauses = 6
-            weather.pauseRange = 26_000...55_000
+            weather.length = 300_000
+            weather.pauses = 8
+            weather.pauseRange = 26_000...130_000
+            weather.outages = 1
         case .writesAreHeld:
             weather.processes = 2
             weather.users = 4
@@ -136,8 +152,9 @@ package enum Scenario: String, CaseIterable, Sendable {
             weather.slowRange = 1_000...8_000
             weather.idleRange = 300...4_000
             weather.hangUps = 0.3
+            weather.length = 400_000
             weather.heldWrites = 2
-            weather.heldRange = 30_000...60_000
+            weather.heldRange = 30_000...140_000
             weather.logOuts = 0.05
         case .deafReplicas:
             weather.processes = random.number(1...3)

@@ -105,9 +105,6 @@ final class SimulatedProcess: @unchecked Sendable {
     /// For how long it is still without the store.
     var storeAwayFor: Int { max(0, max(world.awayUntil, searchesUntil, cutOffUntil) - world.scheduler.now) }
 
-    /// For how long it has had the store.
-    var storeStandsFor: Int { world.scheduler.now - max(world.awayUntil, searchesUntil, cutOffUntil) }
-
     /// For how long it alone is still cut off from the store; nil when it is not.
     var cutOffFor: Int? {
         let rest = cutOffUntil - world.scheduler.now

@@ -194,10 +194,6 @@ final class SimulatedStore: BrokerStore, StoreClock, @unchecked Sendable {
         if isNew { world.rules.begins(claim.token, in: process) }
         defer { if isNew { world.rules.ends(claim.token, in: process) } }
         return try await perform { store throws(StoreFailure) in
-            // A connection that was lost has to have stood for a while before it lets anybody take over.
-            let claim = RefreshClaim(
-                token: claim.token, tokenVersion: claim.tokenVersion, name: claim.name, lifetime: claim.lifetime,
-                takesOver: claim.takesOver && process.storeStandsFor >= 5_000, now: claim.now)
             let result = try await store.claimRefresh(claim)
             world.say("process \(process.number) claims version \(claim.tokenVersion): \(result)")
             if case .claimed = result {

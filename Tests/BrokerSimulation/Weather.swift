@@ -109,7 +109,10 @@ struct Weather {
         if random.chance(0.1) { weather.revokedThere = 0.05 }
         if random.chance(0.3) { weather.storeFails = random.pick([0.02, 0.1]) }
         if random.chance(0.3) { weather.storeInDoubt = random.pick([0.02, 0.1]) }
-        if random.chance(0.25) { weather.outages = random.number(1...3) }
+        if random.chance(0.25) {
+            weather.outages = random.number(1...3)
+            weather.foundAgainRange = 0...3_000
+        }
         if random.chance(0.1) { weather.partitions = random.number(1...3) }
         if random.chance(0.1) { weather.heldWrites = random.number(1...2) }
         if random.chance(0.15) { weather.cuts = random.number(1...4) }

@@ -188,15 +188,27 @@ get /v1/session
 same "401 admin" "$STATUS $(json .reason)" "she is"
 
 step "12. A thousand idle listeners, and none of them holds up a shutdown"
-device fay
-sign_in oidc ios fay
-python3 - "$BROKER_PORT" "$(cookie coatcheck)" <<'PYTHON' >"$work/listeners" &
-import resource, socket, sys
-port, cookie = int(sys.argv[1]), sys.argv[2]
+# Eight for each of 125 sessions: a ninth would end the session's first.
+python3 - "$BROKER" "$BROKER_PORT" <<'PYTHON' >"$work/listeners" &
+import http.client, json, resource, socket, sys, urllib.parse
+broker, port = urllib.parse.urlsplit(sys.argv[1]), int(sys.argv[2])
 resource.setrlimit(resource.RLIMIT_NOFILE, (4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+def call(origin, method, path, body=None, cookie=None):
+    connection = http.client.HTTPConnection(origin, timeout=20)
+    fields = {"Content-Type": "application/json"} if body else {}
+    connection.request(method, path, json.dumps(body) if body else None, fields | ({"Cookie": cookie} if cookie else {}))
+    answer = connection.getresponse()
+    return answer, answer.read()
+def sign_in(user):
+    answer, text = call(broker.netloc, "POST", "/v1/logins", {"provider": "oidc", "client": "ios"})
+    url = urllib.parse.urlsplit(json.loads(text)["authorization_url"])
+    found, _ = call(url.netloc, "GET", f"{url.path}?{url.query}&sandbox_user={user}")
+    answer, _ = call(broker.netloc, "POST", "/v1/sessions", {"callback_url": found.getheader("Location")}, answer.getheader("Set-Cookie").split(";")[0])
+    return next(part for name, value in answer.getheaders() if name == "Set-Cookie" and value.startswith("coatcheck=") for part in value.split(";")[:1])
+cookies = [sign_in(f"listener-{number}") for number in range(125)]
 streams = [socket.create_connection(("127.0.0.1", port), 20) for _ in range(1000)]
-for stream in streams:
-    stream.sendall(f"GET /v1/session/events HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nCookie: coatcheck={cookie}\r\n\r\n".encode())
+for number, stream in enumerate(streams):
+    stream.sendall(f"GET /v1/session/events HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nCookie: {cookies[number % 125]}\r\n\r\n".encode())
 def read(stream, mark):
     text = b""
     while mark not in text:

@@ -16,6 +16,8 @@ final class Family {
     /// The refresh token that is good now.
     var current = 0
     var death: Death?
+    /// Whether its session was ended at the broker.
+    var isSessionEnded = false
     /// Whether a revocation took it along before the broker knew whose it is.
     var isRevokedUnseen = false
     var mishaps: [Mishap] = []

@@ -159,12 +159,14 @@ final class Rules: @unchecked Sendable {
     }
 
     /// Hears that a call's answer was lost while there was time for the one retry that tells what became of it.
+    ///
+    /// A session that has ended meanwhile has no claim that could be renewed for it.
     func lost(_ call: TokenCall, token: Int, confirmed: @escaping () -> Bool) {
         let begun = scheduler.now
         scheduler.after(7_000) { [self] in
-            guard call.process.isUndisturbed(since: begun), call.process.storeHeldSince(begun), !confirmed() else {
-                return
-            }
+            guard call.process.isUndisturbed(since: begun), call.process.storeHeldSince(begun),
+                call.family?.isSessionEnded != true, !confirmed()
+            else { return }
             fault("process \(call.process.number) made no confirming call for token \(token)")
         }
     }

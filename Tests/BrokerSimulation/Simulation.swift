@@ -193,6 +193,7 @@ package final class Simulation: @unchecked Sendable {
     func ended(_ tokens: [Digest], _ reason: EndReason, by process: SimulatedProcess) {
         guard !tokens.isEmpty else { return }
         rules.ended(tokens, by: process, listeners: listeners)
+        for token in tokens { families[token]?.isSessionEnded = true }
         let ended = tokens.map { EndedSession(token: $0, reason: reason) }
         scheduler.after(scheduler.random.number(100...150)) { [self] in
             for other in processes where other !== process { other.notices?.hear(ended) }

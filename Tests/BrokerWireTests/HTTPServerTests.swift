@@ -88,6 +88,29 @@ struct HTTPServerTests {
         }
     }
 
+    @Test("So is every one that is answered at once, while what follows it is still being decoded")
+    func pipelinedFINAtOnce() async throws {
+        let served = Mutex(0)
+        let service = TestService { request, _, _ in
+            let place = served.withLock { served in
+                served += 1
+                return served
+            }
+            // The first waits for everything else to come in, the end with it.
+            if place == 1 { try? await Task.sleep(for: .milliseconds(300)) }
+            return .text(request.path ?? "")
+        }
+        try await service.run { (port) async throws in
+            let client = try await WireClient.connect(port)
+            let padding = "X-Padding: " + String(repeating: "x", count: 400) + "\r\n"
+            try await client.send((0..<60).map { Self.get("/\($0)", padding) }.joined())
+            try await client.finish()
+            #expect(try await client.ended() == .orderly)
+            #expect(count(of: "HTTP/1.1 200 OK", in: client.text) == 60)
+            #expect(served.withLock { $0 } == 60)
+        }
+    }
+
     @Test("An upload behind which the client closes its side is whole, however slowly it is taken")
     func slowUploadFIN() async throws {
         let service = TestService { _, body, _ in

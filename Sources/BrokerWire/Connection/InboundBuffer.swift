@@ -21,6 +21,8 @@ final class InboundBuffer: ChannelDuplexHandler {
     /// Whether the client has ended its side, and the decoder has not heard of it: it decodes nothing after that.
     private var isEndHeld = false
     private var isFeeding = false
+    /// Whether the decoder is at a slice: there may be more in it than it has made parts of.
+    private(set) var isDecoding = false
 
     init(_ connection: ServerConnectionHandler) { self.connection = connection }
 
@@ -76,7 +78,10 @@ final class InboundBuffer: ChannelDuplexHandler {
             let length = connection.isBodyOpen ? held.readableBytes : min(held.readableBytes, Self.slice)
             guard let slice = held.readSlice(length: length) else { break }
             if held.readableBytes == 0 { held = ByteBuffer() }
+            isDecoding = true
             context.fireChannelRead(wrapInboundOut(slice))
+            isDecoding = false
+            connection.drain()
         }
         guard isEndHeld, held.readableBytes == 0 else { return }
         isEndHeld = false

@@ -47,6 +47,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
     private var bodyFault = BodyFault.incomplete
     private var hasInputEnded = false
     private var isAdvancing = false
+    private var isDraining = false
     private var isStreaming = false
     /// How many requests were served in this turn, and in all.
     private var served = 0
@@ -157,7 +158,8 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
     /// Takes a part in its turn.
     private func take(_ part: Part) {
         guard !state.discardsInput else { return }
-        guard waiting.isEmpty, takesNow(part) else { return waiting.append(part) }
+        // A request that is answered while its slice is decoded does not know what follows it.
+        guard waiting.isEmpty, input?.isDecoding != true, takesNow(part) else { return waiting.append(part) }
         process(part)
         advance()
     }
@@ -193,15 +195,23 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
     }
 
     /// Takes what waits, as far as it is its turn.
-    private func advance() {
-        guard !isAdvancing else { return }
-        isAdvancing = true
-        defer { isAdvancing = false }
+    func drain() {
+        guard !isDraining else { return }
+        isDraining = true
+        defer { isDraining = false }
         while let part = waiting.first, takesNow(part) {
             if served >= Self.turn, case .request(.head) = part { return yieldTurn() }
             waiting.removeFirst()
             process(part)
         }
+    }
+
+    /// Takes what waits, and then more.
+    private func advance() {
+        guard !isAdvancing else { return }
+        isAdvancing = true
+        defer { isAdvancing = false }
+        drain()
         guard waiting.isEmpty else { return }
         guard served < Self.turn else { return yieldTurn() }
         input?.resume()

@@ -120,7 +120,7 @@ bad "running broker does not know k.*keys not reloaded" "keys rotate says so"
 as_root "coatcheck keys reseal --config /etc/coatcheck/coatcheck.yaml"
 bad "does not seal with k" "so does keys reseal"
 as_root "coatcheck check --config /etc/coatcheck/coatcheck.yaml"
-bad "cannot be read by coatcheck" "and check"
+bad "keys.json cannot be read: .*; read as coatcheck, whose the store is" "and check"
 in_system chown coatcheck:coatcheck /var/lib/coatcheck/keys.json
 as_root "coatcheck keys reseal --config /etc/coatcheck/coatcheck.yaml"
 good "given back, it is read without a restart"

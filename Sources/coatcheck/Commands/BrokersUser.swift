@@ -7,6 +7,9 @@ struct BrokersUser: Sendable, CustomStringConvertible {
     private let group: gid_t
     let description: String
 
+    /// The end of a sentence about a file that was read as this user, not as root.
+    var asWhom: String { "; read as \(self), whose the store is" }
+
     /// Finds it by the database, or the nearest folder above it that stands; nil where the caller is not root, these are
     /// root's own, or the store is elsewhere.
     init?(of settings: StoreSettings) {

@@ -21,7 +21,7 @@ struct Check: AsyncParsableCommand {
     private func look(at configuration: Configuration, as user: BrokersUser?) async throws {
         // What `serve` would refuse at its start is refused here.
         do throws(StartFailure) { _ = try KeyRingFile.load(configuration.keys) } catch {
-            throw refuse("keys: \(error)" + (user.map { " by \($0), whose the store is" } ?? ""))
+            throw refuse("keys: \(error)" + (user?.asWhom ?? ""))
         }
         try await checkProviders(configuration)
         for warning in configuration.warnings { print(warning) }

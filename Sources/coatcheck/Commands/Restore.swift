@@ -28,7 +28,7 @@ struct Restore: AsyncParsableCommand {
             try await BrokersUser.running(configuration.store) { user in
                 let vault: OpenSSLVault
                 do throws(StartFailure) { vault = try Composition.makeVault(configuration.keys) } catch {
-                    throw StartFailure("\(error)" + (user.map { " by \($0), whose the store is" } ?? ""))
+                    throw StartFailure("\(error)" + (user?.asWhom ?? ""))
                 }
                 try await restore(copy, to: path, endings, vault)
             }

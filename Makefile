@@ -37,6 +37,11 @@ prove-container: ## Build the Dockerfile without a daemon (as root, with buildah
 	@scripts/prove-container build
 	@scripts/prove-container run
 
+.PHONY: prove-upgrade
+prove-upgrade: ## Upgrade from the release before this one and back, under traffic (builds that one once)
+	@scripts/setup test
+	@scripts/prove-upgrade
+
 .PHONY: dist
 dist: ## Pack binaries, documents, deploy/ and a bill of materials into one archive, the same bytes each time
 	@scripts/setup build

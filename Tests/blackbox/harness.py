@@ -384,6 +384,7 @@ class Broker:
             subprocess.run(
                 [COATCHECK, "keys", "generate", "--file", self.folder / "keys.json"], check=True, capture_output=True)
         self.process = None
+        self.program = COATCHECK
         self.health = "/readyz"
         if start:
             self.start()
@@ -391,7 +392,7 @@ class Broker:
     def start(self):
         environment = self.clock.environment if self.clock else None
         self.process = self.case.start(
-            [COATCHECK, "serve", "--config", str(self.configuration)], f"{self.name}.log", environment)
+            [self.program, "serve", "--config", str(self.configuration)], f"{self.name}.log", environment)
         if not wait_for(60, self.is_ready):
             raise GaveUp("the broker did not start: " + self.log()[-400:])
 

@@ -1,0 +1,175 @@
+"""Upgrades from one release to the next and back, under traffic, on SQLite and on two replicas with PostgreSQL. `scripts/prove-upgrade`
+starts it: OLD_COATCHECK is the older release's program, COATCHECK the newer one's.
+
+Phones sign in, look at their sessions, refresh and log out without pause. As apps do, they ask again where nobody answers or the
+answer is 503. The provider rotates strictly: a refresh token that comes twice ends its family. Sleepers sign in once and are
+looked at after each change, so that each release reads what the other wrote.
+"""
+
+import collections
+import os
+import re
+import signal
+import subprocess
+import threading
+import time
+
+from harness import COATCHECK, Broker, GaveUp, Sandbox, call, main
+from store_outage import Database
+
+OLD = os.environ.get("OLD_COATCHECK", "")
+PHONES, SLEEPERS, SECONDS = 12, 10, float(os.environ.get("UPGRADE_SECONDS", "6"))
+PATIENCE = 60
+
+
+class Traffic:
+    """Phones that call until they are told to stop, and what they saw."""
+
+    def __init__(self, case, brokers, sandbox):
+        self.case, self.brokers, self.sandbox = case, brokers, sandbox
+        self.figures = collections.Counter()
+        self.wrong = []
+        self.over = threading.Event()
+        self.work = [case.beside(self.phone, number) for number in range(PHONES)]
+
+    def ask(self, number, method, path, session=None, body=None, **more):
+        """One call, as often as it takes to be answered by one of the replicas."""
+        if session:
+            more["Cookie"] = f"coatcheck={session}"
+        end = time.monotonic() + PATIENCE
+        tries = 0
+        while True:
+            broker = self.brokers[(number + tries) % len(self.brokers)]
+            answer = call(broker.url + path, method, body, seconds=20, **more)
+            if answer.status not in (0, 503) or time.monotonic() > end:
+                return answer
+            tries += 1
+            self.figures["asked again"] += 1
+            if answer.status == 503 and not answer.is_passing_fault:
+                self.wrong.append(f"{method} {path}: 503 without Retry-After, or with a cookie")
+            time.sleep(0.1)
+
+    def sign_in(self, number):
+        begun = self.ask(number, "POST", "/v1/logins", body={"provider": "oidc", "client": "ios"})
+        if begun.status != 201:
+            return self.wrong.append(f"login: {begun.told}")
+        cookie = re.search(r"coatcheck-login=[^;]+", begun.fields["Set-Cookie"])[0]
+        callback = call(begun.json["authorization_url"] + f"&sandbox_user=phone-{number}").fields["Location"]
+        answer = self.ask(number + 1, "POST", "/v1/sessions", body={"callback_url": callback}, Cookie=cookie)
+        if answer.status != 201:
+            return self.wrong.append(f"sign-in: {answer.told}")
+        self.figures["sign-ins"] += 1
+        return re.search(r"coatcheck=([^;]+)", ", ".join(answer.fields.get_all("Set-Cookie")))[1]
+
+    def expect(self, what, answer):
+        self.figures[what] += 1
+        if answer.status != 200:
+            self.wrong.append(f"{what}: {answer.told or answer.body}")
+
+    def phone(self, number):
+        turn = number
+        while not self.over.is_set():
+            session = self.sign_in(turn)
+            if not session:
+                return
+            for _ in range(8):
+                turn += 1
+                self.expect("looks", self.ask(turn, "GET", "/v1/session", session))
+                if turn % 3 == 0:
+                    self.expect("refreshes", self.ask(turn, "POST", "/v1/session/refresh", session))
+                time.sleep(0.05)
+            if turn % 2:
+                # The sessions of the others stay.
+                continue
+            answer = self.ask(turn, "DELETE", "/v1/session", session)
+            # Its first answer may have been lost.
+            if answer.status != 204 and answer.json.get("reason") != "logged_out":
+                self.wrong.append(f"log-out: {answer.told}")
+            self.figures["log-outs"] += 1
+            # A replica that is not told looks within five seconds.
+            end = time.monotonic() + 6
+            for other in range(len(self.brokers)):
+                while (answer := self.ask(turn + other, "GET", "/v1/session", session)).status == 200 and time.monotonic() < end:
+                    time.sleep(0.1)
+                if answer.status != 401:
+                    self.wrong.append(f"after the log-out: {answer.told}")
+
+    def stop(self):
+        self.over.set()
+        for work in self.work:
+            work.result(PATIENCE * 2)
+        told = ", ".join(f"{self.figures[key]} {key}" for key in ("sign-ins", "looks", "refreshes", "log-outs", "asked again"))
+        self.case.say(f"{told}; {len(self.wrong)} wrong")
+        self.case.verdict(
+            all(self.figures[key] for key in ("sign-ins", "looks", "refreshes", "log-outs")), "there was traffic of each kind", told)
+        self.case.same([], self.wrong[:5], "every sign-in, look, refresh and log-out came out right")
+
+
+def version(program):
+    return subprocess.run([program, "--version"], check=True, capture_output=True, text=True).stdout.strip()
+
+
+def walk(case, brokers, sandbox, steps):
+    """Has each step's programs run, one process changed after another, and looks at the sleepers after each."""
+    for broker, program in zip(brokers, steps[0], strict=True):
+        broker.program = program
+        broker.start()
+    sleepers = [brokers[0].sign_in(f"sleeper-{number}") for number in range(SLEEPERS)]
+    traffic = Traffic(case, brokers, sandbox)
+    for step in steps[1:]:
+        time.sleep(SECONDS)
+        for broker, program in zip(brokers, step, strict=True):
+            if broker.program != program:
+                broker.stop(signal.SIGTERM)
+                broker.program = program
+                broker.start()
+        name = " and ".join(version(program) for program in step)
+        seen = collections.Counter(traffic.ask(n, "GET", "/v1/session", session).told for n, session in enumerate(sleepers))
+        case.same({"200": SLEEPERS}, dict(seen), f"{name}: the sessions of before are there")
+        if step == steps[len(steps) // 2]:
+            half = sleepers[: SLEEPERS // 2]
+            seen = collections.Counter(traffic.ask(n, "POST", "/v1/session/refresh", session).told for n, session in enumerate(half))
+            case.same({"200": len(half)}, dict(seen), f"{name}: they are refreshed")
+    time.sleep(SECONDS)
+    traffic.stop()
+    seen = collections.Counter(traffic.ask(n, "POST", "/v1/session/refresh", session).told for n, session in enumerate(sleepers))
+    case.same({"200": SLEEPERS}, dict(seen), "at the end each is refreshed")
+    logs = "".join(broker.log() for broker in brokers)
+    case.same(0, logs.count('"refresh_lost"'), "no refresh is lost")
+
+
+def start_sandbox(case):
+    sandbox = Sandbox(case, record=False)
+    sandbox.settings("oidc", refresh_mode="rotate-strict", access_token_lifetime=2)
+    return sandbox
+
+
+def sqlite(case):
+    """One process on SQLite: up, back, and up again."""
+    sandbox = start_sandbox(case)
+    broker = Broker(case, sandbox, start=False)
+    checked = subprocess.run([COATCHECK, "check", "--config", broker.configuration], capture_output=True, text=True)
+    case.same(0, checked.returncode, "the newer program takes the configuration")
+    walk(case, [broker], sandbox, [[OLD], [COATCHECK], [OLD], [COATCHECK]])
+
+
+def postgresql(case):
+    """Two replicas on PostgreSQL: one after the other up, back, and up again."""
+    sandbox = start_sandbox(case)
+    database = Database(case)
+    try:
+        one = Broker(case, sandbox, name="one", start=False)
+        two = Broker(case, sandbox, name="two", like=one, start=False)
+        for broker in (one, two):
+            text = broker.configuration.read_text()
+            broker.configuration.write_text(text.replace(f"sqlite:{broker.data}/coatcheck.db", database.url()))
+        walk(case, [one, two], sandbox, [
+            [OLD, OLD], [COATCHECK, OLD], [COATCHECK, COATCHECK], [OLD, COATCHECK], [OLD, OLD], [COATCHECK, COATCHECK]])
+    finally:
+        database.close()
+
+
+if __name__ == "__main__":
+    if not OLD or version(OLD) == version(COATCHECK):
+        raise SystemExit("upgrade: OLD_COATCHECK and COATCHECK have to be two releases")
+    main({"sqlite": (sqlite, 400), "postgresql": (postgresql, 500)}, "Upgrades between two releases")

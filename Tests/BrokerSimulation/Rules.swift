@@ -83,8 +83,8 @@ final class Rules: @unchecked Sendable {
     }
 
     /// Hears with which deadline a refresh token is sent.
-    func sends(_ session: Digest, by process: SimulatedProcess, deadline: Duration?) {
-        guard let asked = claimAsked[Place(process, session)], let deadline else { return }
+    func sends(_ session: Digest, by process: SimulatedProcess, deadline: Duration) {
+        guard let asked = claimAsked[Place(process, session)] else { return }
         let rest = Int((deadline - process.monotonic).wholeMilliseconds)
         if scheduler.now + rest > asked + Self.callBudget { fault("a call may outlive its claim's deadline") }
     }

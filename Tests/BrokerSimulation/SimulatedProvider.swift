@@ -29,7 +29,9 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, L
             ])
     }
 
-    func startAuthorization(_ request: AuthorizationRequest) async throws(ProviderFailure) -> AuthorizationStart {
+    func startAuthorization(
+        _ request: AuthorizationRequest, by deadline: Duration
+    ) async throws(ProviderFailure) -> AuthorizationStart {
         AuthorizationStart(url: Secret("https://as.example/authorize"), issuer: issuer)
     }
 
@@ -37,11 +39,11 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, L
 
     func issuerExpectation() async throws(ProviderFailure) -> IssuerExpectation { issuer }
 
-    func redeem(_ grant: CodeGrant) async throws(ProviderFailure) -> TokenSet {
+    func redeem(_ grant: CodeGrant, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
         let code = grant.code.reveal()
         let call = TokenCall(process: process, code: code, family: nil, sentAt: scheduler.now)
         let authority = authority
-        let (family, token) = try await tokenCall(call, by: grant.deadline) { () throws(ProviderFailure) in
+        let (family, token) = try await tokenCall(call, by: deadline) { () throws(ProviderFailure) in
             let family = try authority.redeem(code)
             call.family = family
             return (family, 0)
@@ -49,7 +51,7 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, L
         return tokens(family, token)
     }
 
-    func refresh(_ request: RefreshRequest) async throws(ProviderFailure) -> TokenSet {
+    func refresh(_ request: RefreshRequest, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
         guard let (family, token) = authority.named(request.refreshToken.reveal()) else {
             throw .rejected(OAuthError(status: 400, code: "invalid_request"))
         }
@@ -58,11 +60,11 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, L
         call.token = token
         authority.attempt(call)
         if let session = world.session(of: family) {
-            world.rules.sends(session, by: process, deadline: request.deadline)
+            world.rules.sends(session, by: process, deadline: deadline)
         }
         let (authority, key) = (authority, request.idempotencyKey)
         let stranger = weather.subjectChanges
-        let fresh = try await tokenCall(call, by: request.deadline) { [scheduler, world] () throws(ProviderFailure) in
+        let fresh = try await tokenCall(call, by: deadline) { [scheduler, world] () throws(ProviderFailure) in
             let fresh: Int
             do throws(ProviderFailure) { fresh = try authority.refresh(family, token: token, key: key) } catch {
                 world.say("rt-\(family.number)-\(token) is refused at the provider, whose own is \(family.current)")
@@ -75,12 +77,14 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, L
         return tokens(fresh.0, fresh.1)
     }
 
-    func identify(_ tokens: TokenSet, _ context: IdentityContext) async throws(ProviderFailure) -> ProviderIdentity {
+    func identify(
+        _ tokens: TokenSet, _ context: IdentityContext, by deadline: Duration
+    ) async throws(ProviderFailure) -> ProviderIdentity {
         let family = tokens.refreshToken.flatMap { authority.named($0.reveal()) }?.family
         let answer = process.promise(Result<Int, ProviderFailure>.failure(.lost(detail: "the process died")))
         let duration = duration()
         let fails = world.isFoul && scheduler.random.chance(weather.identityFails)
-        let rest = rest(until: context.deadline)
+        let rest = rest(until: deadline)
         scheduler.after(min(duration, rest)) {
             if fails || duration >= rest {
                 family?.identityFailed = true
@@ -94,7 +98,7 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, L
     }
 
     func subjectOfRefreshed(
-        _ tokens: TokenSet, before: TokenSet, client: ClientName, deadline: Duration?
+        _ tokens: TokenSet, before: TokenSet, client: ClientName
     ) async throws(ProviderFailure) -> RefreshedSubject {
         guard let idToken = tokens.idToken, let (family, token) = authority.named(idToken.reveal()) else {
             return .absent
@@ -108,7 +112,7 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, L
         return .subject("user-\(family.person)")
     }
 
-    func revoke(_ tokens: TokenSet, client: ClientName) async throws(ProviderFailure) {
+    func revoke(_ tokens: TokenSet, client: ClientName, by deadline: Duration) async throws(ProviderFailure) {
         guard let (family, _) = tokens.refreshToken.flatMap({ self.authority.named($0.reveal()) }) else { return }
         let answer = process.promise(Result<Int, ProviderFailure>.failure(.lost(detail: "the process died")))
         let fails = world.isFoul && scheduler.random.chance(weather.retryable)
@@ -139,8 +143,8 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, L
     }
 
     /// How many milliseconds a call may take.
-    private func rest(until deadline: Duration?) -> Int {
-        min(Self.total, deadline.map { max(0, Int(($0 - process.monotonic).wholeMilliseconds)) } ?? Self.total)
+    private func rest(until deadline: Duration) -> Int {
+        min(Self.total, max(0, Int((deadline - process.monotonic).wholeMilliseconds)))
     }
 
     private func duration() -> Int {
@@ -150,7 +154,7 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, L
 
     /// Makes a call that uses something up: `work` is what the provider does, if the call reaches it.
     private func tokenCall(
-        _ call: TokenCall, by deadline: Duration?, _ work: @escaping () throws(ProviderFailure) -> (Family, Int)
+        _ call: TokenCall, by deadline: Duration, _ work: @escaping () throws(ProviderFailure) -> (Family, Int)
     ) async throws(ProviderFailure) -> (Family, Int) {
         typealias Answer = Result<Int, ProviderFailure>
         guard !process.isDead else { throw .notSent(detail: "the process died") }

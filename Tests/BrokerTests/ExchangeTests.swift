@@ -258,7 +258,6 @@ import Testing
         let broker = try TestBroker()
         _ = try await broker.signIn()
         let end = broker.clock.clock.monotonic() + .seconds(20)
-        #expect(broker.provider.script.withLock { $0.grants.map(\.deadline) } == [end])
-        #expect(broker.provider.script.withLock { $0.contexts.map(\.deadline) } == [end])
+        #expect(broker.provider.script.withLock { $0.deadlines } == [end, end])
     }
 }

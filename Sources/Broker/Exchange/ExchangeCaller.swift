@@ -101,15 +101,12 @@ struct ExchangeCaller: Sendable {
     private func redeem(
         _ grant: CodeGrant, _ identity: IdentityContext, _ early: @escaping Early
     ) async throws(BrokerProblem) -> SignInOutcome {
-        var (grant, identity) = (grant, identity)
-        grant.deadline = deadline
-        identity.deadline = deadline
         guard let provider = plan.provider as? any CodeExchanging else {
             throw await settle(.providerError, because: .unusable(detail: "this kind redeems no codes"))
         }
         let tokens: TokenSet
         let begun = context.clock.monotonic()
-        do throws(ProviderFailure) { tokens = try await provider.redeem(grant) } catch {
+        do throws(ProviderFailure) { tokens = try await provider.redeem(grant, by: deadline) } catch {
             throw await settle(failureOfSingleUse: error)
         }
         context.memory.answers.granted(profile.name, plan.client.name, begun: begun)
@@ -119,7 +116,7 @@ struct ExchangeCaller: Sendable {
         let who: ProviderIdentity
         do throws(ProviderFailure) {
             who = try await reading { () async throws(ProviderFailure) in
-                try await provider.identify(tokens, identity)
+                try await provider.identify(tokens, identity, by: deadline)
             }
         } catch {
             throw await settle(identityFailure: error, tokens, early)
@@ -132,7 +129,7 @@ struct ExchangeCaller: Sendable {
             throw await settle(.providerError, because: .unusable(detail: "this kind has no sessions of its own"))
         }
         let identity: ProviderIdentity
-        do throws(ProviderFailure) { identity = try await provider.account(of: session, deadline: deadline) } catch {
+        do throws(ProviderFailure) { identity = try await provider.account(of: session, by: deadline) } catch {
             // Asking whose a session is uses nothing up: a lost answer may be asked for again.
             if case .lost(let detail) = error {
                 throw await release(.retryable(status: 0, retryAfter: nil, detail: detail), counting: true)
@@ -160,7 +157,7 @@ struct ExchangeCaller: Sendable {
         let key = context.vault.index(.stateKey, [profile.name.text, stateKey.reveal()])
         try await takeShare(of: key)
         let fields: [RegistrationField]
-        do throws(ProviderFailure) { fields = try await provider.registrationFields(deadline: deadline) } catch {
+        do throws(ProviderFailure) { fields = try await provider.registrationFields() } catch {
             plan.charge.drop(.registration, for: key)
             // Nothing was used up; the callback can be forwarded again.
             throw await release(error, counting: false)
@@ -199,13 +196,11 @@ struct ExchangeCaller: Sendable {
     private func register(
         _ request: RegistrationRequest, _ early: @escaping Early
     ) async throws(BrokerProblem) -> SignInOutcome {
-        var request = request
-        request.deadline = deadline
         guard let provider = plan.provider as? any PartialRegistering else {
             throw await settle(.providerError, because: .unusable(detail: "this kind has no registrations"))
         }
         let outcome: RegistrationOutcome
-        do throws(ProviderFailure) { outcome = try await provider.register(request) } catch {
+        do throws(ProviderFailure) { outcome = try await provider.register(request, by: deadline) } catch {
             throw await settle(failureOfSingleUse: error)
         }
         switch outcome {
@@ -214,7 +209,7 @@ struct ExchangeCaller: Sendable {
             let who: ProviderIdentity
             do throws(ProviderFailure) {
                 who = try await reading { () async throws(ProviderFailure) in
-                    try await provider.account(of: session, deadline: deadline)
+                    try await provider.account(of: session, by: deadline)
                 }
             } catch { throw await settle(identityFailure: error, tokens, early) }
             return try await complete(tokens, Self.named(who, session), [], early)
@@ -238,19 +233,18 @@ struct ExchangeCaller: Sendable {
         do throws(ProviderFailure) {
             tokens = try await provider.takeOver(
                 ImportRequest(
-                    client: plan.client.name, tokens: imported, idempotencyKey: Base64URL.encode(row.key.bytes),
-                    deadline: deadline))
+                    client: plan.client.name, tokens: imported, idempotencyKey: Base64URL.encode(row.key.bytes)),
+                by: deadline)
         } catch { throw await settle(failureOfSingleUse: error) }
         if let refusal = tokens.refusal {
             throw await settle(.providerError, because: .unusable(detail: refusal), revoking: tokens, early)
         }
         let who: ProviderIdentity
-        var identity = IdentityContext(
+        let identity = IdentityContext(
             client: plan.client.name, nonce: .none, callback: imported.callback, requestedScope: [])
-        identity.deadline = deadline
         do throws(ProviderFailure) {
-            who = try await reading { [identity] () async throws(ProviderFailure) in
-                try await provider.identifyImported(tokens, identity)
+            who = try await reading { () async throws(ProviderFailure) in
+                try await provider.identifyImported(tokens, identity, by: deadline)
             }
         } catch { throw await settle(identityFailure: error, tokens, early) }
         return try await complete(tokens, who, [], early)

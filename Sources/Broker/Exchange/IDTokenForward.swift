@@ -5,9 +5,6 @@
 struct IDTokenForward: Sendable {
     let context: BrokerContext
 
-    /// The keys are at hand, or had within this.
-    private static let keyPatience = Duration.seconds(15)
-
     /// Returns the exchange: keyed by what the signature is over, so that a token is used once, whatever signature of it
     /// somebody may make (of an ECDSA signature anybody can make a second one).
     func plan(_ input: ForwardCodeInput) async throws(BrokerProblem) -> ExchangePlan {
@@ -26,10 +23,7 @@ struct IDTokenForward: Sendable {
             key: key, proof: proof, gate: .none, provider: provider, client: client,
             call: .idToken(
                 try await identity(
-                    HandedIDToken(
-                        client: client.name, token: token, nonce: nonce,
-                        deadline: context.clock.monotonic() + Self.keyPatience),
-                    taking, key, input.charge)),
+                    HandedIDToken(client: client.name, token: token, nonce: nonce), taking, key, input.charge)),
             device: input.device, presentedSession: input.presentedSession, loginToken: input.loginToken,
             charge: input.charge)
     }

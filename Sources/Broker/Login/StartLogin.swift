@@ -2,6 +2,9 @@
 package struct StartLogin: Sendable {
     private let context: BrokerContext
 
+    /// All provider calls of one start end within this: as long as they take at the most, each with a limit of its own.
+    private static let callBudget = Duration.seconds(60)
+
     package init(_ context: BrokerContext) { self.context = context }
 
     /// Starts a login that an app asked for.
@@ -78,7 +81,8 @@ package struct StartLogin: Sendable {
                 AuthorizationRequest(
                     client: client.name, redirectURI: order.redirectURI, state: state, nonce: nonce,
                     codeChallenge: order.appChallenge ?? verifier.map(context.vault.codeChallenge(of:)),
-                    scope: order.scope, parameters: order.parameters, socialProvider: order.socialProvider))
+                    scope: order.scope, parameters: order.parameters, socialProvider: order.socialProvider),
+                by: context.clock.monotonic() + Self.callBudget)
         } catch { throw BrokerProblem(starting: error) }
 
         let secrets = LoginSecrets(

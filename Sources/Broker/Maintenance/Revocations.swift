@@ -8,7 +8,7 @@ package struct Revocations: Sendable {
     /// How long a piece of work is tried before it is given up; by then its tokens are dead or nobody can help.
     private static let patience = Duration.seconds(3 * 86_400)
 
-    /// How long a taken row is this process's: longer than all of its calls.
+    /// How long a taken row is this process's; all of its calls end within it.
     private static let claim = Duration.seconds(120)
 
     package init(_ context: BrokerContext) { self.context = context }
@@ -96,6 +96,7 @@ package struct Revocations: Sendable {
 
     /// Revokes, and when the provider has spoken on that, ends its session; says what is left of it.
     private func settle(_ row: OutboxRow) async throws(StoreFailure) -> Outcome {
+        let deadline = context.clock.monotonic() + Self.claim
         let stored: StoredTokens
         do {
             stored = try StoredTokens(record: context.vault.open(row.tokens, as: .tokens, row: row.boundTo))
@@ -120,14 +121,14 @@ package struct Revocations: Sendable {
             context.events.emit(.revocation(provider: stored.provider, result: "shared"))
             return .done
         }
-        let isRevoked = await revoke(stored)
+        let isRevoked = await revoke(stored, by: deadline)
         context.memory.signIns.end(row.id)
         guard isRevoked else { return .again }
         guard let ending = provider as? any SessionEnding, let origin, Self.wasLoggedOut(session),
             try await mayCall(row.id, .signIn, origin, { _ in true })
         else { return .done }
         defer { context.memory.signIns.end(row.id) }
-        return await endSession(stored, at: ending) ? .done : .again
+        return await endSession(stored, at: ending, by: deadline) ? .done : .again
     }
 
     /// Decides immediately before a call whether it is made: not while a session lives here, or is being made, that it
@@ -165,11 +166,13 @@ package struct Revocations: Sendable {
         }
     }
 
-    private func revoke(_ stored: StoredTokens) async -> Bool {
+    private func revoke(_ stored: StoredTokens, by deadline: Duration) async -> Bool {
         do throws(ProviderFailure) {
             switch context.providers[stored.provider] {
-            case let provider as any PartialRegistering: try await provider.logOut(stored.tokens.accessToken)
-            case let provider as any TokenRevoking: try await provider.revoke(stored.tokens, client: stored.client)
+            case let provider as any PartialRegistering:
+                try await provider.logOut(stored.tokens.accessToken, by: deadline)
+            case let provider as any TokenRevoking:
+                try await provider.revoke(stored.tokens, client: stored.client, by: deadline)
             default:
                 context.events.emit(.revocation(provider: stored.provider, result: "unsupported"))
                 return true
@@ -190,9 +193,11 @@ package struct Revocations: Sendable {
         return SignInOrigin(subject: row.boundTo, sid: sid)
     }
 
-    private func endSession(_ stored: StoredTokens, at provider: any SessionEnding) async -> Bool {
+    private func endSession(
+        _ stored: StoredTokens, at provider: any SessionEnding, by deadline: Duration
+    ) async -> Bool {
         do throws(ProviderFailure) {
-            if try await provider.endSession(stored.tokens, client: stored.client) {
+            if try await provider.endSession(stored.tokens, client: stored.client, by: deadline) {
                 context.events.emit(.providerSessionEnd(provider: stored.provider, result: "done"))
             }
             return true

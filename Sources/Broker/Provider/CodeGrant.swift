@@ -10,14 +10,10 @@ package struct CodeGrant: Sendable {
     package var verifier: Secret?
     /// A key that stays the same for a retry of this very call (Cloudentity's `X-Idempotency-Key`).
     package var idempotencyKey: String
-    /// The monotonic moment by which the call has ended; nil leaves only its own limit.
-    package var deadline: Duration?
 
     package init(
-        client: ClientName, code: Secret, redirect: RedirectParameter, verifier: Secret?, idempotencyKey: String,
-        deadline: Duration? = nil
+        client: ClientName, code: Secret, redirect: RedirectParameter, verifier: Secret?, idempotencyKey: String
     ) {
-        self.deadline = deadline
         self.client = client
         self.code = code
         self.redirect = redirect

@@ -14,8 +14,6 @@ package struct IdentityContext: Sendable {
     package var requestedScope: [String]
     /// What the authorization request asked of the sign-in; nil where there was none (native codes, imports).
     package var demands: SignInDemands?
-    /// The monotonic moment by which every call has ended; nil leaves only their own limits.
-    package var deadline: Duration?
 
     package init(
         client: ClientName, nonce: NonceExpectation, callback: [(name: String, value: String)],

@@ -3,9 +3,10 @@
 /// Every provider starts logins; what else it can do is a further protocol, and a capability it lacks is a missing
 /// conformance, not a stub.
 ///
-/// Implementations bound every call (5 s to connect, 15 s in all with the body and never past a deadline that came
-/// along, 1 MiB), follow no redirect, limit their
-/// concurrency and break the circuit per provider; they never log or throw a secret.
+/// Implementations bound every call (5 s to connect, 15 s in all with the body and never past the deadline that came
+/// along, 1 MiB), follow no redirect, limit their concurrency and break the circuit per provider; they never log or
+/// throw a secret. A deadline is a monotonic moment. Documents that all callers share (metadata, keys, a schema) are
+/// fetched by nobody's deadline: their calls have limits of their own.
 package protocol ProviderClient: Sendable {
     var profile: ProviderProfile { get }
 
@@ -16,7 +17,9 @@ package protocol ProviderClient: Sendable {
     var refusesCallsFor: Duration? { get }
 
     /// Returns the URL to open for a login; may call discovery and PAR.
-    func startAuthorization(_ request: AuthorizationRequest) async throws(ProviderFailure) -> AuthorizationStart
+    func startAuthorization(
+        _ request: AuthorizationRequest, by deadline: Duration
+    ) async throws(ProviderFailure) -> AuthorizationStart
 }
 
 extension ProviderClient {
@@ -35,10 +38,12 @@ package protocol CodeExchanging: ProviderClient {
     /// Redeems a code with one token call (never retried here).
     ///
     /// The result names a `refusal` where the answer cannot be used and its tokens are to be revoked.
-    func redeem(_ grant: CodeGrant) async throws(ProviderFailure) -> TokenSet
+    func redeem(_ grant: CodeGrant, by deadline: Duration) async throws(ProviderFailure) -> TokenSet
 
     /// Verifies the id_token and fetches the identity that the configuration names.
-    func identify(_ tokens: TokenSet, _ context: IdentityContext) async throws(ProviderFailure) -> ProviderIdentity
+    func identify(
+        _ tokens: TokenSet, _ context: IdentityContext, by deadline: Duration
+    ) async throws(ProviderFailure) -> ProviderIdentity
 }
 
 extension CodeExchanging {
@@ -48,25 +53,27 @@ extension CodeExchanging {
 /// Refreshes tokens (RFC 6749 section 6 and its dialects).
 package protocol TokenRefreshing: ProviderClient {
     /// Makes one refresh call. A member that the answer leaves out (refresh token, scope) is nil in the result.
-    func refresh(_ request: RefreshRequest) async throws(ProviderFailure) -> TokenSet
+    func refresh(_ request: RefreshRequest, by deadline: Duration) async throws(ProviderFailure) -> TokenSet
 
     /// Checks a refreshed id_token, if there is one, against the session's issuer and subject (SEC-59); `before` is the
     /// set that was refreshed, with the login's id_token.
     func subjectOfRefreshed(
-        _ tokens: TokenSet, before: TokenSet, client: ClientName, deadline: Duration?
+        _ tokens: TokenSet, before: TokenSet, client: ClientName
     ) async throws(ProviderFailure) -> RefreshedSubject
 }
 
 /// Ends a grant at the provider (RFC 7009 and its dialects).
 package protocol TokenRevoking: ProviderClient {
     /// Revokes refresh and access token; an unknown token counts as revoked.
-    func revoke(_ tokens: TokenSet, client: ClientName) async throws(ProviderFailure)
+    func revoke(_ tokens: TokenSet, client: ClientName, by deadline: Duration) async throws(ProviderFailure)
 }
 
 /// Ends the user's own session at the provider (OpenID Connect RP-Initiated Logout 1.0; decision 13).
 package protocol SessionEnding: ProviderClient {
     /// Shows the id_token to the provider's log-out endpoint; false when there is nothing to call or to show.
-    func endSession(_ tokens: TokenSet, client: ClientName) async throws(ProviderFailure) -> Bool
+    func endSession(
+        _ tokens: TokenSet, client: ClientName, by deadline: Duration
+    ) async throws(ProviderFailure) -> Bool
 
     /// Returns the provider's log-out page for the user's browser, with no token in it; nil when it has none.
     ///
@@ -82,11 +89,11 @@ package protocol TokenImporting: CodeExchanging {
     /// Returns the tokens to keep, once the provider has shown that those of the app are for this very client.
     ///
     /// Throws `rejected` for tokens that are not, or no more.
-    func takeOver(_ request: ImportRequest) async throws(ProviderFailure) -> TokenSet
+    func takeOver(_ request: ImportRequest, by deadline: Duration) async throws(ProviderFailure) -> TokenSet
 
     /// Fetches the identity of tokens that were taken over: there is no id_token with them.
     func identifyImported(
-        _ tokens: TokenSet, _ context: IdentityContext
+        _ tokens: TokenSet, _ context: IdentityContext, by deadline: Duration
     ) async throws(ProviderFailure) -> ProviderIdentity
 }
 
@@ -118,17 +125,19 @@ package protocol LogoutTokenVerifying: ProviderClient {
 /// Signs in by sessions of its own and completes partial registrations by a state key (Zephr, flow E).
 package protocol PartialRegistering: ProviderClient {
     /// Asks whose a Zephr session is (`GET /blaize/account`); `rejected` when it is nobody's.
-    func account(of session: Secret, deadline: Duration?) async throws(ProviderFailure) -> ProviderIdentity
+    func account(of session: Secret, by deadline: Duration) async throws(ProviderFailure) -> ProviderIdentity
 
     /// Completes a registration with one call that is never retried.
-    func register(_ request: RegistrationRequest) async throws(ProviderFailure) -> RegistrationOutcome
+    func register(
+        _ request: RegistrationRequest, by deadline: Duration
+    ) async throws(ProviderFailure) -> RegistrationOutcome
 
     /// Returns the attributes a registration needs, from the configuration or the provider's schema.
-    func registrationFields(deadline: Duration?) async throws(ProviderFailure) -> [RegistrationField]
+    func registrationFields() async throws(ProviderFailure) -> [RegistrationField]
 
     /// How long a session lives whose cookie names no end.
     var sessionLifetime: Duration { get }
 
     /// Ends a Zephr session.
-    func logOut(_ session: Secret) async throws(ProviderFailure)
+    func logOut(_ session: Secret, by deadline: Duration) async throws(ProviderFailure)
 }

@@ -9,14 +9,10 @@ package struct RefreshRequest: Sendable {
     package var idempotencyKey: String
     /// Whether this is the one confirming retry after a lost answer; providers with a recovery call (Clover) use it.
     package var recovering: Bool
-    /// The monotonic moment by which the call, all that belongs to it included, has ended; nil leaves only its own limit.
-    package var deadline: Duration?
 
     package init(
-        client: ClientName, refreshToken: Secret, accessToken: Secret, idempotencyKey: String, recovering: Bool = false,
-        deadline: Duration? = nil
+        client: ClientName, refreshToken: Secret, accessToken: Secret, idempotencyKey: String, recovering: Bool = false
     ) {
-        self.deadline = deadline
         self.client = client
         self.refreshToken = refreshToken
         self.accessToken = accessToken

@@ -253,10 +253,10 @@ struct RefreshFlight: Sendable {
             client: stored.client, refreshToken: refreshToken, accessToken: stored.tokens.accessToken,
             idempotencyKey: Base64URL.encode(
                 context.vault.index(.logTag, ["refresh", row.handle.text, String(row.tokenVersion)]).bytes),
-            recovering: confirming, deadline: work.deadline)
+            recovering: confirming)
         let begun = context.clock.monotonic()
         do throws(ProviderFailure) {
-            work.fresh = try await provider.refresh(request)
+            work.fresh = try await provider.refresh(request, by: work.deadline)
             context.memory.answers.granted(stored.provider, stored.client, begun: begun)
             return .refreshed
         } catch {
@@ -309,8 +309,7 @@ struct RefreshFlight: Sendable {
         work.fresh = nil
         do throws(ProviderFailure) {
             let found = try await provider.subjectOfRefreshed(
-                tokens, before: stored.tokens, client: stored.client,
-                deadline: context.clock.monotonic() + Self.callBudget)
+                tokens, before: stored.tokens, client: stored.client)
             switch found {
             case .subject(let subject) where !subject.hasBytes(of: facts.subject): return .subjectChecked(.another)
             case .foreign: return .subjectChecked(.another)

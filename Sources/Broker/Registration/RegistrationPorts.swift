@@ -30,8 +30,6 @@ package struct RegistrationRequest: Sendable {
     package let attributes: [(name: String, value: JSONValue)]
     /// The identifier from the callback; never the app's (providers/zephr.md).
     package let identifier: String?
-    /// The monotonic moment by which the call has ended; nil leaves only its own limit.
-    package var deadline: Duration?
 
     package init(
         client: ClientName, stateKey: Secret, attributes: [(name: String, value: JSONValue)], identifier: String?

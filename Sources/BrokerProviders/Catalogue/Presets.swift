@@ -54,8 +54,9 @@ package enum Presets {
     private static let github = Preset(
         name: "github", displayName: "GitHub", service: .oauth2, callbackIssuer: "https://github.com/login/oauth",
         endpoints: EndpointSettings(
-            authorization: "https://github.com/login/oauth/authorize",
-            token: "https://github.com/login/oauth/access_token", userinfo: "https://api.github.com/user",
+            authorization: EndpointURL("https://github.com/login/oauth/authorize"),
+            token: EndpointURL("https://github.com/login/oauth/access_token"),
+            userinfo: EndpointURL("https://api.github.com/user"),
             revocation: "https://api.github.com/applications/{client_id}/token"),
         wire: WireSettings(
             tokenResponse: TokenResponseSettings(
@@ -63,18 +64,20 @@ package enum Presets {
                 scopeSeparator: .comma),
             revocation: RevocationSettings(style: .basicDelete, reaches: .token),
             identity: IdentitySettings(
-                source: .api, url: "https://api.github.com/user", subject: "/id",
+                source: .api, url: EndpointURL("https://api.github.com/user"), subject: "/id",
                 claims: [
                     ("login", "/login"), ("name", "/name"), ("email", "/email"), ("picture", "/avatar_url"),
-                ], emailsURL: "https://api.github.com/user/emails")),
+                ], emailsURL: EndpointURL("https://api.github.com/user/emails"))),
         scope: ["read:user", "user:email"])
 
     // The user's token stands under `authed_user`, its type is `user`, and its scope is asked for as `user_scope`.
     private static let slack = Preset(
         name: "slack", displayName: "Slack", service: .oauth2,
         endpoints: EndpointSettings(
-            authorization: "https://slack.com/oauth/v2/authorize", token: "https://slack.com/api/oauth.v2.access",
-            userinfo: "https://slack.com/api/users.identity", revocation: "https://slack.com/api/auth.revoke"),
+            authorization: EndpointURL("https://slack.com/oauth/v2/authorize"),
+            token: EndpointURL("https://slack.com/api/oauth.v2.access"),
+            userinfo: EndpointURL("https://slack.com/api/users.identity"),
+            revocation: "https://slack.com/api/auth.revoke"),
         wire: WireSettings(
             scopeSeparator: ",", scopeParameter: "user_scope",
             tokenResponse: TokenResponseSettings(
@@ -82,7 +85,7 @@ package enum Presets {
                 invalidGrantCodes: ["invalid_refresh_token", "token_revoked", "token_expired"]),
             revocation: RevocationSettings(style: .bearerPost, reaches: .token),
             identity: IdentitySettings(
-                source: .api, url: "https://slack.com/api/users.identity", subject: "/user/id",
+                source: .api, url: EndpointURL("https://slack.com/api/users.identity"), subject: "/user/id",
                 claims: [("name", "/user/name"), ("email", "/user/email"), ("team", "/team/id")])),
         pkce: .unsupported, scope: ["identity.basic", "identity.email"])
 
@@ -91,13 +94,14 @@ package enum Presets {
     private static let facebook = Preset(
         name: "facebook", displayName: "Facebook", service: .oauth2,
         endpoints: EndpointSettings(
-            authorization: "https://www.facebook.com/v24.0/dialog/oauth",
-            token: "https://graph.facebook.com/v24.0/oauth/access_token",
-            jwks: "https://limited.facebook.com/.well-known/oauth/openid/jwks/"),
+            authorization: EndpointURL("https://www.facebook.com/v24.0/dialog/oauth"),
+            token: EndpointURL("https://graph.facebook.com/v24.0/oauth/access_token"),
+            jwks: EndpointURL("https://limited.facebook.com/.well-known/oauth/openid/jwks/")),
         wire: WireSettings(
             scopeSeparator: ",", refresh: .none, revocation: RevocationSettings(style: .none),
             identity: IdentitySettings(
-                source: .api, url: "https://graph.facebook.com/v24.0/me?fields=id,name,email", subject: "/id",
+                source: .api, url: EndpointURL("https://graph.facebook.com/v24.0/me?fields=id,name,email"),
+                subject: "/id",
                 claims: [("name", "/name"), ("email", "/email")]),
             idToken: IDTokenSettings(algorithms: [.rs256], issuer: "https://www.facebook.com")),
         secretInBody: true, scope: ["public_profile", "email"])

@@ -6,7 +6,7 @@ package import Broker
 package struct CleverClient: CodeExchanging, TokenImporting {
     let engine: OAuthEngine
     let own: CleverSettings
-    private let api: String
+    private let api: EndpointURL?
     package var profile: ProviderProfile { engine.profile }
 
     init(_ settings: ProviderSettings, _ own: CleverSettings, environment: ProviderEnvironment) throws {
@@ -15,12 +15,13 @@ package struct CleverClient: CodeExchanging, TokenImporting {
         engine.dialect = CleverWire.dialect
         self.engine = engine
         self.own = own
-        api = wired.endpoints.api ?? ""
+        api = wired.endpoints.api
     }
 
-    package func startAuthorization(_ request: AuthorizationRequest) async throws(ProviderFailure) -> AuthorizationStart
-    {
-        var start = try await engine.start(request, openID: false)
+    package func startAuthorization(
+        _ request: AuthorizationRequest, by deadline: Duration
+    ) async throws(ProviderFailure) -> AuthorizationStart {
+        var start = try await engine.start(request, openID: false, by: deadline)
         if let version = try engine.client(request.client).settings.appStart {
             start.appURL = Secret(CleverWire.appURL(start.url.reveal(), sdkVersion: version))
         }
@@ -31,32 +32,29 @@ package struct CleverClient: CodeExchanging, TokenImporting {
         engine.expectation(try await engine.metadata())
     }
 
-    package func redeem(_ grant: CodeGrant) async throws(ProviderFailure) -> TokenSet {
-        try await ProviderCaller.within(grant.deadline) { () async throws(ProviderFailure) -> TokenSet in
-            try await engine.redeem(grant, verifiesIDToken: own.openID)
-        }
+    package func redeem(_ grant: CodeGrant, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
+        try await engine.redeem(grant, verifiesIDToken: own.openID, by: deadline)
     }
 
-    package func identify(_ tokens: TokenSet, _ context: IdentityContext) async throws(ProviderFailure)
-        -> ProviderIdentity
-    {
-        try await ProviderCaller.within(context.deadline) { () async throws(ProviderFailure) -> ProviderIdentity in
-            let client = try engine.client(context.client)
-            let unverified = IdentityMapper.unverified(context, keeping: client.profile.callbackParameters)
-            if own.openID {
-                let (subject, claims) = try await openIDIdentity(tokens, context, client)
-                return ProviderIdentity(subject: subject, claims: claims, unverified: unverified)
-            }
-            let me = try await get("/v3.0/me", tokens, client)
-            return try await person(me, tokens, client, unverified)
+    package func identify(
+        _ tokens: TokenSet, _ context: IdentityContext, by deadline: Duration
+    ) async throws(ProviderFailure) -> ProviderIdentity {
+        let client = try engine.client(context.client)
+        let unverified = IdentityMapper.unverified(context, keeping: client.profile.callbackParameters)
+        if own.openID {
+            let (subject, claims) = try await openIDIdentity(tokens, context, client, by: deadline)
+            return ProviderIdentity(subject: subject, claims: claims, unverified: unverified)
         }
+        let me = try await get("/v3.0/me", tokens, client, by: deadline)
+        return try await person(me, tokens, client, unverified, by: deadline)
     }
 
     private func person(
-        _ me: JSONObject, _ tokens: TokenSet, _ client: EngineClient, _ unverified: [(name: String, value: JSONValue)]
+        _ me: JSONObject, _ tokens: TokenSet, _ client: EngineClient, _ unverified: [(name: String, value: JSONValue)],
+        by deadline: Duration
     ) async throws(ProviderFailure) -> ProviderIdentity {
         let id = try CleverIdentity.id(me)
-        let person = try await get(CleverIdentity.profilePath(me, id: id), tokens, client)
+        let person = try await get(CleverIdentity.profilePath(me, id: id), tokens, client, by: deadline)
         guard try CleverIdentity.id(person) == id else {
             throw .identityRejected(detail: "Clever: the profile is another user's")
         }
@@ -71,50 +69,46 @@ package struct CleverClient: CodeExchanging, TokenImporting {
 
     /// Asks Clever whose the app's access token is: one that was issued to another application is nobody's here, whatever
     /// it may read.
-    package func takeOver(_ request: ImportRequest) async throws(ProviderFailure) -> TokenSet {
-        try await ProviderCaller.within(request.deadline) { () async throws(ProviderFailure) -> TokenSet in
-            let client = try engine.client(request.client)
-            guard let url = engine.settings.endpoints.introspection.flatMap(EndpointURL.init) else {
-                throw .notSent(detail: "Clever: no address of tokeninfo")
-            }
-            var asked = ProviderRequest.get(url.text)
-            asked.headers += [("Authorization", "Bearer " + request.tokens.accessToken.reveal())]
-            asked.headers += client.wire.tokenRequest.headers
-            let answer: ProviderAnswer
-            do throws(ProviderFailure) { answer = try await engine.caller.send(asked) } catch {
-                // Asking uses nothing up: after a lost answer it may be asked again.
-                if case .lost(let detail) = error { throw .retryable(status: 0, retryAfter: nil, detail: detail) }
-                throw error
-            }
-            try answer.requireUsable(at: engine.clock.now())
-            if [400, 401, 403, 404].contains(answer.status) {
-                throw .rejected(OAuthError(status: answer.status, code: "invalid_token"))
-            }
-            guard answer.isSuccess, let owner = answer.object?["client_id"]?.string else {
-                throw .unusable(detail: "tokeninfo: \(answer.summary), no client_id")
-            }
-            guard owner.hasBytes(of: client.settings.clientID) else {
-                throw .rejected(OAuthError(status: answer.status, code: "another_clients_token"))
-            }
-            // How long it has lived already, nobody says: it ends a lifetime from now at the latest.
-            return TokenSet(
-                accessToken: request.tokens.accessToken, expiresAt: engine.clock.now().advanced(by: own.defaultLifetime)
-            )
+    package func takeOver(_ request: ImportRequest, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
+        let client = try engine.client(request.client)
+        guard let url = engine.settings.endpoints.introspection else {
+            throw .notSent(detail: "Clever: no address of tokeninfo")
         }
+        var asked = ProviderRequest.get(url)
+        asked.headers += [("Authorization", "Bearer " + request.tokens.accessToken.reveal())]
+        asked.headers += client.wire.tokenRequest.headers
+        let answer: ProviderAnswer
+        do throws(ProviderFailure) { answer = try await engine.caller.send(asked, by: deadline) } catch {
+            // Asking uses nothing up: after a lost answer it may be asked again.
+            if case .lost(let detail) = error { throw .retryable(status: 0, retryAfter: nil, detail: detail) }
+            throw error
+        }
+        try answer.requireUsable(at: engine.clock.now())
+        if [400, 401, 403, 404].contains(answer.status) {
+            throw .rejected(OAuthError(status: answer.status, code: "invalid_token"))
+        }
+        guard answer.isSuccess, let owner = answer.object?["client_id"]?.string else {
+            throw .unusable(detail: "tokeninfo: \(answer.summary), no client_id")
+        }
+        guard owner.hasBytes(of: client.settings.clientID) else {
+            throw .rejected(OAuthError(status: answer.status, code: "another_clients_token"))
+        }
+        // How long it has lived already, nobody says: it ends a lifetime from now at the latest.
+        return TokenSet(
+            accessToken: request.tokens.accessToken, expiresAt: engine.clock.now().advanced(by: own.defaultLifetime))
     }
 
     /// Without an id_token, also where Clever has OpenID Connect switched on: `/me` names the same user.
     package func identifyImported(
-        _ tokens: TokenSet, _ context: IdentityContext
+        _ tokens: TokenSet, _ context: IdentityContext, by deadline: Duration
     ) async throws(ProviderFailure) -> ProviderIdentity {
-        try await ProviderCaller.within(context.deadline) { () async throws(ProviderFailure) -> ProviderIdentity in
-            let client = try engine.client(context.client)
-            return try await person(try await get("/v3.0/me", tokens, client), tokens, client, [])
-        }
+        let client = try engine.client(context.client)
+        let me = try await get("/v3.0/me", tokens, client, by: deadline)
+        return try await person(me, tokens, client, [], by: deadline)
     }
 
     private func openIDIdentity(
-        _ tokens: TokenSet, _ context: IdentityContext, _ client: EngineClient
+        _ tokens: TokenSet, _ context: IdentityContext, _ client: EngineClient, by deadline: Duration
     ) async throws(ProviderFailure) -> (String, [(name: String, value: JSONValue)]) {
         guard let idToken = tokens.idToken else { throw .identityRejected(detail: "the answer has no id_token") }
         let claims = try await engine.verifiedIDToken(
@@ -123,7 +117,7 @@ package struct CleverClient: CodeExchanging, TokenImporting {
                 nonce: context.nonce, accessToken: tokens.accessToken, demands: engine.demands(context, client),
                 isFresh: true))
         let subject = try IdentityMapper.subject(claims, at: "/sub", acceptsNumbers: false)
-        let userinfo = try await get("/userinfo", tokens, client)
+        let userinfo = try await get("/userinfo", tokens, client, by: deadline)
         guard userinfo["sub"]?.string?.hasBytes(of: subject) == true else {
             throw .identityRejected(detail: "userinfo: sub is not the id_token's")
         }
@@ -131,9 +125,9 @@ package struct CleverClient: CodeExchanging, TokenImporting {
     }
 
     private func get(
-        _ path: String, _ tokens: TokenSet, _ client: EngineClient
+        _ path: String, _ tokens: TokenSet, _ client: EngineClient, by deadline: Duration
     ) async throws(ProviderFailure) -> JSONObject {
-        guard let url = EndpointURL(api + path) else { throw .unusable(detail: "Clever: no API address") }
-        return try await engine.resource(url, token: tokens.accessToken, client: client)
+        guard let api else { throw .unusable(detail: "Clever: no API address") }
+        return try await engine.resource(try api.at(path), token: tokens.accessToken, client: client, by: deadline)
     }
 }

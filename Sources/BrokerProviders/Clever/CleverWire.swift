@@ -7,10 +7,10 @@ enum CleverWire {
         var result = settings
         let endpoints = settings.endpoints
         result.issuer = settings.issuer ?? "https://clever.com"
-        result.endpoints.authorization = endpoints.authorization ?? "https://clever.com/oauth/authorize"
-        result.endpoints.token = endpoints.token ?? "https://clever.com/oauth/tokens"
-        result.endpoints.api = endpoints.api ?? "https://api.clever.com"
-        result.endpoints.introspection = endpoints.introspection ?? "https://clever.com/oauth/tokeninfo"
+        result.endpoints.authorization = endpoints.authorization ?? EndpointURL("https://clever.com/oauth/authorize")
+        result.endpoints.token = endpoints.token ?? EndpointURL("https://clever.com/oauth/tokens")
+        result.endpoints.api = endpoints.api ?? EndpointURL("https://api.clever.com")
+        result.endpoints.introspection = endpoints.introspection ?? EndpointURL("https://clever.com/oauth/tokeninfo")
         // The endpoints are fixed; metadata is only asked for the keys, and only where id_tokens are issued.
         result.discovery = own.openID && endpoints.jwks == nil
         result.clients = settings.clients.map { client in

@@ -18,13 +18,14 @@ package struct CloverClient: CodeExchanging, TokenRefreshing, TokenImporting {
         self.engine = engine
     }
 
-    package func startAuthorization(_ request: AuthorizationRequest) async throws(ProviderFailure) -> AuthorizationStart
-    {
+    package func startAuthorization(
+        _ request: AuthorizationRequest, by deadline: Duration
+    ) async throws(ProviderFailure) -> AuthorizationStart {
         var request = request
         // Permissions are set on the app, and a client with a secret is not known to take PKCE beside it.
         request.scope = []
         if try engine.client(request.client).authenticator.isConfidential { request.codeChallenge = nil }
-        return try await engine.start(request, openID: false)
+        return try await engine.start(request, openID: false, by: deadline)
     }
 
     package var callbackHints: [String] { ["client_id", "merchant_id"] }
@@ -46,106 +47,99 @@ package struct CloverClient: CodeExchanging, TokenRefreshing, TokenImporting {
         return nil
     }
 
-    package func redeem(_ grant: CodeGrant) async throws(ProviderFailure) -> TokenSet {
-        try await ProviderCaller.within(grant.deadline) { () async throws(ProviderFailure) -> TokenSet in
-            var grant = grant
-            if try engine.client(grant.client).authenticator.isConfidential { grant.verifier = nil }
-            return try await engine.redeem(grant, verifiesIDToken: false)
-        }
+    package func redeem(_ grant: CodeGrant, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
+        var grant = grant
+        if try engine.client(grant.client).authenticator.isConfidential { grant.verifier = nil }
+        return try await engine.redeem(grant, verifiesIDToken: false, by: deadline)
     }
 
-    package func identify(_ tokens: TokenSet, _ context: IdentityContext) async throws(ProviderFailure)
-        -> ProviderIdentity
-    {
-        try await ProviderCaller.within(context.deadline) { () async throws(ProviderFailure) -> ProviderIdentity in
-            let client = try engine.client(context.client)
-            func hint(_ name: String) -> String? { context.callback.first { $0.name == name }?.value }
-            if let app = hint("client_id"), app != client.settings.clientID {
-                throw .identityRejected(detail: "Clover: the callback is another app's")
-            }
-            guard let merchant = hint("merchant_id"), Self.isIdentifier(merchant),
-                let url = EndpointURL((wired.endpoints.api ?? "") + "/v3/merchants/" + merchant)
-            else { throw .identityRejected(detail: "Clover: no usable merchant_id") }
-            // The parameter is a hint; that the token may read this merchant is the proof (SEC-16).
-            let object = try await engine.resource(url, token: tokens.accessToken, client: client)
-            guard object["id"]?.string == merchant else { throw .identityRejected(detail: "Clover: another merchant") }
-            return ProviderIdentity(
-                subject: merchant, claims: IdentityMapper.claims(object, [("name", "/name")]),
-                unverified: IdentityMapper.unverified(
-                    context, keeping: client.profile.callbackParameters.filter { $0 != "merchant_id" }))
+    package func identify(
+        _ tokens: TokenSet, _ context: IdentityContext, by deadline: Duration
+    ) async throws(ProviderFailure) -> ProviderIdentity {
+        let client = try engine.client(context.client)
+        func hint(_ name: String) -> String? { context.callback.first { $0.name == name }?.value }
+        if let app = hint("client_id"), app != client.settings.clientID {
+            throw .identityRejected(detail: "Clover: the callback is another app's")
         }
+        guard let merchant = hint("merchant_id"), Self.isIdentifier(merchant),
+            let url = try wired.endpoints.api?.at("/v3/merchants/" + merchant)
+        else { throw .identityRejected(detail: "Clover: no usable merchant_id") }
+        // The parameter is a hint; that the token may read this merchant is the proof (SEC-16).
+        let object = try await engine.resource(url, token: tokens.accessToken, client: client, by: deadline)
+        guard object["id"]?.string == merchant else { throw .identityRejected(detail: "Clover: another merchant") }
+        return ProviderIdentity(
+            subject: merchant, claims: IdentityMapper.claims(object, [("name", "/name")]),
+            unverified: IdentityMapper.unverified(
+                context, keeping: client.profile.callbackParameters.filter { $0 != "merchant_id" }))
     }
 
     /// Refreshes by client id and refresh token alone; where the answer offers recovery and the client has a secret,
     /// the lost pair is traded for a new one.
-    package func refresh(_ request: RefreshRequest) async throws(ProviderFailure) -> TokenSet {
-        try await ProviderCaller.within(request.deadline) { () async throws(ProviderFailure) -> TokenSet in
-            let client = try engine.client(request.client)
-            do throws(ProviderFailure) {
-                return try await call(
-                    wired.endpoints.refresh, client,
-                    [("client_id", client.settings.clientID), ("refresh_token", request.refreshToken.reveal())])
-            } catch {
-                guard case .rejected(let refusal) = error, refusal.recoveryOffered,
-                    case .clientSecretPost(let secret) = client.settings.authentication
-                else { throw error }
-                return try await call(
-                    wired.endpoints.recovery, client,
-                    [
-                        ("client_id", client.settings.clientID), ("client_secret", secret.reveal()),
-                        ("recovery_token", request.refreshToken.reveal()),
-                    ])
-            }
+    package func refresh(_ request: RefreshRequest, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
+        let client = try engine.client(request.client)
+        do throws(ProviderFailure) {
+            return try await call(
+                wired.endpoints.refresh, client,
+                [("client_id", client.settings.clientID), ("refresh_token", request.refreshToken.reveal())],
+                by: deadline)
+        } catch {
+            guard case .rejected(let refusal) = error, refusal.recoveryOffered,
+                case .clientSecretPost(let secret) = client.settings.authentication
+            else { throw error }
+            return try await call(
+                wired.endpoints.recovery, client,
+                [
+                    ("client_id", client.settings.clientID), ("client_secret", secret.reveal()),
+                    ("recovery_token", request.refreshToken.reveal()),
+                ], by: deadline)
         }
     }
 
     package func importFault(_ tokens: ImportedTokens) -> FieldFault? { nil }
 
     /// Refreshes a pair once by our client id; a token from before Clover's tokens expired is traded for a pair.
-    package func takeOver(_ request: ImportRequest) async throws(ProviderFailure) -> TokenSet {
-        guard let refreshToken = request.tokens.refreshToken else { return try await migrate(request) }
+    package func takeOver(_ request: ImportRequest, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
+        guard let refreshToken = request.tokens.refreshToken else { return try await migrate(request, by: deadline) }
         return try await refresh(
             RefreshRequest(
                 client: request.client, refreshToken: refreshToken, accessToken: request.tokens.accessToken,
-                idempotencyKey: request.idempotencyKey, deadline: request.deadline))
+                idempotencyKey: request.idempotencyKey), by: deadline)
     }
 
     package func identifyImported(
-        _ tokens: TokenSet, _ context: IdentityContext
+        _ tokens: TokenSet, _ context: IdentityContext, by deadline: Duration
     ) async throws(ProviderFailure) -> ProviderIdentity {
-        try await identify(tokens, context)
+        try await identify(tokens, context, by: deadline)
     }
 
     /// Trades a v1 token for a code of our own app and merchant, and redeems that
     /// (docs.clover.com/docs/legacy-token-migration-flow): by the secret, or by PKCE where there is none.
-    private func migrate(_ request: ImportRequest) async throws(ProviderFailure) -> TokenSet {
-        try await ProviderCaller.within(request.deadline) { () async throws(ProviderFailure) -> TokenSet in
-            let client = try engine.client(request.client)
-            guard let merchant = request.tokens.merchantID, Self.isIdentifier(merchant),
-                let url = wired.endpoints.migration
-            else { throw .notSent(detail: "Clover: no merchant, or no address for migrations") }
-            let verifier = client.authenticator.isConfidential ? nil : try verifier()
-            var members: [(name: String, value: String)] = [
-                ("merchant_uuid", merchant), ("app_uuid", client.settings.clientID),
-                ("auth_token", request.tokens.accessToken.reveal()),
-            ]
-            if let verifier {
-                let hash = SHA256.hash(data: verifier.bytes())
-                members.append(("code_challenge", Base64URL.encode(Array(hash))))
-            }
-            let answer = try await send(url, client, members)
-            try answer.requireUsable(at: engine.clock.now())
-            guard answer.isSuccess, let code = answer.object?["authorization_code"]?.string, !code.isEmpty,
-                code.utf8.count <= 4096
-            else {
-                if let refusal = CloverWire.dialect(answer) { throw .rejected(refusal) }
-                throw .unusable(detail: "migration: \(answer.summary), no code")
-            }
-            return try await engine.redeem(
-                CodeGrant(
-                    client: request.client, code: Secret(code), redirect: .omitted, verifier: verifier,
-                    idempotencyKey: request.idempotencyKey), verifiesIDToken: false)
+    private func migrate(_ request: ImportRequest, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
+        let client = try engine.client(request.client)
+        guard let merchant = request.tokens.merchantID, Self.isIdentifier(merchant),
+            let url = wired.endpoints.migration
+        else { throw .notSent(detail: "Clover: no merchant, or no address for migrations") }
+        let verifier = client.authenticator.isConfidential ? nil : try verifier()
+        var members: [(name: String, value: String)] = [
+            ("merchant_uuid", merchant), ("app_uuid", client.settings.clientID),
+            ("auth_token", request.tokens.accessToken.reveal()),
+        ]
+        if let verifier {
+            let hash = SHA256.hash(data: verifier.bytes())
+            members.append(("code_challenge", Base64URL.encode(Array(hash))))
         }
+        let answer = try await send(url, client, members, by: deadline)
+        try answer.requireUsable(at: engine.clock.now())
+        guard answer.isSuccess, let code = answer.object?["authorization_code"]?.string, !code.isEmpty,
+            code.utf8.count <= 4096
+        else {
+            if let refusal = CloverWire.dialect(answer) { throw .rejected(refusal) }
+            throw .unusable(detail: "migration: \(answer.summary), no code")
+        }
+        return try await engine.redeem(
+            CodeGrant(
+                client: request.client, code: Secret(code), redirect: .omitted, verifier: verifier,
+                idempotencyKey: request.idempotencyKey), verifiesIDToken: false, by: deadline)
     }
 
     private func verifier() throws(ProviderFailure) -> Secret {
@@ -154,21 +148,21 @@ package struct CloverClient: CodeExchanging, TokenRefreshing, TokenImporting {
     }
 
     package func subjectOfRefreshed(
-        _ tokens: TokenSet, before: TokenSet, client: ClientName, deadline: Duration?
+        _ tokens: TokenSet, before: TokenSet, client: ClientName
     ) async throws(ProviderFailure) -> RefreshedSubject {
         .absent
     }
 
     private func call(
-        _ url: String?, _ client: EngineClient, _ members: [(name: String, value: String)]
+        _ url: EndpointURL?, _ client: EngineClient, _ members: [(name: String, value: String)], by deadline: Duration
     ) async throws(ProviderFailure) -> TokenSet {
         guard let url else { throw .notSent(detail: "Clover: no address") }
-        let answer = try await send(url, client, members)
+        let answer = try await send(url, client, members, by: deadline)
         return try engine.answers(client).parse(answer, now: engine.clock.now())
     }
 
     private func send(
-        _ url: String, _ client: EngineClient, _ members: [(name: String, value: String)]
+        _ url: EndpointURL, _ client: EngineClient, _ members: [(name: String, value: String)], by deadline: Duration
     ) async throws(ProviderFailure) -> ProviderAnswer {
         let body = ParameterBody.make(members, TokenRequestSettings(encoding: .json))
         return try await engine.caller.send(
@@ -176,7 +170,7 @@ package struct CloverClient: CodeExchanging, TokenRefreshing, TokenImporting {
                 method: "POST", url: url, connection: .single,
                 headers: [("Content-Type", body.type), ("Accept", "application/json")]
                     + client.wire.tokenRequest.headers,
-                body: body.bytes))
+                body: body.bytes), by: deadline)
     }
 
     private static func isIdentifier(_ text: String) -> Bool {

@@ -20,14 +20,14 @@ enum CloverWire {
         var result = settings
         let hosts = hosts(own.environment)
         let endpoints = settings.endpoints
-        let api = endpoints.api ?? hosts.api
+        let api = endpoints.api?.text ?? hosts.api
         result.discovery = false
-        result.endpoints.api = api
-        result.endpoints.authorization = endpoints.authorization ?? hosts.web + "/oauth/v2/authorize"
-        result.endpoints.token = endpoints.token ?? api + "/oauth/v2/token"
-        result.endpoints.refresh = endpoints.refresh ?? api + "/oauth/v2/refresh"
-        result.endpoints.recovery = endpoints.recovery ?? api + "/oauth/v2/recovery"
-        result.endpoints.migration = endpoints.migration ?? api + "/oauth/token/migrate_v2"
+        result.endpoints.api = EndpointURL(api)
+        result.endpoints.authorization = endpoints.authorization ?? EndpointURL(hosts.web + "/oauth/v2/authorize")
+        result.endpoints.token = endpoints.token ?? EndpointURL(api + "/oauth/v2/token")
+        result.endpoints.refresh = endpoints.refresh ?? EndpointURL(api + "/oauth/v2/refresh")
+        result.endpoints.recovery = endpoints.recovery ?? EndpointURL(api + "/oauth/v2/recovery")
+        result.endpoints.migration = endpoints.migration ?? EndpointURL(api + "/oauth/token/migrate_v2")
         var clients: [ClientSettings] = []
         for var client in settings.clients {
             // Credentials go in the body, never in Basic.

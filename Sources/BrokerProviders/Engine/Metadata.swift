@@ -9,7 +9,6 @@ struct Metadata: Sendable {
     var userinfo: EndpointURL?
     var jwks: EndpointURL?
     var revocation: EndpointURL?
-    var introspection: EndpointURL?
     var endSession: EndpointURL?
     var pushedAuthorization: EndpointURL?
     /// `authorization_response_iss_parameter_supported` (RFC 9207).
@@ -51,7 +50,8 @@ struct Metadata: Sendable {
         userinfo = try endpoint("userinfo_endpoint")
         jwks = try endpoint("jwks_uri")
         revocation = try endpoint("revocation_endpoint")
-        introspection = try endpoint("introspection_endpoint")
+        // Never called, and held to the same rule.
+        _ = try endpoint("introspection_endpoint")
         endSession = try endpoint("end_session_endpoint")
         pushedAuthorization = try endpoint("pushed_authorization_request_endpoint")
         promisesIssuer = document["authorization_response_iss_parameter_supported"]?.bool ?? false
@@ -72,7 +72,6 @@ struct Metadata: Sendable {
         userinfo = userinfo ?? other.userinfo
         jwks = jwks ?? other.jwks
         revocation = revocation ?? other.revocation
-        introspection = introspection ?? other.introspection
         endSession = endSession ?? other.endSession
         pushedAuthorization = pushedAuthorization ?? other.pushedAuthorization
         revocationMethods = revocationMethods ?? other.revocationMethods
@@ -82,15 +81,12 @@ struct Metadata: Sendable {
 
     /// Puts the configuration's endpoints over the discovered ones.
     mutating func apply(_ endpoints: EndpointSettings) {
-        func url(_ text: String?) -> EndpointURL? { text.flatMap(EndpointURL.init) }
-        authorization = url(endpoints.authorization) ?? authorization
-        token = url(endpoints.token) ?? token
-        refresh = url(endpoints.refresh) ?? refresh
-        userinfo = url(endpoints.userinfo) ?? userinfo
-        jwks = url(endpoints.jwks) ?? jwks
-        revocation = url(endpoints.revocation) ?? revocation
-        introspection = url(endpoints.introspection) ?? introspection
-        endSession = url(endpoints.endSession) ?? endSession
-        pushedAuthorization = url(endpoints.par) ?? pushedAuthorization
+        authorization = endpoints.authorization ?? authorization
+        token = endpoints.token ?? token
+        refresh = endpoints.refresh ?? refresh
+        userinfo = endpoints.userinfo ?? userinfo
+        jwks = endpoints.jwks ?? jwks
+        endSession = endpoints.endSession ?? endSession
+        pushedAuthorization = endpoints.par ?? pushedAuthorization
     }
 }

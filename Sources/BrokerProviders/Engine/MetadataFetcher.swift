@@ -10,11 +10,11 @@ struct MetadataFetcher: Sendable {
 
     /// Fetches and checks; the configuration's endpoints win over discovered ones.
     func fetch() async -> Result<(value: Metadata, lifetime: Duration), ProviderFailure> {
-        guard let issuer = settings.issuer, let url = EndpointURL(issuer), url.query == nil else {
+        guard let issuer = settings.issuer, let url = EndpointURL(issuer), url.query == nil,
+            let openID = Self.openIDLocation(url), let oauth = Self.oauthLocation(url)
+        else {
             return .failure(.notSent(detail: "no issuer to discover"))
         }
-        let openID = Self.openIDLocation(issuer)
-        let oauth = Self.oauthLocation(url)
         let isOpenID = settings.service.kind != .oauth2
         var primary: (Metadata, Duration)
         do throws(ProviderFailure) {
@@ -38,9 +38,9 @@ struct MetadataFetcher: Sendable {
     ///
     /// An HTML page with status 200 is no metadata.
     private func document(
-        at location: String, from issuer: EndpointURL
+        at location: EndpointURL, from issuer: EndpointURL
     ) async throws(ProviderFailure) -> (Metadata, Duration) {
-        let answer = try await caller.send(.get(location))
+        let answer = try await caller.send(.get(location), by: caller.ownLimit)
         try answer.requireUsable(at: clock.now())
         guard answer.status == 200, let object = answer.object else {
             throw .unusable(detail: "metadata: \(answer.summary), no JSON object")
@@ -61,14 +61,15 @@ struct MetadataFetcher: Sendable {
         return !endpoint.isLoopback && address?.isPublic != false
     }
 
-    static func openIDLocation(_ issuer: String) -> String {
-        (issuer.hasSuffix("/") ? String(issuer.dropLast()) : issuer) + "/.well-known/openid-configuration"
+    static func openIDLocation(_ issuer: EndpointURL) -> EndpointURL? {
+        EndpointURL(issuer.withoutSlash.text + "/.well-known/openid-configuration")
     }
 
     /// RFC 8414 section 3.1: the well-known part goes between host and path.
-    static func oauthLocation(_ issuer: EndpointURL) -> String {
+    static func oauthLocation(_ issuer: EndpointURL) -> EndpointURL? {
         let path = issuer.base.path == "/" ? "" : issuer.base.path
-        return String(issuer.base.text.dropLast(issuer.base.path.count)) + "/.well-known/oauth-authorization-server"
-            + (path.hasSuffix("/") ? String(path.dropLast()) : path)
+        return EndpointURL(
+            issuer.base.text.dropLast(issuer.base.path.count) + "/.well-known/oauth-authorization-server"
+                + (path.hasSuffix("/") ? String(path.dropLast()) : path))
     }
 }

@@ -5,7 +5,9 @@ extension OAuthEngine {
     /// that the token stands in no access log).
     ///
     /// Any 2xx or redirect is done; false when there is nothing to call or to show.
-    func endSession(_ tokens: TokenSet, client name: ClientName) async throws(ProviderFailure) -> Bool {
+    func endSession(
+        _ tokens: TokenSet, client name: ClientName, by deadline: Duration
+    ) async throws(ProviderFailure) -> Bool {
         let client = try client(name)
         guard client.wire.revocation.endSession, let idToken = tokens.idToken,
             let endpoint = try await metadata().endSession
@@ -15,10 +17,10 @@ extension OAuthEngine {
         ])
         let answer = try await logOutCaller.send(
             ProviderRequest(
-                method: "POST", url: endpoint.text, connection: .single,
+                method: "POST", url: endpoint, connection: .single,
                 headers: [("Content-Type", "application/x-www-form-urlencoded"), ("Accept", "*/*")]
                     + client.wire.tokenRequest.headers,
-                body: Array(form.utf8)))
+                body: Array(form.utf8)), by: deadline)
         switch answer.status {
         case 200..<400: return true
         case 429, 500...:
@@ -50,6 +52,6 @@ extension OAuthEngine {
         {
             pairs.append(("logout_hint", hint))
         }
-        return endpoint.adding(pairs).map { Secret($0) }
+        return endpoint.adding(pairs).map { Secret($0.text) }
     }
 }

@@ -11,20 +11,18 @@ extension OAuthEngine {
     func verified(
         _ handed: HandedIDToken, issuer: String, client: EngineClient, mayFetchKeys: @escaping @Sendable () -> Bool
     ) async throws(ProviderFailure) -> JSONObject {
-        try await ProviderCaller.within(handed.deadline) { () async throws(ProviderFailure) -> JSONObject in
-            var settings = client.wire.idToken
-            settings.maximumAge = min(settings.maximumAge, Self.longestAge)
-            let token = try CompactToken(handed.token.reveal(), allowed: settings.algorithms, types: ["jwt"])
-            var rules = IDTokenRules(issuer: issuer, clientID: client.settings.clientID, settings: settings)
-            rules.otherClientIDs = client.settings.trustedAudiences
-            // The claims first: what cannot be ours costs no signature and no key.
-            try rules.check(
-                token,
-                IDTokenRules.Expectation(
-                    nonce: .rawOrSHA256(handed.nonce), accessToken: nil, demands: SignInDemands(), isFresh: true),
-                now: clock.now())
-            try await keys.verify(token, for: .anybody, mayFetch: mayFetchKeys)
-            return token.claims
-        }
+        var settings = client.wire.idToken
+        settings.maximumAge = min(settings.maximumAge, Self.longestAge)
+        let token = try CompactToken(handed.token.reveal(), allowed: settings.algorithms, types: ["jwt"])
+        var rules = IDTokenRules(issuer: issuer, clientID: client.settings.clientID, settings: settings)
+        rules.otherClientIDs = client.settings.trustedAudiences
+        // The claims first: what cannot be ours costs no signature and no key.
+        try rules.check(
+            token,
+            IDTokenRules.Expectation(
+                nonce: .rawOrSHA256(handed.nonce), accessToken: nil, demands: SignInDemands(), isFresh: true),
+            now: clock.now())
+        try await keys.verify(token, for: .anybody, mayFetch: mayFetchKeys)
+        return token.claims
     }
 }

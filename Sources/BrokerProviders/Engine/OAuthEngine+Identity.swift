@@ -22,9 +22,9 @@ extension OAuthEngine {
 
     /// Calls an API with the access token and returns its object; a signed answer is verified (SEC-32).
     func resource(
-        _ url: EndpointURL, method: String = "GET", token: Secret, client: EngineClient
+        _ url: EndpointURL, method: String = "GET", token: Secret, client: EngineClient, by deadline: Duration
     ) async throws(ProviderFailure) -> JSONObject {
-        let answer = try await call(url, method: method, token: token, client: client)
+        let answer = try await call(url, method: method, token: token, client: client, by: deadline)
         if answer.mediaType == "application/jwt" { return try await signedObject(answer, client: client) }
         guard let object = answer.object else {
             throw .identityRejected(detail: "identity: \(answer.summary), no object")
@@ -37,13 +37,13 @@ extension OAuthEngine {
 
     /// Calls an API with the access token; a refusal of the token means that nobody is identified by it.
     func call(
-        _ url: EndpointURL, method: String = "GET", token: Secret, client: EngineClient
+        _ url: EndpointURL, method: String = "GET", token: Secret, client: EngineClient, by deadline: Duration
     ) async throws(ProviderFailure) -> ProviderAnswer {
-        var request = ProviderRequest.get(url.text)
+        var request = ProviderRequest.get(url)
         request.method = method
         if method != "GET" { request.body = [] }
         request.headers += [("Authorization", "Bearer " + token.reveal())] + client.wire.tokenRequest.headers
-        let answer = try await caller.send(request)
+        let answer = try await caller.send(request, by: deadline)
         try answer.requireUsable(at: clock.now())
         guard answer.isSuccess else { throw .identityRejected(detail: "identity: \(answer.summary)") }
         return answer
@@ -73,9 +73,9 @@ extension OAuthEngine {
 
     /// The verified primary address of a list such as GitHub's; an account may hide it, so its absence is no fault.
     func primaryEmail(
-        _ url: EndpointURL, token: Secret, client: EngineClient
+        _ url: EndpointURL, token: Secret, client: EngineClient, by deadline: Duration
     ) async -> [(name: String, value: JSONValue)] {
-        guard let answer = try? await call(url, token: token, client: client),
+        guard let answer = try? await call(url, token: token, client: client, by: deadline),
             let result = try? JSONParser.parse(answer.body, maximumBytes: 65_536, maximumDepth: 4),
             let primary = result.value.array?.compactMap(\.object).first(where: {
                 $0["primary"]?.bool == true && $0["verified"]?.bool == true

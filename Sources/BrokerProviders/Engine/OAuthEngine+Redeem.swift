@@ -2,7 +2,9 @@ import Broker
 
 extension OAuthEngine {
     /// Redeems a code with one call; `verifiesIDToken` has the keys fetched first, so that a dead JWKS costs no code.
-    func redeem(_ grant: CodeGrant, verifiesIDToken: Bool) async throws(ProviderFailure) -> TokenSet {
+    func redeem(
+        _ grant: CodeGrant, verifiesIDToken: Bool, by deadline: Duration
+    ) async throws(ProviderFailure) -> TokenSet {
         let client = try client(grant.client)
         let endpoint = try await beforeSending { () async throws(ProviderFailure) -> EndpointURL in
             guard let url = try await metadata().token else { throw .unusable(detail: "no token endpoint is known") }
@@ -19,7 +21,8 @@ extension OAuthEngine {
         }
         if let verifier = grant.verifier { pairs.append(("code_verifier", verifier.reveal())) }
         let answer = try await post(
-            pairs, to: endpoint, as: .token, client: client, headers: idempotency(grant.idempotencyKey, client))
+            pairs, to: endpoint, as: .token, client: client, headers: idempotency(grant.idempotencyKey, client),
+            by: deadline)
         var tokens: TokenSet
         do throws(ProviderFailure) { tokens = try answers(client).read(answer, now: clock.now()) } catch {
             // For a code a refusal without a body is no OAuth error.
@@ -40,7 +43,7 @@ extension OAuthEngine {
     }
 
     /// Makes one refresh call (RFC 6749 section 6).
-    func refresh(_ request: RefreshRequest) async throws(ProviderFailure) -> TokenSet {
+    func refresh(_ request: RefreshRequest, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
         let client = try client(request.client)
         guard client.wire.refresh != .none else { throw .notSent(detail: "this client does not refresh") }
         let endpoint = try await beforeSending { () async throws(ProviderFailure) -> EndpointURL in
@@ -52,7 +55,7 @@ extension OAuthEngine {
         }
         let answer = try await post(
             [("grant_type", "refresh_token"), ("refresh_token", request.refreshToken.reveal())], to: endpoint,
-            as: .token, client: client, headers: idempotency(request.idempotencyKey, client))
+            as: .token, client: client, headers: idempotency(request.idempotencyKey, client), by: deadline)
         return try answers(client).parse(answer, now: clock.now())
     }
 

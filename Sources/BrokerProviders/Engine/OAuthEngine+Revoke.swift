@@ -5,10 +5,12 @@ extension OAuthEngine {
     /// tried again.
     ///
     /// Where nothing can be called, nothing is to do.
-    func revoke(_ tokens: TokenSet, client name: ClientName) async throws(ProviderFailure) {
+    func revoke(_ tokens: TokenSet, client name: ClientName, by deadline: Duration) async throws(ProviderFailure) {
         let client = try client(name)
         let style = client.wire.revocation.style
-        guard style != .none, let endpoint = try await revocationEndpoint(client) else { return }
+        guard style != .none,
+            let endpoint = if let fixed = client.revocation { fixed } else { try await metadata().revocation }
+        else { return }
         switch style {
         case .none: return
         case .rfc7009:
@@ -17,15 +19,18 @@ extension OAuthEngine {
             let all = [("refresh_token", tokens.refreshToken), ("access_token", tokens.accessToken)]
             for case (let hint, let token?) in all where !token.reveal().isEmpty {
                 do throws(ProviderFailure) {
-                    try await revoke(token, hint, at: endpoint, client: client, bearer: tokens.accessToken)
+                    try await revoke(
+                        token, hint, at: endpoint, client: client, bearer: tokens.accessToken,
+                        by: deadline)
                 } catch {
                     first = Self.moreUrgent(first, error)
                 }
             }
             if let first { throw first }
-        case .basicDelete: try await deleteGrant(tokens.accessToken, at: endpoint, client: client)
+        case .basicDelete: try await deleteGrant(tokens.accessToken, at: endpoint, client: client, by: deadline)
         case .bearerPost:
-            try checkRevoked(try await caller.send(bearerPost([], to: endpoint, token: tokens.accessToken)))
+            try checkRevoked(
+                try await caller.send(bearerPost([], to: endpoint, token: tokens.accessToken), by: deadline))
         }
     }
 
@@ -38,21 +43,15 @@ extension OAuthEngine {
         }
     }
 
-    private func revocationEndpoint(_ client: EngineClient) async throws(ProviderFailure) -> EndpointURL? {
-        let fixed = settings.endpoints.revocation?.replacing(
-            "{client_id}", with: FormPairs.encode(client.settings.clientID))
-        if let fixed { return EndpointURL(fixed) }
-        return try await metadata().revocation
-    }
-
     private func revoke(
-        _ token: Secret, _ hint: String, at endpoint: EndpointURL, client: EngineClient, bearer: Secret
+        _ token: Secret, _ hint: String, at endpoint: EndpointURL, client: EngineClient, bearer: Secret,
+        by deadline: Duration
     ) async throws(ProviderFailure) {
         let settings = client.wire.revocation
         let pairs = [(name: "token", value: token.reveal())] + (settings.hint ? [("token_type_hint", hint)] : [])
-        var answer = try await post(pairs, to: endpoint, as: .revocation, client: client)
+        var answer = try await post(pairs, to: endpoint, as: .revocation, client: client, by: deadline)
         if settings.bearerFallback, [401, 403].contains(answer.status) {
-            answer = try await caller.send(bearerPost(pairs, to: endpoint, token: bearer))
+            answer = try await caller.send(bearerPost(pairs, to: endpoint, token: bearer), by: deadline)
         }
         try checkRevoked(answer)
     }
@@ -61,7 +60,7 @@ extension OAuthEngine {
         _ pairs: [(name: String, value: String)], to url: EndpointURL, token: Secret
     ) -> ProviderRequest {
         ProviderRequest(
-            method: "POST", url: url.text, connection: .single,
+            method: "POST", url: url, connection: .single,
             headers: [
                 ("Content-Type", "application/x-www-form-urlencoded"), ("Accept", "application/json"),
                 ("Authorization", "Bearer " + token.reveal()),
@@ -69,7 +68,7 @@ extension OAuthEngine {
     }
 
     private func deleteGrant(
-        _ token: Secret, at endpoint: EndpointURL, client: EngineClient
+        _ token: Secret, at endpoint: EndpointURL, client: EngineClient, by deadline: Duration
     ) async throws(ProviderFailure) {
         // This call knows no other proof than Basic, also where the secret is posted to the token endpoint.
         let proof = client.authenticator.basicHeader.map { [$0] } ?? []
@@ -77,10 +76,10 @@ extension OAuthEngine {
         writer.object { $0.member("access_token", token.reveal()) }
         let answer = try await caller.send(
             ProviderRequest(
-                method: "DELETE", url: endpoint.text, connection: .single,
+                method: "DELETE", url: endpoint, connection: .single,
                 headers: [("Content-Type", "application/json"), ("Accept", "application/json")] + proof
                     + client.wire.tokenRequest.headers,
-                body: writer.bytes))
+                body: writer.bytes), by: deadline)
         // GitHub answers 404 and 422 for tokens that are gone.
         if [404, 422].contains(answer.status) { return }
         try checkRevoked(answer)

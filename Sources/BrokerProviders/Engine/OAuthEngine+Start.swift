@@ -2,7 +2,9 @@ import Broker
 
 extension OAuthEngine {
     /// Starts a login: pushed where the provider or the operator wants it (RFC 9126), else by a plain URL.
-    func start(_ request: AuthorizationRequest, openID: Bool) async throws(ProviderFailure) -> AuthorizationStart {
+    func start(
+        _ request: AuthorizationRequest, openID: Bool, by deadline: Duration
+    ) async throws(ProviderFailure) -> AuthorizationStart {
         let client = try client(request.client)
         let metadata = try await metadata()
         guard let endpoint = metadata.authorization else {
@@ -19,7 +21,7 @@ extension OAuthEngine {
         if mode != .off || metadata.requiresPushedAuthorization {
             let isRequired = mode == .required || metadata.requiresPushedAuthorization
             do throws(ProviderFailure) {
-                let pushed = try await push(pairs, client: client, metadata: metadata)
+                let pushed = try await push(pairs, client: client, metadata: metadata, by: deadline)
                 pairs = [("client_id", client.settings.clientID), ("request_uri", pushed.reference)]
                 lifetime = pushed.lifetime
             } catch {
@@ -31,7 +33,7 @@ extension OAuthEngine {
             throw .unusable(detail: "the authorization endpoint's own query repeats a parameter")
         }
         return AuthorizationStart(
-            url: Secret(url), issuer: expectation(metadata), demands: demands, lifetime: lifetime)
+            url: Secret(url.text), issuer: expectation(metadata), demands: demands, lifetime: lifetime)
     }
 
     /// What the callback's `iss` has to be; of a multi-tenant issuer it is the template.
@@ -41,10 +43,10 @@ extension OAuthEngine {
     }
 
     private func push(
-        _ pairs: [(name: String, value: String)], client: EngineClient, metadata: Metadata
+        _ pairs: [(name: String, value: String)], client: EngineClient, metadata: Metadata, by deadline: Duration
     ) async throws(ProviderFailure) -> (reference: String, lifetime: Duration?) {
         guard let endpoint = metadata.pushedAuthorization else { throw .unusable(detail: "no PAR endpoint is known") }
-        let answer = try await post(pairs, to: endpoint, as: .pushedAuthorization, client: client)
+        let answer = try await post(pairs, to: endpoint, as: .pushedAuthorization, client: client, by: deadline)
         try answer.requireUsable(at: clock.now())
         guard answer.isSuccess, let reference = answer.object?["request_uri"]?.string,
             (1...1024).contains(reference.utf8.count), reference.utf8.allSatisfy({ (0x21...0x7E).contains($0) })

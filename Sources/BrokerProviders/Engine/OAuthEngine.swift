@@ -35,7 +35,8 @@ struct OAuthEngine: Sendable {
                     EngineClient(
                         settings: client,
                         authenticator: try ClientAuthenticator(
-                            client, clock: environment.clock, random: environment.random))
+                            client, clock: environment.clock, random: environment.random),
+                        revocation: settings.endpoints.revocation(of: client.clientID))
                 )
             }, uniquingKeysWith: { first, _ in first })
         let fetcher = MetadataFetcher(
@@ -80,7 +81,7 @@ struct OAuthEngine: Sendable {
     /// Posts parameters with the client's proof, each call on a connection of its own.
     func post(
         _ parameters: [(name: String, value: String)], to url: EndpointURL, as endpoint: ClientAuthenticator.Endpoint,
-        client: EngineClient, headers: [(name: String, value: String)] = []
+        client: EngineClient, headers: [(name: String, value: String)] = [], by deadline: Duration
     ) async throws(ProviderFailure) -> ProviderAnswer {
         // How a token call is shaped is said for token calls alone.
         let wire =
@@ -96,10 +97,10 @@ struct OAuthEngine: Sendable {
             let body = ParameterBody.make(parameters.filter { !names.contains($0.name) } + proof.parameters, wire)
             return try await caller.send(
                 ProviderRequest(
-                    method: "POST", url: url.text, connection: .single,
+                    method: "POST", url: url, connection: .single,
                     headers: [("Content-Type", body.type), ("Accept", "application/json")] + proof.headers
                         + wire.headers + headers,
-                    body: body.bytes))
+                    body: body.bytes), by: deadline)
         }
     }
 

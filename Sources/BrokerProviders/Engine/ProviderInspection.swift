@@ -57,6 +57,6 @@ extension ZephrClient: ProviderInspection {
     package var refusesCallsFor: Duration? { caller.limiter.refusesFor }
 
     package func probe() async -> [ProbeResult] {
-        await ProviderProbe.reach(own.baseURL, caller: caller, clock: clock)
+        await ProviderProbe.reach(base, caller: caller, clock: clock)
     }
 }

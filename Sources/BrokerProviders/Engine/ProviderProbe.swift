@@ -6,9 +6,9 @@ enum ProviderProbe {
     private static let tolerableSkew: Int64 = 30
 
     /// Asks a URL for anything at all, and compares the clocks.
-    static func reach(_ url: String, caller: ProviderCaller, clock: BrokerClock) async -> [ProbeResult] {
+    static func reach(_ url: EndpointURL, caller: ProviderCaller, clock: BrokerClock) async -> [ProbeResult] {
         do throws(ProviderFailure) {
-            let answer = try await caller.send(.get(url, accept: "*/*"))
+            let answer = try await caller.send(.get(url, accept: "*/*"), by: caller.ownLimit)
             let reached = ProbeResult(
                 subject: "reach", isGood: answer.status < 500, text: "answers with \(answer.status)")
             return [reached] + [skew(answer.header("Date"), now: clock.now())].compactMap(\.self)
@@ -57,7 +57,7 @@ extension OAuthEngine {
         }
         // Any page of the provider tells its time; the authorization endpoint is the one that takes a GET.
         if let url = known.authorization {
-            results += await ProviderProbe.reach(url.text, caller: caller, clock: clock)
+            results += await ProviderProbe.reach(url, caller: caller, clock: clock)
         }
         return results
     }

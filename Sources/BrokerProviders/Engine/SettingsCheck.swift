@@ -5,9 +5,8 @@ enum SettingsCheck {
     static func run(_ settings: ProviderSettings) throws(CatalogueFailure) {
         func fail(_ text: String) -> CatalogueFailure { CatalogueFailure("providers.\(settings.name): \(text)") }
         guard !settings.clients.isEmpty else { throw fail("clients is empty") }
-        for endpoint in settings.endpoints.all
-        where EndpointURL(endpoint.url.replacing("{client_id}", with: "id")) == nil {
-            throw fail("endpoints.\(endpoint.key) is not an https URL (http is for loopback)")
+        if settings.endpoints.revocation != nil, settings.endpoints.revocation(of: "id") == nil {
+            throw fail("endpoints.revocation is not an https URL (http is for loopback)")
         }
         if let issuer = settings.issuer {
             guard let url = EndpointURL(issuer), url.query == nil else {
@@ -30,9 +29,6 @@ enum SettingsCheck {
             }
             for name in SignInDemands.faults(in: wire.authorizationParameters) {
                 throw fail("authorization_parameters.\(name) cannot be read")
-            }
-            for url in [wire.identity.url, wire.identity.emailsURL].compactMap(\.self) where EndpointURL(url) == nil {
-                throw fail("identity: not an https URL (http is for loopback)")
             }
             for pointer in [wire.tokenResponse.path, wire.identity.subject].compactMap(\.self)
             where !pointer.hasPrefix("/") {

@@ -12,7 +12,8 @@ struct TokenKeys: Sendable {
         cache = CachedFetch(clock: clock) {
             do throws(ProviderFailure) {
                 guard let url = try await location() else { throw .notSent(detail: "no jwks_uri is known") }
-                let answer = try await caller.send(.get(url.text, accept: "application/jwk-set+json, application/json"))
+                let answer = try await caller.send(
+                    .get(url, accept: "application/jwk-set+json, application/json"), by: caller.ownLimit)
                 try answer.requireUsable(at: clock.now())
                 guard answer.status == 200, let object = answer.object, let set = KeySet(object) else {
                     throw .unusable(detail: "JWKS: \(answer.summary), no key set")

@@ -22,43 +22,34 @@ package struct OAuth2Client: CodeExchanging, TokenRefreshing, TokenRevoking, Ses
         engine = try OAuthEngine(settings, environment: environment)
     }
 
-    package func startAuthorization(_ request: AuthorizationRequest) async throws(ProviderFailure) -> AuthorizationStart
-    {
-        try await engine.start(request, openID: false)
+    package func startAuthorization(
+        _ request: AuthorizationRequest, by deadline: Duration
+    ) async throws(ProviderFailure) -> AuthorizationStart {
+        try await engine.start(request, openID: false, by: deadline)
     }
 
     package func issuerExpectation() async throws(ProviderFailure) -> IssuerExpectation {
         engine.expectation(try await engine.metadata())
     }
 
-    package func redeem(_ grant: CodeGrant) async throws(ProviderFailure) -> TokenSet {
-        try await ProviderCaller.within(grant.deadline) { () async throws(ProviderFailure) -> TokenSet in
-            try await engine.redeem(grant, verifiesIDToken: false)
-        }
+    package func redeem(_ grant: CodeGrant, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
+        try await engine.redeem(grant, verifiesIDToken: false, by: deadline)
     }
 
-    package func identify(_ tokens: TokenSet, _ context: IdentityContext) async throws(ProviderFailure)
-        -> ProviderIdentity
-    {
-        try await ProviderCaller.within(context.deadline) { () async throws(ProviderFailure) -> ProviderIdentity in
-            try await identity(tokens, context)
-        }
-    }
-
-    private func identity(_ tokens: TokenSet, _ context: IdentityContext) async throws(ProviderFailure)
-        -> ProviderIdentity
-    {
+    package func identify(
+        _ tokens: TokenSet, _ context: IdentityContext, by deadline: Duration
+    ) async throws(ProviderFailure) -> ProviderIdentity {
         let client = try engine.client(context.client)
         let settings = client.wire.identity
-        let configured = settings.url.flatMap(EndpointURL.init)
-        guard let url = if let configured { configured } else { try await engine.metadata().userinfo } else {
+        guard let url = if let configured = settings.url { configured } else { try await engine.metadata().userinfo }
+        else {
             throw .unusable(detail: "no identity endpoint is known")
         }
         let object = try await engine.resource(
-            url, method: settings.method, token: tokens.accessToken, client: client)
+            url, method: settings.method, token: tokens.accessToken, client: client, by: deadline)
         var claims = IdentityMapper.claims(object, settings.claims ?? IdentitySettings.standardClaims)
-        if let emails = settings.emailsURL.flatMap(EndpointURL.init) {
-            let primary = await engine.primaryEmail(emails, token: tokens.accessToken, client: client)
+        if let emails = settings.emailsURL {
+            let primary = await engine.primaryEmail(emails, token: tokens.accessToken, client: client, by: deadline)
             if !primary.isEmpty {
                 claims = claims.filter { $0.name != "email" && $0.name != "email_verified" } + primary
             }
@@ -89,25 +80,27 @@ package struct OAuth2Client: CodeExchanging, TokenRefreshing, TokenRevoking, Ses
             names: IdentitySettings.standardClaims)
     }
 
-    package func refresh(_ request: RefreshRequest) async throws(ProviderFailure) -> TokenSet {
-        try await ProviderCaller.within(request.deadline) { () async throws(ProviderFailure) -> TokenSet in
-            try await engine.refresh(request)
-        }
+    package func refresh(_ request: RefreshRequest, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
+        try await engine.refresh(request, by: deadline)
     }
 
     /// A plain OAuth 2.0 answer has no id_token to believe.
     package func subjectOfRefreshed(
-        _ tokens: TokenSet, before: TokenSet, client: ClientName, deadline: Duration?
+        _ tokens: TokenSet, before: TokenSet, client: ClientName
     ) async throws(ProviderFailure) -> RefreshedSubject {
         .absent
     }
 
-    package func revoke(_ tokens: TokenSet, client: ClientName) async throws(ProviderFailure) {
-        try await engine.revoke(tokens, client: client)
+    package func revoke(
+        _ tokens: TokenSet, client: ClientName, by deadline: Duration
+    ) async throws(ProviderFailure) {
+        try await engine.revoke(tokens, client: client, by: deadline)
     }
 
-    package func endSession(_ tokens: TokenSet, client: ClientName) async throws(ProviderFailure) -> Bool {
-        try await engine.endSession(tokens, client: client)
+    package func endSession(
+        _ tokens: TokenSet, client: ClientName, by deadline: Duration
+    ) async throws(ProviderFailure) -> Bool {
+        try await engine.endSession(tokens, client: client, by: deadline)
     }
 
     package func logOutPage(

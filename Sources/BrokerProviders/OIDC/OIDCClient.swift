@@ -12,34 +12,32 @@ package struct OIDCClient: CodeExchanging, TokenRefreshing, TokenRevoking, Sessi
         engine = try OAuthEngine(settings, environment: environment)
     }
 
-    package func startAuthorization(_ request: AuthorizationRequest) async throws(ProviderFailure) -> AuthorizationStart
-    {
-        try await engine.start(request, openID: true)
+    package func startAuthorization(
+        _ request: AuthorizationRequest, by deadline: Duration
+    ) async throws(ProviderFailure) -> AuthorizationStart {
+        try await engine.start(request, openID: true, by: deadline)
     }
 
     package func issuerExpectation() async throws(ProviderFailure) -> IssuerExpectation {
         engine.expectation(try await engine.metadata())
     }
 
-    package func redeem(_ grant: CodeGrant) async throws(ProviderFailure) -> TokenSet {
-        try await ProviderCaller.within(grant.deadline) { () async throws(ProviderFailure) -> TokenSet in
-            try await engine.redeem(grant, verifiesIDToken: true)
-        }
+    package func redeem(_ grant: CodeGrant, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
+        try await engine.redeem(grant, verifiesIDToken: true, by: deadline)
     }
 
-    package func identify(_ tokens: TokenSet, _ context: IdentityContext) async throws(ProviderFailure)
-        -> ProviderIdentity
-    {
-        try await ProviderCaller.within(context.deadline) { () async throws(ProviderFailure) -> ProviderIdentity in
-            let client = try engine.client(context.client)
-            guard let idToken = tokens.idToken else { throw .identityRejected(detail: "the answer has no id_token") }
-            let claims = try await engine.verifiedIDToken(
-                idToken, client: client,
-                IDTokenRules.Expectation(
-                    nonce: context.nonce, accessToken: tokens.accessToken, demands: engine.demands(context, client),
-                    isFresh: true))
-            return try await OIDCIdentity.make(claims, tokens: tokens, context: context, client: client, engine: engine)
-        }
+    package func identify(
+        _ tokens: TokenSet, _ context: IdentityContext, by deadline: Duration
+    ) async throws(ProviderFailure) -> ProviderIdentity {
+        let client = try engine.client(context.client)
+        guard let idToken = tokens.idToken else { throw .identityRejected(detail: "the answer has no id_token") }
+        let claims = try await engine.verifiedIDToken(
+            idToken, client: client,
+            IDTokenRules.Expectation(
+                nonce: context.nonce, accessToken: tokens.accessToken, demands: engine.demands(context, client),
+                isFresh: true))
+        return try await OIDCIdentity.make(
+            claims, tokens: tokens, context: context, client: client, engine: engine, by: deadline)
     }
 
     package func takesIDTokens(of client: ClientName) -> Bool { true }
@@ -55,24 +53,19 @@ package struct OIDCClient: CodeExchanging, TokenRefreshing, TokenRevoking, Sessi
         return try OIDCIdentity.identity(claims, dressedBy: claims, context: context, client: client)
     }
 
-    package func refresh(_ request: RefreshRequest) async throws(ProviderFailure) -> TokenSet {
-        try await ProviderCaller.within(request.deadline) { () async throws(ProviderFailure) -> TokenSet in
-            try await engine.refresh(request)
-        }
+    package func refresh(_ request: RefreshRequest, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
+        try await engine.refresh(request, by: deadline)
     }
 
     package func subjectOfRefreshed(
-        _ tokens: TokenSet, before: TokenSet, client: ClientName, deadline: Duration?
+        _ tokens: TokenSet, before: TokenSet, client: ClientName
     ) async throws(ProviderFailure) -> RefreshedSubject {
         guard let text = tokens.idToken else { return .absent }
         let client = try engine.client(client)
         let token: CompactToken
         do throws(ProviderFailure) {
-            token = try await ProviderCaller.within(deadline) { () async throws(ProviderFailure) -> CompactToken in
-                let token = try CompactToken(text.reveal(), allowed: client.wire.idToken.algorithms, types: ["jwt"])
-                try await engine.keys.verify(token)
-                return token
-            }
+            token = try CompactToken(text.reveal(), allowed: client.wire.idToken.algorithms, types: ["jwt"])
+            try await engine.keys.verify(token)
         } catch {
             guard case .identityRejected(let detail) = error else { throw error }
             return .unverifiable(detail)
@@ -99,12 +92,16 @@ package struct OIDCClient: CodeExchanging, TokenRefreshing, TokenRevoking, Sessi
         }
     }
 
-    package func revoke(_ tokens: TokenSet, client: ClientName) async throws(ProviderFailure) {
-        try await engine.revoke(tokens, client: client)
+    package func revoke(
+        _ tokens: TokenSet, client: ClientName, by deadline: Duration
+    ) async throws(ProviderFailure) {
+        try await engine.revoke(tokens, client: client, by: deadline)
     }
 
-    package func endSession(_ tokens: TokenSet, client: ClientName) async throws(ProviderFailure) -> Bool {
-        try await engine.endSession(tokens, client: client)
+    package func endSession(
+        _ tokens: TokenSet, client: ClientName, by deadline: Duration
+    ) async throws(ProviderFailure) -> Bool {
+        try await engine.endSession(tokens, client: client, by: deadline)
     }
 
     package func logOutPage(

@@ -3,17 +3,18 @@ import Broker
 /// Makes an identity of a verified id_token, with userinfo where the configuration asks for it.
 enum OIDCIdentity {
     static func make(
-        _ claims: JSONObject, tokens: TokenSet, context: IdentityContext, client: EngineClient, engine: OAuthEngine
+        _ claims: JSONObject, tokens: TokenSet, context: IdentityContext, client: EngineClient, engine: OAuthEngine,
+        by deadline: Duration
     ) async throws(ProviderFailure) -> ProviderIdentity {
         let settings = client.wire.identity
         var source = claims
         if settings.source == .userinfo || settings.source == .api {
             let metadata = try await engine.metadata()
-            guard let url = settings.url.flatMap(EndpointURL.init) ?? metadata.userinfo else {
+            guard let url = settings.url ?? metadata.userinfo else {
                 throw .unusable(detail: "no userinfo endpoint is known")
             }
             source = try await engine.resource(
-                url, method: settings.method, token: tokens.accessToken, client: client)
+                url, method: settings.method, token: tokens.accessToken, client: client, by: deadline)
             // Somebody else's userinfo must not dress this subject (SEC-32).
             let own = claims["sub"]?.string ?? ""
             guard settings.source == .api || source["sub"]?.string?.hasBytes(of: own) == true else {

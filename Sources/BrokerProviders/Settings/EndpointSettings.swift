@@ -1,36 +1,38 @@
-/// `endpoints`: absolute https URLs, or http on loopback.
-///
-/// A set one overrides discovery.
+import Broker
+
+/// `endpoints`: a set one overrides discovery.
 package struct EndpointSettings: Sendable, Equatable {
     /// The setting `authorization`.
-    package var authorization: String?
+    package var authorization: EndpointURL?
     /// The setting `token`.
-    package var token: String?
+    package var token: EndpointURL?
     /// `refresh`: where refreshes go when not to `token` (Clover).
-    package var refresh: String?
+    package var refresh: EndpointURL?
     /// The setting `userinfo`.
-    package var userinfo: String?
+    package var userinfo: EndpointURL?
     /// The setting `jwks`.
-    package var jwks: String?
-    /// `revocation`; `{client_id}` in it is filled in (GitHub).
+    package var jwks: EndpointURL?
+    /// `revocation`: a URL in which `{client_id}` is filled in (GitHub).
     package var revocation: String?
     /// The setting `introspection`.
-    package var introspection: String?
+    package var introspection: EndpointURL?
     /// `end_session`: where the provider ends its own session.
-    package var endSession: String?
+    package var endSession: EndpointURL?
     /// The setting `par`.
-    package var par: String?
+    package var par: EndpointURL?
     /// `api`: the base of a provider's own API (Clever, Clover), without a slash at its end.
-    package var api: String?
+    package var api: EndpointURL?
     /// `recovery`: Clover's recovery call.
-    package var recovery: String?
+    package var recovery: EndpointURL?
     /// `migration`: where Clover trades tokens from before they expired.
-    package var migration: String?
+    package var migration: EndpointURL?
 
     package init(
-        authorization: String? = nil, token: String? = nil, refresh: String? = nil, userinfo: String? = nil,
-        jwks: String? = nil, revocation: String? = nil, introspection: String? = nil, endSession: String? = nil,
-        par: String? = nil, api: String? = nil, recovery: String? = nil, migration: String? = nil
+        authorization: EndpointURL? = nil, token: EndpointURL? = nil, refresh: EndpointURL? = nil,
+        userinfo: EndpointURL? = nil,
+        jwks: EndpointURL? = nil, revocation: String? = nil, introspection: EndpointURL? = nil,
+        endSession: EndpointURL? = nil,
+        par: EndpointURL? = nil, api: EndpointURL? = nil, recovery: EndpointURL? = nil, migration: EndpointURL? = nil
     ) {
         self.authorization = authorization
         self.token = token
@@ -46,13 +48,8 @@ package struct EndpointSettings: Sendable, Equatable {
         self.migration = migration
     }
 
-    /// The set endpoints with the names of their keys.
-    package var all: [(key: String, url: String)] {
-        let entries: [(String, String?)] = [
-            ("authorization", authorization), ("token", token), ("refresh", refresh), ("userinfo", userinfo),
-            ("jwks", jwks), ("revocation", revocation), ("introspection", introspection),
-            ("end_session", endSession), ("par", par), ("api", api), ("recovery", recovery), ("migration", migration),
-        ]
-        return entries.compactMap { entry in entry.1.map { (entry.0, $0) } }
+    /// Returns where a client's grants are revoked; nil where that is not set, or no URL.
+    func revocation(of clientID: String) -> EndpointURL? {
+        (revocation?.replacing("{client_id}", with: FormPairs.encode(clientID))).flatMap(EndpointURL.init)
     }
 }

@@ -8,7 +8,7 @@ package struct IdentitySettings: Sendable {
     /// `source`; nil is `id_token` for kind `oidc` and `api` for kind `oauth2`.
     package var source: Source?
     /// `url`: the API call that says who the token is for; nil is the userinfo endpoint.
-    package var url: String?
+    package var url: EndpointURL?
     /// `method`: GET, or POST where a provider wants that (Dropbox).
     package var method: String
     /// `subject`: pointer to the immutable id (a string or a number); nil is `/sub`, and for Zephr the e-mail address.
@@ -17,11 +17,11 @@ package struct IdentitySettings: Sendable {
     /// OpenID claims.
     package var claims: [(name: String, pointer: String)]?
     /// `emails_url`: a second call whose answer lists `{email, primary, verified}` (GitHub).
-    package var emailsURL: String?
+    package var emailsURL: EndpointURL?
 
     package init(
-        source: Source? = nil, url: String? = nil, method: String = "GET", subject: String? = nil,
-        claims: [(name: String, pointer: String)]? = nil, emailsURL: String? = nil
+        source: Source? = nil, url: EndpointURL? = nil, method: String = "GET", subject: String? = nil,
+        claims: [(name: String, pointer: String)]? = nil, emailsURL: EndpointURL? = nil
     ) {
         self.source = source
         self.url = url

@@ -14,7 +14,7 @@ package struct ZephrSettings: Sendable {
     package enum Fields: String, Sendable { case configured, schema }
 
     /// `base_url`: the site's own domain, without a slash at its end.
-    package var baseURL: String
+    package var baseURL: EndpointURL?
     /// `social_providers`: the slugs an app may name.
     package var socialProviders: [String]
     /// The setting `start`.
@@ -43,7 +43,7 @@ package struct ZephrSettings: Sendable {
     package var sessionLifetime: Duration
 
     package init(
-        baseURL: String, socialProviders: [String], start: Start = .redirect,
+        baseURL: EndpointURL?, socialProviders: [String], start: Start = .redirect,
         startPaths: [String: String] = [:], clientTypes: [String: String] = ["ios": "ios", "android": "android"],
         startParameters: [(name: String, value: String)] = [], paths: ZephrPaths = ZephrPaths(),
         cookieName: String = "blaize_session", statusMap: [Int: ZephrRegisterStatus] = [:],

@@ -2,15 +2,15 @@ import Broker
 
 /// A URL that a provider may be called at: https, or http on loopback; no user information, no fragment, printable
 /// ASCII only, so that nothing re-encodes it (engineering note 11).
-struct EndpointURL: Sendable, Hashable {
+package struct EndpointURL: Sendable, Hashable {
     /// The text, as configured or discovered.
-    let text: String
+    package let text: String
     /// Everything before the query.
     let base: RedirectURI
     /// The query, when there is one.
     let query: String?
 
-    init?(_ text: String) {
+    package init?(_ text: String) {
         guard text.isASCII else { return nil }
         let split = text.firstIndex(of: "?")
         let query = split.map { String(text[text.index(after: $0)...]) }
@@ -27,10 +27,28 @@ struct EndpointURL: Sendable, Hashable {
     /// Whether the host is loopback.
     var isLoopback: Bool { base.isLoopback }
 
+    /// The URL without a slash at its end, for paths to be added to.
+    package var withoutSlash: EndpointURL {
+        text.hasSuffix("/") ? EndpointURL(String(text.dropLast())) ?? self : self
+    }
+
+    /// Returns the URL of a path under this one; throws `notSent` when that is none.
+    func at(_ path: String) throws(ProviderFailure) -> EndpointURL {
+        guard let url = EndpointURL(text + path) else { throw .notSent(detail: "not a URL to call") }
+        return url
+    }
+
     /// Returns the URL with pairs added to its query; nil when one of the names stands there already.
-    func adding(_ pairs: [(name: String, value: String)]) -> String? {
-        guard let query, !query.isEmpty else { return pairs.isEmpty ? text : base.text + "?" + FormPairs.encode(pairs) }
+    func adding(_ pairs: [(name: String, value: String)]) -> EndpointURL? {
+        let added = FormPairs.encode(pairs)
+        guard let query, !query.isEmpty else { return pairs.isEmpty ? self : EndpointURL(base, query: added) }
         guard let own = try? FormPairs(parsing: query), pairs.allSatisfy({ own[$0.name] == nil }) else { return nil }
-        return pairs.isEmpty ? text : text + "&" + FormPairs.encode(pairs)
+        return pairs.isEmpty ? self : EndpointURL(base, query: query + "&" + added)
+    }
+
+    private init(_ base: RedirectURI, query: String) {
+        text = base.text + "?" + query
+        self.base = base
+        self.query = query
     }
 }

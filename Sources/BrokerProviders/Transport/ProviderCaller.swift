@@ -9,9 +9,6 @@ struct ProviderCaller: Sendable {
     private let name: ProviderName
     private let clock: BrokerClock
 
-    /// The monotonic moment by which the calls of the work at hand have ended.
-    @TaskLocal private static var deadline: Duration?
-
     init(http: ProviderHTTP, settings: ProviderSettings, clock: BrokerClock) {
         self.clock = clock
         name = settings.name
@@ -21,11 +18,15 @@ struct ProviderCaller: Sendable {
         total = settings.limits.total
     }
 
-    /// Makes one call.
+    /// The moment by which a call that begins now has ended by its own limit: for the calls of nobody's work, such as a
+    /// shared document's.
+    var ownLimit: Duration { clock.monotonic() + total }
+
+    /// Makes one call, which has ended by a monotonic moment.
     ///
     /// Throws `notSent` or `lost`; every status is an answer.
-    func send(_ request: ProviderRequest) async throws(ProviderFailure) -> ProviderAnswer {
-        let rest = Self.deadline.map { $0 - clock.monotonic() } ?? total
+    func send(_ request: ProviderRequest, by deadline: Duration) async throws(ProviderFailure) -> ProviderAnswer {
+        let rest = deadline - clock.monotonic()
         guard rest > .zero else { throw .notSent(detail: "no time is left for it") }
         guard let span = span(of: request) else {
             return try await http.send(
@@ -53,15 +54,5 @@ struct ProviderCaller: Sendable {
         span?.set("http.request.method", request.method)
         span?.set("coatcheck.provider", name.text)
         return span
-    }
-
-    /// Does `work`, all of whose calls end by a deadline.
-    static func within<Value: Sendable>(
-        _ deadline: Duration?, _ work: () async throws(ProviderFailure) -> Value
-    ) async throws(ProviderFailure) -> Value {
-        let result: Result<Value, ProviderFailure> = await $deadline.withValue(deadline) {
-            do throws(ProviderFailure) { return .success(try await work()) } catch { return .failure(error) }
-        }
-        return try result.get()
     }
 }

@@ -36,9 +36,8 @@ package final class ProviderHTTP: Sendable {
     func send(
         _ request: ProviderRequest, limiter: CallLimiter, internalAddresses: Bool, total: Duration
     ) async throws(ProviderFailure) -> ProviderAnswer {
-        guard let url = EndpointURL(request.url) else { throw .notSent(detail: "not a URL to call") }
         let policy: AddressPolicy =
-            url.isLoopback ? .loopbackOnly : internalAddresses || allowsPrivate ? .any : .publicOnly
+            request.url.isLoopback ? .loopbackOnly : internalAddresses || allowsPrivate ? .any : .publicOnly
         guard let client = clients[request.connection, policy] else { throw .notSent(detail: "no client") }
         try limiter.begin()
         let mark = SentMark()
@@ -80,7 +79,7 @@ package final class ProviderHTTP: Sendable {
     private func perform(
         _ request: ProviderRequest, client: HTTPClient, mark: SentMark, deadline: NIODeadline
     ) async -> Outcome {
-        var outgoing = HTTPClientRequest(url: request.url)
+        var outgoing = HTTPClientRequest(url: request.url.text)
         outgoing.method = HTTPMethod(rawValue: request.method)
         outgoing.headers = HTTPHeaders(request.headers.map { ($0.name, $0.value) })
         if !outgoing.headers.contains(name: "User-Agent") {

@@ -12,12 +12,12 @@ struct ProviderRequest: Sendable {
     }
 
     var method: String
-    var url: String
+    var url: EndpointURL
     var connection: ConnectionUse
     var headers: [(name: String, value: String)] = []
     var body: [UInt8]?
 
-    static func get(_ url: String, accept: String = "application/json") -> ProviderRequest {
+    static func get(_ url: EndpointURL, accept: String = "application/json") -> ProviderRequest {
         ProviderRequest(method: "GET", url: url, connection: .pooled, headers: [("Accept", accept)])
     }
 }

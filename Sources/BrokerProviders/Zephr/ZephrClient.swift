@@ -6,7 +6,7 @@ package import Broker
 package struct ZephrClient: PartialRegistering {
     package let profile: ProviderProfile
     let own: ZephrSettings
-    private let base: String
+    let base: EndpointURL
     private let subjectPointer: String
     let caller: ProviderCaller
     let clock: BrokerClock
@@ -14,8 +14,7 @@ package struct ZephrClient: PartialRegistering {
 
     init(_ settings: ProviderSettings, _ own: ZephrSettings, environment: ProviderEnvironment) throws {
         try SettingsCheck.run(settings)
-        let base = own.baseURL.hasSuffix("/") ? String(own.baseURL.dropLast()) : own.baseURL
-        guard let url = EndpointURL(base), url.query == nil else {
+        guard let base = own.baseURL, base.query == nil else {
             throw CatalogueFailure("providers.\(settings.name): base_url is not an https URL (http is for loopback)")
         }
         guard !own.socialProviders.isEmpty else {
@@ -35,19 +34,20 @@ package struct ZephrClient: PartialRegistering {
         schema = CachedFetch(clock: environment.clock) { await source.fetch() }
     }
 
-    package func startAuthorization(_ request: AuthorizationRequest) async throws(ProviderFailure) -> AuthorizationStart
-    {
+    package func startAuthorization(
+        _ request: AuthorizationRequest, by deadline: Duration
+    ) async throws(ProviderFailure) -> AuthorizationStart {
         let platform = profile.client(request.client)?.platform ?? "web"
         guard let url = ZephrWire.startURL(own, base: base, platform: platform, request) else {
             throw .unusable(detail: "Zephr: not a configured social provider")
         }
-        let target = own.start == .redirect ? url : try await location(of: url)
+        let target = own.start == .redirect ? url.text : try await location(of: url, by: deadline)
         return AuthorizationStart(url: Secret(target), issuer: IssuerExpectation(issuer: nil, demanded: false))
     }
 
     /// `start: fetch`: where the start URL leads, by its `Location` or by the `location` of a JSON answer.
-    private func location(of url: String) async throws(ProviderFailure) -> String {
-        let answer = try await caller.send(.get(url))
+    private func location(of url: EndpointURL, by deadline: Duration) async throws(ProviderFailure) -> String {
+        let answer = try await caller.send(.get(url), by: deadline)
         let isRedirect = (300..<400).contains(answer.status)
         if !isRedirect { try answer.requireUsable(at: clock.now()) }
         let target = isRedirect ? answer.header("Location") : answer.object?["location"]?.string
@@ -57,69 +57,63 @@ package struct ZephrClient: PartialRegistering {
         return target
     }
 
-    package func account(of session: Secret, deadline: Duration?) async throws(ProviderFailure) -> ProviderIdentity {
-        try await ProviderCaller.within(deadline) { () async throws(ProviderFailure) -> ProviderIdentity in
-            guard ZephrCookie.isValue(session.reveal()) else {
-                throw .rejected(OAuthError(status: 400, code: "invalid_session"))
-            }
-            var request = ProviderRequest.get(base + own.paths.account)
-            request.headers.append(("Cookie", own.cookieName + "=" + session.reveal()))
-            let answer = try await caller.send(request)
-            try answer.requireUsable(at: clock.now())
-            if [401, 403, 404].contains(answer.status) {
-                throw .rejected(OAuthError(status: answer.status, code: "invalid_session"))
-            }
-            guard answer.isSuccess, let object = answer.object else {
-                throw .unusable(detail: "Zephr account: \(answer.summary), no object")
-            }
-            // An anonymous session has no address: it is nobody's.
-            guard let email = object.value(at: "/identifiers/email_address")?.string, !email.isEmpty else {
-                throw .rejected(OAuthError(status: answer.status, code: "anonymous_session"))
-            }
-            let wanted = [
-                ("email", "/identifiers/email_address"), ("email_verified", "/email_verified"),
-                ("tracking_id", "/tracking_id"),
-            ]
-            return ProviderIdentity(
-                subject: try IdentityMapper.subject(object, at: subjectPointer),
-                claims: IdentityMapper.claims(object, wanted))
+    package func account(of session: Secret, by deadline: Duration) async throws(ProviderFailure) -> ProviderIdentity {
+        guard ZephrCookie.isValue(session.reveal()) else {
+            throw .rejected(OAuthError(status: 400, code: "invalid_session"))
         }
+        var request = ProviderRequest.get(try base.at(own.paths.account))
+        request.headers.append(("Cookie", own.cookieName + "=" + session.reveal()))
+        let answer = try await caller.send(request, by: deadline)
+        try answer.requireUsable(at: clock.now())
+        if [401, 403, 404].contains(answer.status) {
+            throw .rejected(OAuthError(status: answer.status, code: "invalid_session"))
+        }
+        guard answer.isSuccess, let object = answer.object else {
+            throw .unusable(detail: "Zephr account: \(answer.summary), no object")
+        }
+        // An anonymous session has no address: it is nobody's.
+        guard let email = object.value(at: "/identifiers/email_address")?.string, !email.isEmpty else {
+            throw .rejected(OAuthError(status: answer.status, code: "anonymous_session"))
+        }
+        let wanted = [
+            ("email", "/identifiers/email_address"), ("email_verified", "/email_verified"),
+            ("tracking_id", "/tracking_id"),
+        ]
+        return ProviderIdentity(
+            subject: try IdentityMapper.subject(object, at: subjectPointer),
+            claims: IdentityMapper.claims(object, wanted))
     }
 
-    package func register(_ request: RegistrationRequest) async throws(ProviderFailure) -> RegistrationOutcome {
-        try await ProviderCaller.within(request.deadline) { () async throws(ProviderFailure) -> RegistrationOutcome in
-            let answer = try await caller.send(
-                ProviderRequest(
-                    method: "POST", url: base + own.paths.register, connection: .single,
-                    headers: [("Content-Type", "application/json"), ("Accept", "application/json")],
-                    body: ZephrWire.registration(request, own)))
-            let now = clock.now()
-            let meaning = own.statusMap[answer.status] ?? ZephrRegisterStatus.documented[answer.status]
-            switch meaning {
-            case .badAttributes: return .badAttributes
-            case .userExists: return .userExists
-            case .emailDomainDenied: return .emailDomainDenied
-            case .stateInvalid: return .stateInvalid
-            case .rateLimited: return .rateLimited(retryAfter: answer.retryAfter(at: now))
-            case .providerError, nil: break
-            }
-            try answer.requireUsable(at: now)
-            guard answer.status == 200, let cookie = ZephrWire.session(answer, name: own.cookieName, now: now) else {
-                throw .unusable(detail: "Zephr register: \(answer.summary), no session")
-            }
-            return .registered(
-                session: cookie.session, expiresAt: cookie.expiresAt ?? now.advanced(by: own.sessionLifetime))
+    package func register(
+        _ request: RegistrationRequest, by deadline: Duration
+    ) async throws(ProviderFailure) -> RegistrationOutcome {
+        let answer = try await caller.send(
+            ProviderRequest(
+                method: "POST", url: try base.at(own.paths.register), connection: .single,
+                headers: [("Content-Type", "application/json"), ("Accept", "application/json")],
+                body: ZephrWire.registration(request, own)), by: deadline)
+        let now = clock.now()
+        let meaning = own.statusMap[answer.status] ?? ZephrRegisterStatus.documented[answer.status]
+        switch meaning {
+        case .badAttributes: return .badAttributes
+        case .userExists: return .userExists
+        case .emailDomainDenied: return .emailDomainDenied
+        case .stateInvalid: return .stateInvalid
+        case .rateLimited: return .rateLimited(retryAfter: answer.retryAfter(at: now))
+        case .providerError, nil: break
         }
+        try answer.requireUsable(at: now)
+        guard answer.status == 200, let cookie = ZephrWire.session(answer, name: own.cookieName, now: now) else {
+            throw .unusable(detail: "Zephr register: \(answer.summary), no session")
+        }
+        return .registered(
+            session: cookie.session, expiresAt: cookie.expiresAt ?? now.advanced(by: own.sessionLifetime))
     }
 
-    package func registrationFields(deadline: Duration?) async throws(ProviderFailure) -> [RegistrationField] {
+    package func registrationFields() async throws(ProviderFailure) -> [RegistrationField] {
         // Nothing configured: the site knows best.
         let asksSite = own.fields == .schema || own.requiredAttributes.isEmpty
-        let fields =
-            asksSite
-            ? try await ProviderCaller.within(deadline) { () async throws(ProviderFailure) -> [RegistrationField] in
-                try await schema.current().value
-            } : own.requiredAttributes
+        let fields = asksSite ? try await schema.current().value : own.requiredAttributes
         // What has a default need not be brought.
         let given = own.attributeDefaults.map(\.name)
         return fields.map { field in
@@ -130,13 +124,13 @@ package struct ZephrClient: PartialRegistering {
 
     package var sessionLifetime: Duration { own.sessionLifetime }
 
-    package func logOut(_ session: Secret) async throws(ProviderFailure) {
+    package func logOut(_ session: Secret, by deadline: Duration) async throws(ProviderFailure) {
         guard ZephrCookie.isValue(session.reveal()) else { return }
         let answer = try await caller.send(
             ProviderRequest(
-                method: "POST", url: base + own.paths.logout, connection: .single,
-                headers: [("Accept", "application/json"), ("Cookie", own.cookieName + "=" + session.reveal())], body: []
-            ))
+                method: "POST", url: try base.at(own.paths.logout), connection: .single,
+                headers: [("Accept", "application/json"), ("Cookie", own.cookieName + "=" + session.reveal())],
+                body: []), by: deadline)
         try answer.requireUsable(at: clock.now())
         // A dead session's logout is answered in various ways; all of them mean that it is dead.
         guard answer.isSuccess || [400, 401, 404].contains(answer.status) else {

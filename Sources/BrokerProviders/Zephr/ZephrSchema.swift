@@ -3,7 +3,7 @@ import Broker
 /// Reads the required attributes from the site's user schema, with an anonymous session.
 struct ZephrSchema: Sendable {
     let own: ZephrSettings
-    let base: String
+    let base: EndpointURL
     let caller: ProviderCaller
     let clock: BrokerClock
 
@@ -16,15 +16,15 @@ struct ZephrSchema: Sendable {
     private func fields() async throws(ProviderFailure) -> [RegistrationField] {
         let opened = try await caller.send(
             ProviderRequest(
-                method: "POST", url: base + own.paths.anonymousSession, connection: .single,
-                headers: [("Accept", "application/json")], body: []))
+                method: "POST", url: try base.at(own.paths.anonymousSession), connection: .single,
+                headers: [("Accept", "application/json")], body: []), by: caller.ownLimit)
         try opened.requireUsable(at: clock.now())
         guard opened.isSuccess, let cookie = ZephrWire.session(opened, name: own.cookieName, now: clock.now()) else {
             throw .unusable(detail: "Zephr anonymous session: \(opened.summary)")
         }
-        var request = ProviderRequest.get(base + own.paths.schema)
+        var request = ProviderRequest.get(try base.at(own.paths.schema))
         request.headers.append(("Cookie", own.cookieName + "=" + cookie.session.reveal()))
-        let answer = try await caller.send(request)
+        let answer = try await caller.send(request, by: caller.ownLimit)
         try answer.requireUsable(at: clock.now())
         let parsed = try? JSONParser.parse(answer.body, maximumBytes: ProviderAnswer.maximumBytes, maximumDepth: 16)
         guard answer.isSuccess, let items = parsed?.value.array else {

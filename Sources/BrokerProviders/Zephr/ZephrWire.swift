@@ -4,9 +4,9 @@ import NIOHTTP1
 /// Zephr on the wire (providers/zephr.md): how its requests and answers look.
 enum ZephrWire {
     /// Returns the start URL of a social sign-in; nil when the provider is not one of the configured slugs.
-    static func startURL(_ own: ZephrSettings, base: String, platform: String, _ request: AuthorizationRequest)
-        -> String?
-    {
+    static func startURL(
+        _ own: ZephrSettings, base: EndpointURL, platform: String, _ request: AuthorizationRequest
+    ) -> EndpointURL? {
         guard
             let provider = request.socialProvider ?? (own.socialProviders.count == 1 ? own.socialProviders.first : nil),
             own.socialProviders.contains(provider)
@@ -19,7 +19,7 @@ enum ZephrWire {
         for pair in own.startParameters + request.parameters where names.insert(pair.name).inserted {
             pairs.append(pair)
         }
-        return EndpointURL(base + path)?.adding(pairs)
+        return (try? base.at(path))?.adding(pairs)
     }
 
     /// Returns the body of the register call; the state key travels as `validators.token_exchange`.

@@ -68,7 +68,7 @@ enum ConfigurationRules {
         var owners: [String: ProviderName] = [:]
         for provider in providers {
             let settings = provider.settings
-            let service = settings.issuer ?? settings.endpoints.token ?? settings.service.kind.rawValue
+            let service = settings.issuer ?? settings.endpoints.token?.text ?? settings.service.kind.rawValue
             for client in provider.clients where !client.settings.clientID.isEmpty {
                 let key = "\(service) \(client.settings.clientID)"
                 if let owner = owners[key], owner != provider.name {

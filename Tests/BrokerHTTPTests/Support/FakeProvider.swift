@@ -25,7 +25,9 @@ final class FakeProvider: CodeExchanging, TokenRefreshing, LogoutTokenVerifying,
     /// Rewrites what it will answer.
     func change(_ body: @Sendable (inout Script) -> Void) { script.withLock { body(&$0) } }
 
-    func startAuthorization(_ request: AuthorizationRequest) async throws(ProviderFailure) -> AuthorizationStart {
+    func startAuthorization(
+        _ request: AuthorizationRequest, by deadline: Duration
+    ) async throws(ProviderFailure) -> AuthorizationStart {
         let script = script.withLock { $0 }
         if let failure = script.startFailure { throw failure }
         return AuthorizationStart(
@@ -47,7 +49,7 @@ final class FakeProvider: CodeExchanging, TokenRefreshing, LogoutTokenVerifying,
         IssuerExpectation(issuer: profile.issuer, demanded: false)
     }
 
-    func redeem(_ grant: CodeGrant) async throws(ProviderFailure) -> TokenSet {
+    func redeem(_ grant: CodeGrant, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
         let script = script.withLock { script in
             script.grants += 1
             return script
@@ -58,12 +60,14 @@ final class FakeProvider: CodeExchanging, TokenRefreshing, LogoutTokenVerifying,
             scope: ["openid", "email"], expiresAt: TestMoment.now.advanced(by: .seconds(3600)))
     }
 
-    func identify(_ tokens: TokenSet, _ context: IdentityContext) async throws(ProviderFailure) -> ProviderIdentity {
+    func identify(
+        _ tokens: TokenSet, _ context: IdentityContext, by deadline: Duration
+    ) async throws(ProviderFailure) -> ProviderIdentity {
         let script = script.withLock { $0 }
         return ProviderIdentity(subject: script.subject, claims: script.claims)
     }
 
-    func refresh(_ request: RefreshRequest) async throws(ProviderFailure) -> TokenSet {
+    func refresh(_ request: RefreshRequest, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
         let script = script.withLock { script in
             script.refreshes += 1
             return script
@@ -75,7 +79,7 @@ final class FakeProvider: CodeExchanging, TokenRefreshing, LogoutTokenVerifying,
     }
 
     func subjectOfRefreshed(
-        _ tokens: TokenSet, before: TokenSet, client: ClientName, deadline: Duration?
+        _ tokens: TokenSet, before: TokenSet, client: ClientName
     ) async throws(ProviderFailure) -> RefreshedSubject {
         .absent
     }

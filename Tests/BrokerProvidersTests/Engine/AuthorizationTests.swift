@@ -11,12 +11,13 @@ struct AuthorizationTests {
     ) -> ProviderSettings {
         var client = ClientSettings(
             profile: Support.profile(), clientID: "cid-1",
-            wire: WireSettings(identity: IdentitySettings(url: base + "/me")))
+            wire: WireSettings(identity: IdentitySettings(url: EndpointURL(base + "/me"))))
         change(&client)
         return ProviderSettings(
             name: ProviderName(unchecked: "p"), service: kind,
             endpoints: EndpointSettings(
-                authorization: base + "/authorize?tenant=x", token: base + "/token", par: base + "/par"),
+                authorization: EndpointURL(base + "/authorize?tenant=x"), token: EndpointURL(base + "/token"),
+                par: EndpointURL(base + "/par")),
             clients: [client])
     }
 

@@ -10,11 +10,12 @@ struct ClientAuthenticationTests {
         _ base: String, _ authentication: ClientAuthentication, clientID: String = "cid-1",
         _ change: (inout WireSettings) -> Void = { _ in }
     ) -> ProviderSettings {
-        var wire = WireSettings(identity: IdentitySettings(url: base + "/me", subject: "/id"))
+        var wire = WireSettings(identity: IdentitySettings(url: EndpointURL(base + "/me"), subject: "/id"))
         change(&wire)
         return ProviderSettings(
             name: ProviderName(unchecked: "p"), service: .oauth2,
-            endpoints: EndpointSettings(authorization: base + "/authorize", token: base + "/token"),
+            endpoints: EndpointSettings(
+                authorization: EndpointURL(base + "/authorize"), token: EndpointURL(base + "/token")),
             clients: [
                 ClientSettings(
                     profile: Support.profile(nonce: false), clientID: clientID, authentication: authentication,
@@ -28,7 +29,7 @@ struct ClientAuthenticationTests {
     ) async throws -> RawServer.Received {
         let server = try RawServer { _ in .json(#"{"access_token":"at-1"}"#) }
         try await Support.with(settings(server.base, authentication, clientID: clientID, change)) { client in
-            _ = try await #require(client as? any CodeExchanging).redeem(grant)
+            _ = try await #require(client as? any CodeExchanging).redeem(grant, by: Support.deadline)
         }
         return try #require(server.received.first)
     }
@@ -67,7 +68,7 @@ struct ClientAuthenticationTests {
         try await withSandbox { sandbox in
             let base = sandbox.baseURL + "/oauth2"
             let settings = settings(base, .clientSecretBasic(Secret("s:cr%t +/ü&=")), clientID: "reserved: %+ü") {
-                $0.identity.url = base + "/api/me"
+                $0.identity.url = EndpointURL(base + "/api/me")
             }
             try await Support.with(settings) { client in
                 var flow = Flow(provider: try #require(client as? any CodeExchanging))
@@ -159,7 +160,7 @@ struct ClientAuthenticationTests {
         let server = try RawServer { _ in .json(#"{"access_token":"at-1","scope":"email"}"#) }
         try await Support.with(settings(server.base, .none) { $0.requiredScope = ["repo"] }) { client in
             let exchanger = try #require(client as? any CodeExchanging)
-            let tokens = try await exchanger.redeem(Support.grant())
+            let tokens = try await exchanger.redeem(Support.grant(), by: Support.deadline)
             #expect(tokens.refusal?.contains("required scope") == true && tokens.accessToken.reveal() == "at-1")
         }
     }
@@ -168,7 +169,7 @@ struct ClientAuthenticationTests {
     func assumedScope() async throws {
         let server = try RawServer { _ in .json(#"{"access_token":"at-1"}"#) }
         try await Support.with(settings(server.base, .none) { $0.requiredScope = ["openid"] }) { client in
-            let tokens = try await #require(client as? any CodeExchanging).redeem(Support.grant())
+            let tokens = try await #require(client as? any CodeExchanging).redeem(Support.grant(), by: Support.deadline)
             #expect(tokens.refusal != nil)
         }
     }
@@ -182,7 +183,7 @@ struct ClientAuthenticationTests {
     func unusable(_ answer: String) async throws {
         let server = try RawServer { _ in .json(answer) }
         try await Support.with(settings(server.base, .none)) { client in
-            let tokens = try await #require(client as? any CodeExchanging).redeem(Support.grant())
+            let tokens = try await #require(client as? any CodeExchanging).redeem(Support.grant(), by: Support.deadline)
             #expect(tokens.refusal != nil)
             #expect(["at-1", ""].contains(tokens.accessToken.reveal()))
         }
@@ -237,7 +238,7 @@ struct ClientAuthenticationTests {
             ),
         ] as [(AssertionSettings, String, String?)] {
             try await Support.with(self.settings(server.base, .privateKeyJWT(key)) { $0.assertion = settings }) {
-                _ = try await #require($0 as? any CodeExchanging).redeem(Support.grant())
+                _ = try await #require($0 as? any CodeExchanging).redeem(Support.grant(), by: Support.deadline)
             }
             let (header, claims) = try assertion(try #require(server.received.last))
             #expect(claims["aud"]?.string == audience && header["typ"]?.string == settings.type)

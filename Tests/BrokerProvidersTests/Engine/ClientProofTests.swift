@@ -50,7 +50,7 @@ struct ClientProofTests {
             return nil
         }
         let tokens = TokenSet(accessToken: Secret(""), refreshToken: Secret(token))
-        return await Support.failure { try await revoker.revoke(tokens, client: Support.ios) }
+        return await Support.failure { try await revoker.revoke(tokens, client: Support.ios, by: Support.deadline) }
     }
 
     @Test("Both refused is a refusal, after two calls; any other answer is not followed by a second")
@@ -84,14 +84,24 @@ struct ClientProofTests {
     @Test("A code, and a refresh token, goes out once, by the configured way alone (guarantee 1)")
     func tokenCalls() async throws {
         let server = try server(#"["client_secret_basic"]"#) { _ in Self.refused }
-        try await Support.with(settings(server) { $0.wire.identity = IdentitySettings(url: server.base + "/me") }) {
+        try await Support.with(
+            settings(server) { $0.wire.identity = IdentitySettings(url: EndpointURL(server.base + "/me")) }
+        ) {
             client in
             let exchanger = try #require(client as? any CodeExchanging)
-            guard case .rejected = await Support.failure({ try await exchanger.redeem(Support.grant()) }) else {
+            guard
+                case .rejected = await Support.failure({
+                    try await exchanger.redeem(Support.grant(), by: Support.deadline)
+                })
+            else {
                 return #expect(Bool(false))
             }
             let refresher = try #require(client as? any TokenRefreshing)
-            guard case .rejected = await Support.failure({ try await refresher.refresh(Support.refresh()) }) else {
+            guard
+                case .rejected = await Support.failure({
+                    try await refresher.refresh(Support.refresh(), by: Support.deadline)
+                })
+            else {
                 return #expect(Bool(false))
             }
         }
@@ -138,7 +148,7 @@ struct ClientProofTests {
         }
         let settings = settings(server) {
             $0.wire.pushedAuthorization = .required
-            $0.wire.identity = IdentitySettings(url: server.base + "/me")
+            $0.wire.identity = IdentitySettings(url: EndpointURL(server.base + "/me"))
         }
         try await Support.with(settings) { client in
             let flow = Flow(provider: try #require(client as? any CodeExchanging))
@@ -159,15 +169,15 @@ struct ClientProofTests {
         let key = SigningKey(pem: Secret(TestKeys.rsaPEM), algorithm: .rs256)
         var settings = settings(server, .privateKeyJWT(key)) {
             $0.wire.pushedAuthorization = .required
-            $0.wire.identity = IdentitySettings(url: server.base + "/me")
+            $0.wire.identity = IdentitySettings(url: EndpointURL(server.base + "/me"))
             $0.wire.assertion.audience = .endpoint
         }
         settings.endpoints.revocation = server.base + "/mtls/revoke?tenant=x"
         try await Support.with(settings) { client in
             let exchanger = try #require(client as? any CodeExchanging)
             _ = try await Flow(provider: exchanger).start()
-            _ = try await exchanger.redeem(Support.grant())
-            _ = try await #require(client as? any TokenRefreshing).refresh(Support.refresh())
+            _ = try await exchanger.redeem(Support.grant(), by: Support.deadline)
+            _ = try await #require(client as? any TokenRefreshing).refresh(Support.refresh(), by: Support.deadline)
             #expect(await revoke(client) == nil)
         }
         let called = try server.received.filter { $0.method == "POST" }.map { request in

@@ -10,8 +10,9 @@ struct EndSessionTests {
         ProviderSettings(
             name: ProviderName(unchecked: "p"), service: .oidc, issuer: base, discovery: false,
             endpoints: EndpointSettings(
-                authorization: base + "/authorize", token: base + "/token", jwks: base + "/jwks",
-                revocation: base + "/revoke", endSession: base + "/oidc/logout"),
+                authorization: EndpointURL(base + "/authorize"), token: EndpointURL(base + "/token"),
+                jwks: EndpointURL(base + "/jwks"),
+                revocation: base + "/revoke", endSession: EndpointURL(base + "/oidc/logout")),
             clients: [
                 ClientSettings(
                     profile: Support.profile(), clientID: "c id", authentication: .clientSecretBasic(Secret("s3cret")),
@@ -23,7 +24,8 @@ struct EndSessionTests {
 
     private func end(_ settings: ProviderSettings, _ tokens: TokenSet) async throws -> Bool {
         try await Support.with(settings) { client in
-            try await #require(client as? any SessionEnding).endSession(tokens, client: Support.ios)
+            try await #require(client as? any SessionEnding).endSession(
+                tokens, client: Support.ios, by: Support.deadline)
         }
     }
 
@@ -66,9 +68,13 @@ struct EndSessionTests {
         let server = try RawServer { $0.target == "/oidc/logout" ? .http(503, [], []) : .http(200, [], []) }
         try await Support.with(settings(server.base)) { client in
             let ender = try #require(client as? any SessionEnding)
-            for _ in 0..<20 { _ = await Support.failure { try await ender.endSession(tokens, client: Support.ios) } }
+            for _ in 0..<20 {
+                _ = await Support.failure {
+                    try await ender.endSession(tokens, client: Support.ios, by: Support.deadline)
+                }
+            }
             #expect(server.received.count == 8)
-            try await #require(client as? any TokenRevoking).revoke(tokens, client: Support.ios)
+            try await #require(client as? any TokenRevoking).revoke(tokens, client: Support.ios, by: Support.deadline)
         }
         #expect(server.received.last?.target == "/revoke")
     }
@@ -99,13 +105,15 @@ struct EndSessionTests {
             try await Support.with(settings) { client in
                 let tokens = try await Flow(provider: #require(client as? any CodeExchanging)).run().tokens
                 let ender = try #require(client as? any SessionEnding)
-                let called = try await ender.endSession(tokens, client: Support.ios)
+                let called = try await ender.endSession(tokens, client: Support.ios, by: Support.deadline)
                 #expect(called == (fault != "discovery-no-end-session"))
                 let seen = sandbox.control.requests(provider: "cloudentity", endpoint: "end_session")
                 #expect(seen.map(\.status) == (called ? [200] : []))
                 let refresher = try #require(client as? any TokenRefreshing)
                 let refresh = try #require(tokens.refreshToken).reveal()
-                let failure = await Support.failure { try await refresher.refresh(Support.refresh(refresh)) }
+                let failure = await Support.failure {
+                    try await refresher.refresh(Support.refresh(refresh), by: Support.deadline)
+                }
                 #expect((failure == nil) == !fault.isEmpty)
             }
         }
@@ -128,7 +136,7 @@ struct EndSessionTests {
             try await page(settings, tokens)
                 == base + "/oidc/logout?client_id=c%20id&post_logout_redirect_uri=com.example.app%3A%2Fout&state=st%201"
         )
-        settings.endpoints.endSession = base + "/logout?tenant=a"
+        settings.endpoints.endSession = EndpointURL(base + "/logout?tenant=a")
         settings.clients[0].postLogoutRedirectURI = nil
         #expect(try await page(settings, tokens) == base + "/logout?tenant=a&client_id=c%20id")
     }
@@ -137,7 +145,7 @@ struct EndSessionTests {
     func noPage() async throws {
         #expect(try await page(settings("https://as.example", RevocationSettings(endSession: false)), tokens) == nil)
         var settings = settings("https://as.example")
-        settings.endpoints.endSession = "https://as.example/logout?client_id=other"
+        settings.endpoints.endSession = EndpointURL("https://as.example/logout?client_id=other")
         #expect(try await page(settings, tokens) == nil)
         settings.endpoints.endSession = nil
         #expect(try await page(settings, tokens) == nil)

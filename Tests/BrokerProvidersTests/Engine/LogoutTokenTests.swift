@@ -132,7 +132,7 @@ struct LogoutTokenTests {
                 let asIdentity = TokenSet(accessToken: Secret("at"), idToken: Secret(logout))
                 guard
                     case .identityRejected = await Support.failure({
-                        try await exchanger.identify(asIdentity, Support.context())
+                        try await exchanger.identify(asIdentity, Support.context(), by: Support.deadline)
                     })
                 else { return #expect(Bool(false)) }
             }

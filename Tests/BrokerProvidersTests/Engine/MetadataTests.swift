@@ -27,8 +27,9 @@ struct MetadataTests {
             ),
         ])
     func locations(_ issuer: String, _ openID: String, _ oauth: String) throws {
-        #expect(MetadataFetcher.openIDLocation(issuer) == openID)
-        #expect(MetadataFetcher.oauthLocation(try #require(EndpointURL(issuer))) == oauth)
+        let issuer = try #require(EndpointURL(issuer))
+        #expect(MetadataFetcher.openIDLocation(issuer)?.text == openID)
+        #expect(MetadataFetcher.oauthLocation(issuer)?.text == oauth)
     }
 
     private func settings(_ base: String, kind: ProviderSettings.Service = .oidc) -> ProviderSettings {
@@ -37,7 +38,7 @@ struct MetadataTests {
             clients: [
                 ClientSettings(
                     profile: Support.profile(), clientID: "cid-1",
-                    wire: WireSettings(identity: IdentitySettings(url: base + "/me")))
+                    wire: WireSettings(identity: IdentitySettings(url: EndpointURL(base + "/me"))))
             ])
     }
 
@@ -97,7 +98,7 @@ struct MetadataTests {
         base.withLock { $0 = server.base }
         try await Support.with(settings(server.base)) { client in
             let revoker = try #require(client as? any TokenRevoking)
-            try await revoker.revoke(TokenSet(accessToken: Secret("at-1")), client: Support.ios)
+            try await revoker.revoke(TokenSet(accessToken: Secret("at-1")), client: Support.ios, by: Support.deadline)
             #expect(server.received.map(\.target).last == "/revoke")
         }
     }
@@ -153,11 +154,19 @@ struct MetadataTests {
         let server = try RawServer { _ in .http(status, [], []) }
         try await Support.with(settings(server.base)) { client in
             let exchanger = try #require(client as? any CodeExchanging)
-            guard case .notSent = await Support.failure({ try await exchanger.redeem(Support.grant()) }) else {
+            guard
+                case .notSent = await Support.failure({
+                    try await exchanger.redeem(Support.grant(), by: Support.deadline)
+                })
+            else {
                 return #expect(Bool(false))
             }
             let refresher = try #require(client as? any TokenRefreshing)
-            guard case .notSent = await Support.failure({ try await refresher.refresh(Support.refresh()) }) else {
+            guard
+                case .notSent = await Support.failure({
+                    try await refresher.refresh(Support.refresh(), by: Support.deadline)
+                })
+            else {
                 return #expect(Bool(false))
             }
         }
@@ -172,7 +181,7 @@ struct MetadataTests {
         noIssuer.issuer = nil
         cases.append(noIssuer)
         var badEndpoint = settings("https://id.example.com")
-        badEndpoint.endpoints.token = "http://id.example.com/token"
+        badEndpoint.endpoints.revocation = "http://id.example.com/{client_id}/revoke"
         cases.append(badEndpoint)
         var reserved = settings("https://id.example.com")
         reserved.clients[0].wire.authorizationParameters = [("state", "x")]

@@ -23,7 +23,7 @@ struct ProviderProbeTests {
             clients: [
                 ClientSettings(
                     profile: Support.profile(), clientID: "cid-1", authentication: authentication,
-                    wire: WireSettings(identity: IdentitySettings(url: server.base + "/me")))
+                    wire: WireSettings(identity: IdentitySettings(url: EndpointURL(server.base + "/me"))))
             ])
         return try await Support.with(settings) { client in
             try await #require(client as? any ProviderInspection).probe().filter { !$0.isGood }.map(\.subject)

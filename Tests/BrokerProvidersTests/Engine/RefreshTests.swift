@@ -7,11 +7,12 @@ import Testing
 @Suite("Refreshing tokens", .timeLimit(.minutes(2)))
 struct RefreshTests {
     private func settings(_ base: String, _ change: (inout WireSettings) -> Void = { _ in }) -> ProviderSettings {
-        var wire = WireSettings(identity: IdentitySettings(url: base + "/me"))
+        var wire = WireSettings(identity: IdentitySettings(url: EndpointURL(base + "/me")))
         change(&wire)
         return ProviderSettings(
             name: ProviderName(unchecked: "p"), service: .oauth2,
-            endpoints: EndpointSettings(authorization: base + "/authorize", token: base + "/token"),
+            endpoints: EndpointSettings(
+                authorization: EndpointURL(base + "/authorize"), token: EndpointURL(base + "/token")),
             clients: [ClientSettings(profile: Support.profile(), clientID: "cid-1", wire: wire)])
     }
 
@@ -21,9 +22,37 @@ struct RefreshTests {
         let server = try RawServer { _ in reply }
         return try await Support.with(settings(server.base, change)) { client in
             let refresher = try #require(client as? any TokenRefreshing)
-            do { return .success(try await refresher.refresh(Support.refresh())) } catch let failure as ProviderFailure
-            { return .failure(failure) }
+            do {
+                return .success(try await refresher.refresh(Support.refresh(), by: Support.deadline))
+            } catch let failure as ProviderFailure { return .failure(failure) }
         }
+    }
+
+    @Test("A call whose deadline has passed is not made (SEC-54)")
+    func tooLate() async throws {
+        let server = try RawServer { _ in .json(#"{"access_token":"at-2"}"#) }
+        let clock = ManualClock()
+        clock.advance(.seconds(15))
+        let failure = try await Support.with(settings(server.base), clock: clock.clock) { client in
+            let refresher = try #require(client as? any TokenRefreshing)
+            return await Support.failure { try await refresher.refresh(Support.refresh(), by: .seconds(15)) }
+        }
+        guard case .notSent = failure else { return #expect(Bool(false)) }
+        #expect(server.received.isEmpty)
+    }
+
+    @Test("A call has ended by its deadline although its own limit is later (SEC-54)")
+    func endsInTime() async throws {
+        let server = try RawServer { _ in .hang }
+        let begun = ContinuousClock.now
+        let failure = try await Support.with(settings(server.base)) { client in
+            let refresher = try #require(client as? any TokenRefreshing)
+            return await Support.failure {
+                try await refresher.refresh(Support.refresh(), by: Support.clock.monotonic() + .seconds(1))
+            }
+        }
+        guard case .lost = failure else { return #expect(Bool(false)) }
+        #expect(ContinuousClock.now - begun < .seconds(10))
     }
 
     @Test("Only a parsed invalid_grant says that the grant is dead (SEC-58)")
@@ -54,10 +83,14 @@ struct RefreshTests {
         let server = try RawServer { _ in .json(#"{"access_token":"at-1","refresh_token":"rt-1"}"#) }
         try await Support.with(settings(server.base) { $0.refresh = .none }) { client in
             let refresher = try #require(client as? any TokenRefreshing)
-            guard case .notSent = await Support.failure({ try await refresher.refresh(Support.refresh()) }) else {
+            guard
+                case .notSent = await Support.failure({
+                    try await refresher.refresh(Support.refresh(), by: Support.deadline)
+                })
+            else {
                 return #expect(Bool(false))
             }
-            let tokens = try await #require(client as? any CodeExchanging).redeem(Support.grant())
+            let tokens = try await #require(client as? any CodeExchanging).redeem(Support.grant(), by: Support.deadline)
             #expect(tokens.refreshToken == nil)
         }
     }
@@ -82,9 +115,10 @@ struct RefreshTests {
                     try sandbox.control.place(Fault(provider: "oidc", endpoint: "refresh", fault))
                 }
                 let refresher = try #require(client as? any TokenRefreshing)
-                let fresh = try await refresher.refresh(Support.refresh(try #require(tokens.refreshToken).reveal()))
+                let fresh = try await refresher.refresh(
+                    Support.refresh(try #require(tokens.refreshToken).reveal()), by: Support.deadline)
                 let subject = try await refresher.subjectOfRefreshed(
-                    fresh, before: tokens, client: Support.ios, deadline: nil)
+                    fresh, before: tokens, client: Support.ios)
                 switch fault {
                 case "": #expect(subject == .subject("user-ana"))
                 case "off": #expect(subject == .absent)

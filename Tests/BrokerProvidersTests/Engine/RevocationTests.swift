@@ -10,11 +10,13 @@ struct RevocationTests {
         ProviderSettings(
             name: ProviderName(unchecked: "p"), service: .oauth2,
             endpoints: EndpointSettings(
-                authorization: base + "/authorize", token: base + "/token", revocation: base + "/revoke"),
+                authorization: EndpointURL(base + "/authorize"), token: EndpointURL(base + "/token"),
+                revocation: base + "/revoke"),
             clients: [
                 ClientSettings(
                     profile: Support.profile(), clientID: "cid-1",
-                    wire: WireSettings(revocation: revocation, identity: IdentitySettings(url: base + "/me")))
+                    wire: WireSettings(
+                        revocation: revocation, identity: IdentitySettings(url: EndpointURL(base + "/me"))))
             ])
     }
 
@@ -25,7 +27,7 @@ struct RevocationTests {
     {
         try await Support.with(settings(server.base, revocation)) { client in
             let revoker = try #require(client as? any TokenRevoking)
-            return await Support.failure { try await revoker.revoke(tokens, client: Support.ios) }
+            return await Support.failure { try await revoker.revoke(tokens, client: Support.ios, by: Support.deadline) }
         }
     }
 
@@ -76,7 +78,7 @@ struct RevocationTests {
                     profile: Support.profile(), clientID: "cid-1", authentication: .clientSecretPost(Secret("s-1")))
             ])
         try await Support.with(settings) { client in
-            try await #require(client as? any TokenRevoking).revoke(tokens, client: Support.ios)
+            try await #require(client as? any TokenRevoking).revoke(tokens, client: Support.ios, by: Support.deadline)
         }
         let sent = try #require(server.received.last)
         #expect((sent.header("Authorization") != nil) == isBasic)
@@ -120,7 +122,7 @@ struct RevocationTests {
         var settings = settings(server.base)
         settings.endpoints.revocation = nil
         try await Support.with(settings) {
-            try await #require($0 as? any TokenRevoking).revoke(tokens, client: Support.ios)
+            try await #require($0 as? any TokenRevoking).revoke(tokens, client: Support.ios, by: Support.deadline)
         }
         #expect(server.received.isEmpty)
     }

@@ -13,8 +13,9 @@ struct CleverTests {
         ProviderSettings(
             name: ProviderName(unchecked: "clever"), service: .clever(own), issuer: base, discovery: false,
             endpoints: EndpointSettings(
-                authorization: base + "/oauth/authorize", token: base + "/oauth/tokens",
-                jwks: base + "/oauth/jwks", introspection: base + "/oauth/tokeninfo", api: base),
+                authorization: EndpointURL(base + "/oauth/authorize"), token: EndpointURL(base + "/oauth/tokens"),
+                jwks: EndpointURL(base + "/oauth/jwks"), introspection: EndpointURL(base + "/oauth/tokeninfo"),
+                api: EndpointURL(base)),
             clients: [
                 ClientSettings(
                     profile: Support.profile(redirects: ["clever-ios-0001://oauth"], nonce: nonce) {
@@ -32,13 +33,22 @@ struct CleverTests {
         return flow
     }
 
+    @Test("Clever's own addresses can be called")
+    func addresses() {
+        let plain = ProviderSettings(
+            name: ProviderName(unchecked: "clever"), service: .clever(CleverSettings()), clients: [])
+        let endpoints = CleverWire.settings(plain, CleverSettings()).endpoints
+        #expect(![endpoints.authorization, endpoints.token, endpoints.api, endpoints.introspection].contains(nil))
+    }
+
     @Test("The token request is JSON with Basic, a blank secret kept as one, to the byte")
     func wire() async throws {
         let server = try RawServer { _ in .json(#"{"access_token":"il-1","token_type":"bearer"}"#) }
         try await Support.with(settings(server.base)) { client in
             let exchanger = try #require(client as? any CodeExchanging)
             _ = try await exchanger.redeem(
-                Support.grant("c-7f3e", redirect: .uri("clever-ios-0001://oauth"), verifier: nil))
+                Support.grant("c-7f3e", redirect: .uri("clever-ios-0001://oauth"), verifier: nil),
+                by: Support.deadline)
         }
         let request = try #require(server.received.first)
         #expect(request.method == "POST" && request.target == "/oauth/tokens")
@@ -72,7 +82,9 @@ struct CleverTests {
             let server = try RawServer { _ in answer }
             try await Support.with(settings(server.base)) { client in
                 let importer = try #require(client as? any TokenImporting)
-                let failure = await Support.failure { try await importer.takeOver(request("il-theirs")) }
+                let failure = await Support.failure {
+                    try await importer.takeOver(request("il-theirs"), by: Support.deadline)
+                }
                 let told =
                     switch failure {
                     case .rejected(let error): "rejected \(error.code)"
@@ -101,7 +113,7 @@ struct CleverTests {
                     importer.importFault(ImportedTokens(accessToken: access, refreshToken: nil, merchantID: "M"))
                         == FieldFault("/tokens/merchant_id", .notAllowed))
                 try sandbox.control.place(Fault(provider: "clever", endpoint: "tokeninfo", "drop-after"))
-                let lost = await Support.failure { try await importer.takeOver(request("il-1")) }
+                let lost = await Support.failure { try await importer.takeOver(request("il-1"), by: Support.deadline) }
                 guard case .retryable = lost else {
                     Issue.record("a lost answer is no spent token: \(String(describing: lost))")
                     return
@@ -123,15 +135,15 @@ struct CleverTests {
                 let flow = try flow(client)
                 let theirs = try await flow.redeem(try await flow.callback())
                 let before = Support.clock.now()
-                let tokens = try await importer.takeOver(request(theirs.accessToken.reveal()))
+                let tokens = try await importer.takeOver(request(theirs.accessToken.reveal()), by: Support.deadline)
                 #expect(tokens.accessToken.reveal() == theirs.accessToken.reveal() && tokens.refreshToken == nil)
                 let end = try #require(tokens.expiresAt)
                 #expect(end.since(before) >= .seconds(86_399) && end.since(before) < .seconds(86_460))
-                let who = try await importer.identifyImported(tokens, Support.context())
+                let who = try await importer.identifyImported(tokens, Support.context(), by: Support.deadline)
                 #expect(who.subject.hasPrefix("65000000") && who.unverified.isEmpty)
                 #expect(who.claims.first { $0.name == "email" }?.value.string == "ana@example.org")
                 if !openID {
-                    let login = try await exchanging.identify(theirs, Support.context())
+                    let login = try await exchanging.identify(theirs, Support.context(), by: Support.deadline)
                     #expect(login.subject == who.subject)
                 }
             }
@@ -187,7 +199,9 @@ struct CleverTests {
         }
         try await Support.with(settings(server.base), clock: clock.clock) { client in
             let exchanger = try #require(client as? any CodeExchanging)
-            let failure = await Support.failure { try await exchanger.redeem(Support.grant(verifier: nil)) }
+            let failure = await Support.failure {
+                try await exchanger.redeem(Support.grant(verifier: nil), by: Support.deadline)
+            }
             switch (status, failure) {
             case (429, .retryable(_, let wait, _)):
                 #expect(try #require(wait) == .seconds(120))
@@ -244,7 +258,8 @@ struct CleverTests {
         try await Support.with(settings(server.base)) { client in
             let exchanger = try #require(client as? any CodeExchanging)
             let failure = await Support.failure {
-                try await exchanger.identify(TokenSet(accessToken: Secret("il-1")), Support.context())
+                try await exchanger.identify(
+                    TokenSet(accessToken: Secret("il-1")), Support.context(), by: Support.deadline)
             }
             guard case .identityRejected = failure else { return #expect(Bool(false), "\(link)") }
             #expect(server.received.map(\.target) == ["/v3.0/me"])

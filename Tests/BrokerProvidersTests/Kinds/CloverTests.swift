@@ -14,7 +14,7 @@ struct CloverTests {
         ProviderSettings(
             name: ProviderName(unchecked: "clover"),
             service: .clover(CloverSettings(environment: .sandbox, siteURL: site)),
-            endpoints: EndpointSettings(authorization: web + "/oauth/v2/authorize", api: api),
+            endpoints: EndpointSettings(authorization: EndpointURL(web + "/oauth/v2/authorize"), api: EndpointURL(api)),
             clients: [
                 ClientSettings(
                     profile: Support.profile(redirects: [redirect], nonce: false) { $0.importTokens = true },
@@ -48,11 +48,11 @@ struct CloverTests {
             name: ProviderName(unchecked: "clover"), service: .clover(CloverSettings(environment: environment)),
             clients: [ClientSettings(profile: Support.profile(), clientID: "A")])
         let endpoints = try CloverWire.settings(plain, CloverSettings(environment: environment)).endpoints
-        #expect(endpoints.authorization == web + "/oauth/v2/authorize")
-        #expect(endpoints.token == api + "/oauth/v2/token")
-        #expect(endpoints.refresh == api + "/oauth/v2/refresh")
-        #expect(endpoints.recovery == api + "/oauth/v2/recovery")
-        #expect(endpoints.migration == api + "/oauth/token/migrate_v2")
+        #expect(endpoints.authorization?.text == web + "/oauth/v2/authorize")
+        #expect(endpoints.token?.text == api + "/oauth/v2/token")
+        #expect(endpoints.refresh?.text == api + "/oauth/v2/refresh")
+        #expect(endpoints.recovery?.text == api + "/oauth/v2/recovery")
+        #expect(endpoints.migration?.text == api + "/oauth/token/migrate_v2")
     }
 
     private func request(_ token: String, merchant: String?, refresh: String? = nil) -> ImportRequest {
@@ -77,7 +77,7 @@ struct CloverTests {
                     (sandbox.control.legacyToken(clientID: "AFAKE0001"), "MOTHER0000001"),
                 ] {
                     let failure = await Support.failure {
-                        try await importer.takeOver(request(token, merchant: named))
+                        try await importer.takeOver(request(token, merchant: named), by: Support.deadline)
                     }
                     guard case .rejected = failure else {
                         Issue.record("\(token): \(String(describing: failure))")
@@ -91,7 +91,8 @@ struct CloverTests {
                             provider: "clover", endpoint: "migrate", "status", times: 1, status: status, body: body))
                     let failure = await Support.failure {
                         try await importer.takeOver(
-                            request(sandbox.control.legacyToken(clientID: "AFAKE0001"), merchant: merchant))
+                            request(sandbox.control.legacyToken(clientID: "AFAKE0001"), merchant: merchant),
+                            by: Support.deadline)
                     }
                     guard case .unusable = failure else {
                         Issue.record("\(body): \(String(describing: failure))")
@@ -101,7 +102,8 @@ struct CloverTests {
                 try sandbox.control.place(Fault(provider: "clover", endpoint: "migrate", "drop-after", times: 1))
                 let lost = await Support.failure {
                     try await importer.takeOver(
-                        request(sandbox.control.legacyToken(clientID: "AFAKE0001"), merchant: merchant))
+                        request(sandbox.control.legacyToken(clientID: "AFAKE0001"), merchant: merchant),
+                        by: Support.deadline)
                 }
                 guard case .lost = lost else {
                     Issue.record("\(String(describing: lost))")
@@ -125,11 +127,11 @@ struct CloverTests {
                 sandbox.control.set(user: "ana", ["merchant_id": .string(merchant)])
                 #expect(importer.importFault(request("v1", merchant: merchant).tokens) == nil)
                 let legacy = sandbox.control.legacyToken(clientID: id)
-                let tokens = try await importer.takeOver(request(legacy, merchant: merchant))
+                let tokens = try await importer.takeOver(request(legacy, merchant: merchant), by: Support.deadline)
                 #expect(tokens.accessToken.reveal() != legacy && tokens.refreshToken != nil)
                 #expect(tokens.expiresAt != nil && tokens.refreshExpiresAt != nil)
                 let who = try await importer.identifyImported(
-                    tokens, Support.context(callback: [("merchant_id", merchant)]))
+                    tokens, Support.context(callback: [("merchant_id", merchant)]), by: Support.deadline)
                 #expect(who.subject == merchant)
                 let asked = try #require(sandbox.control.requests(provider: "clover", endpoint: "migrate").first)
                 let redeemed = try #require(sandbox.control.requests(provider: "clover", endpoint: "token").first)
@@ -171,7 +173,7 @@ struct CloverTests {
         try await Support.with(settings(web: server.base, api: server.base), clock: clock.clock) { client in
             let exchanger = try #require(client as? any CodeExchanging)
             let tokens = try await exchanger.redeem(
-                Support.grant("c0de-1", redirect: .uri("https://app.example.com/clover")))
+                Support.grant("c0de-1", redirect: .uri("https://app.example.com/clover")), by: Support.deadline)
             #expect(tokens.expiresAt == WallTime(seconds: 1_900_000_000))
             #expect(tokens.refreshExpiresAt == WallTime(seconds: 1_931_536_000))
         }
@@ -192,7 +194,7 @@ struct CloverTests {
         try await Support.with(settings) { client in
             let url = try await flow(client).start().url.reveal()
             #expect(!url.contains("code_challenge") && !url.contains("scope="))
-            _ = try await #require(client as? any CodeExchanging).redeem(Support.grant())
+            _ = try await #require(client as? any CodeExchanging).redeem(Support.grant(), by: Support.deadline)
         }
         #expect(server.received.first?.body == #"{"code":"c0de-1","client_id":"AFAKE0001","client_secret":"s3cret"}"#)
     }
@@ -202,7 +204,8 @@ struct CloverTests {
         let server = try RawServer { _ in .json(#"{"access_token":"at-2","refresh_token":"rt-2"}"#) }
         let settings = settings(web: server.base, api: server.base, authentication: .clientSecretPost(Secret("s3cret")))
         try await Support.with(settings) { client in
-            let fresh = try await #require(client as? any TokenRefreshing).refresh(Support.refresh("rt-1"))
+            let fresh = try await #require(client as? any TokenRefreshing).refresh(
+                Support.refresh("rt-1"), by: Support.deadline)
             #expect(fresh.refreshToken?.reveal() == "rt-2")
         }
         #expect(server.received.map(\.target) == ["/oauth/v2/refresh"])
@@ -220,18 +223,22 @@ struct CloverTests {
                     let refresher = try #require(client as? any TokenRefreshing)
                     let old = try #require(tokens.refreshToken).reveal()
                     try sandbox.control.place(Fault(provider: "clover", endpoint: "refresh", "drop-after", times: 1))
-                    guard case .lost = await Support.failure({ try await refresher.refresh(Support.refresh(old)) })
+                    guard
+                        case .lost = await Support.failure({
+                            try await refresher.refresh(Support.refresh(old), by: Support.deadline)
+                        })
                     else {
                         return #expect(Bool(false))
                     }
                     let before = sandbox.control.count("clover", "recovery")
                     if recovers {
-                        let fresh = try await refresher.refresh(Support.refresh(old, recovering: true))
+                        let fresh = try await refresher.refresh(
+                            Support.refresh(old, recovering: true), by: Support.deadline)
                         #expect(fresh.refreshToken?.reveal() != old)
                         #expect(sandbox.control.count("clover", "recovery") == before + 1)
                     } else {
                         let failure = await Support.failure {
-                            try await refresher.refresh(Support.refresh(old, recovering: true))
+                            try await refresher.refresh(Support.refresh(old, recovering: true), by: Support.deadline)
                         }
                         guard case .rejected(let error) = failure else { return #expect(Bool(false)) }
                         #expect(error.isInvalidGrant && error.recoveryOffered)
@@ -247,7 +254,11 @@ struct CloverTests {
         let server = try RawServer { _ in .http(401, [("Content-Type", "text/html")], Array("<html></html>".utf8)) }
         try await Support.with(settings(web: server.base, api: server.base)) { client in
             let refresher = try #require(client as? any TokenRefreshing)
-            guard case .unusable = await Support.failure({ try await refresher.refresh(Support.refresh()) }) else {
+            guard
+                case .unusable = await Support.failure({
+                    try await refresher.refresh(Support.refresh(), by: Support.deadline)
+                })
+            else {
                 return #expect(Bool(false))
             }
         }
@@ -294,7 +305,8 @@ struct CloverTests {
             let exchanger = try #require(client as? any CodeExchanging)
             let failure = await Support.failure {
                 try await exchanger.identify(
-                    TokenSet(accessToken: Secret("at-1")), Support.context(callback: [("merchant_id", id)]))
+                    TokenSet(accessToken: Secret("at-1")), Support.context(callback: [("merchant_id", id)]),
+                    by: Support.deadline)
             }
             guard case .identityRejected = failure else { return #expect(Bool(false)) }
             #expect(server.received.isEmpty)
@@ -309,7 +321,7 @@ struct CloverTests {
             let failure = await Support.failure {
                 try await exchanger.identify(
                     TokenSet(accessToken: Secret("at-1")),
-                    Support.context(callback: [("merchant_id", "M1"), ("client_id", "AOTHER")]))
+                    Support.context(callback: [("merchant_id", "M1"), ("client_id", "AOTHER")]), by: Support.deadline)
             }
             guard case .identityRejected = failure else { return #expect(Bool(false)) }
             #expect(server.received.isEmpty)

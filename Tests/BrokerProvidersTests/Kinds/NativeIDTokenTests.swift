@@ -22,9 +22,9 @@ struct NativeIDTokenTests {
         var endpoints = EndpointSettings()
         if kind == .facebook {
             wire.idToken.issuer = base + "/facebook"
-            endpoints.authorization = base + "/facebook/v24.0/dialog/oauth"
-            endpoints.token = base + "/facebook/v24.0/oauth/access_token"
-            endpoints.jwks = base + "/facebook/.well-known/oauth/openid/jwks/"
+            endpoints.authorization = EndpointURL(base + "/facebook/v24.0/dialog/oauth")
+            endpoints.token = EndpointURL(base + "/facebook/v24.0/oauth/access_token")
+            endpoints.jwks = EndpointURL(base + "/facebook/.well-known/oauth/openid/jwks/")
         }
         change(&wire)
         var client = ClientSettings(

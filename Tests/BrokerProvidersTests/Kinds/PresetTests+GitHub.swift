@@ -9,12 +9,14 @@ extension PresetTests {
         try settings(
             "github",
             endpoints: EndpointSettings(
-                authorization: base + "/github/login/oauth/authorize", token: base + "/github/login/oauth/access_token",
-                userinfo: base + "/github/user", revocation: base + "/github/applications/{client_id}/token")
+                authorization: EndpointURL(base + "/github/login/oauth/authorize"),
+                token: EndpointURL(base + "/github/login/oauth/access_token"),
+                userinfo: EndpointURL(base + "/github/user"),
+                revocation: base + "/github/applications/{client_id}/token")
         ) { _ in
         } wire: {
-            $0.identity.url = base + "/github/user"
-            $0.identity.emailsURL = base + "/github/user/emails"
+            $0.identity.url = EndpointURL(base + "/github/user")
+            $0.identity.emailsURL = EndpointURL(base + "/github/user/emails")
         }
     }
 
@@ -58,16 +60,16 @@ extension PresetTests {
         let settings = try settings(
             "github",
             endpoints: EndpointSettings(
-                authorization: server.base + "/a", token: server.base + "/t",
+                authorization: EndpointURL(server.base + "/a"), token: EndpointURL(server.base + "/t"),
                 revocation: server.base + "/applications/{client_id}/token"),
             authentication: authentication
         ) { _ in
         } wire: {
-            $0.identity.url = server.base + "/user"
+            $0.identity.url = EndpointURL(server.base + "/user")
         }
         try await Support.with(settings) { client in
             try await #require(client as? any TokenRevoking).revoke(
-                TokenSet(accessToken: Secret("gho_1")), client: Support.ios)
+                TokenSet(accessToken: Secret("gho_1")), client: Support.ios, by: Support.deadline)
             let request = try #require(server.received.first)
             #expect(request.method == "DELETE" && request.target == "/applications/web/token")
             #expect(request.body == #"{"access_token":"gho_1"}"#)

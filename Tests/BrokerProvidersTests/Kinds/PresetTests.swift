@@ -38,6 +38,19 @@ struct PresetTests {
         return flow
     }
 
+    @Test(
+        "Every address that a preset names can be called",
+        arguments: [("apple", 1), ("github", 6), ("slack", 5), ("facebook", 4)])
+    func addresses(_ name: String, _ count: Int) throws {
+        let preset = try #require(Presets.named(name))
+        let (endpoints, identity) = (preset.endpoints, preset.wire.identity)
+        let all = [
+            endpoints.authorization, endpoints.token, endpoints.userinfo, endpoints.jwks,
+            endpoints.revocation(of: "cid-1"), identity.url, identity.emailsURL,
+        ]
+        #expect(all.count { $0 != nil } == count)
+    }
+
     @Test("Every preset's settings make a client", arguments: Presets.all.map(\.name))
     func all(_ name: String) async throws {
         let settings = try settings(name, issuer: name == "cloudentity" ? "https://t.eu.authz.cloudentity.io/t/w" : nil)
@@ -57,10 +70,11 @@ struct PresetTests {
                 #expect(identity.subject == "user-ana")
                 let refresh = try #require(tokens.refreshToken)
                 let refresher = try #require(client as? any TokenRefreshing)
-                let fresh = try await refresher.refresh(Support.refresh(refresh.reveal()))
+                let fresh = try await refresher.refresh(Support.refresh(refresh.reveal()), by: Support.deadline)
                 #expect(fresh.refreshToken == nil)
                 #expect(fresh.accessToken.reveal() != tokens.accessToken.reveal())
-                try await #require(client as? any TokenRevoking).revoke(tokens, client: Support.ios)
+                try await #require(client as? any TokenRevoking).revoke(
+                    tokens, client: Support.ios, by: Support.deadline)
                 #expect(
                     sandbox.control.requests(provider: "google", endpoint: "revoke").map { $0.form["token_type_hint"] }
                         == ["refresh_token", "access_token"])
@@ -86,7 +100,8 @@ struct PresetTests {
                 #expect(identity.claims.first { $0.name == "email_verified" } == nil)
                 let second = try await flow.run()
                 #expect(second.identity.unverified.isEmpty)
-                try await #require(client as? any TokenRevoking).revoke(tokens, client: Support.ios)
+                try await #require(client as? any TokenRevoking).revoke(
+                    tokens, client: Support.ios, by: Support.deadline)
                 let request = try #require(sandbox.control.requests(provider: "apple", endpoint: "token").first)
                 #expect(request.header("Authorization") == nil)
                 #expect(request.form["client_secret"]?.split(separator: ".").count == 3)
@@ -98,10 +113,11 @@ struct PresetTests {
         let graph = base + "/facebook/v24.0"
         return try settings(
             "facebook",
-            endpoints: EndpointSettings(authorization: graph + "/dialog/oauth", token: graph + "/oauth/access_token")
+            endpoints: EndpointSettings(
+                authorization: EndpointURL(graph + "/dialog/oauth"), token: EndpointURL(graph + "/oauth/access_token"))
         ) { _ in
         } wire: {
-            $0.identity.url = graph + "/me?fields=id,name,email"
+            $0.identity.url = EndpointURL(graph + "/me?fields=id,name,email")
         }
     }
 
@@ -115,7 +131,8 @@ struct PresetTests {
                 for failure in [
                     await Support.failure { try await flow.redeem(try FormPairs(parsing: "code=nobody-issued-this")) },
                     await Support.failure {
-                        try await exchanger.identify(TokenSet(accessToken: Secret("dead")), Support.context())
+                        try await exchanger.identify(
+                            TokenSet(accessToken: Secret("dead")), Support.context(), by: Support.deadline)
                     },
                 ] {
                     switch failure {
@@ -170,7 +187,8 @@ struct PresetTests {
                 let request = try #require(sandbox.control.requests(provider: "linkedin", endpoint: "token").first)
                 #expect(request.header("Authorization") == nil && request.form["client_secret"] == "web-secret")
                 #expect(request.form["code_verifier"] == nil)
-                try await #require(client as? any TokenRevoking).revoke(tokens, client: Support.ios)
+                try await #require(client as? any TokenRevoking).revoke(
+                    tokens, client: Support.ios, by: Support.deadline)
                 #expect(sandbox.control.count("linkedin", "revoke") == 0)
             }
         }
@@ -229,11 +247,12 @@ struct PresetTests {
             let settings = try settings(
                 "slack",
                 endpoints: EndpointSettings(
-                    authorization: base + "/oauth/v2/authorize", token: base + "/api/oauth.v2.access",
-                    userinfo: base + "/api/users.identity", revocation: base + "/api/auth.revoke")
+                    authorization: EndpointURL(base + "/oauth/v2/authorize"),
+                    token: EndpointURL(base + "/api/oauth.v2.access"),
+                    userinfo: EndpointURL(base + "/api/users.identity"), revocation: base + "/api/auth.revoke")
             ) { _ in
             } wire: {
-                $0.identity.url = base + "/api/users.identity"
+                $0.identity.url = EndpointURL(base + "/api/users.identity")
             }
             try await Support.with(settings) { client in
                 let flow = try flow(client, nonce: false, verifier: false)
@@ -248,7 +267,8 @@ struct PresetTests {
                     return #expect(Bool(false))
                 }
                 #expect(error.code == "invalid_code")
-                try await #require(client as? any TokenRevoking).revoke(tokens, client: Support.ios)
+                try await #require(client as? any TokenRevoking).revoke(
+                    tokens, client: Support.ios, by: Support.deadline)
                 guard case .identityRejected = await Support.failure({ try await flow.identify(tokens, callback) })
                 else {
                     return #expect(Bool(false))
@@ -274,10 +294,11 @@ struct PresetTests {
                 #expect(request.form["client_id"] == "mobile-app")
                 let refresher = try #require(client as? any TokenRefreshing)
                 let refresh = try #require(tokens.refreshToken).reveal()
-                let first = try await refresher.refresh(Support.refresh(refresh))
-                let again = try await refresher.refresh(Support.refresh(refresh))
+                let first = try await refresher.refresh(Support.refresh(refresh), by: Support.deadline)
+                let again = try await refresher.refresh(Support.refresh(refresh), by: Support.deadline)
                 #expect(first.refreshToken?.reveal() == again.refreshToken?.reveal())
-                try await #require(client as? any TokenRevoking).revoke(first, client: Support.ios)
+                try await #require(client as? any TokenRevoking).revoke(
+                    first, client: Support.ios, by: Support.deadline)
                 let revocations = sandbox.control.requests(provider: name, endpoint: "revoke")
                 #expect(revocations.allSatisfy { $0.form["token_type_hint"] == nil })
             }

@@ -102,9 +102,10 @@ struct RelyingPartyModulesTests {
                 let (tokens, identity) = try await Flow(provider: #require(client as? any CodeExchanging)).run()
                 if !fault.isEmpty { try sandbox.control.place(Fault(provider: "oidc", fault)) }
                 let refresher = try #require(client as? any TokenRefreshing)
-                let fresh = try await refresher.refresh(Support.refresh(try #require(tokens.refreshToken).reveal()))
+                let fresh = try await refresher.refresh(
+                    Support.refresh(try #require(tokens.refreshToken).reveal()), by: Support.deadline)
                 let found = try await refresher.subjectOfRefreshed(
-                    fresh, before: tokens, client: Support.ios, deadline: nil)
+                    fresh, before: tokens, client: Support.ios)
                 #expect((found == .subject(identity.subject)) == fault.isEmpty, "\(name): \(found)")
             }
         }

@@ -31,12 +31,15 @@ struct WireTests {
                     ("at-1", tokens.accessToken.reveal()), ("id", tokens.idToken?.reveal()),
                 ]
                 if let refresher = client as? any TokenRefreshing, let refresh = tokens.refreshToken {
-                    tokens = tokens.refreshed(with: try await refresher.refresh(self.refresh(refresh)))
+                    tokens = tokens.refreshed(
+                        with: try await refresher.refresh(self.refresh(refresh), by: Support.deadline))
                     names += [("rt-2", tokens.refreshToken?.reveal()), ("at-2", tokens.accessToken.reveal())]
                 }
-                if let revoker = client as? any TokenRevoking { try await revoker.revoke(tokens, client: Support.ios) }
+                if let revoker = client as? any TokenRevoking {
+                    try await revoker.revoke(tokens, client: Support.ios, by: Support.deadline)
+                }
                 if let ender = client as? any SessionEnding {
-                    _ = try await ender.endSession(tokens, client: Support.ios)
+                    _ = try await ender.endSession(tokens, client: Support.ios, by: Support.deadline)
                 }
                 let secret: Set<String> = ["token", "refresh", "revoke", "end_session"]
                 let sent = sandbox.control.requests(provider: provider).filter { secret.contains($0.endpoint) }
@@ -181,9 +184,9 @@ struct WireTests {
             try PresetTests().settings(
                 "slack",
                 endpoints: EndpointSettings(
-                    authorization: $0.baseURL + "/slack/oauth/v2/authorize",
-                    token: $0.baseURL + "/slack/api/oauth.v2.access",
-                    userinfo: $0.baseURL + "/slack/api/users.identity",
+                    authorization: EndpointURL($0.baseURL + "/slack/oauth/v2/authorize"),
+                    token: EndpointURL($0.baseURL + "/slack/api/oauth.v2.access"),
+                    userinfo: EndpointURL($0.baseURL + "/slack/api/users.identity"),
                     revocation: $0.baseURL + "/slack/api/auth.revoke"))
         }
     }
@@ -206,8 +209,9 @@ struct WireTests {
             ProviderSettings(
                 name: ProviderName(unchecked: "clever"), service: .clever(CleverSettings()),
                 endpoints: EndpointSettings(
-                    authorization: $0.baseURL + "/clever/oauth/authorize", token: $0.baseURL + "/clever/oauth/tokens",
-                    api: $0.baseURL + "/clever"),
+                    authorization: EndpointURL($0.baseURL + "/clever/oauth/authorize"),
+                    token: EndpointURL($0.baseURL + "/clever/oauth/tokens"),
+                    api: EndpointURL($0.baseURL + "/clever")),
                 clients: [
                     ClientSettings(
                         profile: Support.profile(redirects: [redirect], nonce: false) { client in
@@ -239,7 +243,8 @@ struct WireTests {
                 name: ProviderName(unchecked: "clover"),
                 service: .clover(CloverSettings(environment: .sandbox, siteURL: "https://app.example.com")),
                 endpoints: EndpointSettings(
-                    authorization: $0.baseURL + "/clover-web/oauth/v2/authorize", api: $0.baseURL + "/clover-api"),
+                    authorization: EndpointURL($0.baseURL + "/clover-web/oauth/v2/authorize"),
+                    api: EndpointURL($0.baseURL + "/clover-api")),
                 clients: [
                     ClientSettings(
                         profile: Support.profile(redirects: ["https://app.example.com/clover"], nonce: false),

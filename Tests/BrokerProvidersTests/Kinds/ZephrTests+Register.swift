@@ -18,7 +18,8 @@ extension ZephrTests {
         try await Support.with(settings(server.base), clock: clock.clock) { client in
             let zephr = try #require(client as? any PartialRegistering)
             let outcome = try await zephr.register(
-                request("e42a", [("first-name", .string("Ana")), ("newsletter", .bool(true)), ("age", .number("41"))]))
+                request("e42a", [("first-name", .string("Ana")), ("newsletter", .bool(true)), ("age", .number("41"))]),
+                by: Support.deadline)
             guard case .registered(let session, let expiresAt) = outcome else { return #expect(Bool(false)) }
             #expect(session.reveal() == "5f2c")
             #expect(expiresAt == WallTime(seconds: 1_825_149_600))
@@ -42,7 +43,7 @@ extension ZephrTests {
                     $0.identifiers = shape
                     $0.attributeDefaults = [("country", .string("PT")), ("first-name", .string("X"))]
                 }
-            ) { client in _ = try await client.register(request()) }
+            ) { client in _ = try await client.register(request(), by: Support.deadline) }
         }
         let attributes = #""attributes":{"first-name":"Ana","country":"PT"}}"#
         #expect(
@@ -63,7 +64,7 @@ extension ZephrTests {
         for body in ["", "<html><title>User already exists</title></html>", #"{"message":"x"}"#] {
             let server = try RawServer { _ in .http(status, [("Retry-After", "9")], Array(body.utf8)) }
             try await with(settings(server.base)) { client in
-                let outcome = try await client.register(request())
+                let outcome = try await client.register(request(), by: Support.deadline)
                 let name =
                     switch outcome {
                     case .registered: "registered"
@@ -83,7 +84,9 @@ extension ZephrTests {
     func statusMap() async throws {
         let server = try RawServer { _ in .http(409, [], []) }
         try await with(settings(server.base) { $0.statusMap = [409: .stateInvalid] }) { client in
-            guard case .stateInvalid = try await client.register(request()) else { return #expect(Bool(false)) }
+            guard case .stateInvalid = try await client.register(request(), by: Support.deadline) else {
+                return #expect(Bool(false))
+            }
         }
     }
 
@@ -101,7 +104,7 @@ extension ZephrTests {
     func noSession(_ reply: RawServer.Reply) async throws {
         let server = try RawServer { _ in reply }
         try await with(settings(server.base)) { client in
-            let failure = await Support.failure { try await client.register(request()) }
+            let failure = await Support.failure { try await client.register(request(), by: Support.deadline) }
             guard case .unusable = failure else { return #expect(Bool(false), "\(String(describing: failure))") }
         }
     }
@@ -111,12 +114,15 @@ extension ZephrTests {
         let broken = try RawServer { _ in .http(502, [], []) }
         let gone = try RawServer { _ in .close }
         try await with(settings(broken.base)) { client in
-            guard case .retryable = await Support.failure({ try await client.register(request()) }) else {
+            guard
+                case .retryable = await Support.failure({ try await client.register(request(), by: Support.deadline) })
+            else {
                 return #expect(Bool(false))
             }
         }
         try await with(settings(gone.base)) { client in
-            guard case .lost = await Support.failure({ try await client.register(request()) }) else {
+            guard case .lost = await Support.failure({ try await client.register(request(), by: Support.deadline) })
+            else {
                 return #expect(Bool(false))
             }
             #expect(gone.received.count == 1)

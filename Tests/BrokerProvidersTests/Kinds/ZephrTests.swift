@@ -8,7 +8,7 @@ import Testing
 struct ZephrTests {
     func settings(_ base: String, _ change: (inout ZephrSettings) -> Void = { _ in }) -> ProviderSettings {
         var own = ZephrSettings(
-            baseURL: base, socialProviders: ["google", "apple"],
+            baseURL: EndpointURL(base), socialProviders: ["google", "apple"],
             requiredAttributes: [RegistrationField(name: "first-name", type: .string, required: true)])
         change(&own)
         return ProviderSettings(
@@ -33,7 +33,7 @@ struct ZephrTests {
             AuthorizationRequest(
                 client: Support.ios, redirectURI: try #require(RedirectURI("my-app:/oauthRedirect")),
                 state: Secret("s"),
-                nonce: nil, codeChallenge: nil, scope: [], socialProvider: provider)
+                nonce: nil, codeChallenge: nil, scope: [], socialProvider: provider), by: Support.deadline
         ).url.reveal()
     }
 
@@ -46,7 +46,7 @@ struct ZephrTests {
 
     @Test("The start URL is the site's, by platform and social provider; it carries no secret of ours")
     func startURL() async throws {
-        try await with(settings("https://news.example.org/")) { client in
+        try await with(settings("https://news.example.org")) { client in
             let url = try await start(client, "google")
             #expect(url == "https://news.example.org/blaize/oauth/google?client_type=ios")
         }
@@ -107,7 +107,9 @@ struct ZephrTests {
         let server = try RawServer { _ in reply }
         try await with(settings(server.base)) { client in
             guard
-                case .rejected = await Support.failure({ try await client.account(of: Secret("0b9d"), deadline: nil) })
+                case .rejected = await Support.failure({
+                    try await client.account(of: Secret("0b9d"), by: Support.deadline)
+                })
             else {
                 return #expect(Bool(false))
             }
@@ -124,7 +126,7 @@ struct ZephrTests {
                 let callback = try FormPairs(
                     parsing: try await Browser.land(url).split(separator: "?").last.map(String.init) ?? "")
                 let session = Secret(try #require(callback["session_id"]))
-                let failure = await Support.failure { try await client.account(of: session, deadline: nil) }
+                let failure = await Support.failure { try await client.account(of: session, by: Support.deadline) }
                 guard !fault.isEmpty else { return #expect(failure == nil) }
                 guard case .rejected = failure else { return #expect(Bool(false), "\(String(describing: failure))") }
             }
@@ -137,11 +139,14 @@ struct ZephrTests {
     func hostileSession(_ id: String) async throws {
         let server = try RawServer { _ in .json("{}") }
         try await with(settings(server.base)) { client in
-            guard case .rejected = await Support.failure({ try await client.account(of: Secret(id), deadline: nil) })
+            guard
+                case .rejected = await Support.failure({
+                    try await client.account(of: Secret(id), by: Support.deadline)
+                })
             else {
                 return #expect(Bool(false))
             }
-            try await client.logOut(Secret(id))
+            try await client.logOut(Secret(id), by: Support.deadline)
             #expect(server.received.isEmpty)
         }
     }
@@ -150,7 +155,10 @@ struct ZephrTests {
     func htmlAccount() async throws {
         let server = try RawServer { _ in .http(200, [], Array("<html></html>".utf8)) }
         try await with(settings(server.base)) { client in
-            guard case .unusable = await Support.failure({ try await client.account(of: Secret("x"), deadline: nil) })
+            guard
+                case .unusable = await Support.failure({
+                    try await client.account(of: Secret("x"), by: Support.deadline)
+                })
             else {
                 return #expect(Bool(false))
             }
@@ -165,14 +173,17 @@ struct ZephrTests {
                     parsing: try #require(
                         try await Browser.open(Secret(try await start(client, "google"))).split(separator: "?").last))
                 let session = Secret(try #require(known["session_id"]))
-                let identity = try await client.account(of: session, deadline: nil)
+                let identity = try await client.account(of: session, by: Support.deadline)
                 #expect(identity.subject == "ana@example.org")
-                try await client.logOut(session)
-                guard case .rejected = await Support.failure({ try await client.account(of: session, deadline: nil) })
+                try await client.logOut(session, by: Support.deadline)
+                guard
+                    case .rejected = await Support.failure({
+                        try await client.account(of: session, by: Support.deadline)
+                    })
                 else {
                     return #expect(Bool(false))
                 }
-                try await client.logOut(session)
+                try await client.logOut(session, by: Support.deadline)
                 for fault in ["register-body-cookie-only", "register-header-cookie-only"] {
                     try sandbox.control.place(Fault(provider: "zephr", fault, times: 1))
                     let partial = try FormPairs(
@@ -181,9 +192,11 @@ struct ZephrTests {
                                 Secret(try await start(client, "google")), user: "new-" + fault.prefix(12)
                             )
                             .split(separator: "?").last))
-                    let outcome = try await client.register(request(try #require(partial["state_key"])))
+                    let outcome = try await client.register(
+                        request(try #require(partial["state_key"])), by: Support.deadline)
                     guard case .registered(let made, _) = outcome else { return #expect(Bool(false), "\(outcome)") }
-                    #expect(try await client.account(of: made, deadline: nil).claims.contains { $0.name == "email" })
+                    #expect(
+                        try await client.account(of: made, by: Support.deadline).claims.contains { $0.name == "email" })
                 }
             }
         }
@@ -193,14 +206,14 @@ struct ZephrTests {
     func fields() async throws {
         try await withSandbox { sandbox in
             try await with(settings(sandbox.baseURL + "/zephr")) { client in
-                let fields = try await client.registrationFields(deadline: nil)
+                let fields = try await client.registrationFields()
                 #expect(fields.map(\.name) == ["first-name"])
                 #expect(sandbox.control.count("zephr", "schema") == 0)
             }
             try await with(settings(sandbox.baseURL + "/zephr") { $0.fields = .schema }) { client in
-                let fields = try await client.registrationFields(deadline: nil)
+                let fields = try await client.registrationFields()
                 #expect(fields.map(\.name) == ["first-name"])
-                _ = try await client.registrationFields(deadline: nil)
+                _ = try await client.registrationFields()
                 #expect(sandbox.control.count("zephr", "schema") == 1)
             }
         }

@@ -20,7 +20,7 @@ struct Flow {
                 client: Support.ios, redirectURI: try #require(provider.profile.clients.first?.redirectURIs.first),
                 state: Secret(state), nonce: nonce.map { Secret($0) },
                 codeChallenge: verifier.map { Base64URL.encode(SHA256.hash(data: Array($0.utf8))) }, scope: scope,
-                parameters: parameters))
+                parameters: parameters), by: Support.deadline)
     }
 
     func callback() async throws -> FormPairs { try await Browser.callback(try await start().url, user: user) }
@@ -31,7 +31,8 @@ struct Flow {
             CodeGrant(
                 client: Support.ios, code: Secret(code),
                 redirect: .uri(try #require(provider.profile.clients.first?.redirectURIs.first).text),
-                verifier: verifier.map { Secret($0) }, idempotencyKey: String(repeating: "k", count: 43)))
+                verifier: verifier.map { Secret($0) }, idempotencyKey: String(repeating: "k", count: 43)),
+            by: Support.deadline)
     }
 
     func identify(_ tokens: TokenSet, _ callback: FormPairs) async throws -> ProviderIdentity {
@@ -39,7 +40,7 @@ struct Flow {
             tokens,
             IdentityContext(
                 client: Support.ios, nonce: nonce.map { .exactly(Secret($0)) } ?? .none, callback: callback.pairs,
-                requestedScope: scope))
+                requestedScope: scope), by: Support.deadline)
     }
 
     /// The whole login.

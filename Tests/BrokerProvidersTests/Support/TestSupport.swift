@@ -41,6 +41,9 @@ enum Support {
         return (0..<count).map { _ in UInt8.random(in: 0...255, using: &generator) }
     }
 
+    /// A moment that no test's clock reaches: calls end by their own limits.
+    static let deadline = Duration.seconds(1_000_000)
+
     static let ios = ClientName(unchecked: "ios")
     static let redirect = "com.example.app:/oauth2redirect"
 

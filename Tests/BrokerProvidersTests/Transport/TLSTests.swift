@@ -72,19 +72,21 @@ private final class TLSServer {
     .timeLimit(.minutes(2)))
 struct TLSTests {
     private func post(_ server: TLSServer, _ settings: TransportSettings) async -> Result<Int, ProviderFailure> {
-        let url = "https://127.0.0.1:\(server.port)/token"
-        let request = ProviderRequest(method: "POST", url: url, connection: .single, body: Array("code=secret".utf8))
-        return await answer(server, settings, request)
+        await answer(server, settings) {
+            ProviderRequest(method: "POST", url: $0, connection: .single, body: Array("code=secret".utf8))
+        }
     }
 
     private func answer(
-        _ server: TLSServer, _ settings: TransportSettings, _ request: ProviderRequest? = nil
+        _ server: TLSServer, _ settings: TransportSettings,
+        _ request: (EndpointURL) -> ProviderRequest = { .get($0) }
     ) async -> Result<Int, ProviderFailure> {
         let http = ProviderHTTP(settings: settings)
         let result: Result<Int, ProviderFailure>
         do throws(ProviderFailure) {
+            guard let url = EndpointURL("https://127.0.0.1:\(server.port)/") else { throw .unusable(detail: "no URL") }
             let answer = try await http.send(
-                request ?? .get("https://127.0.0.1:\(server.port)/"),
+                request(url),
                 limiter: CallLimiter(limits: CallLimits(), clock: Support.clock), internalAddresses: false,
                 total: .seconds(10))
             result = .success(answer.status)

@@ -17,13 +17,18 @@ struct TransportTests {
             _ url: String, total: Duration = .seconds(30), internalAddresses: Bool = false
         ) async throws(ProviderFailure) -> ProviderAnswer {
             try await http.send(
-                ProviderRequest(method: "POST", url: url, connection: .single, body: Array("code=secret".utf8)),
-                limiter: limiter,
-                internalAddresses: internalAddresses, total: total)
+                ProviderRequest(
+                    method: "POST", url: try parsed(url), connection: .single, body: Array("code=secret".utf8)),
+                limiter: limiter, internalAddresses: internalAddresses, total: total)
         }
 
         func get(_ url: String, total: Duration = .seconds(30)) async throws(ProviderFailure) -> ProviderAnswer {
-            try await http.send(.get(url), limiter: limiter, internalAddresses: false, total: total)
+            try await http.send(.get(try parsed(url)), limiter: limiter, internalAddresses: false, total: total)
+        }
+
+        func parsed(_ url: String) throws(ProviderFailure) -> EndpointURL {
+            guard let url = EndpointURL(url) else { throw .unusable(detail: "no URL") }
+            return url
         }
     }
 
@@ -218,7 +223,7 @@ struct TransportTests {
             let failure = await Support.failure { () async throws(ProviderFailure) in
                 try await fixture.http.send(
                     ProviderRequest(
-                        method: "POST", url: server.base, connection: .single,
+                        method: "POST", url: try fixture.parsed(server.base), connection: .single,
                         headers: [("Authorization", "Bearer x\r\nX-Evil: 1")], body: []), limiter: fixture.limiter,
                     internalAddresses: false, total: .seconds(2))
             }

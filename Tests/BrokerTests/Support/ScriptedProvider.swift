@@ -29,6 +29,8 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Se
         var contexts: [IdentityContext] = []
         var requests: [AuthorizationRequest] = []
         var refreshes: [RefreshRequest] = []
+        /// By when each redeeming, identifying and refreshing call was to have ended.
+        var deadlines: [Duration] = []
         var revoked = 0
         /// Access tokens whose revocation hangs for as long as `hanging` is closed.
         var hangs: [String] = []
@@ -67,7 +69,9 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Se
         self.script = Mutex(script)
     }
 
-    func startAuthorization(_ request: AuthorizationRequest) async throws(ProviderFailure) -> AuthorizationStart {
+    func startAuthorization(
+        _ request: AuthorizationRequest, by deadline: Duration
+    ) async throws(ProviderFailure) -> AuthorizationStart {
         let script = script.withLock { script in
             script.requests.append(request)
             return script
@@ -82,9 +86,10 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Se
 
     func issuerExpectation() async throws(ProviderFailure) -> IssuerExpectation { script.withLock { $0.issuer } }
 
-    func redeem(_ grant: CodeGrant) async throws(ProviderFailure) -> TokenSet {
+    func redeem(_ grant: CodeGrant, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
         let failure = script.withLock { script -> ProviderFailure? in
             script.grants.append(grant)
+            script.deadlines.append(deadline)
             return script.redeem.isEmpty ? nil : script.redeem.removeFirst()
         }
         await gate.pass()
@@ -96,9 +101,12 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Se
         return tokens
     }
 
-    func identify(_ tokens: TokenSet, _ context: IdentityContext) async throws(ProviderFailure) -> ProviderIdentity {
+    func identify(
+        _ tokens: TokenSet, _ context: IdentityContext, by deadline: Duration
+    ) async throws(ProviderFailure) -> ProviderIdentity {
         let (failure, script) = script.withLock { script -> (ProviderFailure?, Script) in
             script.contexts.append(context)
+            script.deadlines.append(deadline)
             return (script.identify.isEmpty ? nil : script.identify.removeFirst(), script)
         }
         if let failure { throw failure }
@@ -108,9 +116,10 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Se
         return identity
     }
 
-    func refresh(_ request: RefreshRequest) async throws(ProviderFailure) -> TokenSet {
+    func refresh(_ request: RefreshRequest, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
         let failure = script.withLock { script -> ProviderFailure? in
             script.refreshes.append(request)
+            script.deadlines.append(deadline)
             return script.refresh.isEmpty ? nil : script.refresh.removeFirst()
         }
         await gate.pass()
@@ -140,29 +149,29 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Se
 
     func importFault(_ tokens: ImportedTokens) -> FieldFault? { script.withLock { $0.importFault } }
 
-    func takeOver(_ request: ImportRequest) async throws(ProviderFailure) -> TokenSet {
+    func takeOver(_ request: ImportRequest, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
         script.withLock { $0.imports.append(request) }
         return try await refresh(
             RefreshRequest(
                 client: request.client, refreshToken: request.tokens.refreshToken ?? request.tokens.accessToken,
-                accessToken: request.tokens.accessToken, idempotencyKey: request.idempotencyKey))
+                accessToken: request.tokens.accessToken, idempotencyKey: request.idempotencyKey), by: deadline)
     }
 
     func identifyImported(
-        _ tokens: TokenSet, _ context: IdentityContext
-    ) async throws(ProviderFailure) -> ProviderIdentity { try await identify(tokens, context) }
+        _ tokens: TokenSet, _ context: IdentityContext, by deadline: Duration
+    ) async throws(ProviderFailure) -> ProviderIdentity { try await identify(tokens, context, by: deadline) }
 
     func callbackFault(_ parameters: [(name: String, value: String)], client: ClientName) -> String? {
         script.withLock { $0.callbackFault }
     }
 
     func subjectOfRefreshed(
-        _ tokens: TokenSet, before: TokenSet, client: ClientName, deadline: Duration?
+        _ tokens: TokenSet, before: TokenSet, client: ClientName
     ) async throws(ProviderFailure) -> RefreshedSubject {
         script.withLock { $0.refreshedSubject }
     }
 
-    func revoke(_ tokens: TokenSet, client: ClientName) async throws(ProviderFailure) {
+    func revoke(_ tokens: TokenSet, client: ClientName, by deadline: Duration) async throws(ProviderFailure) {
         let failure = script.withLock { script -> ProviderFailure? in
             script.revoked += 1
             return script.revoke.isEmpty ? nil : script.revoke.removeFirst()
@@ -171,7 +180,9 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Se
         if let failure { throw failure }
     }
 
-    func endSession(_ tokens: TokenSet, client: ClientName) async throws(ProviderFailure) -> Bool {
+    func endSession(
+        _ tokens: TokenSet, client: ClientName, by deadline: Duration
+    ) async throws(ProviderFailure) -> Bool {
         let failure = script.withLock { script -> ProviderFailure? in
             script.sessionsEnded += 1
             return script.endSession.isEmpty ? nil : script.endSession.removeFirst()

@@ -27,24 +27,28 @@ final class ScriptedRegistrar: PartialRegistering, Sendable {
     let sessionLifetime = Duration.seconds(30 * 86_400)
     var registers: Int { script.withLock { $0.registers } }
 
-    func startAuthorization(_ request: AuthorizationRequest) async throws(ProviderFailure) -> AuthorizationStart {
+    func startAuthorization(
+        _ request: AuthorizationRequest, by deadline: Duration
+    ) async throws(ProviderFailure) -> AuthorizationStart {
         AuthorizationStart(
             url: Secret("https://news.example/login"), issuer: IssuerExpectation(issuer: nil, demanded: false))
     }
 
-    func account(of session: Secret, deadline: Duration?) async throws(ProviderFailure) -> ProviderIdentity {
+    func account(of session: Secret, by deadline: Duration) async throws(ProviderFailure) -> ProviderIdentity {
         if let failure = script.withLock({ $0.account.isEmpty ? nil : $0.account.removeFirst() }) { throw failure }
         return ProviderIdentity(subject: "user-1", claims: [])
     }
 
-    func register(_ request: RegistrationRequest) async throws(ProviderFailure) -> RegistrationOutcome {
+    func register(
+        _ request: RegistrationRequest, by deadline: Duration
+    ) async throws(ProviderFailure) -> RegistrationOutcome {
         script.withLock { script in
             script.registers += 1
             return script.outcome
         }
     }
 
-    func registrationFields(deadline: Duration?) async throws(ProviderFailure) -> [RegistrationField] {
+    func registrationFields() async throws(ProviderFailure) -> [RegistrationField] {
         let failure = script.withLock { script -> ProviderFailure? in
             script.fieldsAsked += 1
             return script.fields.isEmpty ? nil : script.fields.removeFirst()
@@ -53,5 +57,5 @@ final class ScriptedRegistrar: PartialRegistering, Sendable {
         return [RegistrationField(name: "first-name", type: .string, required: true)]
     }
 
-    func logOut(_ session: Secret) async throws(ProviderFailure) {}
+    func logOut(_ session: Secret, by deadline: Duration) async throws(ProviderFailure) {}
 }

@@ -5,7 +5,7 @@ import BrokerProviders
 enum EndpointReader {
     /// Lays the endpoints that the file names over what is there.
     static func read(_ section: ConfigSection, into endpoints: inout EndpointSettings) {
-        func read(_ key: String, _ path: WritableKeyPath<EndpointSettings, String?>) {
+        func read(_ key: String, _ path: WritableKeyPath<EndpointSettings, EndpointURL?>) {
             if let url = section.endpoint(key) { endpoints[keyPath: path] = url }
         }
         read("authorization", \.authorization)
@@ -15,10 +15,10 @@ enum EndpointReader {
         read("migration", \.migration)
         read("userinfo", \.userinfo)
         read("jwks", \.jwks)
-        read("revocation", \.revocation)
+        if let url = section.endpoint("revocation") { endpoints.revocation = url.text }
         read("introspection", \.introspection)
         read("end_session", \.endSession)
         read("par", \.par)
-        if let url = section.endpoint("api") { endpoints.api = url.hasSuffix("/") ? String(url.dropLast()) : url }
+        if let url = section.endpoint("api") { endpoints.api = url.withoutSlash }
     }
 }

@@ -13,7 +13,7 @@ enum IDTokenReader {
         settings.maximumAge = section.duration(
             "maximum_age", default: settings.maximumAge, in: .seconds(60) ... .seconds(86_400))
         settings.trustedAudiences = section.words("trusted_audiences") ?? settings.trustedAudiences
-        settings.issuer = section.endpoint("issuer") ?? settings.issuer
+        settings.issuer = section.endpoint("issuer")?.text ?? settings.issuer
         settings.issuerTemplate = section.text("issuer_template", limit: 2048) ?? settings.issuerTemplate
         settings.tenants = section.words("tenants") ?? settings.tenants
     }

@@ -115,7 +115,7 @@ struct ProviderSection: Sendable {
         clients: [ClientSettings]
     ) -> ProviderSettings? {
         let kind = service?.kind
-        let issuer = kind == .zephr || kind == .clover ? nil : section.endpoint("issuer") ?? preset?.issuer
+        let issuer = kind == .zephr || kind == .clover ? nil : section.endpoint("issuer")?.text ?? preset?.issuer
         var endpoints = preset?.endpoints ?? EndpointSettings()
         let authorization = endpoints.authorization
         EndpointReader.read(section.section("endpoints"), into: &endpoints)
@@ -185,7 +185,7 @@ struct ProviderSection: Sendable {
             section.require("environment")
             section.require("site_url")
             let environment = section.choice("environment", as: CloverSettings.Environment.self)
-            let site = section.endpoint("site_url")
+            let site = section.endpoint("site_url")?.text
             guard let environment, let site else { return nil }
             return .clover(CloverSettings(environment: environment, siteURL: site))
         case .zephr:

@@ -11,8 +11,7 @@ enum ZephrReader {
             section.report("social_providers", "has to hold slugs: lower-case letters, digits, `-` and `_`")
         }
         if social.isEmpty { section.report(nil, "needs `social_providers`: at least one, such as `[google]`") }
-        let base = url.map { $0.hasSuffix("/") ? String($0.dropLast()) : $0 } ?? ""
-        var settings = ZephrSettings(baseURL: base, socialProviders: social)
+        var settings = ZephrSettings(baseURL: url?.withoutSlash, socialProviders: social)
         settings.start = section.choice("start", among: [.redirect, .fetch]) ?? settings.start
         settings.startPaths = platforms(section, "start_paths", isPath: true) ?? settings.startPaths
         settings.clientTypes = platforms(section, "client_types", isPath: false) ?? settings.clientTypes

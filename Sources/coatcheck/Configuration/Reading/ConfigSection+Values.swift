@@ -1,4 +1,5 @@
 import Broker
+import BrokerProviders
 
 extension ConfigSection {
     /// Reads a printable text of 1 to `limit` bytes.
@@ -144,18 +145,19 @@ extension ConfigSection {
     }
 
     /// Reads an https URL, or an http one on loopback; with a path, without user information, query or fragment.
-    func endpoint(_ key: String, withQuery: Bool = false) -> String? {
+    func endpoint(_ key: String, withQuery: Bool = false) -> EndpointURL? {
         guard let text = text(key, limit: 2048) else { return nil }
         let base = withQuery ? String(text.prefix { $0 != "?" }) : text
-        guard let url = WebURL(base), text.utf8.allSatisfy({ (0x21...0x7E).contains($0) && $0 != 0x23 }) else {
-            report(key, "has to be an https URL without user name, query and fragment")
-            return nil
-        }
-        guard url.isSecure || url.isLoopback else {
+        let written = WebURL(base)
+        guard written?.isSecure != false || written?.isLoopback != false else {
             report(key, "has to be https: plain http is for loopback addresses only")
             return nil
         }
-        return text
+        guard written != nil, let url = EndpointURL(text) else {
+            report(key, "has to be an https URL without user name, query and fragment")
+            return nil
+        }
+        return url
     }
 
     /// Reads a SHA-256 in 64 hexadecimal digits.

@@ -12,7 +12,7 @@ struct BackendListenerTests {
         try HTTPHarness(publicURL: publicURL) { configuration, vault in
             configuration.backends = [Backends.orders(vault, peers: ["127.0.0.1"], token: true)]
             configuration.backendListen = own ? "backends.internal:8081" : nil
-            configuration.limits.wrongTokensPerMinute = wrongTokens
+            configuration.limits.charges.wrongTokensPerMinute = wrongTokens
             configuration.allowedOrigins = ["https://app.example.com"]
         }
     }

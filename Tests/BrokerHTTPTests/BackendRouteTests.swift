@@ -59,7 +59,7 @@ struct BackendRouteTests {
     func provenWithoutSession() async throws {
         let harness = try HTTPHarness { configuration, vault in
             configuration.backends = [Backends.orders(vault)]
-            configuration.limits.wrongTokensPerMinute = 3
+            configuration.limits.charges.wrongTokensPerMinute = 3
         }
         for _ in 0..<10 {
             let reply = try await harness.send(

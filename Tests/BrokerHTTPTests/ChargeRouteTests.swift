@@ -28,7 +28,7 @@ struct ChargeRouteTests {
         "A login token in the request spares nobody: provider-started arrivals are starts (SEC-119)",
         .timeLimit(.minutes(1)))
     func providerStarted() async throws {
-        let harness = try harness { $0.loginsPerMinute = 5 }
+        let harness = try harness { $0.charges.loginsPerMinute = 5 }
         let body = """
             {"callback_url":"com.example.app:/cb?code=x","login_token":"\(String(repeating: "t", count: 43))"}
             """
@@ -48,8 +48,8 @@ struct ChargeRouteTests {
     @Test("One address's share of the pending logins is not everybody's (SEC-119)", .timeLimit(.minutes(1)))
     func share() async throws {
         let harness = try harness { limits in
-            limits.loginsPerMinute = 1000
-            limits.pendingLogins = 10
+            limits.charges.loginsPerMinute = 1000
+            limits.charges.pending = 10
         }
         let login = #"{"provider":"as","client":"ios"}"#
         try await harness.live { port in

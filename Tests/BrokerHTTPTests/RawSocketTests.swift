@@ -375,7 +375,7 @@ struct RawSocketTests {
 
     @Test("Ten thousand guesses come to 429, and the owner is served all the same (SEC-121)")
     func guesses() async throws {
-        let harness = try HTTPHarness { configuration, _ in configuration.limits.wrongTokensPerMinute = 5 }
+        let harness = try HTTPHarness { configuration, _ in configuration.limits.charges.wrongTokensPerMinute = 5 }
         let token = try await harness.signIn().token.reveal()
         try await harness.live { port in
             func ask(_ cookie: String) async throws -> String {
@@ -393,7 +393,7 @@ struct RawSocketTests {
 
     @Test("Starts are bounded by address; a header nobody trusts changes nothing (SEC-104, SEC-119)")
     func starts() async throws {
-        let harness = try HTTPHarness { configuration, _ in configuration.limits.loginsPerMinute = 3 }
+        let harness = try HTTPHarness { configuration, _ in configuration.limits.charges.loginsPerMinute = 3 }
         try await harness.live { port in
             var last = ""
             for index in 0..<4 {
@@ -411,7 +411,7 @@ struct RawSocketTests {
     @Test("In development loopback peers are not limited")
     func development() async throws {
         let harness = try HTTPHarness(publicURL: "http://localhost:8080") { configuration, _ in
-            configuration.limits.loginsPerMinute = 1
+            configuration.limits.charges.loginsPerMinute = 1
         }
         try await harness.live { port in
             for _ in 0..<3 {

@@ -1,6 +1,7 @@
 package import Broker
 
-/// What an admin token is good for (`management.admin_tokens.may`).
+/// What an admin token is good for (`management.admin_tokens.may`): to list sessions and keys, to end sessions, to back up
+/// and seal again, to compare configurations.
 package enum AdminPermission: String, Sendable, CaseIterable { case read, end, maintain, configure }
 
 /// An operator's credential for the management listener, known by its hash only (SEC-97).

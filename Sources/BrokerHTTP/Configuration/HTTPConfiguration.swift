@@ -3,7 +3,12 @@ package import Broker
 /// What the HTTP surface has to know, made by the executable from the configuration file.
 package struct HTTPConfiguration: Sendable {
     /// The `SameSite` attribute of our cookies.
-    package enum SameSite: String, Sendable { case strict = "Strict", lax = "Lax", none = "None" }
+    package enum SameSite: String, Sendable, CaseIterable {
+        case strict, lax, none
+
+        /// The word as cookies have it.
+        var attribute: String { rawValue.prefix(1).uppercased() + rawValue.dropFirst() }
+    }
 
     /// Scheme, host and perhaps port, without a trailing slash: `https://auth.example.com`.
     package let publicURL: String

@@ -1,11 +1,10 @@
+package import Broker
 package import BrokerWire
 
 /// How much the public listener takes (`limits` of DESIGN section 5).
 package struct HTTPLimits: Sendable {
-    package var loginsPerMinute = 60
-    package var wrongTokensPerMinute = 60
-    /// The cap on what waits, of which each address has a share.
-    package var pendingLogins = 100_000
+    /// What an address may begin and miss in a minute, and the caps on what waits.
+    package var charges = ChargeLimits()
     /// Bytes of a JSON or form body.
     package var body = 64 * 1024
     /// Bytes of a body that names every setting of a configuration.

@@ -16,7 +16,7 @@ struct CookieWriter: Sendable {
         sessionName = isSecure || !name.hasPrefix(prefix) ? name : String(name.dropFirst(prefix.count))
         loginName = sessionName + "-login"
         attributes =
-            "; Path=/" + (isSecure ? "; Secure" : "") + "; HttpOnly; SameSite=\(configuration.sameSite.rawValue)"
+            "; Path=/" + (isSecure ? "; Secure" : "") + "; HttpOnly; SameSite=\(configuration.sameSite.attribute)"
     }
 
     /// Returns the field that sets the session cookie for the seconds that remain, 400 days at most.

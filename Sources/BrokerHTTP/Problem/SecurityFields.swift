@@ -30,7 +30,6 @@ enum ConstantFields {
     static let exposeHeaders = HTTPField(
         name: .accessControlExposeHeaders, value: "X-Request-Id, Retry-After, Coatcheck-Source")
     static let sourceBroker = HTTPField(name: .coatcheckSource, value: "broker")
-    static let sourceUpstream = HTTPField(name: .coatcheckSource, value: "upstream")
     static let bearerChallenge = HTTPField(name: .wwwAuthenticate, value: "Bearer realm=\"coatcheck\"")
     static let backendChallenge = HTTPField(name: .wwwAuthenticate, value: "Bearer realm=\"coatcheck-backend\"")
     static let basicChallenge = HTTPField(name: .wwwAuthenticate, value: "Basic realm=\"coatcheck-backend\"")

@@ -31,7 +31,7 @@ final class ManagementAPI: Sendable {
         self.digest = digest
         self.wrongTokens =
             wrongTokens
-            ?? TokenBuckets(perMinute: configuration.limits.wrongTokensPerMinute, monotonic: clock.monotonic)
+            ?? TokenBuckets(perMinute: configuration.limits.charges.wrongTokensPerMinute, monotonic: clock.monotonic)
     }
 
     /// `GET /livez`: the process serves requests.

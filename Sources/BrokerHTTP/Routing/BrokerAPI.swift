@@ -22,7 +22,7 @@ final class BrokerAPI: Sendable {
     private let ledger: ChargeLedger
 
     init(
-        useCases: BrokerUseCases, relay: Relay?, configuration: HTTPConfiguration, listener: ListenerKind,
+        useCases: BrokerUseCases, relay: Relay?, configuration: HTTPConfiguration, listener: ListenerName,
         load: ServerLoad, ledger: ChargeLedger? = nil, clock: BrokerClock,
         digest: @escaping @Sendable ([UInt8]) -> Digest
     ) {
@@ -37,7 +37,7 @@ final class BrokerAPI: Sendable {
         cookies = CookieWriter(configuration, isSecure: name.isSecure)
         rules = ListenerRules(configuration, name: name, cookies: cookies, kind: listener)
         constants = ConstantBodies(configuration, profiles: useCases.profiles)
-        self.ledger = ledger ?? ChargeLedger(ChargeLimits(configuration.limits), monotonic: clock.monotonic)
+        self.ledger = ledger ?? ChargeLedger(configuration.limits.charges, monotonic: clock.monotonic)
     }
 
     /// Returns whom the request's costs are charged to (SEC-119, SEC-121); the routes hand it to the use cases, which

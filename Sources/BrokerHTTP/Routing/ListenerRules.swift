@@ -9,9 +9,9 @@ struct ListenerRules: Sendable {
     private let name: PublicName
     private let managementName: ManagementName
     private let cookies: CookieWriter
-    private let kind: ListenerKind
+    private let kind: ListenerName
 
-    init(_ configuration: HTTPConfiguration, name: PublicName, cookies: CookieWriter, kind: ListenerKind) {
+    init(_ configuration: HTTPConfiguration, name: PublicName, cookies: CookieWriter, kind: ListenerName) {
         self.configuration = configuration
         self.name = name
         self.cookies = cookies

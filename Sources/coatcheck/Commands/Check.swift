@@ -35,7 +35,7 @@ struct Check: AsyncParsableCommand {
 
     /// Makes the provider clients as `serve` does, and no call.
     private func checkProviders(_ configuration: Configuration) async throws {
-        let transport = ProviderHTTP(configuration.outbound)
+        let transport = ProviderHTTP(settings: configuration.outbound)
         let fault: (any Error)?
         do {
             _ = try ProviderCatalogue.make(

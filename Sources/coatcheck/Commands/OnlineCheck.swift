@@ -19,7 +19,7 @@ enum OnlineCheck {
         var findings = [keys(configuration), await store(configuration.store)]
         if let finding = await storeClock(configuration.store) { findings.append(finding) }
         if let finding = await ring(configuration) { findings.append(finding) }
-        let transport = ProviderHTTP(configuration.outbound)
+        let transport = ProviderHTTP(settings: configuration.outbound)
         do {
             let clients = try ProviderCatalogue.make(
                 settings: configuration.providers.map(\.settings), http: transport, clock: SystemClock.clock,

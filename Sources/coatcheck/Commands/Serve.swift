@@ -1,5 +1,6 @@
 import ArgumentParser
 import Broker
+import BrokerHTTP
 import BrokerStore
 import Glibc
 import Logging

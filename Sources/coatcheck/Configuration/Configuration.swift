@@ -13,7 +13,7 @@ struct Configuration: Sendable {
     let upstreams: [UpstreamSection]
     let backends: [BackendSection]
     let appLinks: AppLinkSettings
-    let outbound: OutboundSettings
+    let outbound: TransportSettings
     let log: LogSettings
     /// Nil where nothing is traced.
     let tracing: TracingSettings?

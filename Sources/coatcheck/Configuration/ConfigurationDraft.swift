@@ -1,3 +1,5 @@
+import BrokerProviders
+
 /// The file as far as it could be read: what is missing is nil, so that the rules can look at the rest.
 struct ConfigurationDraft {
     let server: ServerSettings?
@@ -12,7 +14,7 @@ struct ConfigurationDraft {
     let upstreams: [UpstreamSection]
     let backends: [BackendSection]
     let appLinks: AppLinkSettings
-    let outbound: OutboundSettings
+    let outbound: TransportSettings
     let log: LogSettings
     let tracing: TracingSettings?
 
@@ -30,7 +32,7 @@ struct ConfigurationDraft {
         upstreams = root.named("upstreams").compactMap { UpstreamSection(name: $0.name, $0.section) }
         backends = root.named("backends").compactMap { BackendSection(name: $0.name, $0.section) }
         appLinks = AppLinkSettings(root.section("app_links"))
-        outbound = OutboundSettings(root.section("outbound"))
+        outbound = TransportSettings(root.section("outbound"))
         log = LogSettings(root.section("log"))
         tracing = TracingSettings(root.section("tracing"))
     }

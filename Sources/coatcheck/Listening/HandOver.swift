@@ -1,3 +1,5 @@
+import BrokerHTTP
+
 /// The descriptors that a service manager says it has handed over (`sd_listen_fds(3)`): systemd's socket units, or whoever
 /// does as they do.
 ///

@@ -1,3 +1,4 @@
+import BrokerHTTP
 import BrokerWire
 
 /// Why a listener has no socket, in a sentence for the operator that says which one it is.

@@ -1,4 +1,5 @@
 import Broker
+import BrokerHTTP
 import BrokerWire
 import Foundation
 import Synchronization

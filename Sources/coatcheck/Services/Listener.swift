@@ -1,3 +1,4 @@
+import BrokerHTTP
 import BrokerWire
 import ServiceLifecycle
 

@@ -31,16 +31,13 @@ struct Composition: Sendable {
         let context = BrokerContext(
             clock: clock, spawner: detached.spawner, events: events.sink, vault: vault, store: timed,
             providers: ProviderDirectory([]), cache: SessionCache(lifetime: configuration.session.cache),
-            notices: SessionNotices(), settings: BrokerSettings(configuration.limits), watch: watch)
+            notices: SessionNotices(), settings: configuration.limits.broker, watch: watch)
         if let replicas = store as? any EndingNotices { ReplicaNotices(context).listen(to: replicas) }
         let load = ServerLoad()
         let readiness = Readiness(
             delay: configuration.server.drainDelay, timeout: configuration.server.shutdownTimeout, load: load, log: log,
             clock: clock)
-        let charges = ChargeLimits(
-            loginsPerMinute: configuration.limits.loginsPerMinute,
-            wrongTokensPerMinute: configuration.limits.wrongTokensPerMinute,
-            pending: configuration.limits.pendingLogins)
+        let charges = configuration.limits.http.charges
         let keyWatch = KeyWatch(configuration.keys, keyText, ring, vault, now: clock.now, log: log)
         let descriptors = DescriptorLimit.raise()
         let connectionMetrics = ConnectionMetrics(log: log, metrics: metrics, monotonic: clock.monotonic)
@@ -55,8 +52,7 @@ struct Composition: Sendable {
             resealing: Resealing(context, store, owner: owner(vault)), store: store, context: context,
             revocations: Revocations(context), charges: ChargeLedger(charges, monotonic: clock.monotonic),
             backendCharges: ChargeLedger(charges, monotonic: clock.monotonic),
-            wrongTokens: TokenBuckets(
-                perMinute: configuration.limits.wrongTokensPerMinute, monotonic: clock.monotonic),
+            wrongTokens: TokenBuckets(perMinute: charges.wrongTokensPerMinute, monotonic: clock.monotonic),
             descriptors: descriptors,
             connections: ConnectionCap(
                 maximum: DescriptorLimit.connections(of: descriptors), isFull: connectionMetrics.isFull),

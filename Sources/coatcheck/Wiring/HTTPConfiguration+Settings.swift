@@ -1,6 +1,5 @@
 import Broker
 import BrokerHTTP
-import BrokerWire
 
 extension HTTPConfiguration {
     /// Makes what the HTTP surface has to know from the configuration file.
@@ -13,28 +12,11 @@ extension HTTPConfiguration {
         managementHosts = configuration.management.hosts
         trustedProxies = configuration.server.trustedProxies
         cookieName = session.cookieName
-        sameSite =
-            switch session.sameSite {
-            case .strict: .strict
-            case .lax: .lax
-            case .none: .none
-            }
+        sameSite = session.sameSite
         allowedOrigins = Set(session.allowedOrigins)
-        limits.loginsPerMinute = configuration.limits.loginsPerMinute
-        limits.wrongTokensPerMinute = configuration.limits.wrongTokensPerMinute
-        limits.pendingLogins = configuration.limits.pendingLogins
-        limits.body = configuration.limits.body
-        limits.relayBody = configuration.limits.relayBody
-        limits.relayMinimumRate = configuration.limits.relayMinimumRate
-        limits.connection.minimumRate = configuration.limits.relayMinimumRate
-        limits.relayUploadDeadline = configuration.limits.relayUploadDeadline
-        limits.connectionsPerAddress = configuration.limits.connectionsPerAddress
+        limits = configuration.limits.http
         backends = configuration.backends.map(\.settings)
-        adminTokens = configuration.management.adminTokens.map { token in
-            AdminToken(
-                name: token.name, digest: token.sha256,
-                may: Set(token.may.compactMap { AdminPermission(rawValue: $0.rawValue) }))
-        }
+        adminTokens = configuration.management.adminTokens
         appleAppSiteAssociation = configuration.appLinks.ios?.json
         appLinkPaths = configuration.appLinks.ios?.paths ?? []
         assetLinks = configuration.appLinks.android?.json

@@ -42,8 +42,8 @@ struct ProcessParts: Sendable {
         log.threshold.adopt(configuration.log.level)
         tracing?.adopt(configuration.tracing)
         (store as? SQLiteStore)?.adopt(longestLifetime: configuration.longestLifetime)
-        charges.adopt(ChargeLimits(http.limits))
-        backendCharges.adopt(ChargeLimits(http.limits))
-        wrongTokens.adopt(perMinute: http.limits.wrongTokensPerMinute)
+        charges.adopt(http.limits.charges)
+        backendCharges.adopt(http.limits.charges)
+        wrongTokens.adopt(perMinute: http.limits.charges.wrongTokensPerMinute)
     }
 }

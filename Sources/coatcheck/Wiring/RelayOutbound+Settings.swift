@@ -7,7 +7,7 @@ import NIOSSL
 
 extension RelayOutbound {
     /// Makes the relay's outbound settings from the configuration file.
-    init(_ settings: OutboundSettings) {
+    init(_ settings: TransportSettings) {
         self.init(connectTimeout: settings.connectTimeout)
         if let file = settings.caFile {
             var configuration = TLSConfiguration.makeClientConfiguration()

@@ -38,7 +38,8 @@ final class RunningConfiguration: Sendable {
         let unchanged = Unchanged(configuration.values, since: before?.configuration.values)
         let outbound = configuration.outbound
         let transport =
-            (unchanged.outbound ? before?.transport : nil) ?? ProviderHTTP(outbound, traces: parts.tracing?.starter)
+            (unchanged.outbound ? before?.transport : nil)
+            ?? ProviderHTTP(settings: outbound, traces: parts.tracing?.starter)
         self.transport = transport
         let providers: [any ProviderClient]
         do {
@@ -50,14 +51,14 @@ final class RunningConfiguration: Sendable {
             throw StartFailure("\(error)")
         }
         kept = configuration.providers.count { unchanged.has($0.name) }
-        let context = parts.context.with(ProviderDirectory(providers), BrokerSettings(configuration.limits))
+        let context = parts.context.with(ProviderDirectory(providers), configuration.limits.broker)
         self.context = context
         revocations = parts.revocations.with(context)
         let useCases = BrokerUseCases(context, publicURL: configuration.server.publicURL.text)
         self.useCases = useCases
         let relay = Relay(
             upstreams: configuration.upstreams.compactMap { $0.relayed(configuration.providers) },
-            outbound: RelayOutbound(outbound), maximumBody: configuration.limits.relayBody,
+            outbound: RelayOutbound(outbound), maximumBody: configuration.limits.http.relayBody,
             ownNames: [configuration.server.publicURL.text] + configuration.server.hosts, after: before?.relay,
             keepsConnections: unchanged.outbound, observe: RelayMetrics(parts.metrics).observer)
         self.relay = relay

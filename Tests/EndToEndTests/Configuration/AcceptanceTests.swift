@@ -25,9 +25,9 @@ struct AcceptanceTests {
         #expect(configuration.session.cache == .seconds(5))
         #expect(configuration.session.lifetimes.idle == .seconds(30 * 86_400))
         #expect(configuration.session.lifetimes.absolute == .seconds(90 * 86_400))
-        #expect(configuration.limits.pendingLogins == 100_000)
-        #expect(configuration.limits.body == 65_536)
-        #expect(configuration.limits.relayBody == 1 << 30)
+        #expect(configuration.limits.http.charges.pending == 100_000)
+        #expect(configuration.limits.http.body == 65_536)
+        #expect(configuration.limits.http.relayBody == 1 << 30)
         #expect(
             configuration.providers.first?.clients.first?.settings.profile.lifetimes == configuration.session.lifetimes)
     }

@@ -1,3 +1,4 @@
+import BrokerHTTP
 import Testing
 
 @testable import coatcheck

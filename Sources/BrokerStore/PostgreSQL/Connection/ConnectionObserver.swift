@@ -1,11 +1,10 @@
 import Synchronization
 
-/// What the connections have to say about themselves: how many stand, and what kept the last from standing.
+/// What the connections have to say about themselves: how many stand, and how many were lost.
 final class ConnectionObserver: Sendable {
     private struct State {
         var up: Set<Int> = []
         var losses = 0
-        var lastFailure: String?
     }
 
     /// Guards the figures.
@@ -24,10 +23,5 @@ final class ConnectionObserver: Sendable {
         }
     }
 
-    func failed(_ failure: StoreOpenFailure) {
-        state.withLock { state in
-            state.losses += 1
-            state.lastFailure = failure.description
-        }
-    }
+    func failed() { state.withLock { $0.losses += 1 } }
 }

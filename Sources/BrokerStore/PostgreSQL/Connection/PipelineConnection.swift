@@ -116,7 +116,7 @@ final class PipelineConnection {
             observer.changed(id, isUp: true)
             handle(.connected)
         } catch {
-            observer.failed(error)
+            observer.failed()
             handle(.connectFailed)
         }
     }

@@ -40,11 +40,6 @@ struct ConfigValues: Sendable {
         Set(values.keys).union(other.values.keys).filter { !isSame($0, as: other) }.sorted()
     }
 
-    /// Returns whether everything below a path is the same.
-    func isSame(under path: String, as other: ConfigValues) -> Bool {
-        !changes(since: other).contains { Self.lies($0, under: path) }
-    }
-
     /// Returns whether a path is another one, or lies below it.
     static func lies(_ path: String, under other: String) -> Bool {
         guard path.hasPrefix(other) else { return false }

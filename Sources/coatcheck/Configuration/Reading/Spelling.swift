@@ -1,8 +1,5 @@
 /// Finds the word that a misspelt one was meant to be.
 enum Spelling {
-    /// Returns whether two words differ by at most two edits, and by fewer than half of the shorter one.
-    static func isNear(_ left: String, _ right: String) -> Bool { distance(left, right) != nil }
-
     /// Returns the nearest of the words, or nil when none is near.
     static func nearest(to word: String, among words: some Sequence<String>) -> String? {
         words.compactMap { other in distance(word, other).map { (distance: $0, word: other) } }

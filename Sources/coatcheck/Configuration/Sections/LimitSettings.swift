@@ -1,38 +1,39 @@
-/// How much one caller may ask for (`limits`).
+import Broker
+import BrokerHTTP
+import BrokerWire
+
+/// How much one caller may ask for (`limits`), as the HTTP surface and the domain take it.
 struct LimitSettings: Sendable {
-    let loginsPerMinute: Int
-    let wrongTokensPerMinute: Int
-    let pendingLogins: Int
-    let pendingLoginsPerToken: Int
-    let sessionsPerSubjectAndClient: Int
-    let sessionsPerShopAndClient: Int
-    /// The largest request body of our own endpoints, in bytes.
-    let body: Int
-    /// The largest request body that the relay passes on, in bytes.
-    let relayBody: Int
-    /// The lowest average rate of a relayed body that the app is waited for, in bytes a second.
-    let relayMinimumRate: Int
-    /// How long a relayed upload may take in all.
-    let relayUploadDeadline: Duration
-    /// Open connections of one client address.
-    let connectionsPerAddress: Int
+    let http: HTTPLimits
+    let broker: BrokerSettings
 
     init(_ section: ConfigSection) {
-        loginsPerMinute = section.integer("logins_per_minute", default: 60, in: 1...1_000_000)
-        wrongTokensPerMinute = section.integer("wrong_tokens_per_minute", default: 60, in: 1...1_000_000)
-        pendingLogins = section.integer("pending_logins", default: 100_000, in: 1...10_000_000)
-        pendingLoginsPerToken = section.integer("pending_logins_per_token", default: 8, in: 1...32)
-        sessionsPerSubjectAndClient = section.integer("sessions_per_subject_and_client", default: 50, in: 1...10_000)
-        sessionsPerShopAndClient = section.integer(
-            "sessions_per_shop_and_client", default: 1000, in: 1...100_000)
-        body = section.size("body", default: 64 << 10, in: 4096...(1 << 20))
-        relayBody = section.size("relay_body", default: 1 << 30, in: 4096...(1 << 40))
-        relayMinimumRate = section.size("relay_minimum_rate", default: 1 << 10, in: 1...(1 << 20))
-        relayUploadDeadline = section.duration(
-            "relay_upload_deadline", default: .seconds(3600), in: .seconds(60) ... .seconds(86_400))
-        connectionsPerAddress = section.integer("connections_per_address", default: 512, in: 1...1_000_000)
-        if pendingLoginsPerToken > pendingLogins {
+        var http = HTTPLimits()
+        var broker = BrokerSettings()
+        func count(_ key: String, _ value: inout Int, in range: ClosedRange<Int>) {
+            value = section.integer(key, default: value, in: range)
+        }
+        func size(_ key: String, _ value: inout Int, in range: ClosedRange<Int>) {
+            value = section.size(key, default: value, in: range)
+        }
+        count("logins_per_minute", &http.charges.loginsPerMinute, in: 1...1_000_000)
+        count("wrong_tokens_per_minute", &http.charges.wrongTokensPerMinute, in: 1...1_000_000)
+        count("pending_logins", &http.charges.pending, in: 1...10_000_000)
+        broker.loginLimits.pending = http.charges.pending
+        count("pending_logins_per_token", &broker.loginLimits.pendingPerToken, in: 1...32)
+        count("sessions_per_subject_and_client", &broker.sessionsPerSubjectAndClient, in: 1...10_000)
+        count("sessions_per_shop_and_client", &broker.sessionsPerShopAndClient, in: 1...100_000)
+        size("body", &http.body, in: 4096...(1 << 20))
+        size("relay_body", &http.relayBody, in: 4096...(1 << 40))
+        size("relay_minimum_rate", &http.relayMinimumRate, in: 1...(1 << 20))
+        http.connection.minimumRate = http.relayMinimumRate
+        http.relayUploadDeadline = section.duration(
+            "relay_upload_deadline", default: http.relayUploadDeadline, in: .seconds(60) ... .seconds(86_400))
+        count("connections_per_address", &http.connectionsPerAddress, in: 1...1_000_000)
+        if broker.loginLimits.pendingPerToken > broker.loginLimits.pending {
             section.report("pending_logins_per_token", "is more than `pending_logins`")
         }
+        self.http = http
+        self.broker = broker
     }
 }

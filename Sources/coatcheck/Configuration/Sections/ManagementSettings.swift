@@ -1,17 +1,8 @@
 import Broker
+import BrokerHTTP
 
 /// The management listener (`management`).
 struct ManagementSettings: Sendable {
-    /// One credential for the admin API, stored as its digest.
-    struct AdminToken: Sendable {
-        /// What it may do: list sessions and keys, end sessions, back up and seal again, compare configurations.
-        enum Permission: String, Sendable, CaseIterable, Hashable { case read, end, maintain, configure }
-
-        let name: String
-        let sha256: Digest
-        let may: Set<Permission>
-    }
-
     let listen: ListenAddress
     /// Names accepted in `Host`, beside addresses and loopback names.
     let hosts: [String]
@@ -27,17 +18,17 @@ struct ManagementSettings: Sendable {
             let name = item.requiredText("name", limit: 63)
             let digest = item.sha256("sha256")
             item.require("sha256")
-            let may = item.choices("may", as: AdminToken.Permission.self)
+            let may = item.choices("may", as: AdminPermission.self)
             if may.isEmpty {
                 item.report(nil, "needs `may: [read]`, `[end]`, `[maintain]`, `[configure]` or several of them")
             }
             guard let name, let digest else { return nil }
-            return AdminToken(name: name, sha256: digest, may: may)
+            return AdminToken(name: name, digest: digest, may: may)
         }
         for (index, token) in adminTokens.enumerated() {
             for other in adminTokens.prefix(index) {
                 if other.name == token.name { section.report("admin_tokens", "names two tokens alike") }
-                if other.sha256 == token.sha256 { section.report("admin_tokens", "holds the same token twice") }
+                if other.digest == token.digest { section.report("admin_tokens", "holds the same token twice") }
             }
         }
     }

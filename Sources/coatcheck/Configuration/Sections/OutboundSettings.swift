@@ -1,25 +1,17 @@
 import Broker
 import BrokerProviders
-import BrokerRelay
 
-/// How the broker reaches providers and upstreams (`outbound`).
-struct OutboundSettings: Sendable {
-    /// A PEM file of certificates trusted beside the system's, resolved.
-    let caFile: String?
-    let proxy: TransportSettings.Proxy?
-    /// Whether every provider may be at a private address.
-    let allowPrivate: Bool
-    let connectTimeout: Duration
-
+extension TransportSettings {
+    /// Reads how the broker reaches providers and upstreams (`outbound`).
     init(_ section: ConfigSection) {
         let file = section.readableFile("ca_file")
         if let file, !String(decoding: file.bytes, as: UTF8.self).contains("-----BEGIN CERTIFICATE-----") {
             section.report("ca_file", "names a file without a PEM certificate")
         }
-        caFile = file?.path
-        allowPrivate = section.flag("allow_private", default: false)
+        self.init(caFile: file?.path)
+        allowPrivate = section.flag("allow_private", default: allowPrivate)
         connectTimeout = section.duration(
-            "connect_timeout", default: .seconds(5), in: .milliseconds(100) ... .seconds(10))
+            "connect_timeout", default: connectTimeout, in: .milliseconds(100) ... .seconds(10))
         let credentials = section.secret("proxy_credentials")
         if section.has("proxy_credentials"), !section.has("proxy") {
             section.report("proxy_credentials", "needs `proxy`")

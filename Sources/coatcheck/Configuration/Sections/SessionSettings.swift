@@ -1,13 +1,11 @@
 import Broker
+import BrokerHTTP
 
 /// How sessions live and travel (`session`).
 struct SessionSettings: Sendable {
-    /// The session cookie's `SameSite`.
-    enum SameSite: String, Sendable, CaseIterable { case strict, lax, none }
-
     let lifetimes: SessionLifetimes
     let cookieName: String
-    let sameSite: SameSite
+    let sameSite: HTTPConfiguration.SameSite
     /// Origins of browser apps that may call from elsewhere.
     let allowedOrigins: [String]
     /// How long a read row may be used again; zero turns the cache off.
@@ -16,7 +14,7 @@ struct SessionSettings: Sendable {
     init(_ section: ConfigSection, isSecure: Bool) {
         lifetimes = Self.lifetimes(section, defaults: SessionLifetimes())
         let cookie = section.section("cookie")
-        sameSite = cookie.choice("same_site", as: SameSite.self) ?? .strict
+        sameSite = cookie.choice("same_site", as: HTTPConfiguration.SameSite.self) ?? .strict
         if sameSite == .none, !isSecure {
             cookie.report("same_site", "cannot be `none` on plain http: browsers drop such a cookie")
         }

@@ -12,15 +12,29 @@ enum StoreSettings: Sendable {
         case none, transaction
     }
 
+    /// What a URL names: a file by its path as written, or a server.
+    private enum Named { case file(String), server }
+
+    /// Returns what a URL names; nil when it is none of a store.
+    private static func named(by url: String) -> Named? {
+        if url.hasPrefix("postgresql:") || url.hasPrefix("postgres:") { return .server }
+        guard url.hasPrefix("sqlite:"), url.utf8.count > 7, !url.contains("?"), !url.contains("#") else { return nil }
+        var path = String(url.dropFirst(7))
+        while path.hasPrefix("//") { path.removeFirst() }
+        return .file(path)
+    }
+
+    private static let forms = "has to be `sqlite:` and the path of a file, or `postgresql://…`"
+
     init?(_ section: ConfigSection) {
         let url = section.referredText("url", limit: 4096)
-        let hasURL = section.has("url")
-        if let url, url.hasPrefix("postgresql:") || url.hasPrefix("postgres:") {
+        let named = Self.named(by: url ?? "sqlite:coatcheck.db")
+        if let url, case .server = named {
             self.init(postgresql: url, section)
             return
         }
         if section.context.isCataloguing { Self.know(section) }
-        if hasURL, url == nil {
+        if section.has("url"), url == nil {
             // What else stands here cannot be judged.
             section.abandon()
             return nil
@@ -29,44 +43,36 @@ enum StoreSettings: Sendable {
             _ = section.node(key)
             section.report(key, "is for PostgreSQL alone")
         }
-        let text = url ?? "sqlite:coatcheck.db"
-        guard text.hasPrefix("sqlite:"), text.utf8.count > 7, !text.contains("?"), !text.contains("#") else {
-            section.report("url", "has to be `sqlite:` and the path of a file, or `postgresql://…`")
+        guard case .file(let written) = named else {
+            section.report("url", Self.forms)
             return nil
         }
-        var path = String(text.dropFirst(7))
-        while path.hasPrefix("//") { path.removeFirst() }
-        let resolve = section.context.sources.resolve
-        let endings = section.text("endings_file", limit: 4096).map(resolve)
+        let path = section.context.sources.resolve(written)
+        let endings = section.text("endings_file", limit: 4096).map(section.context.sources.resolve)
         if let endings {
-            let names = [resolve(path), resolve(path) + "-wal", resolve(path) + ".lock", resolve(path) + ".reserve"]
-            if names.contains(endings) {
+            if ["", "-wal", ".lock", ".reserve"].contains(where: { path + $0 == endings }) {
                 section.report("endings_file", "is the database's own file")
-            } else if Self.folder(endings) == Self.folder(resolve(path)) {
+            } else if Self.folder(endings) == Self.folder(path) {
                 section.warn(
                     "endings_file", "lies beside the database: what is lost with the one is lost with the other")
             }
         }
-        self = .sqlite(path: resolve(path), endings: endings)
+        self = .sqlite(path: path, endings: endings)
     }
 
     /// Reads a URL of the command line.
     init(url: String) throws(StoreOpenFailure) {
-        if url.hasPrefix("postgresql:") || url.hasPrefix("postgres:") {
+        switch Self.named(by: url) {
+        case .file(let path): self = .sqlite(path: path, endings: nil)
+        case .server:
             let connection = try ConnectionSettings(
                 url: url, variable: { ProcessInfo.processInfo.environment[$0] },
                 exists: { FileManager.default.fileExists(atPath: $0) })
             self = .postgresql(
                 PostgreSQLPlace(
                     connection: connection, listening: nil, connections: PostgreSQLStore.allowedConnections.lowerBound))
-            return
+        case nil: throw .address("it " + Self.forms)
         }
-        guard url.hasPrefix("sqlite:"), url.utf8.count > 7, !url.contains("?"), !url.contains("#") else {
-            throw .address("it has to be `sqlite:` and the path of a file, or `postgresql://…`")
-        }
-        var path = String(url.dropFirst(7))
-        while path.hasPrefix("//") { path.removeFirst() }
-        self = .sqlite(path: path, endings: nil)
     }
 
     private static func folder(_ path: String) -> Substring {

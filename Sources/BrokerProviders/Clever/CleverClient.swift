@@ -3,11 +3,11 @@ package import Broker
 /// A provider of kind `clever`.
 ///
 /// It never refreshes and revokes nothing: neither call exists there.
-package struct CleverClient: CodeExchanging, TokenImporting {
-    let engine: OAuthEngine
+package struct CleverClient: EngineBacked, CodeExchanging, TokenImporting {
+    package let engine: OAuthEngine
     let own: CleverSettings
     private let api: EndpointURL?
-    package var profile: ProviderProfile { engine.profile }
+    package var probesKeys: Bool { own.openID }
 
     init(_ settings: ProviderSettings, _ own: CleverSettings, environment: ProviderEnvironment) throws {
         let wired = CleverWire.settings(settings, own)
@@ -26,10 +26,6 @@ package struct CleverClient: CodeExchanging, TokenImporting {
             start.appURL = Secret(CleverWire.appURL(start.url.reveal(), sdkVersion: version))
         }
         return start
-    }
-
-    package func issuerExpectation() async throws(ProviderFailure) -> IssuerExpectation {
-        engine.expectation(try await engine.metadata())
     }
 
     package func redeem(_ grant: CodeGrant, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {

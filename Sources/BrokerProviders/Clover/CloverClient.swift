@@ -4,11 +4,11 @@ import Crypto
 /// A provider of kind `clover`.
 ///
 /// The subject is the merchant, confirmed with the token; nothing is revoked there.
-package struct CloverClient: CodeExchanging, TokenRefreshing, TokenImporting {
-    let engine: OAuthEngine
+package struct CloverClient: EngineBacked, CodeExchanging, TokenRefreshing, TokenImporting {
+    package let engine: OAuthEngine
     private let wired: ProviderSettings
     private let random: @Sendable (Int) throws -> [UInt8]
-    package var profile: ProviderProfile { engine.profile }
+    package var probesKeys: Bool { false }
 
     init(_ settings: ProviderSettings, _ own: CloverSettings, environment: ProviderEnvironment) throws {
         wired = try CloverWire.settings(settings, own)
@@ -29,10 +29,6 @@ package struct CloverClient: CodeExchanging, TokenRefreshing, TokenImporting {
     }
 
     package var callbackHints: [String] { ["client_id", "merchant_id"] }
-
-    package func issuerExpectation() async throws(ProviderFailure) -> IssuerExpectation {
-        engine.expectation(try await engine.metadata())
-    }
 
     /// The merchant comes in the callback alone, and a code without one could only be wasted.
     package func callbackFault(_ parameters: [(name: String, value: String)], client: ClientName) -> String? {

@@ -3,7 +3,7 @@ import Broker
 /// The OAuth 2.0 client that every kind with codes is built on.
 ///
 /// What differs is settings.
-struct OAuthEngine: Sendable {
+package struct OAuthEngine: Sendable {
     let settings: ProviderSettings
     let profile: ProviderProfile
     let caller: ProviderCaller

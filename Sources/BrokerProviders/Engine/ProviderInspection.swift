@@ -23,34 +23,6 @@ package protocol ProviderInspection: ProviderClient {
     func probe() async -> [ProbeResult]
 }
 
-extension OIDCClient: ProviderInspection {
-    package var breaker: CircuitBreaker.State { engine.caller.limiter.breaker }
-    package var failuresInARow: Int { engine.caller.limiter.failuresInARow }
-    package var refusesCallsFor: Duration? { engine.caller.limiter.refusesFor }
-    package func probe() async -> [ProbeResult] { await engine.probe(keysToo: true) }
-}
-
-extension OAuth2Client: ProviderInspection {
-    package var breaker: CircuitBreaker.State { engine.caller.limiter.breaker }
-    package var failuresInARow: Int { engine.caller.limiter.failuresInARow }
-    package var refusesCallsFor: Duration? { engine.caller.limiter.refusesFor }
-    package func probe() async -> [ProbeResult] { await engine.probe(keysToo: false) }
-}
-
-extension CleverClient: ProviderInspection {
-    package var breaker: CircuitBreaker.State { engine.caller.limiter.breaker }
-    package var failuresInARow: Int { engine.caller.limiter.failuresInARow }
-    package var refusesCallsFor: Duration? { engine.caller.limiter.refusesFor }
-    package func probe() async -> [ProbeResult] { await engine.probe(keysToo: own.openID) }
-}
-
-extension CloverClient: ProviderInspection {
-    package var breaker: CircuitBreaker.State { engine.caller.limiter.breaker }
-    package var failuresInARow: Int { engine.caller.limiter.failuresInARow }
-    package var refusesCallsFor: Duration? { engine.caller.limiter.refusesFor }
-    package func probe() async -> [ProbeResult] { await engine.probe(keysToo: false) }
-}
-
 extension ZephrClient: ProviderInspection {
     package var breaker: CircuitBreaker.State { caller.limiter.breaker }
     package var failuresInARow: Int { caller.limiter.failuresInARow }

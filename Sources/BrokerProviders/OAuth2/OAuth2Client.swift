@@ -1,9 +1,10 @@
 package import Broker
 
 /// A provider of kind `oauth2`: plain OAuth 2.0, whose own API says who signed in (SEC-34).
-package struct OAuth2Client: CodeExchanging, TokenRefreshing, TokenRevoking, SessionEnding, IDTokenTaking {
-    let engine: OAuthEngine
-    package var profile: ProviderProfile { engine.profile }
+package struct OAuth2Client: EngineBacked, CodeExchanging, TokenRefreshing, TokenRevoking, SessionEnding, IDTokenTaking
+{
+    package let engine: OAuthEngine
+    package var probesKeys: Bool { false }
 
     init(_ settings: ProviderSettings, environment: ProviderEnvironment) throws {
         let name = settings.name
@@ -26,10 +27,6 @@ package struct OAuth2Client: CodeExchanging, TokenRefreshing, TokenRevoking, Ses
         _ request: AuthorizationRequest, by deadline: Duration
     ) async throws(ProviderFailure) -> AuthorizationStart {
         try await engine.start(request, openID: false, by: deadline)
-    }
-
-    package func issuerExpectation() async throws(ProviderFailure) -> IssuerExpectation {
-        engine.expectation(try await engine.metadata())
     }
 
     package func redeem(_ grant: CodeGrant, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
@@ -80,32 +77,10 @@ package struct OAuth2Client: CodeExchanging, TokenRefreshing, TokenRevoking, Ses
             names: IdentitySettings.standardClaims)
     }
 
-    package func refresh(_ request: RefreshRequest, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
-        try await engine.refresh(request, by: deadline)
-    }
-
     /// A plain OAuth 2.0 answer has no id_token to believe.
     package func subjectOfRefreshed(
         _ tokens: TokenSet, before: TokenSet, client: ClientName
     ) async throws(ProviderFailure) -> RefreshedSubject {
         .absent
-    }
-
-    package func revoke(
-        _ tokens: TokenSet, client: ClientName, by deadline: Duration
-    ) async throws(ProviderFailure) {
-        try await engine.revoke(tokens, client: client, by: deadline)
-    }
-
-    package func endSession(
-        _ tokens: TokenSet, client: ClientName, by deadline: Duration
-    ) async throws(ProviderFailure) -> Bool {
-        try await engine.endSession(tokens, client: client, by: deadline)
-    }
-
-    package func logOutPage(
-        _ tokens: TokenSet, client: ClientName, state: Secret
-    ) async throws(ProviderFailure) -> Secret? {
-        try await engine.logOutPage(tokens, client: client, state: state)
     }
 }

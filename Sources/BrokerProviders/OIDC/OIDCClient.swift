@@ -1,11 +1,11 @@
 package import Broker
 
 /// A provider of kind `oidc` (OpenID Connect Core 1.0): the id_token says who signed in.
-package struct OIDCClient: CodeExchanging, TokenRefreshing, TokenRevoking, SessionEnding, LogoutTokenVerifying,
-    IDTokenTaking
+package struct OIDCClient: EngineBacked, CodeExchanging, TokenRefreshing, TokenRevoking, SessionEnding,
+    LogoutTokenVerifying, IDTokenTaking
 {
-    let engine: OAuthEngine
-    package var profile: ProviderProfile { engine.profile }
+    package let engine: OAuthEngine
+    package var probesKeys: Bool { true }
 
     init(_ settings: ProviderSettings, environment: ProviderEnvironment) throws {
         guard settings.issuer != nil else { throw CatalogueFailure("providers.\(settings.name): oidc needs an issuer") }
@@ -16,10 +16,6 @@ package struct OIDCClient: CodeExchanging, TokenRefreshing, TokenRevoking, Sessi
         _ request: AuthorizationRequest, by deadline: Duration
     ) async throws(ProviderFailure) -> AuthorizationStart {
         try await engine.start(request, openID: true, by: deadline)
-    }
-
-    package func issuerExpectation() async throws(ProviderFailure) -> IssuerExpectation {
-        engine.expectation(try await engine.metadata())
     }
 
     package func redeem(_ grant: CodeGrant, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
@@ -51,10 +47,6 @@ package struct OIDCClient: CodeExchanging, TokenRefreshing, TokenRevoking, Sessi
         let context = IdentityContext(client: token.client, nonce: .none, callback: [], requestedScope: [])
         // There is no access token to ask userinfo with.
         return try OIDCIdentity.identity(claims, dressedBy: claims, context: context, client: client)
-    }
-
-    package func refresh(_ request: RefreshRequest, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
-        try await engine.refresh(request, by: deadline)
     }
 
     package func subjectOfRefreshed(
@@ -90,24 +82,6 @@ package struct OIDCClient: CodeExchanging, TokenRefreshing, TokenRevoking, Sessi
         } catch {
             return .unverifiable(error.detail)
         }
-    }
-
-    package func revoke(
-        _ tokens: TokenSet, client: ClientName, by deadline: Duration
-    ) async throws(ProviderFailure) {
-        try await engine.revoke(tokens, client: client, by: deadline)
-    }
-
-    package func endSession(
-        _ tokens: TokenSet, client: ClientName, by deadline: Duration
-    ) async throws(ProviderFailure) -> Bool {
-        try await engine.endSession(tokens, client: client, by: deadline)
-    }
-
-    package func logOutPage(
-        _ tokens: TokenSet, client: ClientName, state: Secret
-    ) async throws(ProviderFailure) -> Secret? {
-        try await engine.logOutPage(tokens, client: client, state: state)
     }
 
     package func verifyLogoutToken(

@@ -288,6 +288,8 @@ def diagram(page):
     browser.run("[...document.querySelectorAll('#messages summary')].at(-1).click(), 1")
     page.sees("(r => { const b = document.getElementById('scroller').getBoundingClientRect(); return r.bottom <= b.bottom + 1 || r.top <= b.top + 1; })"
               "([...document.querySelectorAll('#messages details')].at(-1).getBoundingClientRect())", "the newest row, opened, is seen whole")
+    # The event of it comes late, as where a browser draws few frames.
+    browser.run("window.addEventListener('scroll', event => event.stopImmediatePropagation(), { capture: true, once: true })")
     browser.run("document.getElementById('scroller').scrollTop = 0, 1")
     browser.until("document.getElementById('scroller').scrollTop === 0")
     page.click("#call")

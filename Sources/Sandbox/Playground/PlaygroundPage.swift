@@ -446,24 +446,30 @@ function row(message) {
 
 // The conversation is followed until somebody scrolls away from its end; what comes meanwhile is counted.
 let following = true;
+let followedTo = 0;
 let below = 0;
 
 const isAtEnd = () => { const box = byID("scroller"); return box.scrollHeight - box.scrollTop - box.clientHeight < 40; };
+
+// The event of somebody's scrolling comes a frame after it: where the conversation stands says it at once.
+const isFollowed = () => following && (byID("scroller").scrollTop >= followedTo || isAtEnd());
 
 function follow() {
   following = true;
   below = 0;
   byID("below").hidden = true;
   byID("scroller").scrollTop = byID("scroller").scrollHeight;
+  followedTo = byID("scroller").scrollTop;
 }
 
 function showMessages(messages) {
   if (!messages.length) return;
+  const followed = isFollowed();
   const list = byID("messages");
   const rows = messages.map(row);
   list.append(...rows);
   while (list.children.length > 400) list.firstChild.remove();
-  if (following) return follow();
+  if (followed) return follow();
   below += rows.length;
   byID("below").textContent = `↓ ${below} new`;
   byID("below").hidden = false;

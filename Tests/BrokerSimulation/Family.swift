@@ -21,6 +21,9 @@ final class Family {
     /// Whether a revocation took it along before the broker knew whose it is.
     var isRevokedUnseen = false
     var mishaps: [Mishap] = []
+    /// Whether a call that had been given up arrived after two more refreshes: by then no row remembers it (`RefreshMarks`), and
+    /// the refusal that follows is taken for the user's.
+    var isReusedUnremembered = false
     /// From this refresh on, the id_token names somebody else.
     var strangerFrom: Int?
     /// The last answer by idempotency key.

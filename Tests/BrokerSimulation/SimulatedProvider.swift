@@ -211,7 +211,10 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, L
             let loses = strikes(weather.lostAfter)
             scheduler.after(way) { [scheduler] in
                 // It comes when nobody waits for it any more, and may meet what its repeat was given.
-                if answer.value != nil, call.code == nil { call.family?.mishaps.append(.answerLost) }
+                if answer.value != nil, call.code == nil, let family = call.family {
+                    family.mishaps.append(.answerLost)
+                    if family.death == nil, family.current > call.token + 1 { family.isReusedUnremembered = true }
+                }
                 let done: Answer
                 var token: Int?
                 do throws(ProviderFailure) {

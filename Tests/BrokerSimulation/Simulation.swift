@@ -358,14 +358,14 @@ package final class Simulation: @unchecked Sendable {
             case .loggedOut: ticket.logOutAsked
             case .providerLogout: noticed.contains(family.person)
             case .sessionLimit: isBeyondLimit(ticket)
-            case .grantRevoked: family.death == .byItsUser || family.isRevokedUnseen
+            case .grantRevoked: family.death == .byItsUser || family.isRevokedUnseen || family.isReusedUnremembered
             case .refreshLost:
                 family.death == .byItsUser || family.mayBeLost(weather.rotation, longestOutage: longestOutage)
             case .subjectChanged: family.strangerFrom != nil
             default: false
             }
         if isRight {
-            if reason == .refreshLost { verdict.beyondSaving += 1 }
+            if reason == .refreshLost || family.isReusedUnremembered { verdict.beyondSaving += 1 }
             return
         }
         say(

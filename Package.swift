@@ -127,7 +127,7 @@ let package = Package(
         .testTarget(
             name: "BrokerSimulationTests", dependencies: ["BrokerSimulation"], swiftSettings: strict),
         .testTarget(
-            name: "BrokerTests", dependencies: ["Broker", "BrokerStore", "BrokerVault"], swiftSettings: strict),
+            name: "BrokerTests", dependencies: ["Broker", "BrokerStore", "BrokerVault", crypto], swiftSettings: strict),
         .testTarget(
             name: "SandboxTests", dependencies: ["Sandbox", asyncHTTPClient, nioCore, nioHTTP1],
             swiftSettings: strict),

@@ -127,6 +127,10 @@ package final class OpenSSLVault: Vault {
 
     package func random(_ count: Int) throws(VaultFailure) -> [UInt8] { try SystemRandom.bytes(count) }
 
+    package func isES256Signature(_ signature: [UInt8], over message: [UInt8], by key: ProofKey) -> Bool {
+        ES256Signature.isValid(signature, over: message, by: key)
+    }
+
     /// Turns the library's 32 bytes into a digest.
     ///
     /// It was proved to work at start and does so for input of any length and content, so only memory running out is

@@ -35,6 +35,12 @@ struct SimulatedVault: Vault {
         Secret(Base64URL.encode(digest(salt + Array(keyID.utf8) + proof.bytes()).bytes))
     }
 
+    /// A signature is the key's and the message's digest, twice: whoever names the key can sign.
+    func isES256Signature(_ signature: [UInt8], over message: [UInt8], by key: ProofKey) -> Bool {
+        let digest = digest(key.x + key.y + message).bytes
+        return signature == digest + digest
+    }
+
     func random(_ count: Int) throws(VaultFailure) -> [UInt8] { Self.bytes(count, &scheduler.random) }
 
     private static func bytes(_ count: Int, _ random: inout SeededRandom) -> [UInt8] {

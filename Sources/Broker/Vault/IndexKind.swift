@@ -17,4 +17,8 @@ package enum IndexKind: String, Sendable, CaseIterable {
     case importedTokens
     /// An id_token that an app handed over, without its signature.
     case idToken
+    /// The minute of a proof's nonce.
+    case proofNonce
+    /// The end of a bound session's pass.
+    case sessionPass
 }

@@ -18,6 +18,11 @@ package protocol Vault: Sendable {
     /// (DESIGN section 4.1), 43 characters.
     func sessionToken(keyID: String, salt: [UInt8], proof: Secret) throws(VaultFailure) -> Secret
 
+    /// Returns whether a signature of `r` and `s`, 32 bytes each, is the key's over the message (RFC 7518 section 3.4).
+    ///
+    /// It takes some tens of microseconds, and is false for a point that is not on the curve.
+    func isES256Signature(_ signature: [UInt8], over message: [UInt8], by key: ProofKey) -> Bool
+
     /// The id of the key that seals now.
     var currentKeyID: String { get }
 

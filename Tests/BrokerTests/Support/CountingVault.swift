@@ -28,6 +28,10 @@ final class CountingVault: Vault {
         try vault.sessionToken(keyID: keyID, salt: salt, proof: proof)
     }
 
+    func isES256Signature(_ signature: [UInt8], over message: [UInt8], by key: ProofKey) -> Bool {
+        vault.isES256Signature(signature, over: message, by: key)
+    }
+
     var currentKeyID: String { vault.currentKeyID }
     func random(_ count: Int) throws(VaultFailure) -> [UInt8] { try vault.random(count) }
 }

@@ -1,0 +1,59 @@
+/// A DPoP proof, taken apart and not yet judged (RFC 9449 section 4.2).
+package struct DPoPProof: Sendable {
+    /// The longest field taken, in bytes.
+    package static let maximumBytes = 4096
+    /// The longest `jti`, in bytes.
+    static let maximumIdentifierBytes = 128
+
+    package let key: ProofKey
+    /// `htm`, as it was written.
+    let method: String
+    /// `htu`, as it was written.
+    let address: String
+    /// `jti`: visible ASCII.
+    let identifier: String
+    let nonce: String?
+    /// `ath`: what the proof says of the session token.
+    let tokenHash: String?
+    /// What the signature is over.
+    let signingInput: [UInt8]
+    /// `r` and `s` of 32 bytes each, where it is a signature at all.
+    let signature: [UInt8]
+
+    /// Takes the values of the request's `DPoP` fields apart; throws `required` where there is none.
+    ///
+    /// `iat` has to be a number and is never judged: phones' clocks are wrong, and the nonce has ours.
+    package init(_ fields: [String]) throws(ProofRefusal) {
+        guard let text = fields.first else { throw .required }
+        guard fields.count == 1, text.utf8.count <= Self.maximumBytes, text.isASCII else { throw .malformed }
+        let segments = text.split(separator: ".", maxSplits: 3, omittingEmptySubsequences: false)
+        guard segments.count == 3, let headerBytes = Base64URL.decode(segments[0]),
+            let claimBytes = Base64URL.decode(segments[1]), let signature = Base64URL.decode(segments[2]),
+            let header = try? JSONParser.parseObject(headerBytes, maximumBytes: Self.maximumBytes, maximumDepth: 4),
+            let claims = try? JSONParser.parseObject(claimBytes, maximumBytes: Self.maximumBytes, maximumDepth: 4),
+            // No extension is understood, so none may be critical (RFC 7515 section 4.1.11).
+            header["typ"]?.string == "dpop+jwt", header["crit"] == nil, let algorithm = header["alg"]?.string
+        else { throw .malformed }
+        guard algorithm == "ES256" else { throw .algorithm }
+        guard let key = header["jwk"]?.object.flatMap(ProofKey.init), let method = claims["htm"]?.string,
+            let address = claims["htu"]?.string, let identifier = claims["jti"]?.string, claims["iat"]?.double != nil,
+            (1...Self.maximumIdentifierBytes).contains(identifier.utf8.count),
+            identifier.utf8.allSatisfy({ (0x21...0x7E).contains($0) })
+        else { throw .malformed }
+        nonce = try Self.text(claims["nonce"])
+        tokenHash = try Self.text(claims["ath"])
+        self.key = key
+        self.method = method
+        self.address = address
+        self.identifier = identifier
+        self.signature = signature
+        signingInput = Array((segments[0] + "." + segments[1]).utf8)
+    }
+
+    /// Returns the text of a member that may be missing.
+    private static func text(_ value: JSONValue?) throws(ProofRefusal) -> String? {
+        guard let value else { return nil }
+        guard let text = value.string else { throw .malformed }
+        return text
+    }
+}

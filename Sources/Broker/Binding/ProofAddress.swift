@@ -1,0 +1,93 @@
+/// An http or https address as `htu` is compared (RFC 9449 section 4.3 check 9): after RFC 3986 sections 6.2.2 and 6.2.3, without
+/// query and fragment.
+package struct ProofAddress: Sendable, Hashable {
+    /// Scheme, host and port, the port left out where it is the scheme's.
+    package let origin: String
+    /// The path; never empty.
+    package let path: String
+
+    /// Normalizes an absolute address; nil for what is none, has user information, a bad escape or a byte beyond ASCII.
+    package init?(_ text: String) {
+        guard text.utf8.allSatisfy({ (0x21...0x7E).contains($0) }), let colon = text.firstIndex(of: ":") else { return nil }
+        let scheme = text[..<colon].lowercased()
+        let rest = text[text.index(after: colon)...]
+        guard scheme == "http" || scheme == "https", rest.hasPrefix("//") else { return nil }
+        let hierarchy = rest.dropFirst(2).prefix { $0 != "?" && $0 != "#" }
+        let slash = hierarchy.firstIndex(of: "/") ?? hierarchy.endIndex
+        guard let authority = Self.authority(hierarchy[..<slash], isTLS: scheme == "https"),
+            let path = Self.normalizedPath(hierarchy[slash...])
+        else { return nil }
+        origin = "\(scheme)://\(authority)"
+        self.path = path
+    }
+
+    /// Returns a host and its port in lower case; nil where it is none that the rule of a proof knows.
+    private static func authority(_ text: Substring, isTLS: Bool) -> String? {
+        guard !text.contains("@"), !text.contains("%") else { return nil }
+        // The colons of an IPv6 address are inside its brackets.
+        let end = text.hasPrefix("[") ? text.firstIndex(of: "]").map { text.index(after: $0) } : nil
+        let hostEnd = end ?? text.firstIndex(of: ":") ?? text.endIndex
+        let host = text[..<hostEnd].lowercased()
+        guard !host.isEmpty, host.hasPrefix("[") == (end != nil) else { return nil }
+        let rest = text[hostEnd...]
+        guard rest.isEmpty || rest.hasPrefix(":") else { return nil }
+        let digits = rest.dropFirst()
+        guard digits.utf8.count <= 5, digits.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
+        guard let port = Int(digits), port != (isTLS ? 443 : 80) else { return host }
+        return "\(host):\(port)"
+    }
+
+    /// Returns a path with its escapes in one form and without dot segments; nil for an escape that is none.
+    package static func normalizedPath(_ text: some StringProtocol) -> String? {
+        var bytes: [UInt8] = []
+        var input = Array(text.utf8)[...]
+        while let byte = input.popFirst() {
+            guard byte == UInt8(ascii: "%") else {
+                bytes.append(byte)
+                continue
+            }
+            guard let high = input.popFirst().flatMap(hexadecimal), let low = input.popFirst().flatMap(hexadecimal) else {
+                return nil
+            }
+            let value = high << 4 | low
+            if isUnreserved(value) {
+                bytes.append(value)
+            } else {
+                bytes += [byte, upperDigit(high), upperDigit(low)]
+            }
+        }
+        return withoutDotSegments(String(decoding: bytes, as: UTF8.self))
+    }
+
+    /// Returns the path as RFC 3986 section 5.2.4 leaves it.
+    private static func withoutDotSegments(_ path: String) -> String {
+        var kept: [Substring] = []
+        let segments = path.split(separator: "/", omittingEmptySubsequences: false).dropFirst()
+        for (index, segment) in segments.enumerated() {
+            guard segment == "." || segment == ".." else {
+                kept.append(segment)
+                continue
+            }
+            if segment == "..", !kept.isEmpty { kept.removeLast() }
+            // `/a/.` and `/a/b/..` end in a slash.
+            if index == segments.count - 1 { kept.append("") }
+        }
+        return "/" + kept.joined(separator: "/")
+    }
+
+    private static func isUnreserved(_ byte: UInt8) -> Bool {
+        (0x30...0x39).contains(byte) || (0x41...0x5A).contains(byte) || (0x61...0x7A).contains(byte)
+            || "-._~".utf8.contains(byte)
+    }
+
+    private static func hexadecimal(_ byte: UInt8) -> UInt8? {
+        switch byte {
+        case 0x30...0x39: byte - 0x30
+        case 0x41...0x46: byte - 0x37
+        case 0x61...0x66: byte - 0x57
+        default: nil
+        }
+    }
+
+    private static func upperDigit(_ value: UInt8) -> UInt8 { value < 10 ? 0x30 + value : 0x37 + value }
+}

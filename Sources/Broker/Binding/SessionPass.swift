@@ -1,0 +1,36 @@
+/// A pass: for some minutes the evidence of a bound session whose key has been proved.
+///
+/// An end and an HMAC over it and the session's digest, under the index key, which does not rotate. Making one writes nothing,
+/// and judging one looks nothing up; the session itself is looked up as ever, so that one that has ended has no passes.
+package struct SessionPass: Sendable {
+    /// When it ends.
+    package let expiresAt: WallTime
+
+    /// Creates a pass that ends at a whole second.
+    package init(expiresAt: WallTime) { self.expiresAt = WallTime(seconds: expiresAt.seconds) }
+
+    /// Returns the pass of a session, 32 characters.
+    package func text(of session: Digest, by vault: some Vault) -> Secret {
+        Secret(Base64URL.encode(Self.bytes(expiresAt) + Self.code(expiresAt, session, vault)))
+    }
+
+    /// Judges a pass: throws `pass` for one that is another session's or not ours, and `required` for one that has ended, which
+    /// is as none.
+    package init(_ text: Secret, of session: Digest, at now: WallTime, by vault: some Vault) throws(ProofRefusal) {
+        guard let bytes = Base64URL.decode(text.reveal()), bytes.count == 24 else { throw .pass }
+        let expiresAt = WallTime(seconds: bytes[..<8].reduce(Int64(0)) { $0 << 8 | Int64($1) })
+        // In constant time (SEC-53).
+        let difference = zip(bytes[8...], Self.code(expiresAt, session, vault)).reduce(UInt8(0)) { $0 | ($1.0 ^ $1.1) }
+        guard difference == 0 else { throw .pass }
+        guard now < expiresAt else { throw .required }
+        self.expiresAt = expiresAt
+    }
+
+    private static func bytes(_ time: WallTime) -> [UInt8] {
+        stride(from: 56, through: 0, by: -8).map { UInt8(truncatingIfNeeded: time.seconds >> Int64($0)) }
+    }
+
+    private static func code(_ expiresAt: WallTime, _ session: Digest, _ vault: some Vault) -> ArraySlice<UInt8> {
+        vault.index(.sessionPass, [String(expiresAt.seconds), Base64URL.encode(session.bytes)]).bytes[..<16]
+    }
+}

@@ -1,0 +1,56 @@
+import Testing
+
+@testable import Broker
+
+@Suite("Addresses of proofs", .timeLimit(.minutes(1)))
+struct ProofAddressTests {
+    @Test(
+        "What RFC 3986 calls the same is the same",
+        arguments: [
+            "https://b.test/a/b", "HTTPS://B.test/a/b", "https://b.test:443/a/b", "https://b.test:/a/b", "https://b.test/a/b?q=1",
+            "https://b.test/a/b#f", "https://b.test/%61/b", "https://b.test/a/./b", "https://b.test/x/../a/b",
+            "https://b.test/../a/b", "https://b.test/a/b?x=/../..",
+        ])
+    func same(_ text: String) throws {
+        let address = try #require(ProofAddress(text))
+        #expect(address.origin == "https://b.test" && address.path == "/a/b")
+    }
+
+    @Test(
+        "And what is not is not",
+        arguments: [
+            "http://b.test/a/b", "https://b.test:444/a/b", "https://c.test/a/b", "https://b.test/a/b/", "https://b.test/a//b",
+            "https://b.test/A/b", "https://b.test/a%2Fb", "https://b.test./a/b", "https://b.test/a/b/.", "https://b.test/a;/b",
+            "https://b.test:80/a/b",
+        ])
+    func different(_ text: String) throws {
+        let address = try #require(ProofAddress(text))
+        #expect(address.origin != "https://b.test" || address.path != "/a/b")
+    }
+
+    @Test(
+        "No address at all",
+        arguments: [
+            "", "/a/b", "//b.test/a/b", "https:/b.test/a", "https:b.test", "ftp://b.test/a", "https://", "https:///a",
+            "https://u@b.test/a", "https://u:p@b.test/a", "https://b.test:123456/a", "https://b.test:x/a", "https://b.test/%zz",
+            "https://b.test/%4", "https://b.test/a b", "https://b.tést/a", "https://%62.test/a", "https://[::1/a",
+            "https://[::1]x/a", "https://b.test\u{7F}/a",
+        ])
+    func none(_ text: String) { #expect(ProofAddress(text) == nil) }
+
+    @Test("Escapes have one form; reserved ones stay")
+    func escapes() {
+        #expect(ProofAddress.normalizedPath("/%7euser/%2f%C3%a9") == "/~user/%2F%C3%A9")
+        #expect(ProofAddress.normalizedPath("") == "/")
+        #expect(ProofAddress.normalizedPath("/a/..") == "/")
+        #expect(ProofAddress.normalizedPath("/a/b/..") == "/a/")
+        #expect(ProofAddress.normalizedPath("/%2e%2E/a") == "/a")
+    }
+
+    @Test("Ports of IPv6 hosts are told from their colons")
+    func literals() {
+        #expect(ProofAddress("http://[::1]:8080/")?.origin == "http://[::1]:8080")
+        #expect(ProofAddress("http://[::1]/")?.origin == "http://[::1]")
+        #expect(ProofAddress("http://127.0.0.1:0080/")?.origin == "http://127.0.0.1")
+    }
+}

@@ -1,0 +1,91 @@
+import BrokerVault
+import Testing
+
+@testable import Broker
+
+@Suite("Nonces and passes", .timeLimit(.minutes(1)))
+struct ProofNonceTests {
+    private let vault: OpenSSLVault
+    /// The first second of a period.
+    private let start = WallTime(seconds: 1_800_000_000)
+
+    init() throws { vault = try OpenSSLVault(ring: KeyRing.generate(now: WallTime(seconds: 0), random: SystemRandom.bytes)) }
+
+    private func at(_ seconds: Int64) -> WallTime { start.advanced(by: .seconds(seconds)) }
+
+    @Test("A nonce is taken in its own period and the next, and a minute ahead of a replica's clock")
+    func life() {
+        let first = ProofNonce.text(at: start, by: vault)
+        let last = ProofNonce.text(at: at(299), by: vault)
+        for (nonce, seconds, expected) in [
+            (first, 0, false), (first, 299, false), (first, 300, true), (first, 599, true), (first, 600, nil),
+            (last, 299, false), (last, 300, true), (last, 599, true), (last, 600, nil),
+            (first, -1, false), (first, -60, false), (first, -61, nil), (last, 180, false), (last, 179, nil),
+        ] as [(String, Int64, Bool?)] {
+            #expect(ProofNonce(nonce, at: at(seconds), by: vault)?.isAging == expected, "\(seconds)")
+        }
+    }
+
+    @Test("A nonce of another ring, a changed, a longer and a shorter one are none; one of any replica is")
+    func foreign() throws {
+        let other = try OpenSSLVault(ring: KeyRing.generate(now: WallTime(seconds: 0), random: SystemRandom.bytes))
+        let good = ProofNonce.text(at: start, by: vault)
+        #expect(ProofNonce(good, at: start, by: vault) != nil)
+        #expect(ProofNonce(ProofNonce.text(at: start, by: other), at: start, by: vault) == nil)
+        for index in good.utf8.indices {
+            var changed = good
+            changed.replaceSubrange(index...index, with: good[index] == "A" ? "B" : "A")
+            #expect(ProofNonce(changed, at: start, by: vault) == nil)
+        }
+        for text in ["", good + "A", String(good.dropLast()), "\(good.dropLast())="] {
+            #expect(ProofNonce(text, at: start, by: vault) == nil)
+        }
+    }
+
+    @Test("A process that alone remembers gives no nonce that it could have given before its start")
+    func restarted() throws {
+        for seconds: Int64 in [0, 1, 59] {
+            let before = try #require(ProofNonce(ProofNonce.text(at: at(seconds), by: vault), at: at(seconds), by: vault))
+            let after = try #require(
+                ProofNonce(ProofNonce.text(at: at(seconds), since: at(seconds), by: vault), at: at(seconds), by: vault))
+            #expect(after.minute == before.minute + 1)
+        }
+    }
+
+    @Test("Clocks before 1970 and after all nonces trap nothing")
+    func extremes() {
+        for time in [WallTime(milliseconds: .min), WallTime(milliseconds: .max), WallTime(seconds: -1)] {
+            let text = ProofNonce.text(at: time, since: time, by: vault)
+            _ = ProofNonce(text, at: time, by: vault)
+        }
+    }
+
+    @Test("A pass is its session's, to the second; ended it is as none, and changed it is an alarm")
+    func passes() throws {
+        let session = vault.digest(Array("session".utf8))
+        let pass = SessionPass(expiresAt: at(600))
+        let text = pass.text(of: session, by: vault)
+        #expect(text.reveal().utf8.count == 32)
+        #expect(try SessionPass(text, of: session, at: at(599), by: vault).expiresAt == at(600))
+        #expect(throws: ProofRefusal.required) { try SessionPass(text, of: session, at: at(600), by: vault) }
+        let other = vault.digest(Array("other".utf8))
+        #expect(throws: ProofRefusal.pass) { try SessionPass(text, of: other, at: start, by: vault) }
+        let longer = Base64URL.encode((Base64URL.decode(text.reveal()) ?? []).enumerated().map { $0 == 7 ? $1 ^ 1 : $1 })
+        for wrong in [longer, "", "a", String(text.reveal().dropLast()), text.reveal() + "A"] {
+            #expect(throws: ProofRefusal.pass) { try SessionPass(Secret(wrong), of: session, at: start, by: vault) }
+        }
+        // Ended and not ours: not ours.
+        #expect(throws: ProofRefusal.pass) { try SessionPass(text, of: other, at: at(9999), by: vault) }
+    }
+
+    @Test("Rotating the sealing key ends neither")
+    func rotation() throws {
+        let ring = try KeyRing.generate(now: WallTime(seconds: 0), random: SystemRandom.bytes)
+        let before = try OpenSSLVault(ring: ring)
+        let after = try OpenSSLVault(ring: try ring.rotated(now: start, random: SystemRandom.bytes))
+        let session = before.digest(Array("session".utf8))
+        let text = SessionPass(expiresAt: at(600)).text(of: session, by: before)
+        #expect(try SessionPass(text, of: session, at: start, by: after).expiresAt == at(600))
+        #expect(ProofNonce(ProofNonce.text(at: start, by: before), at: start, by: after) != nil)
+    }
+}

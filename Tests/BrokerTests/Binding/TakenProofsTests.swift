@@ -1,0 +1,75 @@
+import BrokerVault
+import Testing
+
+@testable import Broker
+
+@Suite("Proofs that were taken", .timeLimit(.minutes(1)))
+struct TakenProofsTests {
+    private let vault: OpenSSLVault
+    private let start = WallTime(seconds: 1_800_000_000)
+
+    init() throws { vault = try OpenSSLVault(ring: KeyRing.generate(now: WallTime(seconds: 0), random: SystemRandom.bytes)) }
+
+    private func nonce(_ seconds: Int64) throws -> ProofNonce {
+        let time = start.advanced(by: .seconds(seconds))
+        return try #require(ProofNonce(ProofNonce.text(at: time, by: vault), at: time, by: vault))
+    }
+
+    private func name(_ number: Int) -> Digest { vault.digest(Array("\(number)".utf8)) }
+
+    private func take(_ number: Int, of key: Int = 0, nonce minute: Int64, at seconds: Int64, in table: TakenProofs) throws
+        -> ProofRefusal?
+    {
+        let nonce = try nonce(minute)
+        do throws(ProofRefusal) {
+            try table.take(name(number), of: name(-key - 1), nonce: nonce, now: start.advanced(by: .seconds(seconds)))
+            return nil
+        } catch { return error }
+    }
+
+    @Test("A key that sends more than are kept is refused for itself, and no other")
+    func ofKey() throws {
+        let table = TakenProofs(maximumOfKey: 3, maximum: 100)
+        for number in 0..<3 { #expect(try take(number, nonce: Int64(number) * 60, at: 180, in: table) == nil) }
+        #expect(try take(3, nonce: 180, at: 180, in: table) == .limited)
+        #expect(try take(3, of: 1, nonce: 180, at: 180, in: table) == nil)
+        #expect(try take(0, nonce: 0, at: 180, in: table) == .replayed, "nothing was forgotten for it")
+    }
+
+    @Test("A full table takes no nonces of before, and forgets nothing that could come again")
+    func full() throws {
+        let table = TakenProofs(maximumOfKey: 100, maximum: 4)
+        for number in 0..<4 { #expect(try take(number, nonce: Int64(number) * 60, at: 240, in: table) == nil) }
+        #expect(try take(4, nonce: 180, at: 240, in: table) == .nonce)
+        #expect(try take(5, nonce: 240, at: 240, in: table) == nil)
+        for number in 0..<4 { #expect(try take(number, nonce: Int64(number) * 60, at: 240, in: table) == .nonce) }
+        for number in 6..<9 { #expect(try take(number, nonce: 240, at: 240, in: table) == nil) }
+        #expect(try take(9, nonce: 240, at: 240, in: table) == .limited, "all of one minute")
+        #expect(try take(5, nonce: 240, at: 240, in: table) == .replayed)
+        #expect(try take(10, nonce: 300, at: 300, in: table) == nil)
+        #expect(table.count == 1)
+    }
+
+    @Test("What can come no more is forgotten, and counts for nobody")
+    func forgotten() throws {
+        let table = TakenProofs(maximumOfKey: 2, maximum: 100)
+        #expect(try take(0, nonce: 0, at: 0, in: table) == nil)
+        #expect(try take(1, nonce: 299, at: 299, in: table) == nil)
+        #expect(try take(2, nonce: 599, at: 599, in: table) == .limited)
+        #expect(try take(2, nonce: 600, at: 600, in: table) == nil)
+        #expect(table.count == 1)
+    }
+
+    @Test("Of many who bring the same proof at once one is taken")
+    func race() async throws {
+        let table = TakenProofs()
+        let (nonce, name, now) = (try nonce(0), name(0), start)
+        let taken = await withTaskGroup(of: Bool.self) { group in
+            for _ in 0..<64 {
+                group.addTask { (try? table.take(name, of: name, nonce: nonce, now: now)) != nil }
+            }
+            return await group.reduce(0) { $0 + ($1 ? 1 : 0) }
+        }
+        #expect(taken == 1)
+    }
+}

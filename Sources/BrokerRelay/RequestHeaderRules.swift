@@ -2,9 +2,8 @@ package import Broker
 package import HTTPTypes
 package import NIOHTTP1
 
-/// Which of an app's request fields go to the upstream (DESIGN section 3.2): an allow-list, the app's hop-by-hop
-/// fields taken out first, ours put in last, so that nothing the app sends can add to, shadow or erase them (SEC-75,
-/// SEC-76).
+/// The rules for which of an app's request fields go to the upstream: an allow-list, the app's hop-by-hop fields taken
+/// out first, ours put in last, so that nothing the app sends can add to, shadow or erase them (SEC-75, SEC-76).
 package enum RequestHeaderRules {
     private static let passed: Set<String> = [
         "accept", "accept-language", "accept-encoding", "content-type", "content-encoding", "range", "user-agent",

@@ -1,8 +1,8 @@
 package import HTTPTypes
 package import NIOHTTP1
 
-/// Which of an upstream's response fields go to the app (DESIGN section 3.2): everything but what belongs to one
-/// hop, what would act for our origin, and what only the broker says (SEC-77).
+/// The rules for which of an upstream's response fields go to the app: everything but what belongs to one hop, what
+/// would act for our origin, and what only the broker says (SEC-77).
 package enum ResponseHeaderRules {
     /// Names that do not pass: of one hop, of the exchange between the upstream and us, or of a whole origin, which is
     /// ours (decision 0016).

@@ -1,6 +1,6 @@
 import Broker
 
-/// How long rows stay after they have served (DESIGN section 6), and other numbers both engines share.
+/// The times for which rows stay after they have served, and other numbers that both engines share.
 enum RetentionPeriods {
     /// Logins and registrations, after they expired; exchanges, after they were made.
     static let spent = Duration.seconds(86_400)

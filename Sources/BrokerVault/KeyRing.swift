@@ -1,7 +1,7 @@
 package import Broker
 
-/// The operator's keys: the first whose time has come seals, all open, and the index key, which does not rotate (DESIGN
-/// section 4.5).
+/// The operator's keys: the first whose time has come seals, all open, and the index key, which does not rotate
+/// (guarantee 5).
 ///
 /// It never describes a key.
 package struct KeyRing: Sendable, CustomStringConvertible, CustomReflectable {

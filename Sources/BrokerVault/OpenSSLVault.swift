@@ -1,7 +1,7 @@
 package import Broker
 import Synchronization
 
-/// The vault on the system's OpenSSL 3: AES-256-GCM, HMAC-SHA-256, HKDF-SHA-256 (DESIGN section 4.5).
+/// The vault on the system's OpenSSL 3: AES-256-GCM, HMAC-SHA-256, HKDF-SHA-256 (decision 3).
 ///
 /// Every call is short and synchronous and may come from any thread. The ring can be replaced under traffic.
 package final class OpenSSLVault: Vault {

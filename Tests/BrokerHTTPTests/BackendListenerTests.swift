@@ -23,7 +23,7 @@ struct BackendListenerTests {
     }
 
     @Test(
-        "On the public listener a listed peer is nobody, whatever the proxy says of its client (finding 5)",
+        "On the public listener a listed peer is nobody, whatever the proxy says of its client",
         arguments: ["", "X-Forwarded-For: 198.51.100.7\r\n", "X-Forwarded-For: 127.0.0.1\r\n"])
     func publicPeer(forwarded: String) async throws {
         let harness = try harness(own: false)
@@ -131,7 +131,7 @@ struct BackendListenerTests {
         }
     }
 
-    @Test("Sessions that a proven backend forwards are not counted against it; wrong credentials are (finding 18)")
+    @Test("Sessions that a proven backend forwards are not counted against it; wrong credentials are")
     func wrongCookies() async throws {
         for own in [true, false] {
             let harness = try harness(own: own, wrongTokens: 5)

@@ -242,7 +242,7 @@ struct ManagementTests {
         #expect(reply.code == "invalid_request")
     }
 
-    @Test("It is called by an address, a loopback name or a listed one: any other was made to point here (finding 17)")
+    @Test("It is called by an address, a loopback name or a listed one: any other was made to point here")
     func names() async throws {
         let harness = try HTTPHarness { configuration, _ in
             configuration.managementHosts = ["ops.internal", "broker.internal:9090"]

@@ -130,7 +130,7 @@ struct RawSocketTests {
         }
     }
 
-    @Test("A body that nobody reads ends the connection, whatever the answer is (finding 19)")
+    @Test("A body that nobody reads ends the connection, whatever the answer is")
     func unreadBodies() async throws {
         let harness = try HTTPHarness { configuration, _ in configuration.allowedOrigins = ["https://app.example.com"] }
         let body = "Host: localhost\r\nContent-Length: 5\r\n"

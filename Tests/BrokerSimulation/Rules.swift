@@ -1,6 +1,6 @@
 import Broker
 
-/// What the design promises and no user sees at once: who claims gives back, one flight for a session in a process, one
+/// The promises that no user sees broken at once: who claims gives back, one flight for a session in a process, one
 /// deadline for a claim, nothing refreshed that nobody wants newer, nobody left without an answer, nobody told late.
 final class Rules: @unchecked Sendable {
     private struct Claim {

@@ -5,7 +5,7 @@ package struct Verdict: Sendable, Equatable {
     package var pairsThrownAway = 0
     package var endedSessionsAlive = 0
     package var answeredWritesLost = 0
-    /// What no user sees at once, though the design promises it (`Rules`).
+    /// Promises broken that no user sees at once (`Rules`).
     package var rulesBroken = 0
     /// Sessions that ended with `refresh_lost` where an owner was struck or an answer lost: nobody could save them.
     package var beyondSaving = 0

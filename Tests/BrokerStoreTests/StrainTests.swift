@@ -7,7 +7,7 @@ import Testing
 
 @testable import BrokerStore
 
-/// What a slow disk, a long read and a second process may do to the embedded store (DESIGN section 6).
+/// The embedded store beside a slow disk, a long read and a second process.
 @Suite("SQLite under strain", .serialized, .timeLimit(.minutes(2)))
 struct StrainTests {
     /// Returns how long `body` took, on the monotonic clock.

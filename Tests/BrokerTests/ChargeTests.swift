@@ -4,7 +4,7 @@ import Testing
 
 @testable import Broker
 
-/// What a stranger costs is charged to their address before it happens (DESIGN guarantee 8).
+/// A stranger's costs are charged to their address before they arise (guarantee 8).
 @Suite(.timeLimit(.minutes(2))) struct ChargeTests {
     private static let one = IPAddress(high: 0, low: 0xFFFF_0A00_0001)
     private static let two = IPAddress(high: 0, low: 0xFFFF_0A00_0002)

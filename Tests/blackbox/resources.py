@@ -849,7 +849,7 @@ def endings():
             end.shutdown(socket.SHUT_WR)
             _, how = read_all(end, 5)
             verdict(how != "open", f"{name}: an event stream ends", how)
-        # One that goes on sending behind a parser error hears the answer, too (finding 16).
+        # One that goes on sending behind a parser error hears the answer, too.
         with broker.connect() as end:
             end.sendall(b"GARBAGE\r\n\r\n")
             sent, got, why = flood(broker, end, b"x" * 4096, 64 * 1024, seconds=1, reads=True)

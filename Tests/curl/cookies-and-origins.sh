@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The cookie, byte for byte, its strict parsing, and the cross-origin rule (DESIGN section 3.4).
+# The cookie, byte for byte, its strict parsing, and the cross-origin rule.
 source "$(dirname "$0")/lib.bash"
 start_stack
 

@@ -415,7 +415,7 @@ struct ExchangeCaller: Sendable {
         context.events.emit(.storeFailed(operation: operation, detail: "\(failure)"))
     }
 
-    /// Settles or releases by the failure table of DESIGN section 4.1, for a call with a single-use secret in it.
+    /// Settles or releases by the failure table (docs/guarantees.md), for a call with a single-use secret in it.
     private func settle(failureOfSingleUse failure: ProviderFailure) async -> BrokerProblem {
         switch failure {
         case .notSent: return await release(failure, counting: false)

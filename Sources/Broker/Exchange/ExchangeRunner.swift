@@ -5,7 +5,7 @@
 struct ExchangeRunner: Sendable {
     let context: BrokerContext
 
-    /// Two calls more after a 429 or 5xx (the failure table of DESIGN section 4.1).
+    /// Two calls more after a 429 or 5xx (the failure table, docs/guarantees.md).
     static let maximumAttempts = 3
 
     /// Claims the exchange and calls, or waits for who did, or repeats its outcome to the same starter.

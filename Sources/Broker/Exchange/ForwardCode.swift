@@ -4,7 +4,8 @@ package struct ForwardCode: Sendable {
 
     package init(_ context: BrokerContext) { self.context = context }
 
-    /// Decides which flow of DESIGN section 2 the input is, and runs its exchange.
+    /// Decides which flow (started by the broker, by the app, by the provider, Zephr's) the input is, and runs its
+    /// exchange.
     package func forward(_ input: ForwardCodeInput) async throws(BrokerProblem) -> SignInOutcome {
         let sources = [
             ("/callback_url", input.callbackURL != nil), ("/handoff", input.handoff != nil),

@@ -1,6 +1,6 @@
 /// Parses JSON strictly (RFC 8259): bounded size, depth and members, valid UTF-8, no lone surrogates, nothing after the value.
 ///
-/// One parser for requests and for provider answers (engineering note 15). A duplicate member is reported by its
+/// One parser for requests and for provider answers (library note 8). A duplicate member is reported by its
 /// pointer instead of being thrown, so that a request's faults can be named together; providers' answers refuse it.
 package struct JSONParser {
     /// What a parse gives: the value and the pointers of members that stood twice.

@@ -1,6 +1,6 @@
-/// One registration at a provider, as the domain sees it (DESIGN section 1).
+/// One registration at a provider, as the domain sees it.
 package struct ClientProfile: Sendable {
-    /// Who may start this client's logins (DESIGN section 2, flows A and B).
+    /// The starter of this client's logins: the broker, the app, or either.
     package enum LoginMode: String, Sendable { case broker, app, both }
     /// How the app carries its session token.
     package enum Transport: String, Sendable { case cookie, bearer }

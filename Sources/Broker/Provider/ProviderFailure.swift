@@ -1,4 +1,5 @@
-/// How a provider call failed, by what it means for a single-use secret that was in it (DESIGN section 4.1).
+/// The failure of a provider call, by what it means for a single-use secret that was in it (the failure table,
+/// docs/guarantees.md).
 ///
 /// `detail` is for the log only: made of our own words and bounded excerpts, never of a secret.
 package enum ProviderFailure: Error, Sendable {
@@ -54,10 +55,10 @@ package struct OAuthError: Error, Sendable, Equatable {
         self.isNamed = isNamed
     }
 
-    /// Whether the grant is dead: a parsed `invalid_grant` (real-servers.md).
+    /// Whether the grant is dead: a parsed `invalid_grant` (docs/providers/real-servers.md).
     package var isInvalidGrant: Bool { code == "invalid_grant" }
 
-    /// Whether it is a 400 or 401 without a body, which is no proof of anything by itself (real-servers.md).
+    /// Whether it is a 400 or 401 without a body, which is no proof of anything by itself (decision 50).
     package var isEmpty: Bool { code.isEmpty }
 
     /// The codes that speak of the client, its proof or the moment, and so of no grant.

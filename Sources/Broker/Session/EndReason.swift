@@ -1,4 +1,4 @@
-/// Why a session ended (DESIGN section 3.1): the complete list.
+/// The reason for which a session ended: the complete list (openapi.yaml).
 package enum EndReason: String, Sendable, CaseIterable {
     case loggedOut = "logged_out"
     /// Logged out by an app that takes the user's browser to the provider's log-out page itself; shown as `logged_out`.

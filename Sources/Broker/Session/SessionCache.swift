@@ -1,6 +1,6 @@
 import Synchronization
 
-/// The hot path's bounded cache of sessions (DESIGN section 6), each with what of it was opened (decision 39).
+/// The hot path's bounded cache of sessions, each with what of it was opened (decision 39).
 ///
 /// An entry lives 5 s at most; an ending removes it at once, and a load that began before an ending does not insert
 /// (SEC-129). Entries lie in two generations that change places once in a lifetime: what nobody asks for again goes

@@ -1,4 +1,4 @@
-/// Computes a session's times (SEC-40; DESIGN section 4, lifetimes).
+/// Computes a session's times (SEC-40).
 package enum SessionLimits {
     /// Returns when a session ends at the latest.
     ///

@@ -1,4 +1,4 @@
-/// A session as its owner may see it: the session object of DESIGN section 3.1.
+/// A session as its owner may see it: the session object of the contract.
 ///
 /// It never holds a token (SEC-52).
 package struct SessionView: Sendable {

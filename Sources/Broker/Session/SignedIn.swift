@@ -22,7 +22,7 @@ package struct SignedIn: Sendable {
     }
 }
 
-/// A partial registration as the app sees it (the 202 of DESIGN section 3.1).
+/// A partial registration as the app sees it: the 202 of `POST /v1/sessions`.
 package struct RegistrationView: Sendable {
     package let provider: ProviderName
     package let stateKey: Secret

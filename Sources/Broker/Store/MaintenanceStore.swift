@@ -54,6 +54,6 @@ package protocol MaintenanceStore: Sendable {
     func close() async
 }
 
-/// A whole store: one port, several engines, one conformance suite (DESIGN section 6).
+/// A whole store: one port, several engines, one conformance suite.
 package typealias BrokerStore = LoginStore & HandoffStore & ExchangeStore & SessionStore & RegistrationStore
     & MaintenanceStore

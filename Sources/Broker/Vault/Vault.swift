@@ -1,6 +1,6 @@
 /// Seals, opens, digests and makes randomness.
 ///
-/// The one implementation stands on the system's OpenSSL (DESIGN section 4.5).
+/// The one implementation stands on the system's OpenSSL (decision 3).
 package protocol Vault: Sendable {
     /// Seals `plaintext` for the row whose key is `row` under the ring's first key, with a fresh nonce.
     func seal(_ plaintext: [UInt8], as kind: SealedKind, row: Digest) throws(VaultFailure) -> Sealed
@@ -15,7 +15,7 @@ package protocol Vault: Sendable {
     func index(_ kind: IndexKind, _ parts: [String]) -> Digest
 
     /// Returns the session token `base64url(HMAC-SHA256(K, salt ‖ proof))` with the purpose key of ring key `keyID`
-    /// (DESIGN section 4.1), 43 characters.
+    /// (decision 4), 43 characters.
     func sessionToken(keyID: String, salt: [UInt8], proof: Secret) throws(VaultFailure) -> Secret
 
     /// Returns whether a signature of `r` and `s`, 32 bytes each, is the key's over the message (RFC 7518 section 3.4).

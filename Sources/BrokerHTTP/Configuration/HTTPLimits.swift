@@ -1,7 +1,7 @@
 package import Broker
 package import BrokerWire
 
-/// How much the public listener takes (`limits` of DESIGN section 5).
+/// The bounds of what the public listener takes (`limits` in the configuration).
 package struct HTTPLimits: Sendable {
     /// What an address may begin and miss in a minute, and the caps on what waits.
     package var charges = ChargeLimits()

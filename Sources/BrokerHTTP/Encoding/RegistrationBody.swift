@@ -1,6 +1,6 @@
 import Broker
 
-/// Writes the 202 of a partial registration (DESIGN section 3.1).
+/// Writes the 202 of a partial registration.
 enum RegistrationBody {
     static func bytes(_ registration: RegistrationView) -> [UInt8] {
         var writer = JSONWriter(capacity: 512)

@@ -1,6 +1,6 @@
 import Broker
 
-/// Writes session objects (DESIGN section 3.1).
+/// Writes session objects.
 ///
 /// Every member is always there, and none is a token (SEC-52).
 enum SessionBody {

@@ -1,4 +1,4 @@
-/// Reads cookies out of the raw `Cookie` fields, strictly (SEC-38, engineering note 5).
+/// Reads cookies out of the raw `Cookie` fields, strictly (SEC-38, library note 4).
 enum CookieReader {
     enum Result: Equatable {
         case absent

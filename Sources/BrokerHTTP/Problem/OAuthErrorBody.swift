@@ -24,7 +24,7 @@ enum OAuthErrorBody {
         switch code {
         case .backendUnauthorized: ("invalid_client", 401)
         case .backendNotAllowed: ("unauthorized_client", 403)
-        // The session is the grant (DESIGN section 3.2): a dead one is 400, not 401, which would be the caller's fault.
+        // The session is the grant here: a dead one is 400, not 401, which would be the caller's fault.
         case .sessionRequired, .sessionEnded, .notRefreshable, .loginRequired: ("invalid_grant", 400)
         case .rateLimited, .providerUnavailable, .storeUnavailable, .upstreamBusy, .shuttingDown, .upstreamTimeout:
             ("temporarily_unavailable", code.status)

@@ -1,7 +1,7 @@
 package import Broker
 
 extension ProblemCode {
-    /// The HTTP status (DESIGN section 3.1).
+    /// The HTTP status.
     package var status: Int {
         switch self {
         case .invalidRequest, .invalidCallback, .stateMismatch, .issuerMismatch, .codeRejected, .verifierMismatch,

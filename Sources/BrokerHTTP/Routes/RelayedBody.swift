@@ -7,7 +7,7 @@ import Synchronization
 /// An app's request body on its way to an upstream: it ends with `request_timeout` when the app sends it too slowly, or
 /// when it takes longer in all than an upload may.
 ///
-/// Time that the upstream takes does not count as the app's: nobody waits for the app then (engineering note 4).
+/// Time that the upstream takes does not count as the app's: nobody waits for the app then (library note 3).
 struct RelayedBody: AsyncSequence, Sendable {
     typealias Element = ByteBuffer
 

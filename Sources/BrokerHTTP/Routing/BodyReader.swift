@@ -1,7 +1,7 @@
 import Broker
 import BrokerWire
 
-/// Reads a whole request body, bounded in bytes and time (SEC-102, SEC-105, engineering note 4).
+/// Reads a whole request body, bounded in bytes and time (SEC-102, SEC-105, library note 3).
 enum BodyReader {
     /// Returns the body.
     ///

@@ -95,7 +95,7 @@ struct ListenerRules: Sendable {
     }
 
     /// Throws `cross_origin` where a page of a web origin that is not listed makes a browser act with our cookie, or
-    /// with nothing (DESIGN section 3.4, SEC-45).
+    /// with nothing (SEC-45).
     func checkOrigin(_ call: Call, _ route: Route) throws(BrokerProblem) {
         guard kind == .public, !route.traits.contains(.anyOrigin) else { return }
         guard !call.fields.origins.isEmpty || !call.fields.fetchSites.isEmpty else { return }

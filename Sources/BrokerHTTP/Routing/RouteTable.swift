@@ -3,7 +3,7 @@ import HTTPTypes
 /// Finds routes by exact path.
 ///
 /// Hummingbird's router drops empty path segments, answers a wrong method with 404 and cannot say which methods a path
-/// has (engineering notes 1 and 2); a table of whole paths has none of these surprises, and costs one lookup.
+/// has (library note 1); a table of whole paths has none of these surprises, and costs one lookup.
 struct RouteTable: Sendable {
     /// A path with its methods.
     struct Entry: Sendable {

@@ -2,7 +2,7 @@ import Broker
 
 /// The table of presets.
 ///
-/// Sources: providers/generic-oauth.md and the providers' own pages named there.
+/// Each stands on the provider's own pages (docs/providers).
 package enum Presets {
     /// Returns the preset of a name, or nil.
     package static func named(_ name: String) -> Preset? { all.first { $0.name == name } }

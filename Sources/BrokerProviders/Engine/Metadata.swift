@@ -64,8 +64,8 @@ struct Metadata: Sendable {
         assertionAlgorithms = texts("token_endpoint_auth_signing_alg_values_supported")
     }
 
-    /// Fills what this document lacks from a second one of the same issuer (real-servers.md: revocation may stand only
-    /// in the RFC 8414 document).
+    /// Fills what this document lacks from a second one of the same issuer (revocation may stand only in the RFC 8414
+    /// document: docs/providers/real-servers.md).
     mutating func fill(from other: Metadata) {
         authorization = authorization ?? other.authorization
         token = token ?? other.token

@@ -1,6 +1,6 @@
 import Broker
 
-/// A JWS in compact form, taken apart by our own code before any library sees it (engineering note 14).
+/// A JWS in compact form, taken apart by our own code before any library sees it (library note 7).
 struct CompactToken: Sendable {
     /// The longest token taken, in bytes (SEC-122).
     static let maximumBytes = 16_384

@@ -2,7 +2,8 @@ import Broker
 
 /// Checks the claims of a logout token whose signature has verified (OIDC Back-Channel Logout 1.0 section 2.6; SEC-66).
 struct LogoutTokenRules: Sendable {
-    /// How long after its `iat` a logout token is taken; some servers send no `exp` (real-servers.md).
+    /// The seconds after its `iat` for which a logout token is taken; some servers send no `exp`
+    /// (docs/providers/real-servers.md).
     static let maximumAge: Int64 = 600
     private static let event = "http://schemas.openid.net/event/backchannel-logout"
 

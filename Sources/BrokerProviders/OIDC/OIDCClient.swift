@@ -89,7 +89,7 @@ package struct OIDCClient: EngineBacked, CodeExchanging, TokenRefreshing, TokenR
     ) async throws(ProviderFailure) -> LogoutNotice {
         let wires = engine.settings.clients.map(\.wire.idToken)
         let algorithms = wires.flatMap(\.algorithms)
-        // Servers label logout tokens `JWT`, `logout+jwt` or not at all (real-servers.md).
+        // Servers label logout tokens `JWT`, `logout+jwt` or not at all (docs/providers/real-servers.md).
         let parsed = try CompactToken(token.reveal(), allowed: algorithms, types: ["jwt", "logout+jwt"])
         let rules = LogoutTokenRules(
             issuer: engine.settings.issuer ?? "", clients: engine.clientIDs,

@@ -16,7 +16,7 @@ package struct ClientSettings: Sendable {
     /// `trusted_audiences`: the ids of the same project's other registrations, whose id_tokens its SDKs may give this
     /// client's app.
     package var trustedAudiences: [String] = []
-    /// The keys of DESIGN section 5's table: the provider's, overridden by the client's.
+    /// The wire settings: the provider's, overridden by the client's.
     package var wire: WireSettings
 
     package init(

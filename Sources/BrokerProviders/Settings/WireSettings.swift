@@ -1,4 +1,4 @@
-/// How a client's requests and the provider's answers look: the table of DESIGN section 5.
+/// The form of a client's requests and of the provider's answers (the settings' table in docs/configuration.md).
 package struct WireSettings: Sendable {
     /// `basic_encoding`: whether id and secret are form-encoded before base64 (RFC 6749 section 2.3.1) or sent raw.
     package enum BasicEncoding: String, Sendable { case form, raw }

@@ -1,6 +1,6 @@
 import Broker
 
-/// Finds the OAuth error in an answer, in every dialect that providers speak (providers/generic-oauth.md section 6).
+/// Finds the OAuth error in an answer, in every dialect that providers speak (docs/providers/real-servers.md).
 enum OAuthErrorParser {
     /// Returns the error code of an answer's object, or nil when the object tells of none.
     ///

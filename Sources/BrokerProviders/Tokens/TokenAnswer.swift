@@ -24,7 +24,7 @@ struct TokenAnswer: Sendable {
     func read(_ answer: ProviderAnswer, now: WallTime) throws(ProviderFailure) -> TokenSet {
         try answer.requireUsable(at: now)
         if !answer.isSuccess, let error = dialect?(answer) { throw .rejected(error) }
-        // One real server refuses a dead refresh token so; what it proves is the caller's to judge (real-servers.md).
+        // One real server refuses a dead refresh token so; what it proves is the caller's to judge (decision 50).
         if [400, 401].contains(answer.status), answer.body.isEmpty, answer.fault == nil {
             throw .rejected(OAuthError(status: answer.status, code: ""))
         }

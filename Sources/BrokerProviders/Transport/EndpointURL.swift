@@ -1,7 +1,7 @@
 import Broker
 
 /// A URL that a provider may be called at: https, or http on loopback; no user information, no fragment, printable
-/// ASCII only, so that nothing re-encodes it (engineering note 11).
+/// ASCII only, so that nothing re-encodes it (library note 6).
 package struct EndpointURL: Sendable, Hashable {
     /// The text, as configured or discovered.
     package let text: String

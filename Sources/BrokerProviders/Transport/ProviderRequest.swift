@@ -2,7 +2,7 @@
 ///
 /// It may hold secrets and is never described.
 struct ProviderRequest: Sendable {
-    /// Which connections carry the call (engineering note 10).
+    /// The connections that may carry the call (library note 5).
     enum ConnectionUse: Sendable {
         /// A connection of its own: a pooled one that the provider closes at that instant would lose a single-use
         /// secret.

@@ -1,6 +1,6 @@
 package import Broker
 
-/// The store for replicas: PostgreSQL, reached through libpq (DESIGN section 6).
+/// The store for replicas: PostgreSQL, reached through libpq (decision 22).
 ///
 /// Each operation is one statement, right at READ COMMITTED by itself: rows are locked and judged as they are then, and
 /// the server's clock times claims. A few connections with a thread each share round trips among what waits.

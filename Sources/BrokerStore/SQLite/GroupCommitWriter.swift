@@ -11,7 +11,7 @@ import Synchronization
 
 /// The one writer.
 ///
-/// Writes that arrive together share a transaction and its `fdatasync` (DESIGN section 6): the queue is drained into
+/// Writes that arrive together share a transaction and its `fdatasync` (decision 5): the queue is drained into
 /// one IMMEDIATE transaction, each member inside a savepoint; no result is told before COMMIT.
 ///
 /// What arrives while members run joins them, and what arrives while the disk syncs is the next transaction. Where the

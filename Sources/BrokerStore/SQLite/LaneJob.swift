@@ -14,7 +14,7 @@ protocol LaneJob: AnyObject, Sendable {
 
 /// A job with its result.
 ///
-/// Whoever waits may give up; the work does not notice (engineering note 17).
+/// Whoever waits may give up; the work does not notice (library note 9).
 final class WaitedJob<Value: Sendable>: LaneJob {
     private enum Waiter {
         case none

@@ -2,7 +2,7 @@ import Broker
 import Synchronization
 
 /// The endings that could not be written, because the disk is full or fails: the sessions are refused all the same
-/// until their tombstones are on disk (engineering note 20, SEC-123).
+/// until their tombstones are on disk (library note 10, SEC-123).
 ///
 /// Bounded by the sessions that live.
 final class PendingEndings: Sendable {

@@ -3,7 +3,7 @@ import Dispatch
 import GRDB
 import Synchronization
 
-/// The embedded store: SQLite in WAL mode, durable at every commit, one process (DESIGN section 6).
+/// The embedded store: SQLite in WAL mode, durable at every commit, one process.
 ///
 /// Reads run on threads of their own, writes on one, and callers only wait: no blocking call reaches the cooperative
 /// pool, and a caller that hangs up rolls nothing back.

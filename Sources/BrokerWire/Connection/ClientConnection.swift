@@ -112,7 +112,7 @@ package final class ClientConnection: Sendable {
 
     /// Runs work that is of no use once the client is gone: the request's task is cancelled then.
     ///
-    /// A handler is never cancelled for its client's sake otherwise (engineering note 3): most work has to be finished.
+    /// A handler is never cancelled for its client's sake otherwise (library note 2): most work has to be finished.
     package func cancellingWhenGone<Value, Failure: Error>(
         _ work: () async throws(Failure) -> Value
     ) async throws(Failure) -> Value {

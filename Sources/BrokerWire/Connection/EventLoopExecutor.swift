@@ -3,7 +3,7 @@ import NIOCore
 /// Runs a connection's tasks on the connection's own event loop: a request is read, worked on and answered by one
 /// thread, without a hand-over to the concurrency pool and back.
 ///
-/// What blocks has threads of its own elsewhere (DESIGN section 6).
+/// Blocking calls have threads of their own in the stores, so that none reaches this one.
 final class EventLoopExecutor: TaskExecutor {
     private let eventLoop: any EventLoop
 

@@ -1,7 +1,8 @@
 import Broker
 import CLibPQ
 
-/// How a PostgreSQL is reached: the operator's URL, and what is added where it says nothing (engineering note 21).
+/// The settings of a connection to PostgreSQL: the operator's URL, and what is added where it says nothing (library
+/// note 11).
 package struct ConnectionSettings: Sendable {
     /// Whether a pooler that hands connections out by the transaction stands between.
     package let isPooled: Bool

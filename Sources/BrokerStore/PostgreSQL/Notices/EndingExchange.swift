@@ -1,7 +1,7 @@
 import Broker
 import Synchronization
 
-/// What replicas tell one another: which sessions ended (DESIGN section 6).
+/// The notices by which replicas tell one another which sessions ended (guarantee 6).
 ///
 /// Told after they committed, gathered for 100 ms, because a notice takes a lock on the whole database; never for
 /// correctness: what is lost is found within the cache's five seconds.

@@ -7,7 +7,7 @@ enum PostgreSQLLoginSQL {
     static let columns =
         "format, state, login_token, login_id, created_at, expires_at, status, exchange, sealed_key, sealed"
 
-    /// Logins of one token take turns, so that their count is what it is (P9); the next statement sees it.
+    /// Takes the turn of one login token: its logins are stored one after the other, and each sees how many of it wait.
     static let turn = Statement("login_turn", "i", "SELECT pg_advisory_xact_lock($1)")
     static let insert = Statement(
         "insert_login", "bbtiiibtbi",

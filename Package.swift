@@ -156,7 +156,7 @@ let package = Package(
             ],
             swiftSettings: strict),
         .testTarget(
-            name: "EndToEndTests",
+            name: "coatcheckTests",
             dependencies: [
                 "coatcheck", "Broker", "BrokerHTTP", "BrokerProviders", "BrokerVault", "BrokerStore", "BrokerRelay",
                 "BrokerWire", "Sandbox", httpTypes, asyncHTTPClient, nioCore, nioPosix, logging, coreMetrics, yams,

@@ -24,7 +24,7 @@ class PostgreSQL:
 
     def __init__(self, *settings):
         self.process = subprocess.Popen(
-            [f"{ROOT}/Tests/blackbox/postgresql", "--durable", "shared_buffers=1GB", "max_wal_size=8GB", *settings],
+            [f"{ROOT}/Tests/scenarios/support/postgresql", "--durable", "shared_buffers=1GB", "max_wal_size=8GB", *settings],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         words = self.process.stdout.readline().split()
         if len(words) < 4 or words[0] != "ready":

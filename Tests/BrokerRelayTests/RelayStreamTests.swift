@@ -45,7 +45,7 @@ struct RelayStreamTests {
         }
     }
 
-    // That memory stays flat meanwhile is measured on the release binary, alone in its process (Tests/curl/relay.sh).
+    // That memory stays flat meanwhile is measured on the release binary, alone in its process (Tests/scenarios/relay.sh).
     @Test("100 MiB down and up again arrive whole", arguments: [65_536 * count, nil])
     func flat(length: Int?) async throws {
         try await Self.pipe(Self.count, into: answeringSize, timeout: .seconds(10)) { fixture, body, _ in

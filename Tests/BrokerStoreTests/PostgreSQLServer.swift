@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerStore
 
-/// The tests' own PostgreSQL and pgbouncer, which end with the process: `Tests/blackbox/postgresql` watches its input.
+/// The tests' own PostgreSQL and pgbouncer, which end with the process: `Tests/scenarios/support/postgresql` watches its input.
 actor PostgreSQLServer {
     /// Why there is none.
     struct Missing: Error, CustomStringConvertible {
@@ -88,7 +88,7 @@ actor PostgreSQLServer {
         if let address { return try address.get() }
         let process = Process()
         let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-        process.executableURL = root.appendingPathComponent("blackbox/postgresql")
+        process.executableURL = root.appendingPathComponent("scenarios/support/postgresql")
         process.arguments = ["--pooler"]
         let (input, output) = (Pipe(), Pipe())
         process.standardInput = input

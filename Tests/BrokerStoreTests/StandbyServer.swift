@@ -3,7 +3,7 @@ import Testing
 
 @testable import BrokerStore
 
-/// A PostgreSQL with a standby that commits wait for: `Tests/blackbox/postgresql --standby`, which ends with its input.
+/// A PostgreSQL with a standby that commits wait for: `Tests/scenarios/support/postgresql --standby`, which ends with its input.
 final class StandbyServer {
     let url: String
     private let process = Process()
@@ -12,7 +12,7 @@ final class StandbyServer {
 
     init() throws {
         let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-        process.executableURL = root.appendingPathComponent("blackbox/postgresql")
+        process.executableURL = root.appendingPathComponent("scenarios/support/postgresql")
         process.arguments = ["--standby"]
         process.standardInput = input
         process.standardOutput = output

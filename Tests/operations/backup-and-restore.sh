@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Walks "Backups" of docs/operations.md: a backup beside a running broker, the machine lost, a restore that brings back nobody
 # who was logged out since.
-source "$(dirname "$0")/../curl/lib.bash"
+source "$(dirname "$0")/../scenarios/support/lib.bash"
 mkdir -m 700 "$work/endings" "$work/backups"
 sed "s|url: sqlite:@WORK@/data/coatcheck.db|&\n  endings_file: @WORK@/endings/endings|" "$here/coatcheck.yaml" >"$work/template.yaml"
 start_stack "$work/template.yaml"

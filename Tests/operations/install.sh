@@ -3,7 +3,7 @@
 # commands of docs/deployment.md. The Debian is booted by systemd-nspawn on this machine's network, with the cgroups of version
 # two that systemd wants. As root, with debootstrap and Debian's systemd-container.
 #   install.sh ARCHIVE
-source "$(dirname "$0")/../curl/lib.bash"
+source "$(dirname "$0")/../scenarios/support/lib.bash"
 source "$(dirname "$0")/booted.bash"
 archive=$(realpath "$1")
 missing=$("$root/scripts/debian-root" able) || { echo "Bail out! $missing: apt-get install systemd-container debootstrap"; exit 1; }

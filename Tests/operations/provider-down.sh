@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Walks "A provider is down for a day" of docs/operations.md: nobody is logged out, others are served, and it mends by itself.
-source "$(dirname "$0")/../curl/lib.bash"
+source "$(dirname "$0")/../scenarios/support/lib.bash"
 start_stack
 sign_in oidc ios ana
 expect_status 201 "ana is signed in"

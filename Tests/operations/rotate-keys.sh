@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Walks "Keys" of docs/operations.md: rotate, seal again, remove; nobody is logged out.
-source "$(dirname "$0")/../curl/lib.bash"
+source "$(dirname "$0")/../scenarios/support/lib.bash"
 start_stack
 printf 'admin-keeper-5d20c7f19e\n' >"$work/keeper"
 asking=(--config "$work/coatcheck.yaml" --token-file "$work/keeper")

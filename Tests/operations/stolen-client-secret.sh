@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Walks "A stolen client secret" of docs/operations.md: a new one from the provider; nobody is logged out by the change.
-source "$(dirname "$0")/../curl/lib.bash"
+source "$(dirname "$0")/../scenarios/support/lib.bash"
 start_stack
 printf 'wq8ZrT5nLk2YvB7x:c/d+e&f' >"$work/web.secret"
 chmod 600 "$work/web.secret"

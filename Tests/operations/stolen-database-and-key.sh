@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Walks "A stolen database" and "A stolen key" of docs/operations.md.
-source "$(dirname "$0")/../curl/lib.bash"
+source "$(dirname "$0")/../scenarios/support/lib.bash"
 start_stack
 printf 'admin-keeper-5d20c7f19e\n' >"$work/keeper"
 printf 'admin-ender-b81c64e2f0\n' >"$work/ender"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Every command of docs/operations.md, pasted as root, under the shipped unit, on a Debian that systemd-nspawn has booted: what
 # root's commands leave behind has to be the broker's, and they say what is so. Needs root, debootstrap and systemd-container.
-source "$(dirname "$0")/../curl/lib.bash"
+source "$(dirname "$0")/../scenarios/support/lib.bash"
 source "$(dirname "$0")/booted.bash"
 missing=$("$root/scripts/debian-root" able) || { echo "# skipped: $missing"; ok "nothing to boot here: $missing"; finish; }
 clean=$("$root/scripts/debian-root" bootable) || give_up "the Debian"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Walks "Upgrades" of docs/operations.md: back up, check, stop, start; back to the older program on a schema that a newer one
 # has added to; and by the backup, where the newer one has left the older behind.
-source "$(dirname "$0")/../curl/lib.bash"
+source "$(dirname "$0")/../scenarios/support/lib.bash"
 mkdir -m 700 "$work/endings"
 sed "s|url: sqlite:@WORK@/data/coatcheck.db|&\n  endings_file: @WORK@/endings/endings|" "$here/coatcheck.yaml" >"$work/template.yaml"
 start_stack "$work/template.yaml"

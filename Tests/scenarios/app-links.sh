@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The app association files, exactly as Apple and Google want them (SEC-93), and the contract itself.
-source "$(dirname "$0")/lib.bash"
+source "$(dirname "$0")/support/lib.bash"
 start_stack
 
 for path in /.well-known/apple-app-site-association /.well-known/assetlinks.json; do

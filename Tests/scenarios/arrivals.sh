@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What a provider's return may say: its issuer, its errors in every dialect, and returns that belong to no login.
-source "$(dirname "$0")/lib.bash"
+source "$(dirname "$0")/support/lib.bash"
 start_stack
 
 # back CLIENT QUERY [MORE]: a login at `oidc` whose return has this query instead of the provider's

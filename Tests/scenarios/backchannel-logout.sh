@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # OpenID Connect Back-Channel Logout 1.0: the provider ends sessions by a signed token.
-source "$(dirname "$0")/lib.bash"
+source "$(dirname "$0")/support/lib.bash"
 start_stack
 
 # logout MEMBERS: the emulator signs a logout token and posts it; LOGOUT_STATUS

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # docs/backends.md: its Node and Python services and its curl line, taken out of the page and run as they stand there.
-source "$(dirname "$0")/lib.bash"
+source "$(dirname "$0")/support/lib.bash"
 start_stack
 page="$root/docs/backends.md"
 

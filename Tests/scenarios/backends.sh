@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # For backends: forward-auth, introspection (RFC 7662), token exchange (RFC 8693).
-source "$(dirname "$0")/lib.bash"
+source "$(dirname "$0")/support/lib.bash"
 start_stack
 
 orders=(-H 'Authorization: Bearer orders-credential-4f1d9c')

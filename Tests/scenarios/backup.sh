@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Backup under traffic, restore, store copy to PostgreSQL and back, many migrations at once.
-source "$(dirname "$0")/lib.bash"
+source "$(dirname "$0")/support/lib.bash"
 start_stack
 printf 'admin-keeper-5d20c7f19e\n' >"$work/keeper"
 printf 'admin-ender-b81c64e2f0\n' >"$work/ender"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Every field of every body missing, of the wrong type, too long, twice, unknown: a 4xx that names it, and the process lives.
-source "$(dirname "$0")/lib.bash"
+source "$(dirname "$0")/support/lib.bash"
 start_stack
 
 step "1. Every field of every body"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Clients with `transport: bearer`: the tokens come in the body, and no cookie is set.
-source "$(dirname "$0")/lib.bash"
+source "$(dirname "$0")/support/lib.bash"
 start_stack
 
 step "1. A login"

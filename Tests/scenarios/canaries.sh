@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Guarantees 5 and 7: the database, its log files and the broker's own log (at trace level) hold no code, state, verifier,
 # token, cookie or secret.
-source "$(dirname "$0")/lib.bash"
+source "$(dirname "$0")/support/lib.bash"
 start_stack
 RECORD="$work/answers"
 

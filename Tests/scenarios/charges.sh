@@ -3,7 +3,7 @@
 # row or a call at a provider. Rows (counted in the database, from outside) and calls (by the emulator's own record) stay
 # within that address's share, and another address signs in at once.
 #   CHARGE_SECONDS   how long each of the two floods lasts (5)
-source "$(dirname "$0")/lib.bash"
+source "$(dirname "$0")/support/lib.bash"
 start_stack
 seconds=${CHARGE_SECONDS:-5}
 host=auth.example.org
@@ -45,7 +45,7 @@ flood() {
     before_logins=$(rows logins) before_exchanges=$(rows exchanges)
     before_registrations=$(rows registrations) before_handoffs=$(rows handoffs)
     before_bytes=$(bytes_kept)
-    python3 "$here/../blackbox/charges.py" --broker "$BROKER" --host "$host" --from "$1" --seconds "$seconds" \
+    python3 "$here/charges.py" --broker "$BROKER" --host "$host" --from "$1" --seconds "$seconds" \
         --issuer "$SANDBOX/oidc" >"$work/flood" || not_ok "the flood" "it broke off"
     SPENT=$((SECONDS - began + 1))
     jq -r 'to_entries[] | "#   \(.key): \(.value | to_entries | map("\(.value) x \(.key)") | join(", "))"' "$work/flood"

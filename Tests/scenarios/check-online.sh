@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # `coatcheck check --online`: discovery, keys, clock, redirect URIs, store, key ring; one line each, with what to change.
-source "$(dirname "$0")/lib.bash"
+source "$(dirname "$0")/support/lib.bash"
 start_sandbox
 mkdir -m 700 "$work/data"
 "$COATCHECK" keys generate --file "$work/keys.json" >/dev/null

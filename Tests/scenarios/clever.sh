@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Clever: both clients, the exact token request, launches without a state, HTML errors, no refresh.
-source "$(dirname "$0")/lib.bash"
+source "$(dirname "$0")/support/lib.bash"
 start_stack
 
 step "1. The legacy iOS client, with a blank secret"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Clover: both client kinds, the exact requests, the merchant confirmed by the API, dashboard launches, import of tokens, recovery
 # of a lost pair, log-out.
-source "$(dirname "$0")/lib.bash"
+source "$(dirname "$0")/support/lib.bash"
 start_stack
 
 step "1. Low trust: PKCE, no secret"

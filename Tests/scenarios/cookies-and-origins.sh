@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The cookie, byte for byte, its strict parsing, and the cross-origin rule.
-source "$(dirname "$0")/lib.bash"
+source "$(dirname "$0")/support/lib.bash"
 start_stack
 
 step "1. The cookie (public_url is plain http here, so prefix and Secure are left off)"

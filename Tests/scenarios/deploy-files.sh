@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What of deploy/ is not run by another script is looked through here, by the tools that will read it: systemd-analyze, the
 # schemas of Kubernetes, lists of Traefik's and Envoy's keys, and `coatcheck check`. A broken copy of each has to be noticed.
-source "$(dirname "$0")/lib.bash"
+source "$(dirname "$0")/support/lib.bash"
 python=$root/.venv/bin/python
 units=$root/deploy/systemd
 command -v systemd-analyze >/dev/null || { echo "Bail out! systemd-analyze is missing: scripts/setup test"; exit 1; }
@@ -76,7 +76,7 @@ same "" "$(sed -nE 's/.*socket\((AF_[A-Z0-9]+).*/\1/p' "$work/calls" | sort -u |
 same 0 "$(grep -cE 'm(map|protect)\(.*PROT_WRITE\|PROT_EXEC' "$work/calls")" "and no memory that is written and run"
 
 step "Kubernetes, Traefik and Envoy"
-"$python" "$root/Tests/blackbox/deploy_files.py" "$root/deploy" >"$work/files.out" 2>"$work/files.err"
+"$python" "$root/Tests/scenarios/support/deploy_files.py" "$root/deploy" >"$work/files.out" 2>"$work/files.err"
 take_over <"$work/files.out"
 # broken_file FILE SED-EXPRESSION
 broken_file() {
@@ -84,7 +84,7 @@ broken_file() {
     cp -r "$root/deploy" "$work/deploy"
     sed -i "$2" "$work/deploy/$1"
     ! cmp -s "$root/deploy/$1" "$work/deploy/$1" || not_ok "the expression changes nothing: $2"
-    same "$1" "$("$python" "$root/Tests/blackbox/deploy_files.py" "$work/deploy" 2>/dev/null | sed -nE 's/^not ok [0-9]+ - ([^:]*):.*/\1/p' | head -1)" "broken: $2"
+    same "$1" "$("$python" "$root/Tests/scenarios/support/deploy_files.py" "$work/deploy" 2>/dev/null | sed -nE 's/^not ok [0-9]+ - ([^:]*):.*/\1/p' | head -1)" "broken: $2"
 }
 broken_file kubernetes/postgresql/deployment.yaml 's/readinessProbe:/readynessProbe:/'
 broken_file kubernetes/postgresql/deployment.yaml 's/terminationGracePeriodSeconds: .*/terminationGracePeriodSeconds: 20/'

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A shop's devices are nobody's but their own; the access token for an SDK on the device; employees' PINs.
-source "$(dirname "$0")/lib.bash"
+source "$(dirname "$0")/support/lib.bash"
 start_stack
 
 step "1. Two tills of one merchant"

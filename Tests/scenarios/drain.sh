@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Ends in order: an event stream with its session, and the process with what is under way (SEC-123).
-source "$(dirname "$0")/lib.bash"
+source "$(dirname "$0")/support/lib.bash"
 sed 's|^  drain_delay: .*|  drain_delay: 6s|' "$here/coatcheck.yaml" >"$work/stack.yaml"
 start_stack "$work/stack.yaml"
 

@@ -1,5 +1,5 @@
 """Endings that are interrupted: by `kill -9` between the steps of a back-channel logout or of the endings file, and by a full disk. What was answered
-is on disk, what was not can be sent again (guarantees 4 and 6). `Tests/curl/endings.sh` starts it.
+is on disk, what was not can be sent again (guarantees 4 and 6). `Tests/scenarios/endings.sh` starts it.
 
 A full disk is a small tmpfs: it runs as root, or in a user's own mount namespace (`unshare --map-root-user --mount`).
 """
@@ -14,7 +14,7 @@ import subprocess
 import threading
 import time
 
-from harness import COATCHECK, MIB, Broker, GaveUp, Sandbox, call, main, wait_for
+from support.harness import COATCHECK, MIB, Broker, GaveUp, Sandbox, call, main, wait_for
 
 ROUNDS = int(os.environ.get("ROUNDS", "50"))
 
@@ -265,7 +265,7 @@ def digest(session):
 
 
 def backed_up(case, broker, name):
-    """A backup, as a copy of the stopped broker's file: what `coatcheck backup` writes is Tests/curl/backup.sh's to look at."""
+    """A backup, as a copy of the stopped broker's file: what `coatcheck backup` writes is Tests/scenarios/backup.sh's to look at."""
     broker.stop(signal.SIGTERM)
     copy = case.folder / name
     shutil.copy(broker.data / "coatcheck.db", copy)

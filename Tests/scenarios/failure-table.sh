@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Guarantee 1's failure table: what the app gets when the token call fails, and when it forwards the same code again.
-source "$(dirname "$0")/lib.bash"
+source "$(dirname "$0")/support/lib.bash"
 start_stack
 
 # begin PROVIDER: a login of this device, walked up to the provider's return

@@ -3,7 +3,7 @@
 # file with its placeholders filled in, and a protected service that shows the headers it got (SEC-85, SEC-86, SEC-87).
 # They ask on the backends' own listener; what Traefik would send, a peer without a credential, is sent by curl.
 #   forward-auth.sh [SERVER…]
-source "$(dirname "$0")/lib.bash"
+source "$(dirname "$0")/support/lib.bash"
 PATH="$PATH:/usr/sbin:/sbin"
 recipes=$root/deploy/forward-auth
 servers=("${@:-nginx}")
@@ -338,7 +338,7 @@ sed -e "s|^  public_url:.*|&\n  backend_listen: 127.0.0.1:$BACKENDS_PORT\n  trus
     "$here/coatcheck.yaml" >"$work/stack.yaml"
 start_stack "$work/stack.yaml"
 upstream_port=$(free_port)
-python3 "$root/Tests/blackbox/forward_auth.py" upstream "$upstream_port" >"$work/upstream.log" 2>&1 &
+python3 "$root/Tests/scenarios/support/forward_auth.py" upstream "$upstream_port" >"$work/upstream.log" 2>&1 &
 pids+=($!)
 wait_for 10 served || give_up "the protected service"
 for server in "${servers[@]}"; do
@@ -363,7 +363,7 @@ for server in "${servers[@]}"; do walk_broken "$server"; done
 kill_broker KILL
 for server in "${servers[@]}"; do walk_dead "$server"; done
 
-python3 "$root/Tests/blackbox/forward_auth.py" broker "$BACKENDS_PORT" >"$work/fake.log" 2>&1 &
+python3 "$root/Tests/scenarios/support/forward_auth.py" broker "$BACKENDS_PORT" >"$work/fake.log" 2>&1 &
 fake=$!
 pids+=("$fake")
 wait_for 10 curl -s -f -o /dev/null -X PUT --data busy "http://127.0.0.1:$BACKENDS_PORT/mode" || give_up "the stand-in"

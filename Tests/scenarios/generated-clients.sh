@@ -2,9 +2,9 @@
 # Clients generated from the contract as the broker serves it: the Python one logs in and decodes a problem; the Kotlin and Swift
 # ones are generated without an error and have the types that the central calls need. Those that compile here, Python, Swift and
 # TypeScript, decode answers of a later minor version: a member, a code and a reason more.
-source "$(dirname "$0")/lib.bash"
+source "$(dirname "$0")/support/lib.bash"
 if [ -z "${PYTHON:-}" ]; then
-    "$root/Tests/blackbox/setup" || give_up "the set-up of .venv"
+    "$root/Tests/scenarios/support/setup" || give_up "the set-up of .venv"
     PYTHON="$root/.venv/bin/python"
 fi
 start_stack

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A provider that hangs slows neither another provider's logins nor the sessions that are there (SEC-120).
-source "$(dirname "$0")/lib.bash"
+source "$(dirname "$0")/support/lib.bash"
 start_stack
 
 step "1. A session, and a provider that answers nothing any more"

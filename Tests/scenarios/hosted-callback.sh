@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Flow C: the provider returns to the broker; the app gets a one-time handoff, never the provider's code.
-source "$(dirname "$0")/lib.bash"
+source "$(dirname "$0")/support/lib.bash"
 start_stack
 
 # come_back URL [curl options…]: the browser arrives at the hosted callback; TARGET is where it is sent on to

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What a sign-in has to show, what a token answer may leave out, and what becomes of one that cannot be used.
-source "$(dirname "$0")/lib.bash"
+source "$(dirname "$0")/support/lib.bash"
 start_stack
 counted() { curl -s "$MANAGEMENT/metrics" | sed -n "s/^$1 //p"; }
 claims() { fault oidc "{\"fault\":\"claims\",\"value\":$1,\"times\":1}"; }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Keys under traffic: two steps, links that are swapped, sealing again, removal refused, a ring that is not the store's.
-source "$(dirname "$0")/lib.bash"
+source "$(dirname "$0")/support/lib.bash"
 # The key file lies as Kubernetes mounts a Secret: a link to a link to a folder, group-readable.
 mkdir -m 700 "$work/secret"
 mkdir "$work/secret/..1"

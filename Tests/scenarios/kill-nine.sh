@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Guarantee 4: what was answered is durable. The broker is killed with SIGKILL right after a 201, again and again.
-source "$(dirname "$0")/lib.bash"
+source "$(dirname "$0")/support/lib.bash"
 start_stack
 rounds=${ROUNDS:-20}
 

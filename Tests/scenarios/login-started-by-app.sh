@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Flow B: the app made its own state and PKCE verifier, opened the browser itself, and hands over what came back.
-source "$(dirname "$0")/lib.bash"
+source "$(dirname "$0")/support/lib.bash"
 start_stack
 
 # app_authorizes USER: what an app with an OAuth library of its own does

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Flow A, refused: what a login that the broker started does not accept. No refusal may cost a call at the provider.
 # (A login that is 601 seconds old is `login_expired`: the tests in Swift move the clock for that.)
-source "$(dirname "$0")/lib.bash"
+source "$(dirname "$0")/support/lib.bash"
 start_stack
 
 # fresh_callback: a login of a new device (a device may have 8 pending), walked up to the provider's return

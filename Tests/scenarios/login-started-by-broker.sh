@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Flow A: the broker starts the login, the app forwards the callback URL, and gets a session cookie.
-source "$(dirname "$0")/lib.bash"
+source "$(dirname "$0")/support/lib.bash"
 start_stack
 
 step "1. What can one sign in with?"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # PostgreSQL commits, and its answer is lost: what was promised holds, and who was logged out is (guarantee 6).
-source "$(dirname "$0")/lib.bash"
+source "$(dirname "$0")/support/lib.bash"
 start_sandbox
 start_postgresql
 server=${POSTGRESQL##*127.0.0.1:}

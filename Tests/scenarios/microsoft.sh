@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Microsoft: one registration for all tenants. Each token's issuer is the user's own tenant's, and has to fit its tid.
-source "$(dirname "$0")/lib.bash"
+source "$(dirname "$0")/support/lib.bash"
 start_stack
 
 ours=11111111-2222-4333-8444-555555555555

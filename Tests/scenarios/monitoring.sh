@@ -2,24 +2,24 @@
 # Dashboard and alert rules of deploy/: checked by promtool, compared with what the broker shows at /metrics, and used by a
 # real Prometheus that scrapes a broker while its provider, its store and at last it itself go wrong. What a rule waits for
 # (`for:`) is promtool's unit tests' business; here a copy of the rules does not wait.
-source "$(dirname "$0")/lib.bash"
+source "$(dirname "$0")/support/lib.bash"
 PATH="$PATH:/usr/sbin:/sbin"
 for program in prometheus promtool; do
     command -v "$program" >/dev/null || { echo "Bail out! $program is missing: scripts/setup test"; exit 1; }
 done
 python=$root/.venv/bin/python
 [ -x "$python" ] || python=python3
-monitoring() { "$python" "$root/Tests/blackbox/monitoring.py" "$@"; }
+monitoring() { "$python" "$root/Tests/scenarios/support/monitoring.py" "$@"; }
 
 step "Rules and configuration"
 promtool check rules "$root/deploy/prometheus/rules.yaml" >"$work/rules.out" 2>&1
 same 0 $? "promtool takes the rules: $(grep -o '[0-9]* rules found' "$work/rules.out")"
 promtool check config "$root/deploy/prometheus/prometheus.yaml" >"$work/config.out" 2>&1
 same 0 $? "and the configuration"
-promtool test rules "$root/Tests/blackbox/prometheus/rules.test.yaml" >"$work/unit.out" 2>&1
+promtool test rules "$root/Tests/scenarios/support/prometheus/rules.test.yaml" >"$work/unit.out" 2>&1
 same 0 $? "every rule fires when it should, and waits as long as it says: $(tail -3 "$work/unit.out" | tr '\n' ' ')"
 sed 's/process_open_fds{job="coatcheck"} > 0.4/process_open_fds{job="coatcheck"} > 0.8/' "$root/deploy/prometheus/rules.yaml" >"$work/broken.yaml"
-sed "s|rule_files:.*|rule_files: [$work/broken.yaml]|" "$root/Tests/blackbox/prometheus/rules.test.yaml" >"$work/broken.test.yaml"
+sed "s|rule_files:.*|rule_files: [$work/broken.yaml]|" "$root/Tests/scenarios/support/prometheus/rules.test.yaml" >"$work/broken.test.yaml"
 promtool test rules "$work/broken.test.yaml" >"$work/unit.out" 2>&1
 same 1 $? "a rule that never fires turns the tests red"
 sed 's/ and predict_linear(.*\[2h\].*//' "$root/deploy/prometheus/rules.yaml" >"$work/broken.yaml"
@@ -42,9 +42,9 @@ broken() {
     rm -rf "$work/tree"
     mkdir -p "$work/tree/Tests"
     cp -r "$root/deploy" "$root/docs" "$work/tree/"
-    cp -r "$root/Tests/blackbox" "$work/tree/Tests/"
+    cp -r "$root/Tests/scenarios" "$work/tree/Tests/"
     sed -i "$2" "$work/tree/$1"
-    "$python" "$work/tree/Tests/blackbox/monitoring.py" names "$work/metrics" >"$work/broken.out" 2>&1
+    "$python" "$work/tree/Tests/scenarios/support/monitoring.py" names "$work/metrics" >"$work/broken.out" 2>&1
     same 1 $? "noticed in $1: $2 ($(grep -m 1 '^not ok' "$work/broken.out" | cut -d' ' -f 4-))"
 }
 broken deploy/grafana/coatcheck.json 's/coatcheck_sessions_live/coatcheck_sessions_alive/'

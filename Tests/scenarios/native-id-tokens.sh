@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # ID tokens that native SDKs give to apps: Google, Apple, Facebook; refusals, used once, a session without tokens.
-source "$(dirname "$0")/lib.bash"
+source "$(dirname "$0")/support/lib.bash"
 start_stack
 
 nonce=$(random_token)

@@ -11,7 +11,7 @@ if [ -z "${NETWORKS_INSIDE:-}" ]; then
     echo "0 passed, 0 failed, 1 skipped"
     exit 0
 fi
-source "$(dirname "$0")/lib.bash"
+source "$(dirname "$0")/support/lib.bash"
 ip link set lo up && ip -6 route add local 2001:db8::/32 dev lo || give_up "the network"
 phones=${PHONES:-5000}
 host=auth.example.org
@@ -33,7 +33,7 @@ providers:
     clients:
       android: {client_id: android-app, auth: none, redirect_uris: ["com.example.android:/cb"], scope: openid email, transport: bearer, login: both}
 YAML
-client() { python3 "$here/../blackbox/networks.py" "$1" --port "$BROKER_PORT" --host "$host" "${@:2}"; }
+client() { python3 "$here/networks.py" "$1" --port "$BROKER_PORT" --host "$host" "${@:2}"; }
 pending_rows() {
     python3 - "$work/data/coatcheck.db" <<'PY'
 import sqlite3, sys

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Guarantee 1: one code, one token call. Fifty identical forwards at once make one call and one session.
-source "$(dirname "$0")/lib.bash"
+source "$(dirname "$0")/support/lib.bash"
 start_stack
 
 step "1. Fifty identical forwards at once, of a login that the broker started"

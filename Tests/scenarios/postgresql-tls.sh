@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # PostgreSQL over TLS: the certificate has to be signed by a known authority and name the host; verify-full is what a URL
 # means that says nothing of it, unless the host is this machine. And its clock, which is compared with this machine's.
-source "$(dirname "$0")/lib.bash"
+source "$(dirname "$0")/support/lib.bash"
 start_postgresql --tls
 "$COATCHECK" keys generate --file "$work/keys.json" >"$work/keys.log" 2>&1 || give_up "keys generate"
 port=${POSTGRESQL##*:}

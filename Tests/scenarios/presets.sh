@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The presets: Cloudentity, Google, GitHub, Slack, Apple; sign-in, refusals, native codes, log-out. Microsoft has a script of
 # its own.
-source "$(dirname "$0")/lib.bash"
+source "$(dirname "$0")/support/lib.bash"
 start_stack
 
 step "1. Cloudentity: an issuer with path segments, a public client"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Flow D: an arrival that the provider started never makes a session; it gets a fresh login instead.
-source "$(dirname "$0")/lib.bash"
+source "$(dirname "$0")/support/lib.bash"
 start_stack
 
 step "1. A code without a state, as the app received it"

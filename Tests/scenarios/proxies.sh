@@ -3,7 +3,7 @@
 # recipe file with its placeholders filled in; logins, streams, odd paths and a broker that is away go through it. A copy of
 # each recipe that has lost one thing has to be noticed by the walk that looks for it.
 #   proxies.sh [SERVER…]
-source "$(dirname "$0")/lib.bash"
+source "$(dirname "$0")/support/lib.bash"
 PATH="$PATH:/usr/sbin:/sbin"
 recipes=$root/deploy/proxy
 servers=("${@:-nginx}")

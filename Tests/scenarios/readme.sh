@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The README's login by curl, taken out of the README and run as it stands there.
-source "$(dirname "$0")/lib.bash"
+source "$(dirname "$0")/support/lib.bash"
 start_stack
 
 step "1. The block"

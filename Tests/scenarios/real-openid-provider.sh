@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Flows A and B against Canaille, an OpenID provider that nobody here wrote. PYTHON is an interpreter that has it
-# (Tests/blackbox/setup makes one).
-source "$(dirname "$0")/lib.bash"
+# (Tests/scenarios/support/setup makes one).
+source "$(dirname "$0")/support/lib.bash"
 
 # real_post JSON: this server answers 500 to a second token for one user and client within the same second; the code is
 # not used up then, the broker says 503, and the same forward again is what an app does.
@@ -14,11 +14,11 @@ real_post() {
 }
 forward() { real_post "{\"callback_url\":$(json_text "$1")${2:+,$2}}"; }
 if [ -z "${PYTHON:-}" ]; then
-    "$root/Tests/blackbox/setup" || give_up "the set-up of .venv"
+    "$root/Tests/scenarios/support/setup" || give_up "the set-up of .venv"
     PYTHON="$root/.venv/bin/python"
 fi
 
-"$PYTHON" "$root/Tests/blackbox/openid_provider.py" --port 0 --redirect-uri com.example.real:/cb --redirect-uri com.example.realweb:/cb \
+"$PYTHON" "$root/Tests/scenarios/support/openid_provider.py" --port 0 --redirect-uri com.example.real:/cb --redirect-uri com.example.realweb:/cb \
     >"$work/provider.out" 2>"$work/provider.log" &
 pids+=($!)
 wait_for 150 grep -q issuer "$work/provider.out" || give_up "the OpenID provider"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Redirect URIs as RFC 8252 and RFC 6749 have them: loopback addresses with any port, and a registered query part.
-source "$(dirname "$0")/lib.bash"
+source "$(dirname "$0")/support/lib.bash"
 start_stack
 
 step "1. Any port of a literal loopback address, and of nothing else"

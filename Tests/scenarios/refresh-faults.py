@@ -1,12 +1,12 @@
 """Refreshes through a bad half-minute of the provider, the store or the process: nobody is logged out by it, no refresh token
-is sent twice at once, no pair is thrown away (guarantees 2 and 3). `Tests/curl/refresh-faults.sh` starts it.
+is sent twice at once, no pair is thrown away (guarantees 2 and 3). `Tests/scenarios/refresh-faults.sh` starts it.
 """
 
 import sqlite3
 import threading
 import time
 
-from harness import Broker, Clock, Gate, GaveUp, Sandbox, main, wait_for
+from support.harness import Broker, Clock, Gate, GaveUp, Sandbox, main, wait_for
 
 
 def stack(case, gated=("refresh",), **more):

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Guarantees 2 and 3: one refresh everywhere, and nobody is logged out by a passing fault.
-source "$(dirname "$0")/lib.bash"
+source "$(dirname "$0")/support/lib.bash"
 start_stack
 
 refresh() { request POST /v1/session/refresh; }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The relay's way out: TLS to upstreams is verified (SEC-111), and what lies outside is reached through `outbound.proxy`.
 # (The emulator speaks plain HTTP; small TLS terminators stand in front of it, and a small proxy.)
-source "$(dirname "$0")/lib.bash"
+source "$(dirname "$0")/support/lib.bash"
 
 openssl req -x509 -newkey rsa:2048 -nodes -keyout "$work/authority.key" -out "$work/authority.pem" -days 2 -subj '/CN=test authority' 2>/dev/null
 # certificate NAME SUBJECT-ALTERNATIVE-NAME

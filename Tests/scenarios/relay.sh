@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The relay: an upstream API with the session's access token. Policy, headers, bodies, refreshes, tricks.
-source "$(dirname "$0")/lib.bash"
+source "$(dirname "$0")/support/lib.bash"
 start_stack
 
 # sent NAME: a header field of the request that the upstream received (the last answer is its echo)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The configuration under traffic: what HUP takes over, what it refuses as a whole, who is not logged out by it.
-source "$(dirname "$0")/lib.bash"
+source "$(dirname "$0")/support/lib.bash"
 printf 'wq8ZrT5nLk2YvB7x:c/d+e&f\n' >"$work/web-secret"
 chmod 600 "$work/web-secret"
 # A secret of its own file, and a provider that may leave without anything naming it.
@@ -110,7 +110,7 @@ refused 'is no regular file' "a configuration that is one"
 rm "$file"
 cp -p "$work/first.yaml" "$file"
 reload "the file as it was"
-cc -shared -fPIC -O2 -o "$work/hanging.so" "$here/../blackbox/hanging_file.c" -ldl || give_up "the compiler"
+cc -shared -fPIC -O2 -o "$work/hanging.so" "$here/hanging_file.c" -ldl || give_up "the compiler"
 kill_broker TERM
 export HANGING_FILE="$work/hung" HANGING_WHILE="$work/hangs"
 printf 'wq8ZrT5nLk2YvB7x:c/d+e&f\n' >"$work/hung"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Guarantees 1, 2 and 6 over three replicas on one PostgreSQL: one code, one call; one refresh; ended means ended.
-source "$(dirname "$0")/lib.bash"
+source "$(dirname "$0")/support/lib.bash"
 start_sandbox
 start_postgresql
 CLOSED_PORT=$(free_port)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Restarts under load. Sockets that are handed over (systemd's socket units): not one connection is refused. Without: 503
 # `shutting_down` while the process before drains, then a moment of refused connections.
-source "$(dirname "$0")/lib.bash"
+source "$(dirname "$0")/support/lib.bash"
 sed 's|^  drain_delay: .*|  drain_delay: 500ms|' "$here/coatcheck.yaml" >"$work/stack.yaml"
 start_stack "$work/stack.yaml"
 device phone

@@ -3,7 +3,7 @@
 #
 # OLD_COATCHECK is an older release's binary. Without one this release is the older one, beside what the next one may do: a
 # schema with more in it, and rows of a format that is one higher.
-source "$(dirname "$0")/lib.bash"
+source "$(dirname "$0")/support/lib.bash"
 start_sandbox
 start_postgresql
 CLOSED_PORT=$(free_port)

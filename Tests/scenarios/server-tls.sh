@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # TLS of the broker's own, on the listeners for apps and backends: versions, handshakes that strangers leave open, and
 # certificates that HUP exchanges without a connection dropped.
-source "$(dirname "$0")/lib.bash"
+source "$(dirname "$0")/support/lib.bash"
 
 # certificate NAME DAYS: a key and a certificate of its own for auth.example.com
 certificate() {

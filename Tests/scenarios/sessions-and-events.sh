@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The user's devices, ending them, and the event stream.
-source "$(dirname "$0")/lib.bash"
+source "$(dirname "$0")/support/lib.bash"
 start_stack
 
 # listen COOKIE NAME: collects a session's events in the background

@@ -1,5 +1,5 @@
 """Two replicas on one PostgreSQL that goes away while one of them has new tokens in hand, for longer than a claim stands: nobody
-is logged out, no refresh token is sent twice (guarantees 2 and 3). `Tests/curl/store-outage.sh` starts it.
+is logged out, no refresh token is sent twice (guarantees 2 and 3). `Tests/scenarios/store-outage.sh` starts it.
 
 OUTAGE_ROUNDS says how often it goes away (once). The providers rotate strictly and end the family of a token that comes twice.
 """
@@ -9,39 +9,12 @@ import os
 import random
 import signal
 import socket
-import subprocess
 import threading
 import time
 
-from harness import HERE, Broker, Gate, GaveUp, Sandbox, call, main, wait_for
+from support.harness import Broker, Database, Gate, GaveUp, Sandbox, call, main, wait_for
 
 PHONES = 10
-
-
-class Database:
-    """A PostgreSQL of its own: `Tests/blackbox/postgresql`."""
-
-    def __init__(self, case):
-        self.process = subprocess.Popen(
-            [HERE / "postgresql"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
-        case.processes.append(self.process)
-        words = self.process.stdout.readline().split()
-        if words[:1] != ["ready"]:
-            raise GaveUp("no PostgreSQL: scripts/setup test installs what is missing")
-        self.port = int(words[1])
-
-    def url(self, port=None):
-        return f"postgresql://coatcheck@127.0.0.1:{port or self.port}/postgres"
-
-    def do(self, command):
-        self.process.stdin.write(command + "\n")
-        self.process.stdin.flush()
-        if not self.process.stdout.readline().startswith("done "):
-            raise GaveUp(f"PostgreSQL's {command}")
-
-    def close(self):
-        self.process.stdin.close()
-        self.process.wait(30)
 
 
 class Wire:

@@ -1,5 +1,5 @@
 """SQLite and the cache under strain: scans and long reads of others hold nobody up, and memory is given back.
-`Tests/curl/strain.sh` starts it.
+`Tests/scenarios/strain.sh` starts it.
 
 Full size: TOMBSTONES=600000 SESSIONS=60000. The everyday sizes are smaller. With SESSIONS_KEPT=FOLDER the sessions that were
 made are kept there and used again.
@@ -18,7 +18,7 @@ import subprocess
 import sys
 import time
 
-from harness import ADMIN, BACKEND, COATCHECK, MIB, Broker, Sandbox, call, main, quantile
+from support.harness import ADMIN, BACKEND, COATCHECK, MIB, Broker, Sandbox, call, main, quantile
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "Benchmarks"))
 import load  # noqa: E402

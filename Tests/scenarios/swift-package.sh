@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # An app adds this repository as a Swift package: it gets the client library, and none of the programs' dependencies.
-source "$(dirname "$0")/lib.bash"
+source "$(dirname "$0")/support/lib.bash"
 
 step "1. A package that depends on a clone"
 git clone -q "$root" "$work/coatcheck-clone" || give_up "the clone"

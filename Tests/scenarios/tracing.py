@@ -1,5 +1,5 @@
 """Traces: what a collector gets, decoded by the protocol's own library; what providers and upstreams are told; whose decisions
-are believed; and what a collector that hangs, refuses or is not there costs. `Tests/curl/tracing.sh` starts it.
+are believed; and what a collector that hangs, refuses or is not there costs. `Tests/scenarios/tracing.sh` starts it.
 """
 
 import base64
@@ -14,7 +14,7 @@ from google.protobuf import json_format
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from harness import BACKEND, Broker, GaveUp, Sandbox, call, free_port, main, wait_for
+from support.harness import BACKEND, Broker, GaveUp, Sandbox, call, free_port, main, wait_for
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 PARENT = "b7ad6b7169203331"

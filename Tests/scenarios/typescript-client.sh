@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # clients/typescript/coatcheck.ts: compiled strictly, and driven through the flows by Node's own test runner.
-source "$(dirname "$0")/lib.bash"
+source "$(dirname "$0")/support/lib.bash"
 
 step "1. It compiles"
 timeout 120 tsc --strict --target es2020 --module es2020 --lib es2020,dom --outDir "$work/client" "$root"/clients/typescript/{coatcheck,shown}.ts >"$work/tsc.log" 2>&1

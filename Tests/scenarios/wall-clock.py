@@ -1,12 +1,12 @@
 """A wall clock that is wrong for a while ends nothing for good and holds nothing up (guarantee 3). The broker's clock is moved
-by a preloaded library, the machine's stays. `Tests/curl/wall-clock.sh` starts it.
+by a preloaded library, the machine's stays. `Tests/scenarios/wall-clock.sh` starts it.
 """
 
 import socket
 import threading
 import time
 
-from harness import Broker, Clock, Gate, GaveUp, Sandbox, main, wait_for
+from support.harness import Broker, Clock, Gate, GaveUp, Sandbox, main, wait_for
 
 DAY = 86_400
 

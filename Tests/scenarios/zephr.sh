@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Flow E, Zephr: a known user, a partial registration finished by its state_key, every refusal, expiry, double submission, a
 # lost answer; and the exact register request on the wire.
-source "$(dirname "$0")/lib.bash"
+source "$(dirname "$0")/support/lib.bash"
 start_stack
 
 zephr_login() { start_login zephr ios '"social_provider":"google"'; browser "$AUTHORIZATION_URL" "$1"; }

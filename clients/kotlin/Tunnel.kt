@@ -1,4 +1,4 @@
-// The Kotlin client without a network, with a bad one, and with callers who leave off (Tests/curl/kotlin-client.sh).
+// The Kotlin client without a network, with a bad one, and with callers who leave off (Tests/scenarios/kotlin-client.sh).
 package coatcheck
 
 import java.io.IOException

@@ -1,4 +1,4 @@
-// The flows of the curl suite by the TypeScript client, without a network, and over a bad one: Tests/curl/typescript-client.sh
+// The flows of the curl suite by the TypeScript client, without a network, and over a bad one: Tests/scenarios/typescript-client.sh
 // compiles it and says where broker, sandbox and the bad network are.
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'

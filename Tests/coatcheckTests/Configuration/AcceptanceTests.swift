@@ -142,7 +142,7 @@ struct AcceptanceTests {
     static var reference: String {
         get throws {
             let path = #filePath.replacingOccurrence(
-                "Tests/EndToEndTests/Configuration/AcceptanceTests.swift", "deploy/coatcheck.reference.yaml")
+                "Tests/coatcheckTests/Configuration/AcceptanceTests.swift", "deploy/coatcheck.reference.yaml")
             return try String(contentsOfFile: path, encoding: .utf8)
         }
     }

@@ -240,7 +240,7 @@ struct ProviderSettingsTests {
     @Test("Every YAML block of README and of the pages passes `check`")
     func documents() throws {
         let root = #filePath.replacingOccurrence(
-            "Tests/EndToEndTests/Configuration/ProviderSettingsTests.swift", "")
+            "Tests/coatcheckTests/Configuration/ProviderSettingsTests.swift", "")
         let sources = ConfigSources(
             environment: { name in
                 name.hasSuffix("_URL") ? "postgresql://coatcheck@localhost/coatcheck" : "zQ8vN2kLr5TwX7yB3mHd"

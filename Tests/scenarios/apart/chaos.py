@@ -29,7 +29,8 @@ import sys
 import time
 import urllib.parse
 
-from harness import BACKEND, COATCHECK, HERE, SANDBOX, free_port
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from support.harness import BACKEND, COATCHECK, HERE, SANDBOX, free_port  # noqa: E402
 
 TOKEN_LIFETIME = 5
 FAULTS = ("none", "reuse", "ended", "bare", "unsynchronous")
@@ -392,7 +393,7 @@ class Replica:
 
 
 class Database:
-    """PostgreSQL and its standby: `Tests/blackbox/postgresql`."""
+    """PostgreSQL and its standby: `Tests/scenarios/support/postgresql`."""
 
     def __init__(self, chaos):
         self.chaos = chaos

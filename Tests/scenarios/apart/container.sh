@@ -3,7 +3,7 @@
 # user, entry point and command, on a root that is read-only but for the volume. A chroot in a mount namespace of its own
 # stands for the container: what is in the image is what there is.
 #   container.sh FOLDER-OF-PROVE-CONTAINER FOLDER-WITH-THE-BINARIES
-source "$(dirname "$0")/../curl/lib.bash"
+source "$(dirname "$0")/../support/lib.bash"
 place=$1
 bin=$2
 export BUILDAH_ISOLATION=chroot

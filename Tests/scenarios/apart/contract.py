@@ -14,9 +14,10 @@ from openapi_spec_validator import validate
 from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
 
-import strict
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from support import strict  # noqa: E402
 
-root = pathlib.Path(__file__).resolve().parents[2]
+root = pathlib.Path(__file__).resolve().parents[3]
 loose = strict.plain()
 contract = strict.overlaid(strict.plain())
 registry = Registry().with_resource("urn:contract", Resource(contents=contract, specification=DRAFT202012))

@@ -13,9 +13,10 @@ import sys
 
 import yaml
 
-import strict
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from support import strict  # noqa: E402
 
-root = pathlib.Path(__file__).resolve().parents[2]
+root = pathlib.Path(__file__).resolve().parents[3]
 program = sys.argv[1] if len(sys.argv) > 1 else os.environ.get("COATCHECK")
 passed = failed = 0
 
@@ -144,7 +145,7 @@ for page in pages:
         elif language in sources and not uncompiled:
             say(squeezed(block) in sources[language], f"{where}: stands in a file that is compiled")
         elif language in run:
-            test = (root / "Tests/curl" / run[language]).read_text()
+            test = (root / "Tests/scenarios" / run[language]).read_text()
             say(name.name in test and f"block {language}" in test, f"{where}: is run by {run[language]}")
         elif uncompiled or language in ("text", "http", "mermaid"):
             say(True, f"{where}: is no code, or says that it is not compiled")
@@ -160,7 +161,7 @@ named = set(re.findall(r"`([a-z_]+)`", " ".join(row.split("|")[2] for row in tab
 say(named == codes | {"code"} or named == codes, "docs/native-apps.md: the table of failures has every code, and no other", ", ".join(sorted(named ^ codes)))
 say(codes <= anchors(root / "docs/problems.md"), "docs/problems.md: every code is an anchor")
 statuses = {}
-overlay = yaml.safe_load((root / "Tests/blackbox/strict.overlay.yaml").read_text())
+overlay = yaml.safe_load((root / "Tests/scenarios/support/strict.overlay.yaml").read_text())
 for action in overlay["actions"]:
     rule = action["update"].get("properties", {}) if isinstance(action["update"], dict) else {}
     if isinstance(rule.get("status"), dict) and "const" in rule["status"]:

@@ -15,13 +15,15 @@ import select
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import urllib.request
 
-from chromium import Chromium
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from support.chromium import Chromium  # noqa: E402
 
-root = pathlib.Path(__file__).resolve().parents[2]
+root = pathlib.Path(__file__).resolve().parents[3]
 passed = failed = 0
 
 

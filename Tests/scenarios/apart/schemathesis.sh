@@ -1,30 +1,30 @@
 #!/usr/bin/env bash
 # Compares the contract with the running broker, and lets schemathesis drive it from the contract: it has to find nothing.
 # (The event stream never ends and the relay answers with the upstream's words: both are left out by their tag.)
-source "$(dirname "$0")/../curl/lib.bash"
+source "$(dirname "$0")/../support/lib.bash"
 if [ -z "${PYTHON:-}" ]; then
-    "$root/Tests/blackbox/setup" || give_up "the set-up of .venv"
+    "$root/Tests/scenarios/support/setup" || give_up "the set-up of .venv"
     PYTHON="$root/.venv/bin/python"
 fi
 start_stack
-export BROKER SANDBOX PYTHONPATH="$root/Tests/blackbox" SCHEMATHESIS_HOOKS=hooks
+export BROKER SANDBOX PYTHONPATH="$here" SCHEMATHESIS_HOOKS=hooks
 
 step "1. The contract by itself"
-"$PYTHON" "$root/Tests/blackbox/contract.py" | grep -v '^ok '
+"$PYTHON" "$root/Tests/scenarios/apart/contract.py" | grep -v '^ok '
 same 0 "${PIPESTATUS[0]}" "valid, its examples fit, its lists are the sources'"
 
-"$PYTHON" "$root/Tests/blackbox/strict.py" >"$work/strict.yaml"
+"$PYTHON" "$root/Tests/scenarios/support/strict.py" >"$work/strict.yaml"
 same 0 $? "the strict rules fit onto it"
 
 step "2. Every documented path and method, and no other"
-"$PYTHON" "$root/Tests/blackbox/routes.py" "$BROKER" "$MANAGEMENT" admin-ender-b81c64e2f0
+"$PYTHON" "$root/Tests/scenarios/support/routes.py" "$BROKER" "$MANAGEMENT" admin-ender-b81c64e2f0
 same 0 $? "the routes are the contract's"
 
 # drive LISTENER URL FILTER…
 drive() {
     local name=$1 url=$2
     shift 2
-    (cd "$work" && "$(dirname "$PYTHON")/schemathesis" --config-file "$root/Tests/blackbox/schemathesis.toml" run "$work/strict.yaml" \
+    (cd "$work" && "$(dirname "$PYTHON")/schemathesis" --config-file "$root/Tests/scenarios/support/schemathesis.toml" run "$work/strict.yaml" \
         --url "$url" --checks all --max-examples "${EXAMPLES:-30}" --seed "${SEED:-1}" --max-redirects 0 --request-timeout 20 \
         --suppress-health-check all --warnings off --no-color "$@")
     same 0 $? "schemathesis finds nothing on the $name listener"

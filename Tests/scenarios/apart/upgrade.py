@@ -14,8 +14,8 @@ import subprocess
 import threading
 import time
 
-from harness import COATCHECK, Broker, GaveUp, Sandbox, call, main
-from store_outage import Database
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from support.harness import COATCHECK, Broker, Database, GaveUp, Sandbox, call, main  # noqa: E402
 
 OLD = os.environ.get("OLD_COATCHECK", "")
 PHONES, SLEEPERS, SECONDS = 12, 10, float(os.environ.get("UPGRADE_SECONDS", "6"))

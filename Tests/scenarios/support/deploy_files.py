@@ -1,5 +1,5 @@
 """Looks through the files of deploy/ that nothing here can run: Kubernetes manifests by their schemas, Traefik's and Envoy's
-files by lists of their keys (Tests/curl/deploy-files.sh).
+files by lists of their keys (Tests/scenarios/deploy-files.sh).
 
   deploy_files.py FOLDER            a line for each file, `ok N - …` or `not ok N - …`; FOLDER is deploy or a copy of it
 """

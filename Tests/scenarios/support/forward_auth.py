@@ -1,4 +1,4 @@
-"""The two servers that the test of the forward-auth recipes needs besides the broker (Tests/curl/forward-auth.sh).
+"""The two servers that the test of the forward-auth recipes needs besides the broker (Tests/scenarios/forward-auth.sh).
 
   forward_auth.py upstream PORT   the protected service: answers with the headers it got, and /count with how many it got
   forward_auth.py broker PORT     stands where a broker was, and answers as `PUT /mode` last said, by MODES

@@ -485,6 +485,35 @@ class Broker:
         return rows[0] if rows else None
 
 
+# ---- the database ----------------------------------------------------------------------------------------------------
+
+
+class Database:
+    """A PostgreSQL of its own: `Tests/scenarios/support/postgresql`."""
+
+    def __init__(self, case):
+        self.process = subprocess.Popen(
+            [HERE / "postgresql"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
+        case.processes.append(self.process)
+        words = self.process.stdout.readline().split()
+        if words[:1] != ["ready"]:
+            raise GaveUp("no PostgreSQL: scripts/setup test installs what is missing")
+        self.port = int(words[1])
+
+    def url(self, port=None):
+        return f"postgresql://coatcheck@127.0.0.1:{port or self.port}/postgres"
+
+    def do(self, command):
+        self.process.stdin.write(command + "\n")
+        self.process.stdin.flush()
+        if not self.process.stdout.readline().startswith("done "):
+            raise GaveUp(f"PostgreSQL's {command}")
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait(30)
+
+
 # ---- cases -----------------------------------------------------------------------------------------------------------
 
 

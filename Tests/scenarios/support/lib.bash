@@ -1,4 +1,4 @@
-# Helpers of the curl scripts: start a broker and a provider emulator, send requests, say what is expected.
+# Helpers of the scenarios in shell: start a broker and a provider emulator, send requests, say what is expected.
 # Needs bash, curl, jq, openssl and python3. Nothing here knows more of the broker than its HTTP interface.
 #
 #   COATCHECK, COATCHECK_SANDBOX   the two programs (default: those of .build/dist, else of .build/debug)
@@ -7,7 +7,7 @@
 
 set -u -o pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-root=$(cd "$here/../.." && pwd)
+root=$(cd "$here/../../.." && pwd)
 builds="$root/.build/dist"
 [ -x "$builds/coatcheck" ] || builds="$root/.build/debug"
 export COATCHECK=${COATCHECK:-$builds/coatcheck}
@@ -206,11 +206,11 @@ start_broker() {
     wait_for 60 curl -sf "$MANAGEMENT/readyz" || give_up "broker"
 }
 
-# start_postgresql [OPTIONS]: a PostgreSQL of this run's own (Tests/blackbox/postgresql); POSTGRESQL is its URL
+# start_postgresql [OPTIONS]: a PostgreSQL of this run's own (Tests/scenarios/support/postgresql); POSTGRESQL is its URL
 start_postgresql() {
     rm -f "$work/postgresql.in" "$work/postgresql.out"
     mkfifo "$work/postgresql.in"
-    "$root/Tests/blackbox/postgresql" "$@" <"$work/postgresql.in" >"$work/postgresql.out" 2>"$work/postgresql.log" &
+    "$root/Tests/scenarios/support/postgresql" "$@" <"$work/postgresql.in" >"$work/postgresql.out" 2>"$work/postgresql.log" &
     pids+=($!)
     exec {postgresql_input}>"$work/postgresql.in"
     wait_for 180 grep -q '^ready ' "$work/postgresql.out" || give_up "PostgreSQL"
@@ -221,7 +221,7 @@ start_postgresql() {
     POOLER="postgresql://coatcheck@127.0.0.1:${POOLER_PORT:-0}/postgres"
 }
 
-# postgresql COMMAND: has the server that was started last do something (Tests/blackbox/postgresql lists what)
+# postgresql COMMAND: has the server that was started last do something (Tests/scenarios/support/postgresql lists what)
 postgresql() {
     local before
     before=$(wc -l <"$work/postgresql.out")
@@ -267,7 +267,7 @@ trap stop_stack EXIT
 # start_unsteady_network: a phone's bad network in front of the broker; NETWORK_PORT
 start_unsteady_network() {
     mkfifo "$work/network.input"
-    python3 "$root/Tests/blackbox/unsteady_proxy.py" "$BROKER_PORT" 1 <>"$work/network.input" >"$work/network.port" 2>"$work/network.log" &
+    python3 "$root/Tests/scenarios/support/unsteady_proxy.py" "$BROKER_PORT" 1 <>"$work/network.input" >"$work/network.port" 2>"$work/network.log" &
     pids+=($!)
     wait_for 20 test -s "$work/network.port" || give_up "the bad network"
     NETWORK_PORT=$(cat "$work/network.port")

@@ -1,4 +1,4 @@
-"""Holds dashboard, rules and documents to what the broker shows at /metrics (Tests/curl/monitoring.sh).
+"""Holds dashboard, rules and documents to what the broker shows at /metrics (Tests/scenarios/monitoring.sh).
 
   monitoring.py names METRICS-FILE            every metric that is named somewhere is there, with its sentence
   monitoring.py dashboard PROMETHEUS          every query of the dashboard is answered
@@ -16,7 +16,7 @@ import urllib.request
 
 import yaml
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 DASHBOARD = ROOT / "deploy/grafana/coatcheck.json"
 RULES = ROOT / "deploy/prometheus/rules.yaml"
 OPERATIONS = ROOT / "docs/operations.md"
@@ -101,7 +101,7 @@ def check_shape():
     places = [(p["gridPos"]["x"], p["gridPos"]["y"]) for p in board["panels"]]
     say(len(places) == len(set(places)) and all(p["gridPos"]["x"] + p["gridPos"]["w"] <= 24 for p in shown), "no panel lies on another")
     # A rule that no unit test names is never seen to fire.
-    tested = (ROOT / "Tests/blackbox/prometheus/rules.test.yaml").read_text()
+    tested = (ROOT / "Tests/scenarios/support/prometheus/rules.test.yaml").read_text()
     bad = [rule["alert"] for rule in rules() if f'"{rule["alert"]}"' not in tested]
     say(not bad, "each alert has a unit test", str(bad))
 

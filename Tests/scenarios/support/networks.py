@@ -1,4 +1,4 @@
-"""Clients with IPv6 addresses of their own, for Tests/curl/networks.sh: runs in a network namespace where 2001:db8::/32 is local.
+"""Clients with IPv6 addresses of their own, for Tests/scenarios/networks.sh: runs in a network namespace where 2001:db8::/32 is local.
 
     networks.py logins --networks NET[,NET…] --each N      starts N logins from each /64 of the networks, one after the other
     networks.py connections --networks NET[,NET…] --each N opens N silent connections from each /64, holds them until stdin ends

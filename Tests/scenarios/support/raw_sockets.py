@@ -2,7 +2,7 @@
 
 Every refused request is followed at once, on the same connection, by a whole second request that would end the victim's
 session: there must be exactly one answer with the right status, the connection must end, and at the end the victim must
-still be signed in. Slow clients must be cut while others are served. Output as the curl scripts'.
+still be signed in. Slow clients must be cut while others are served. Output as every scenario's.
 """
 
 import argparse

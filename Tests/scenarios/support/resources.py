@@ -3,7 +3,7 @@ descriptors, processor time, an upstream's places. raw-sockets.sh starts it with
 
 Every case has a broker of its own, so that its memory is its own, too: at rest, then the highest while the case ran. The
 brokers have an https `public_url`: with a loopback one, limits would spare loopback clients. Each flood is bounded in bytes
-and time, and stops when the broker has taken 400 MiB more than at rest. Output as the curl scripts', and for each case that
+and time, and stops when the broker has taken 400 MiB more than at rest. Output as every scenario's, and for each case that
 is measured a line `name: before → peak MiB`.
 """
 

@@ -11,7 +11,7 @@ import urllib.request
 import yaml
 
 public, management, token = sys.argv[1:]
-contract = yaml.safe_load((pathlib.Path(__file__).resolve().parents[2] / "openapi.yaml").read_text())
+contract = yaml.safe_load((pathlib.Path(__file__).resolve().parents[3] / "openapi.yaml").read_text())
 values = {"handle": "ses_" + "A" * 22, "provider": "oidc", "upstream": "api", "path": "echo", "subject": "user-ana"}
 passed = failed = 0
 

@@ -9,7 +9,7 @@ import sys
 
 import yaml
 
-root = pathlib.Path(__file__).resolve().parents[2]
+root = pathlib.Path(__file__).resolve().parents[3]
 
 
 class Untouched(Exception):
@@ -37,7 +37,7 @@ def merge(node, update):
 
 def overlaid(contract):
     """Puts the overlay over a contract that was read, and returns it."""
-    overlay = yaml.safe_load((root / "Tests/blackbox/strict.overlay.yaml").read_text())
+    overlay = yaml.safe_load((root / "Tests/scenarios/support/strict.overlay.yaml").read_text())
     for action in overlay["actions"]:
         node = contract
         for name in steps(action["target"]):

@@ -7,7 +7,7 @@ import Foundation
 #endif
 
 /// A broker and a sandbox of this run's own, on free ports: the programs that COATCHECK and COATCHECK_SANDBOX name, with the
-/// configuration of the curl scripts.
+/// configuration of the scenarios.
 final class Stack: @unchecked Sendable {
     let broker: URL
     let sandbox: URL
@@ -53,7 +53,8 @@ final class Stack: @unchecked Sendable {
             "PUT", "/clients/clever/web-0001", #"{"secret":"wq8ZrT5nLk2YvB7xHs0d","auth":"client_secret_basic"}"#)
         let key = try await Self.fetch(sandbox.appendingPathComponent("_sandbox/client-key.pem"))
         try Self.write(key, to: folder.appendingPathComponent("client-key.pem"))
-        var text = try String(contentsOf: root.appendingPathComponent("Tests/curl/coatcheck.yaml"), encoding: .utf8)
+        var text = try String(
+            contentsOf: root.appendingPathComponent("Tests/scenarios/support/coatcheck.yaml"), encoding: .utf8)
         for (name, value) in [
             ("SANDBOX", sandbox.absoluteString), ("BROKER", broker.absoluteString), ("BROKER_PORT", "\(ports[0])"),
             ("MANAGEMENT_PORT", "\(ports[1])"), ("CLOSED_PORT", "\(ports[3])"), ("WORK", folder.path),

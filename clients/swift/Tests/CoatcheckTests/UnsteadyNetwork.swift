@@ -31,7 +31,8 @@ final class UnsteadyNetwork: @unchecked Sendable {
         let output = Pipe()
         process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
         process.arguments = [
-            "python3", root.appendingPathComponent("Tests/blackbox/unsteady_proxy.py").path, "\(broker.port ?? 80)",
+            "python3", root.appendingPathComponent("Tests/scenarios/support/unsteady_proxy.py").path,
+            "\(broker.port ?? 80)",
             "1", "whole-heads",
         ]
         process.standardInput = input

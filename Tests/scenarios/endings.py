@@ -1,5 +1,5 @@
 """Endings that are interrupted: by `kill -9` between the steps of a back-channel logout or of the endings file, and by a full disk. What was answered
-is on disk, what was not can be sent again (guarantees 4 and 6). `Tests/scenarios/endings.sh` starts it.
+is on disk, what was not can be sent again (guarantees 4 and 6).
 
 A full disk is a small tmpfs: it runs as root, or in a user's own mount namespace (`unshare --map-root-user --mount`).
 """
@@ -11,8 +11,8 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import threading
-import time
 
 from support.harness import COATCHECK, MIB, Broker, GaveUp, Sandbox, call, main, wait_for
 
@@ -244,14 +244,7 @@ def stopped_on_a_full_disk(case):
 
 
 def with_endings_file(case, sandbox, file):
-    broker = Broker(case, sandbox, start=False)
-    text = broker.configuration.read_text()
-    url = f'"sqlite:{broker.data}/coatcheck.db"'
-    if url not in text:
-        raise GaveUp("the configuration's store has changed")
-    broker.configuration.write_text(text.replace(url, f'{url}, endings_file: "{file}"'))
-    broker.start()
-    return broker
+    return Broker(case, sandbox, settings={"store": {"endings_file": str(file)}})
 
 
 def digests(file):
@@ -318,16 +311,12 @@ def endings_kept(case):
     done = restore(broker, copy)
     case.verdict(done.returncode == 1 and "another process" in done.stderr, "restore refuses while the broker runs", done.stderr)
     broker.stop(signal.SIGTERM)
-    without = broker.configuration.with_name("without.yaml")
-    without.write_text(broker.configuration.read_text().replace(f', endings_file: "{file}"', ""))
-    without.chmod(0o600)
-    kept = broker.configuration
-    broker.configuration = without
+    broker.configure(store={"endings_file": None})
     done = restore(broker, copy)
     case.verdict(
         done.returncode == 1 and "log-outs since 20" in done.stderr and "--without-endings" in done.stderr,
         "without the file it refuses, and says from when log-outs are lost", done.stderr)
-    broker.configuration = kept
+    broker.configure(store={"endings_file": str(file)})
     away = file.rename(file.with_name("away"))
     done = restore(broker, copy)
     case.verdict(done.returncode == 1 and "is not there" in done.stderr, "nor with a file that is not there", done.stderr)
@@ -339,7 +328,7 @@ def endings_kept(case):
     case.same([], back, f"none of the {len(answered)} that were answered 204 is back")
     case.same("200", broker.look(stays).told, "who never logged out is signed in")
     broker.stop(signal.SIGTERM)
-    broker.configuration = without
+    broker.configure(store={"endings_file": None})
     done = restore(broker, copy, "--without-endings")
     case.verdict(done.returncode == 0 and "are lost" in done.stderr, "--without-endings does it and says so", done.stderr)
     broker.start()
@@ -394,4 +383,9 @@ CASES = {
 }
 
 if __name__ == "__main__":
+    if "OWN_MOUNTS" not in os.environ:
+        # A mount namespace of its own; who may not have one has it in a user namespace.
+        may = subprocess.run(["unshare", "--mount", "true"], stderr=subprocess.DEVNULL).returncode == 0
+        spaces = ["--mount"] if may else ["--user", "--map-root-user", "--mount"]
+        os.execvpe("unshare", ["unshare", *spaces, sys.executable, *sys.argv], os.environ | {"OWN_MOUNTS": "1"})
     main(CASES, __doc__)

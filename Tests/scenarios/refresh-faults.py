@@ -1,5 +1,5 @@
 """Refreshes through a bad half-minute of the provider, the store or the process: nobody is logged out by it, no refresh token
-is sent twice at once, no pair is thrown away (guarantees 2 and 3). `Tests/scenarios/refresh-faults.sh` starts it.
+is sent twice at once, no pair is thrown away (guarantees 2 and 3).
 """
 
 import sqlite3

@@ -1,5 +1,5 @@
 """Two replicas on one PostgreSQL that goes away while one of them has new tokens in hand, for longer than a claim stands: nobody
-is logged out, no refresh token is sent twice (guarantees 2 and 3). `Tests/scenarios/store-outage.sh` starts it.
+is logged out, no refresh token is sent twice (guarantees 2 and 3).
 
 OUTAGE_ROUNDS says how often it goes away (once). The providers rotate strictly and end the family of a token that comes twice.
 """
@@ -54,11 +54,7 @@ class Wire:
 
 
 def replica(case, sandbox, url, name, gate=None, gated=(), like=None):
-    broker = Broker(case, sandbox, gate, gated, name=name, like=like, start=False)
-    text = broker.configuration.read_text()
-    broker.configuration.write_text(text.replace(f"sqlite:{broker.data}/coatcheck.db", url))
-    broker.start()
-    return broker
+    return Broker(case, sandbox, gate, gated, name=name, like=like, settings={"store": {"url": url}})
 
 
 def pairs_in_hand(one, gate, count):
@@ -84,12 +80,12 @@ def ask_until(broker, session, seconds, told):
         time.sleep(0.5)
 
 
+@contextlib.contextmanager
 def stack(case):
     sandbox = Sandbox(case)
     sandbox.settings("oidc", refresh_mode="rotate-strict", access_token_lifetime=2)
-    gate = Gate(sandbox)
-    database = Database(case)
-    return sandbox, gate, database
+    with Database() as database:
+        yield sandbox, Gate(sandbox), database
 
 
 def judge(case, told, sentence):
@@ -100,8 +96,7 @@ def judge(case, told, sentence):
 
 def outage(case):
     """PostgreSQL is away for half a minute, ten pairs are in hand on one replica, their phones ask the other."""
-    sandbox, gate, database = stack(case)
-    try:
+    with stack(case) as (sandbox, gate, database):
         one = replica(case, sandbox, database.url(), "one", gate, ["refresh"])
         two = replica(case, sandbox, database.url(), "two", like=one)
         for number in range(int(os.environ.get("OUTAGE_ROUNDS", "1"))):
@@ -119,14 +114,11 @@ def outage(case):
             for phone in phones + callers:
                 phone.result(200)
             judge(case, told, f"round {number + 1}, {away:.1f} s away, {time.monotonic() - begin - away:.1f} s later")
-    finally:
-        database.close()
 
 
 def partition(case):
     """One replica is cut off from PostgreSQL for forty seconds with a pair in hand; the other notices nothing."""
-    sandbox, gate, database = stack(case)
-    try:
+    with stack(case) as (sandbox, gate, database):
         wire = Wire(database.port)
         one = replica(case, sandbox, database.url(wire.port), "one", gate, ["refresh"])
         two = replica(case, sandbox, database.url(), "two", like=one)
@@ -141,14 +133,11 @@ def partition(case):
         for phone in phones + callers:
             phone.result(200)
         judge(case, told, f"{time.monotonic() - begin - 40:.1f} s after the partition")
-    finally:
-        database.close()
 
 
 def frozen(case):
     """A replica stands still amid the exchange of a code for longer than its claim: what it was given is revoked."""
-    sandbox, gate, database = stack(case)
-    try:
+    with stack(case) as (sandbox, gate, database):
         one = replica(case, sandbox, database.url(), "one", gate, ["token"])
         two = replica(case, sandbox, database.url(), "two", like=one)
         arrived = threading.Event()
@@ -172,8 +161,6 @@ def frozen(case):
         case.verdict(
             wait_for(90, lambda: sandbox.calls("oidc/revoke") >= 1), "the tokens that came to the sleeper are revoked",
             sandbox.control("GET", "/counts").body[:300])
-    finally:
-        database.close()
 
 
 if __name__ == "__main__":

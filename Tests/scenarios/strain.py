@@ -1,5 +1,4 @@
 """SQLite and the cache under strain: scans and long reads of others hold nobody up, and memory is given back.
-`Tests/scenarios/strain.sh` starts it.
 
 Full size: TOMBSTONES=600000 SESSIONS=60000. The everyday sizes are smaller. With SESSIONS_KEPT=FOLDER the sessions that were
 made are kept there and used again.
@@ -69,7 +68,7 @@ def bury(broker, count):
 def scan_beside_checks(case):
     """An operator's list that looks at every tombstone, beside session checks that read the store."""
     sandbox = Sandbox(case)
-    broker = Broker(case, sandbox, extra="session: {cache: off}\n")
+    broker = Broker(case, sandbox, settings={"session": {"cache": "off"}})
     sessions = [broker.sign_in(f"user-{n}") for n in range(20)]
     broker.stop()
     bury(broker, TOMBSTONES)
@@ -173,8 +172,8 @@ def cache_gives_back(case):
     kept, cookies = make_sessions(case)
     sandbox = Sandbox(case)
 
-    def start(name, extra=""):
-        broker = Broker(case, sandbox, name=name, extra=extra, start=False)
+    def start(name, settings=None):
+        broker = Broker(case, sandbox, name=name, settings=settings, start=False)
         shutil.copy(kept / "coatcheck.db", broker.data)
         shutil.copy(kept / "keys.json", broker.folder)
         (broker.folder / "keys.json").chmod(0o600)
@@ -184,7 +183,7 @@ def cache_gives_back(case):
         return broker
 
     # The one without a cache shows what else a process takes for so much work: SQLite's pages, the allocator's.
-    brokers = [start("cached"), start("bare", "session: {cache: off}\n")]
+    brokers = [start("cached"), start("bare", {"session": {"cache": "off"}})]
     # In full they come at once. A few come in five waves, and what the first two took has to be there for the others: so
     # little would not be seen beside what SQLite and the allocator keep. Two, because what the first one left may still be
     # there, dead, when the second comes.

@@ -1,5 +1,5 @@
 """Traces: what a collector gets, decoded by the protocol's own library; what providers and upstreams are told; whose decisions
-are believed; and what a collector that hangs, refuses or is not there costs. `Tests/scenarios/tracing.sh` starts it.
+are believed; and what a collector that hangs, refuses or is not there costs.
 """
 
 import base64
@@ -93,16 +93,10 @@ def attributes(span):
         for item in span.attributes}
 
 
-def traced(case, sandbox, collector, sample="1.0", requests=False):
-    extra = f'upstreams:\n  api: {{base_url: "{sandbox.url}/api", provider: oidc, allow: ["GET /**"]}}\n'
-    if collector:
-        extra += f'tracing: {{otlp: "{collector}", sample: {sample}}}\n'
-    broker = Broker(case, sandbox, start=False, extra=extra)
-    if requests:
-        text = broker.configuration.read_text()
-        broker.configuration.write_text(text.replace("requests: false", "requests: true"))
-    broker.start()
-    return broker
+def traced(case, sandbox, collector, sample=1.0, requests=False):
+    return Broker(case, sandbox, settings={
+        "upstreams": {"api": {"base_url": f"{sandbox.url}/api", "provider": "oidc", "allow": ["GET /**"]}},
+        "tracing": {"otlp": collector, "sample": sample} if collector else None, "log": {"requests": requests}})
 
 
 def sent(sandbox, provider, endpoint, name):
@@ -188,7 +182,7 @@ def spans(case):
 def whose_decision(case):
     """A stranger cannot have a trace recorded; a trusted proxy can, and a backend once it has proved itself."""
     sandbox, collector = Sandbox(case), Collector()
-    broker = traced(case, sandbox, collector.url, sample="0.0")
+    broker = traced(case, sandbox, collector.url, sample=0.0)
     session = broker.sign_in("ana")
     broker.call("GET", "/v1/session", session, traceparent=context())
     broker.call("POST", "/v1/introspect", body="token=x", traceparent=context(trace="a" * 32), X_Coatcheck_Backend="wrong-credential",
@@ -200,8 +194,7 @@ def whose_decision(case):
     case.same({"b" * 32}, {s.trace_id.hex() for s in collector.spans}, "of three decisions only the proven backend's counts")
     broker.stop()
     second = Collector()
-    text = broker.configuration.read_text().replace("server: {", "server: {trusted_proxies: [127.0.0.1], ", 1)
-    broker.configuration.write_text(text.replace(collector.url, second.url))
+    broker.configure(server={"trusted_proxies": ["127.0.0.1"]}, tracing={"otlp": second.url})
     broker.start()
     broker.call("GET", "/v1/session", session, traceparent=context(sampled=False, trace="d" * 32))
     broker.call("GET", "/v1/session", session, traceparent=context(trace="e" * 32))
@@ -215,8 +208,7 @@ def nobody_there(case):
     took = {}
 
     def measure(name, url):
-        extra = f'tracing: {{otlp: "{url}"}}\n' if url else ""
-        broker = Broker(case, sandbox, name=name, extra=extra)
+        broker = Broker(case, sandbox, name=name, settings={"tracing": {"otlp": url} if url else None})
         session = broker.sign_in("ana")
         took[name] = statistics.median(broker.look(session).seconds for _ in range(300))
         return broker

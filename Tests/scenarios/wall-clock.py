@@ -1,5 +1,5 @@
 """A wall clock that is wrong for a while ends nothing for good and holds nothing up (guarantee 3). The broker's clock is moved
-by a preloaded library, the machine's stays. `Tests/scenarios/wall-clock.sh` starts it.
+by a preloaded library, the machine's stays.
 """
 
 import socket

@@ -16,20 +16,14 @@ from referencing.jsonschema import DRAFT202012
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from support import strict  # noqa: E402
+from support.verdicts import Verdicts  # noqa: E402
 
 root = pathlib.Path(__file__).resolve().parents[3]
 loose = strict.plain()
 contract = strict.overlaid(strict.plain())
 registry = Registry().with_resource("urn:contract", Resource(contents=contract, specification=DRAFT202012))
-passed = failed = 0
-
-
-def say(good, sentence, why=""):
-    global passed, failed
-    passed, failed = passed + good, failed + (not good)
-    print(f"{'ok' if good else 'not ok'} {passed + failed} - {sentence}")
-    if why:
-        print(f"#   {why}")
+verdicts = Verdicts()
+say = verdicts.verdict
 
 
 def absolute(schema):
@@ -193,5 +187,4 @@ for page in ("a-login-step-by-step.md", "adding-a-provider.md"):
     named = set(re.findall(r"[A-Za-z]+(?:\+[A-Za-z]+)?\.swift", (root / "docs" / page).read_text()))
     say(named <= sources, f"docs/{page} names files that are there", ", ".join(sorted(named - sources)))
 
-print(f"\n{passed} passed, {failed} failed")
-sys.exit(failed > 0)
+verdicts.finish()

@@ -15,18 +15,12 @@ import yaml
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from support import strict  # noqa: E402
+from support.verdicts import Verdicts  # noqa: E402
 
 root = pathlib.Path(__file__).resolve().parents[3]
 program = sys.argv[1] if len(sys.argv) > 1 else os.environ.get("COATCHECK")
-passed = failed = 0
-
-
-def say(good, sentence, why=""):
-    global passed, failed
-    passed, failed = passed + bool(good), failed + (not good)
-    print(f"{'ok' if good else 'not ok'} {passed + failed} - {sentence}")
-    if why and not good:
-        print(f"#   {why}")
+verdicts = Verdicts()
+say = verdicts.verdict
 
 
 tracked = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "*.md"], cwd=root, capture_output=True, text=True).stdout.split()
@@ -187,5 +181,4 @@ for (what, figure), row in zip(figures, rows):
 version = re.search(r'"(\d+\.\d+\.\d+)"', (root / "Sources/coatcheck/Version.swift").read_text()).group(1)
 say(f"## {version}" in (root / "CHANGELOG.md").read_text(), "CHANGELOG.md has this version", version)
 
-print(f"\n{passed} passed, {failed} failed")
-sys.exit(failed > 0)
+verdicts.finish()

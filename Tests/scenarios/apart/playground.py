@@ -22,21 +22,11 @@ import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from support.chromium import Chromium  # noqa: E402
+from support.verdicts import Verdicts  # noqa: E402
 
 root = pathlib.Path(__file__).resolve().parents[3]
-passed = failed = 0
-
-
-def say(good, sentence, why=""):
-    global passed, failed
-    passed, failed = passed + bool(good), failed + (not good)
-    print(f"{'ok' if good else 'not ok'} {passed + failed} - {sentence}", flush=True)
-    if why != "" and not good:
-        print(f"#   {str(why)[:600]}", flush=True)
-
-
-def same(wanted, found, sentence):
-    say(wanted == found, sentence, f"expected <{wanted}>, got <{found}>")
+verdicts = Verdicts()
+say, same = verdicts.verdict, verdicts.same
 
 
 def programs():
@@ -420,12 +410,11 @@ def main():
             browser.close()
         if run:
             run.stop()
-            if failed:
+            if verdicts.failed:
                 print("#", "\n# ".join(pathlib.Path(folder, "broker.log").read_text().splitlines()[-5:]))
         shutil.rmtree(folder, ignore_errors=True)
-    print(f"\n{passed} passed, {failed} failed")
-    return failed > 0
+    verdicts.finish()
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    main()

@@ -8,14 +8,16 @@ looked at after each change, so that each release reads what the other wrote.
 
 import collections
 import os
+import pathlib
 import re
 import signal
 import subprocess
+import sys
 import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from support.harness import COATCHECK, Broker, Database, GaveUp, Sandbox, call, main  # noqa: E402
+from support.harness import COATCHECK, Broker, Database, Sandbox, call, main  # noqa: E402
 
 OLD = os.environ.get("OLD_COATCHECK", "")
 PHONES, SLEEPERS, SECONDS = 12, 10, float(os.environ.get("UPGRADE_SECONDS", "6"))
@@ -156,17 +158,12 @@ def sqlite(case):
 def postgresql(case):
     """Two replicas on PostgreSQL: one after the other up, back, and up again."""
     sandbox = start_sandbox(case)
-    database = Database(case)
-    try:
-        one = Broker(case, sandbox, name="one", start=False)
-        two = Broker(case, sandbox, name="two", like=one, start=False)
-        for broker in (one, two):
-            text = broker.configuration.read_text()
-            broker.configuration.write_text(text.replace(f"sqlite:{broker.data}/coatcheck.db", database.url()))
+    with Database() as database:
+        store = {"store": {"url": database.url()}}
+        one = Broker(case, sandbox, name="one", settings=store, start=False)
+        two = Broker(case, sandbox, name="two", settings=store, like=one, start=False)
         walk(case, [one, two], sandbox, [
             [OLD, OLD], [COATCHECK, OLD], [COATCHECK, COATCHECK], [OLD, COATCHECK], [OLD, OLD], [COATCHECK, COATCHECK]])
-    finally:
-        database.close()
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ scripts': `ok` and `not ok`, the lines of one case together. The programs are CO
 """
 
 import argparse
+import collections
 import concurrent.futures
 import contextlib
 import dataclasses
@@ -25,43 +26,34 @@ import sqlite3
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import traceback
 import urllib.parse
 
-HERE = pathlib.Path(__file__).parent
-COATCHECK = os.environ.get("COATCHECK", "")
-SANDBOX = os.environ.get("COATCHECK_SANDBOX", "")
+from .verdicts import Verdicts
+from .wire import ROOT, free_port
+
+HERE = pathlib.Path(__file__).resolve().parent
 BACKEND = "orders-credential-4f1d9c"
 ADMIN = "admin-ender-b81c64e2f0"
 MIB = 1 << 20
 
-CONFIGURATION = """\
-server: {{listen: 127.0.0.1:{port}, public_url: "http://127.0.0.1:{port}"}}
-management:
-  listen: 127.0.0.1:{management}
-  admin_tokens: [{{name: ender, sha256: 7b27994a4ded7a1ba995cfda1acd53436ee425ae51705400bb3aa9c8705f4b0f, may: [read, end]}}]
-store: {{url: "sqlite:{data}/coatcheck.db"}}
-keys: {{file: {folder}/keys.json}}
-log: {{level: info, requests: false}}
-providers:
-  oidc:
-    kind: oidc
-    issuer: {sandbox}/oidc
-    endpoints: {endpoints}
-    clients:
-      ios: {{client_id: ios-app, auth: none, redirect_uris: ["com.example.app:/cb"], scope: openid email offline_access, login: both}}
-      web: {{client_id: web-app, auth: none, redirect_uris: ["com.example.web:/cb"], scope: openid email offline_access, login: both}}
-  oauth2:
-    kind: oauth2
-    endpoints: {{authorization: "{sandbox}/oauth2/authorize", token: "{sandbox}/oauth2/token", revocation: "{sandbox}/oauth2/revoke"}}
-    identity: {{source: api, url: "{sandbox}/oauth2/api/me", subject: /id, name: /profile/name, email: /profile/email}}
-    clients:
-      ios: {{client_id: oauth2-app, auth: none, redirect_uris: ["com.example.oauth2:/cb"], scope: profile email}}
-backends:
-  orders: {{sha256: 1fc72e39e16a2f72e5a5382851ff187f11feac41a2a5901c39579c46c9edbc6d, may: [introspect, token, forward-auth]}}
-"""
+
+def programs():
+    """Where the two programs are: as the environment says, else the release build's, else the debug build's."""
+    builds = [ROOT / ".build" / kind for kind in ("dist", "debug")]
+    build = next((folder for folder in builds if (folder / "coatcheck").exists()), builds[-1])
+    return (os.environ.get(name) or str(build / program) for name, program in (
+        ("COATCHECK", "coatcheck"), ("COATCHECK_SANDBOX", "coatcheck-sandbox")))
+
+
+COATCHECK, SANDBOX = programs()
+
+
+def sha256(text):
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 class GaveUp(Exception):
@@ -120,12 +112,6 @@ def call(url, method="GET", body=None, seconds=40, connection=None, **fields):
     finally:
         if connection is None:
             own.close()
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def wait_for(seconds, condition, pause=0.02):
@@ -338,11 +324,12 @@ class Gate:
 class Clock:
     """The clocks of the processes that preload it, which can be moved."""
 
-    def __init__(self, case):
+    def __init__(self, case, name="clock"):
         self.library = case.folder / "preloaded_clock.so"
-        self.file = case.folder / "clock"
-        subprocess.run(
-            [shutil.which("cc") or "clang", "-shared", "-fPIC", "-O2", "-o", self.library, HERE / "preloaded_clock.c", "-ldl"], check=True)
+        self.file = case.folder / name
+        if not self.library.exists():
+            subprocess.run(
+                [shutil.which("cc") or "clang", "-shared", "-fPIC", "-O2", "-o", self.library, HERE / "preloaded_clock.c", "-ldl"], check=True)
         self.file.write_bytes(bytes(16))
         with open(self.file, "r+b") as file:
             self.memory = mmap.mmap(file.fileno(), 16)
@@ -356,30 +343,31 @@ class Clock:
         struct.pack_into("qq", self.memory, 0, int(wall * 1000), int(monotonic * 1000))
 
 
-class Broker:
-    """A broker with its folder, which can be killed and started again."""
+def merged(settings, more):
+    """Settings with others over them; None takes one out."""
+    found = dict(settings)
+    for key, value in more.items():
+        found[key] = merged(found.get(key) or {}, value) if isinstance(value, dict) else value
+    return {key: value for key, value in found.items() if value is not None}
 
-    def __init__(self, case, sandbox, gate=None, gated=(), clock=None, data=None, like=None, name="broker", extra="", start=True):
-        self.case, self.sandbox, self.clock, self.name = case, sandbox, clock, name
+
+class Broker:
+    """A broker with its folder, which can be killed and started again; `settings` stand over those of every scenario's broker."""
+
+    def __init__(
+            self, case, sandbox, gate=None, gated=(), clock=None, data=None, like=None, name="broker", settings=None, prefix=(), start=True):
+        self.case, self.sandbox, self.clock, self.name, self.prefix = case, sandbox, clock, name, prefix
         self.folder = case.folder / name
         self.folder.mkdir(mode=0o700)
         self.data = pathlib.Path(data) if data else self.folder / "data"
         self.data.mkdir(mode=0o700, exist_ok=True)
         self.port, self.management_port = free_port(), free_port()
         self.url, self.management = f"http://127.0.0.1:{self.port}", f"http://127.0.0.1:{self.management_port}"
-        paths = {"refresh": "/oidc/token", "token": "/oidc/token", "revocation": "/oidc/revoke", "jwks": "/oidc/jwks"}
-        endpoints = {key: gate.url + paths[key] for key in gated}
-        if "jwks" in gated:
-            endpoints["jwks"] = gate.url + urllib.parse.urlsplit(
-                call(sandbox.url + "/oidc/.well-known/openid-configuration").json["jwks_uri"]).path
+        self.settings = merged(self.every_brokers(gate, gated), settings or {})
         self.configuration = self.folder / "coatcheck.yaml"
-        self.configuration.write_text(CONFIGURATION.format(
-            port=self.port, management=self.management_port, data=self.data, folder=self.folder, sandbox=sandbox.url,
-            endpoints=json.dumps(endpoints)) + extra)
-        self.configuration.chmod(0o600)
+        self.configure()
         if like:
-            (self.folder / "keys.json").write_bytes((like.folder / "keys.json").read_bytes())
-            (self.folder / "keys.json").chmod(0o600)
+            shutil.copy(like.folder / "keys.json", self.folder)
         else:
             subprocess.run(
                 [COATCHECK, "keys", "generate", "--file", self.folder / "keys.json"], check=True, capture_output=True)
@@ -389,10 +377,59 @@ class Broker:
         if start:
             self.start()
 
-    def start(self):
+    def configure(self, **settings):
+        """Writes the configuration (JSON is YAML), with more settings over those it has."""
+        self.settings = merged(self.settings, settings)
+        self.configuration.write_text(json.dumps(self.settings, indent=1))
+        self.configuration.chmod(0o600)
+
+    def every_brokers(self, gate, gated):
+        provider = self.sandbox.url
+        paths = {"refresh": "/oidc/token", "token": "/oidc/token", "revocation": "/oidc/revoke", "jwks": "/oidc/jwks"}
+        endpoints = {key: gate.url + paths[key] for key in gated}
+        if "jwks" in gated:
+            endpoints["jwks"] = gate.url + urllib.parse.urlsplit(
+                call(provider + "/oidc/.well-known/openid-configuration").json["jwks_uri"]).path
+        public = {"auth": "none", "scope": "openid email offline_access", "login": "both"}
+        return {
+            "server": {"listen": f"127.0.0.1:{self.port}", "public_url": self.url},
+            "management": {
+                "listen": f"127.0.0.1:{self.management_port}",
+                "admin_tokens": [{"name": "ender", "sha256": sha256(ADMIN), "may": ["read", "end"]}]},
+            "store": {"url": f"sqlite:{self.data}/coatcheck.db"},
+            "keys": {"file": f"{self.folder}/keys.json"},
+            "log": {"level": "info", "requests": False},
+            "providers": {
+                "oidc": {
+                    "kind": "oidc", "issuer": f"{provider}/oidc", "endpoints": endpoints,
+                    "clients": {
+                        "ios": public | {"client_id": "ios-app", "redirect_uris": ["com.example.app:/cb"]},
+                        "web": public | {"client_id": "web-app", "redirect_uris": ["com.example.web:/cb"]},
+                        "android": public | {
+                            "client_id": "android-app", "redirect_uris": ["com.example.android:/cb"], "transport": "bearer"},
+                    }},
+                "oauth2": {
+                    "kind": "oauth2",
+                    "endpoints": {
+                        "authorization": f"{provider}/oauth2/authorize", "token": f"{provider}/oauth2/token",
+                        "revocation": f"{provider}/oauth2/revoke"},
+                    "identity": {
+                        "source": "api", "url": f"{provider}/oauth2/api/me", "subject": "/id", "name": "/profile/name",
+                        "email": "/profile/email"},
+                    "clients": {"ios": {
+                        "client_id": "oauth2-app", "auth": "none", "redirect_uris": ["com.example.oauth2:/cb"],
+                        "scope": "profile email"}},
+                }},
+            "backends": {"orders": {"sha256": sha256(BACKEND), "may": ["introspect", "token", "forward-auth"]}},
+        }
+
+    def spawn(self):
         environment = self.clock.environment if self.clock else None
         self.process = self.case.start(
-            [self.program, "serve", "--config", str(self.configuration)], f"{self.name}.log", environment)
+            [*self.prefix, self.program, "serve", "--config", str(self.configuration)], f"{self.name}.log", environment)
+
+    def start(self):
+        self.spawn()
         if not wait_for(60, self.is_ready):
             raise GaveUp("the broker did not start: " + self.log()[-400:])
 
@@ -439,6 +476,8 @@ class Broker:
     def call(self, method, path, session=None, body=None, **more):
         if session:
             more["Cookie"] = f"coatcheck={session}"
+        # The name that it is reached by, whatever stands before it.
+        more.setdefault("Host", urllib.parse.urlsplit(self.settings["server"]["public_url"]).netloc)
         return call(self.url + path, method, body, **more)
 
     def look(self, session):
@@ -465,18 +504,21 @@ class Broker:
         begun = self.call("POST", "/v1/logins", body={"provider": provider, "client": client})
         if begun.status != 201:
             return begun, begun
-        cookie = re.search(r"coatcheck-login=[^;]+", begun.fields["Set-Cookie"])[0]
+        token = begun.json.get("login_token")
+        proof = {"login_token": token} if token else {}
+        fields = {} if token else {"Cookie": re.search(r"coatcheck-login=[^;]+", begun.fields["Set-Cookie"])[0]}
         query = urllib.parse.urlencode({"sandbox_user": user} | authorize)
         url = begun.json["authorization_url"] + "&" + query
         callback = call(url).fields["Location"]
-        return begun, self.call("POST", "/v1/sessions", body={"callback_url": callback}, Cookie=cookie)
+        return begun, self.call("POST", "/v1/sessions", body={"callback_url": callback} | proof, **fields)
 
     def sign_in(self, *arguments, **more):
         """A whole login; the session's token."""
         _, answer = self.log_in(*arguments, **more)
         if answer.status != 201:
             raise GaveUp(f"no session: {answer.told} {answer.body[:200]}")
-        return re.search(r"coatcheck=([^;]+)", ", ".join(answer.fields.get_all("Set-Cookie")))[1]
+        held = re.search(r"coatcheck=([^;]+)", ", ".join(answer.fields.get_all("Set-Cookie") or []))
+        return answer.json.get("session_token") or held[1]
 
     def row(self, session, columns):
         """Columns of a session's row."""
@@ -489,16 +531,23 @@ class Broker:
 
 
 class Database:
-    """A PostgreSQL of its own: `Tests/scenarios/support/postgresql`."""
+    """A PostgreSQL of its own: `Tests/scenarios/support/postgresql`, which takes the options and ends with its input."""
 
-    def __init__(self, case):
+    def __init__(self, *options):
         self.process = subprocess.Popen(
-            [HERE / "postgresql"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
-        case.processes.append(self.process)
+            [HERE / "postgresql", *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
         words = self.process.stdout.readline().split()
         if words[:1] != ["ready"]:
             raise GaveUp("no PostgreSQL: scripts/setup test installs what is missing")
         self.port = int(words[1])
+        self.ports = [int(word) for word in (words[1], *words[5:])]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        self.process.wait(30)
 
     def url(self, port=None):
         return f"postgresql://coatcheck@127.0.0.1:{port or self.port}/postgres"
@@ -506,30 +555,23 @@ class Database:
     def do(self, command):
         self.process.stdin.write(command + "\n")
         self.process.stdin.flush()
-        if not self.process.stdout.readline().startswith("done "):
+        words = self.process.stdout.readline().split()
+        if words[:1] != ["done"]:
             raise GaveUp(f"PostgreSQL's {command}")
-
-    def close(self):
-        self.process.stdin.close()
-        self.process.wait(30)
+        self.port = int(words[2])
 
 
 # ---- cases -----------------------------------------------------------------------------------------------------------
 
 
-class Case:
-    """One case: its folder, its processes, its verdicts."""
+class Processes:
+    """Processes with a folder for their files, which do not outlive this one."""
 
-    def __init__(self, name, title, folder):
-        self.title = title
-        self.folder = pathlib.Path(folder, name)
-        self.folder.mkdir(mode=0o700)
-        self.lines = []
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder)
         self.processes = []
-        self.passed = self.failed = 0
 
     def start(self, command, log, environment=None):
-        """Starts a process that does not outlive this one."""
         with open(self.folder / log, "ab") as file:
             process = subprocess.Popen(
                 ["setpriv", "--pdeathsig", "KILL", *command], stdout=file, stderr=file, stdin=subprocess.DEVNULL,
@@ -543,18 +585,25 @@ class Case:
                 process.kill()
             process.wait()
 
-    def say(self, text):
-        self.lines.append(f"# {text}")
+    def traps(self):
+        """The lines of their logs that a trap leaves."""
+        return [
+            line for log in self.folder.glob("*.log") for line in log.read_text(errors="replace").splitlines()
+            if re.search("fatal error|precondition|Swift runtime failure|stack dump", line, re.IGNORECASE)]
 
-    def verdict(self, good, sentence, why=""):
-        self.passed, self.failed = self.passed + bool(good), self.failed + (not good)
-        self.lines.append(f"{'ok' if good else 'not ok'} 0 - {sentence}")
-        if not good:
-            self.lines.append(f"#   {why}"[:600])
-        return good
 
-    def same(self, expected, actual, sentence):
-        return self.verdict(expected == actual, sentence, f"expected <{expected}>, got <{actual}>")
+class Case(Processes, Verdicts):
+    """One case: its folder, its processes, its verdicts, which are printed together."""
+
+    def __init__(self, name, title, folder):
+        Processes.__init__(self, pathlib.Path(folder, name))
+        Verdicts.__init__(self)
+        self.folder.mkdir(mode=0o700)
+        self.title = title
+        self.lines = []
+
+    def print(self, line):
+        self.lines.append(line)
 
     def beside(self, function, *arguments):
         """Begins a function; `.result()` waits for it."""
@@ -570,43 +619,52 @@ class Case:
         return future
 
 
-def main(cases, description):
-    """Runs the cases `{name: (function, seconds it may take)}`, side by side, and prints what they found."""
+def main(cases, description, in_turn=()):
+    """Runs the cases `{name: (function, seconds it may take)}`, side by side but for those `in_turn`, and prints what they found."""
     options = argparse.ArgumentParser(description=description)
-    options.add_argument("--work", required=True, help="a folder for their files")
+    options.add_argument("--work", help="a folder for their files, which is kept")
     options.add_argument("--only", default="", help="cases whose name has this in it")
     options.add_argument("--jobs", type=int, default=len(cases), help="how many run at one time")
     options = options.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: os._exit(1))
+    work = options.work or tempfile.mkdtemp(prefix="coatcheck-scenario.")
+    ended = threading.Lock()
+
+    def end(status):
+        # Threads of a case that did not end in time would keep it from ending.
+        with ended:
+            sys.stdout.flush()
+            if not options.work:
+                shutil.rmtree(work, ignore_errors=True)
+            os._exit(status)
+
+    signal.signal(signal.SIGTERM, lambda *_: end(1))
     chosen = {name: case for name, case in cases.items() if options.only in name}
-    places = threading.Semaphore(options.jobs)
+    places, turn = threading.Semaphore(options.jobs), threading.Lock()
     printing = threading.Lock()
+    counts = collections.Counter()
 
     def run(name, function, limit):
-        with places:
-            case = Case(name, (function.__doc__ or name).strip().splitlines()[0], options.work)
+        with places, turn if name in in_turn else contextlib.nullcontext():
+            case = Case(name, (function.__doc__ or name).strip().splitlines()[0], work)
             begin = time.monotonic()
-            work = case.beside(function, case)
             try:
-                work.result(limit)
+                case.beside(function, case).result(limit)
             except concurrent.futures.TimeoutError:
                 case.verdict(False, f"{name} ends within {limit} seconds", "it does not")
             except Exception as error:  # noqa: BLE001
                 if not isinstance(error, GaveUp):
                     case.lines += [f"#   {line}" for line in traceback.format_exc().splitlines()[-6:]]
                 case.verdict(False, f"{name} runs to its end", repr(error))
-            traps = [
-                line for log in case.folder.glob("*.log") for line in log.read_text(errors="replace").splitlines()
-                if re.search("fatal error|precondition|Swift runtime failure|stack dump", line, re.IGNORECASE)]
+            traps = case.traps()
             case.end()
             case.verdict(not traps, "no trap in the logs", traps[:1])
             with printing:
                 print(f"\n# {name}: {case.title} ({time.monotonic() - begin:.0f} s)")
                 print("\n".join(case.lines), flush=True)
+                counts.update(passed=case.passed, failed=case.failed)
 
     # A process dies with the thread that started it: each case has one that lives as long as it does.
     with concurrent.futures.ThreadPoolExecutor(max_workers=max(1, len(chosen))) as pool:
         list(pool.map(lambda item: run(item[0], *item[1]), chosen.items()))
-    sys.stdout.flush()
-    # Threads of a case that did not end in time would keep it from ending.
-    os._exit(0)
+    print(f"\n{counts['passed']} passed, {counts['failed']} failed")
+    end(int(counts["failed"] > 0 or not counts["passed"]))

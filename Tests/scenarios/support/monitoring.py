@@ -16,20 +16,15 @@ import urllib.request
 
 import yaml
 
+from verdicts import Verdicts
+
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 DASHBOARD = ROOT / "deploy/grafana/coatcheck.json"
 RULES = ROOT / "deploy/prometheus/rules.yaml"
 OPERATIONS = ROOT / "docs/operations.md"
 NAME = re.compile(r"\b(?:coatcheck|process)_[a-z0-9_]+\b")
-count = 0
-failed = 0
-
-
-def say(good, sentence, detail=""):
-    global count, failed
-    count += 1
-    failed += not good
-    print(f"{'ok' if good else 'not ok'} {count} - {sentence}" + (f"\n#   {detail}" if detail and not good else ""))
+verdicts = Verdicts()
+say = verdicts.verdict
 
 
 def families(text):
@@ -162,4 +157,4 @@ if __name__ == "__main__":
         impatient(*rest)
     elif command == "firing":
         firing(*rest)
-    sys.exit(failed > 0)
+    sys.exit(verdicts.failed > 0)

@@ -16,6 +16,9 @@ import time
 import traceback
 import urllib.request
 
+from verdicts import Verdicts
+from wire import answers, read_all
+
 options = argparse.ArgumentParser()
 options.add_argument("--broker", required=True)
 options.add_argument("--management", required=True)
@@ -32,17 +35,8 @@ options = options.parse_args()
 AUTHORITY = options.broker.removeprefix("http://")
 HOST, PORT = AUTHORITY.split(":")
 BEARER = f"Authorization: Bearer {options.session}"
-lock = threading.Lock()
-passed = failed = 0
-
-
-def verdict(good, sentence, why=""):
-    global passed, failed
-    with lock:
-        passed, failed = passed + bool(good), failed + (not good)
-        print(f"{'ok' if good else 'not ok'} {passed + failed} - {sentence}", flush=True)
-        if not good:
-            print(f"#   {why}"[:400], flush=True)
+verdicts = Verdicts()
+verdict, lock = verdicts.verdict, threading.Lock()
 
 
 # ---- talking ---------------------------------------------------------------------------------------------------------
@@ -58,56 +52,6 @@ def connect(receive_buffer=None):
     return end
 
 
-def read_all(end, seconds=10):
-    """Returns what came and whether the other side ended it."""
-    data, deadline = b"", time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        end.settimeout(max(0.01, deadline - time.monotonic()))
-        try:
-            part = end.recv(1 << 16)
-        except socket.timeout:
-            return data, False
-        except ConnectionError:
-            return data, True
-        if not part:
-            return data, True
-        data += part
-    return data, False
-
-
-def answers(data):
-    """Takes the bytes of answers apart: [(status, fields, body)]; a piece that is no answer is (0, {}, piece)."""
-    found = []
-    while data:
-        head, separator, rest = data.partition(b"\r\n\r\n")
-        lines = head.decode("latin1").split("\r\n")
-        words = lines[0].split(" ")
-        if not separator or len(words) < 2 or not words[0].startswith("HTTP/1.") or not words[1].isdigit():
-            return found + [(0, {}, data)]
-        fields = {}
-        for line in lines[1:]:
-            name, _, value = line.partition(":")
-            fields[name.lower()] = value.strip()
-        status = int(words[1])
-        if status < 200:
-            data = rest
-            continue
-        if fields.get("transfer-encoding") == "chunked":
-            body = b""
-            while True:
-                size, _, rest = rest.partition(b"\r\n")
-                count = int(size or b"0", 16)
-                body, rest = body + rest[:count], rest[count + 2 :]
-                if not count:
-                    break
-        else:
-            length = 0 if status in (204, 304) else int(fields.get("content-length", 0))
-            body, rest = rest[:length], rest[length:]
-        found.append((status, fields, body))
-        data = rest
-    return found
-
-
 def exchange(data, seconds=10):
     """Sends, perhaps more than is read at the other side, and reads to the end."""
     end = connect()
@@ -120,10 +64,10 @@ def exchange(data, seconds=10):
 
     sender = threading.Thread(target=send, daemon=True)
     sender.start()
-    got, ended = read_all(end, seconds)
+    got, how = read_all(end, seconds)
     end.close()
     sender.join(5)
-    return answers(got), ended
+    return answers(got), how != "open"
 
 
 # ---- routes ----------------------------------------------------------------------------------------------------------
@@ -403,9 +347,9 @@ def pipelined():
         for index in range(0, len(good), piece):
             end.sendall(good[index : index + piece])
         end.shutdown(socket.SHUT_WR)
-        got, ended = read_all(end)
+        got, how = read_all(end)
         statuses = [answer[0] for answer in answers(got)]
-        verdict(statuses == [200] and ended, f"a request {piece} bytes a packet, then half-closed: answered", f"got {statuses}")
+        verdict(statuses == [200] and how != "open", f"a request {piece} bytes a packet, then half-closed: answered", f"got {statuses}")
 
 
 # ---- slow clients ----------------------------------------------------------------------------------------------------
@@ -469,8 +413,8 @@ def silent(data):
     end, begin = connect(), time.monotonic()
     if data:
         end.sendall(data)
-    got, ended = read_all(end, 150)
-    return answers(got), time.monotonic() - begin if ended else None
+    got, how = read_all(end, 150)
+    return answers(got), time.monotonic() - begin if how != "open" else None
 
 
 def server_holds(end):
@@ -620,5 +564,4 @@ if __name__ == "__main__":
         last()
     except Exception as error:  # what went wrong is said where the verdicts are, not only on standard error
         verdict(False, "every case came to its verdict", f"{type(error).__name__}: {error} {traceback.format_exc()[-250:]}")
-    print(f"# raw sockets: {passed} passed, {failed} failed")
-    raise SystemExit(bool(failed))
+    verdicts.finish()

@@ -10,18 +10,13 @@ import urllib.request
 
 import yaml
 
+from verdicts import Verdicts
+
 public, management, token = sys.argv[1:]
 contract = yaml.safe_load((pathlib.Path(__file__).resolve().parents[3] / "openapi.yaml").read_text())
 values = {"handle": "ses_" + "A" * 22, "provider": "oidc", "upstream": "api", "path": "echo", "subject": "user-ana"}
-passed = failed = 0
-
-
-def say(good, sentence, why=""):
-    global passed, failed
-    passed, failed = passed + good, failed + (not good)
-    print(f"{'ok' if good else 'not ok'} {passed + failed} - {sentence}")
-    if not good:
-        print(f"#   {why}")
+verdicts = Verdicts()
+say = verdicts.verdict
 
 
 def ask(method, url):
@@ -46,5 +41,4 @@ for path, item in contract["paths"].items():
         status, _ = ask("GET", public + path.format(**values))
         say(status == 404, f"{path}: not on the public listener", f"GET gave {status}")
 
-print(f"\n{passed} passed, {failed} failed")
-sys.exit(failed > 0)
+verdicts.finish()

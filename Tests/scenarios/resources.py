@@ -1,58 +1,27 @@
-"""Takes from a broker whatever a stranger can make it give, and looks at what it costs: resident memory (from /proc),
-descriptors, processor time, an upstream's places. raw-sockets.sh starts it with RESOURCES=1.
+"""What a stranger can make the broker take (SEC-102, SEC-105): resident memory (from /proc), descriptors, processor time, an
+upstream's places.
 
 Every case has a broker of its own, so that its memory is its own, too: at rest, then the highest while the case ran. The
 brokers have an https `public_url`: with a loopback one, limits would spare loopback clients. Each flood is bounded in bytes
-and time, and stops when the broker has taken 400 MiB more than at rest. Output as every scenario's, and for each case that
-is measured a line `name: before → peak MiB`.
+and time, and stops when the broker has taken 400 MiB more than at rest. Its figures are those of a release build.
 """
 
-import argparse
 import concurrent.futures
 import http.server
-import json
 import os
-import pathlib
 import resource
 import select
-import signal
 import socket
-import struct
-import subprocess
 import threading
 import time
-import traceback
-import urllib.parse
-import urllib.request
 
-options = argparse.ArgumentParser()
-options.add_argument("--coatcheck", required=True, help="the broker's program")
-options.add_argument("--sandbox", required=True, help="the provider emulator's URL")
-options.add_argument("--work", required=True, help="a folder for the brokers' files")
-options.add_argument("--only", default="", help="cases whose name has this in it")
-options.add_argument("--no-slow", action="store_true", help="leave out what takes longer than half a minute")
-options = options.parse_args()
+from support import harness
+from support.harness import MIB, Sandbox, main
+from support.wire import answers, read_all
 
 NAME = "auth.example.test"
-MIB = 1 << 20
 ALLOWED = 32 * MIB
 GIVE_UP = 400 * MIB
-lock = threading.Lock()
-passed = failed = 0
-
-
-def say(text):
-    with lock:
-        print(text, flush=True)
-
-
-def verdict(good, sentence, why=""):
-    global passed, failed
-    with lock:
-        passed, failed = passed + bool(good), failed + (not good)
-        print(f"{'ok' if good else 'not ok'} {passed + failed} - {sentence}", flush=True)
-        if not good:
-            print(f"#   {why}"[:400], flush=True)
 
 
 # ---- an upstream -----------------------------------------------------------------------------------------------------
@@ -142,51 +111,20 @@ class Upstream(http.server.ThreadingHTTPServer):
 # ---- a broker --------------------------------------------------------------------------------------------------------
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+class Broker(harness.Broker):
+    """A broker before an upstream of its own, whose memory is watched."""
 
-
-class Broker:
-    """A broker with its folder, its memory and its sessions."""
-
-    def __init__(self, name, trusted=(), cache="5s", places=1024, descriptors=None):
-        self.name, self.upstream = name, Upstream()
-        self.folder = pathlib.Path(options.work, "resources-" + "".join(c if c.isalnum() else "-" for c in name))
-        (self.folder / "data").mkdir(parents=True, mode=0o700)
-        self.port, self.management = free_port(), free_port()
-        configuration = self.folder / "coatcheck.yaml"
-        configuration.write_text(f"""\
-server: {{listen: 127.0.0.1:{self.port}, public_url: "https://{NAME}", trusted_proxies: {json.dumps(list(trusted))}}}
-management: {{listen: 127.0.0.1:{self.management}}}
-store: {{url: sqlite:{self.folder}/data/coatcheck.db}}
-keys: {{file: {self.folder}/keys.json}}
-session: {{cache: {cache}}}
-providers:
-  oidc:
-    kind: oidc
-    issuer: {options.sandbox}/oidc
-    clients:
-      android: {{client_id: android-app, auth: none, redirect_uris: ["com.example.android:/cb"], scope: openid email, transport: bearer, login: both}}
-upstreams:
-  app: {{base_url: "{self.upstream.url}", provider: oidc, max_concurrent: {places}, allow: ["GET /bytes/*", "GET /unknown/*", "GET /later/*", "POST /taken/*", "POST /later/*", "POST /refuse/*"]}}
-""")
-        configuration.chmod(0o600)
-        subprocess.run(
-            [options.coatcheck, "keys", "generate", "--file", self.folder / "keys.json"], check=True, capture_output=True)
-        command = [options.coatcheck, "serve", "--config", configuration]
-        if descriptors:
-            command = ["prlimit", f"--nofile={descriptors}", *command]
-        self.log = open(self.folder / "broker.log", "wb")
-        self.process = subprocess.Popen(command, stdout=self.log, stderr=self.log)
-        self.pid = self.process.pid
-        for _ in range(400):
-            if self.ready(0.5):
-                break
-            time.sleep(0.05)
-        else:
-            raise RuntimeError("the broker did not start: " + (self.folder / "broker.log").read_text()[-300:])
+    def __init__(self, case, title, trusted=(), cache="5s", places=1024, descriptors=None):
+        self.title, self.upstream = title, Upstream()
+        case.sandbox = getattr(case, "sandbox", None) or Sandbox(case)
+        super().__init__(
+            case, case.sandbox, name="".join(c if c.isalnum() else "-" for c in title),
+            prefix=["prlimit", f"--nofile={descriptors}"] if descriptors else [],
+            settings={
+                "server": {"public_url": f"https://{NAME}", "trusted_proxies": list(trusted)}, "session": {"cache": cache},
+                "upstreams": {"app": {
+                    "base_url": self.upstream.url, "provider": "oidc", "max_concurrent": places,
+                    "allow": ["GET /bytes/*", "GET /unknown/*", "GET /later/*", "POST /taken/*", "POST /later/*", "POST /refuse/*"]}}})
         self.lowest = self.highest = self.resident()
         self.watching = True
         threading.Thread(target=self.watch, daemon=True).start()
@@ -197,31 +135,13 @@ upstreams:
     def __exit__(self, *_):
         self.watching = False
         died = self.process.poll() is not None
-        self.process.kill()
-        self.process.wait()
-        self.log.close()
+        self.stop()
         self.upstream.shutdown()
         self.upstream.server_close()
         if died:
-            verdict(False, f"{self.name}: the broker still runs")
-
-    def ready(self, seconds):
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.management}/readyz", timeout=seconds) as answer:
-                return answer.status == 200
-        except OSError:
-            return False
+            self.case.verdict(False, f"{self.title}: the broker still runs")
 
     # -- memory and time
-
-    def resident(self):
-        try:
-            for line in open(f"/proc/{self.pid}/status"):
-                if line.startswith("VmRSS:"):
-                    return int(line.split()[1]) * 1024
-        except OSError:
-            pass
-        return 0
 
     def watch(self):
         while self.watching:
@@ -231,7 +151,7 @@ upstreams:
     def rest(self):
         """Begins to measure: what is resident now is rest."""
         for path in ("/v1/providers", "/openapi.yaml", "/nothing"):
-            self.call("GET", path)
+            self.ask("GET", path)
         time.sleep(0.3)
         self.lowest = self.highest = self.resident()
 
@@ -243,13 +163,13 @@ upstreams:
         """Says what was measured, and whether it is little enough."""
         self.highest = max(self.highest, self.resident())
         before, peak = self.lowest / MIB, self.highest / MIB
-        say(f"{name}: {before:.0f} → {peak:.0f} MiB{' (' + note + ')' if note else ''}")
-        verdict(
+        self.case.say(f"{name}: {before:.0f} → {peak:.0f} MiB{' (' + note + ')' if note else ''}")
+        self.case.verdict(
             self.highest - self.lowest <= ALLOWED, f"{name}: resident memory stays within 32 MiB of rest",
             f"{before:.1f} → {peak:.1f} MiB")
 
     def processor_time(self):
-        fields = open(f"/proc/{self.pid}/stat").read().rpartition(")")[2].split()
+        fields = open(f"/proc/{self.process.pid}/stat").read().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     # -- requests
@@ -267,7 +187,7 @@ upstreams:
         end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return end
 
-    def call(self, method, path, *fields, body=b"", source=None, seconds=10):
+    def ask(self, method, path, *fields, body=b"", source=None, seconds=10):
         """Makes one call on a connection of its own: (status, fields, body), or status 0 and why not."""
         try:
             end = self.connect(source, seconds=seconds)
@@ -279,99 +199,13 @@ upstreams:
             return 0, {}, str(error).encode()
 
     def sign_in(self, user="ana"):
-        """Signs a user in and returns the session's token."""
-        json_type = "Content-Type: application/json"
-        status, _, body = self.call(
-            "POST", "/v1/logins", json_type, body=json.dumps({"provider": "oidc", "client": "android"}).encode())
-        if status != 201:
-            raise RuntimeError(f"no login: {status} {body[:200]}")
-        login = json.loads(body)
-        url = login["authorization_url"] + f"&sandbox_user={user}"
-        for _ in range(5):
-            url = location(url)
-            if not url.startswith(options.sandbox):
-                break
-        finish = {"callback_url": url, "login_token": login["login_token"]}
-        status, _, body = self.call("POST", "/v1/sessions", json_type, body=json.dumps(finish).encode())
-        if status != 201:
-            raise RuntimeError(f"no session: {status} {body[:200]}")
-        return "Authorization: Bearer " + json.loads(body)["session_token"]
-
-
-class NoRedirect(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *_):
-        return None
-
-
-def location(url):
-    try:
-        urllib.request.build_opener(NoRedirect).open(url, timeout=10)
-    except urllib.error.HTTPError as error:
-        return error.headers["Location"]
-    raise RuntimeError("the provider did not redirect")
+        """Signs a user in and returns the field that holds the session."""
+        return "Authorization: Bearer " + super().sign_in(user, client="android")
 
 
 def head(line, *fields, length=0, version="HTTP/1.1", host=NAME):
     text = [f"{line} {version}", f"Host: {host}", *fields] + ([f"Content-Length: {length}"] if length else [])
     return ("\r\n".join(text) + "\r\n\r\n").encode()
-
-
-def read_all(end, seconds=10):
-    """Returns what came, and how it ended: `fin`, `reset` or `open`."""
-    data, deadline = bytearray(), time.monotonic() + seconds
-    while (left := deadline - time.monotonic()) > 0:
-        end.settimeout(left)
-        try:
-            part = end.recv(1 << 18)
-        except socket.timeout:
-            break
-        except OSError:
-            return bytes(data), "reset"
-        if not part:
-            return bytes(data), "fin"
-        data += part
-    return bytes(data), "open"
-
-
-def answers(data):
-    """Takes the bytes of answers apart: [(status, fields, body)]; a piece that is no answer is (0, {}, piece).
-
-    A chunked body without its end has the field `cut`.
-    """
-    found = []
-    while data:
-        top, separator, rest = data.partition(b"\r\n\r\n")
-        lines = top.decode("latin1").split("\r\n")
-        words = lines[0].split(" ")
-        if not separator or len(words) < 2 or not words[0].startswith("HTTP/1.") or not words[1].isdigit():
-            return found + [(0, {}, data)]
-        fields = {}
-        for line in lines[1:]:
-            name, _, value = line.partition(":")
-            fields[name.lower()] = value.strip()
-        status = int(words[1])
-        if status < 200:
-            data = rest
-            continue
-        if fields.get("transfer-encoding") == "chunked":
-            body = b""
-            while True:
-                size, separator, rest = rest.partition(b"\r\n")
-                if not separator:
-                    fields["cut"] = "yes"
-                    break
-                count = int(size or b"0", 16)
-                body, rest = body + rest[:count], rest[count + 2 :]
-                if not count:
-                    break
-        elif "content-length" in fields or status in (204, 304):
-            length = 0 if status in (204, 304) else int(fields["content-length"])
-            body, rest = rest[:length], rest[length:]
-        else:
-            body, rest = rest, b""
-        found.append((status, fields, body))
-        data = rest
-    return found
 
 
 def wait(end, events, milliseconds):
@@ -439,22 +273,22 @@ def settled(ends, seconds=20):
 
 
 def pipelined(name, path, status, with_session=False):
-    def case():
-        with Broker(name) as broker:
+    def run(case):
+        with Broker(case, name) as broker:
             fields = [broker.sign_in()] if with_session else []
             broker.rest()
             request = head(f"GET {path}", *fields)
             with broker.connect("127.0.0.9", slow=True) as end:
                 sent, _, why = flood(broker, end, request * 1000, len(request) * 100_000, seconds=25)
                 time.sleep(0.5)
-                served, *_ = broker.call("GET", "/v1/providers", source="127.0.0.10")
-                verdict(served == 200, f"{name}: another client is served meanwhile", served)
+                served, *_ = broker.ask("GET", "/v1/providers", source="127.0.0.10")
+                case.verdict(served == 200, f"{name}: another client is served meanwhile", served)
                 broker.within(name, f"{sent // len(request)} requests taken, then {why}")
                 end.settimeout(10)
                 start = end.recv(64)
-                verdict(start.startswith(b"HTTP/1.1 %d " % status), f"{name}: the answers are there to read", start)
+                case.verdict(start.startswith(b"HTTP/1.1 %d " % status), f"{name}: the answers are there to read", start)
 
-    return name, case
+    return run
 
 
 # ---- (b) what follows an upgrade or CONNECT --------------------------------------------------------------------------
@@ -466,8 +300,8 @@ def upgraded(name, line, status, *fields, with_session=False, host=NAME, stays=F
     `stays` is for an answer that goes on (an event stream).
     """
 
-    def case():
-        with Broker(name) as broker:
+    def run(case):
+        with Broker(case, name) as broker:
             session = broker.sign_in()
             broker.rest()
             own = [session] if with_session else []
@@ -483,19 +317,19 @@ def upgraded(name, line, status, *fields, with_session=False, host=NAME, stays=F
                 found = [(0, {}, got + more)] if stays else answers(got + more)
             if stays:
                 top = (got + more).partition(b"\r\n\r\n")[0].lower()
-                verdict(
+                case.verdict(
                     top.startswith(b"http/1.1 %d " % status) and b"\r\nconnection: close" in top,
                     f"{name}: is answered with {status} over HTTP/1.1, and says close", top[:300])
-                verdict((got + more).count(b"HTTP/1.1 ") == 1, f"{name}: nothing behind it is answered")
+                case.verdict((got + more).count(b"HTTP/1.1 ") == 1, f"{name}: nothing behind it is answered")
             else:
-                verdict(
+                case.verdict(
                     [answer[0] for answer in found] == [status] and found[0][1].get("connection") == "close",
                     f"{name}: is answered with {status} alone, and says close",
                     [(answer[0], answer[1].get("connection")) for answer in found][:4])
-            alive, *_ = broker.call("GET", "/v1/session", session)
-            verdict(alive == 200, f"{name}: the request behind it was not carried out", alive)
+            alive, *_ = broker.ask("GET", "/v1/session", session)
+            case.verdict(alive == 200, f"{name}: the request behind it was not carried out", alive)
 
-    return name, case
+    return run
 
 
 H2C = ["Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAAQBAAAAAAIAAAAA"]
@@ -520,13 +354,13 @@ def read_slowly(end, rate=16 * 1024, seconds=90):
     return bytes(data), "open"
 
 
-def slow_readers():
+def slow_readers(case):
     name = "slow readers"
     size = 800_000
-    with Broker(name) as broker:
+    with Broker(case, name) as broker:
         session = broker.sign_in()
-        broker.call("GET", f"/v1/relay/app/bytes/{size}", session)
-        contract = broker.call("GET", "/openapi.yaml")[2]
+        broker.ask("GET", f"/v1/relay/app/bytes/{size}", session)
+        contract = broker.ask("GET", "/openapi.yaml")[2]
         broker.rest()
 
         def reader(what, request, status, expected, upload=0, rate=16 * 1024):
@@ -541,7 +375,7 @@ def slow_readers():
             body = found[0][2] if found else b""
             if expected is None:
                 expected = body if found and len(body) == int(found[0][1].get("content-length", -1)) else b"whole"
-            verdict(
+            case.verdict(
                 len(found) == 1 and found[0][0] == status and body == expected,
                 f"{name}: {what} arrives whole, byte for byte",
                 f"{[answer[0] for answer in found]}, {len(body)} of {len(expected)} bytes, ended by {how}")
@@ -575,13 +409,13 @@ def slow_readers():
         broker.within(name)
 
 
-def cut_answers():
+def cut_answers(case):
     """Answers that nobody reads are cut after the write deadline: never may one look whole."""
     name = "answers that nobody reads"
     size = 8 * MIB
-    with Broker(name) as broker:
+    with Broker(case, name) as broker:
         session = broker.sign_in()
-        broker.call("GET", f"/v1/relay/app/bytes/{size}", session)
+        broker.ask("GET", f"/v1/relay/app/bytes/{size}", session)
         broker.rest()
         requests = {
             "HTTP/1.0, unknown length": head(f"GET /v1/relay/app/unknown/{size}", session, version="HTTP/1.0"),
@@ -604,7 +438,7 @@ def cut_answers():
             tells = how == "reset" or (
                 how == "fin" and bool(found) and (
                     "cut" in found[0][1] or len(body) < int(found[0][1].get("content-length", 0))))
-            verdict(
+            case.verdict(
                 tells and len(body) < size, f"{name}: {what}: the cut is seen by the client",
                 f"{len(body)} of {size} bytes, ended by {how}")
 
@@ -612,9 +446,9 @@ def cut_answers():
 # ---- (d) idle connections --------------------------------------------------------------------------------------------
 
 
-def idle():
+def idle(case):
     name = "3,000 idle connections"
-    with Broker(name) as broker:
+    with Broker(case, name) as broker:
         broker.rest()
         ends = []
         try:
@@ -622,9 +456,9 @@ def idle():
                 ends.append(broker.connect(f"127.0.0.{2 + index % 30}"))
             time.sleep(2)
             begin = time.monotonic()
-            served, *_ = broker.call("GET", "/v1/providers", source="127.0.0.40")
-            verdict(served == 200 and time.monotonic() - begin < 5, f"{name}: another client is served", served)
-            verdict(all(is_open(end) for end in ends), f"{name}: all are kept", sum(map(is_open, ends)))
+            served, *_ = broker.ask("GET", "/v1/providers", source="127.0.0.40")
+            case.verdict(served == 200 and time.monotonic() - begin < 5, f"{name}: another client is served", served)
+            case.verdict(all(is_open(end) for end in ends), f"{name}: all are kept", sum(map(is_open, ends)))
             broker.within(name)
         finally:
             for end in ends:
@@ -634,11 +468,11 @@ def idle():
 # ---- (e) a hostile upload set on a small upstream --------------------------------------------------------------------
 
 
-def hostile_uploads():
+def hostile_uploads(case):
     name = "slow uploads and downloads at a small upstream"
-    with Broker(name, places=8) as broker:
+    with Broker(case, name, places=8) as broker:
         hostile, second, other = broker.sign_in("bob"), broker.sign_in("bob"), broker.sign_in("ana")
-        broker.call("GET", "/v1/relay/app/bytes/1000", other)
+        broker.ask("GET", "/v1/relay/app/bytes/1000", other)
         broker.rest()
         ends, streamed = [], []
         for session in (hostile, second):
@@ -652,23 +486,21 @@ def hostile_uploads():
                 ends += [held, stream, reader]
                 streamed.append(stream)
         begin, seen, worst = time.monotonic(), [], 0.0
-        length = 10 if options.no_slow else 50
-        while time.monotonic() - begin < length:
+        while time.monotonic() - begin < 50:
             for end in ends:
                 try:
                     end.send(b"x")
                 except OSError:
                     pass
             started = time.monotonic()
-            seen.append(broker.call("GET", "/v1/relay/app/bytes/1000", other, source="127.0.0.10")[0])
+            seen.append(broker.ask("GET", "/v1/relay/app/bytes/1000", other, source="127.0.0.10")[0])
             worst = max(worst, time.monotonic() - started)
             time.sleep(1)
         good = seen.count(200)
-        say(f"{name}: {good} of {len(seen)} calls of another user answered, the slowest in {worst:.2f} s")
-        verdict(good == len(seen), f"{name}: another user is served all the while", seen)
-        if not options.no_slow:
-            alive = sum(map(is_open, streamed))
-            verdict(alive == 0, f"{name}: an upload below 1 KiB/s ends", f"{alive} of {len(streamed)} go on")
+        case.say(f"{name}: {good} of {len(seen)} calls of another user answered, the slowest in {worst:.2f} s")
+        case.verdict(good == len(seen), f"{name}: another user is served all the while", seen)
+        alive = sum(map(is_open, streamed))
+        case.verdict(alive == 0, f"{name}: an upload below 1 KiB/s ends", f"{alive} of {len(streamed)} go on")
         broker.within(name)
         for end in ends:
             end.close()
@@ -714,52 +546,52 @@ def withheld(broker, count, source, lift=None):
     return waiting, refused, ended, kept
 
 
-def last_byte():
+def last_byte(case):
     name = "512 bodies of one address without their last byte"
-    with Broker(name) as broker:
+    with Broker(case, name) as broker:
         session = broker.sign_in()
         broker.rest()
         waiting, refused, ended, kept = withheld(broker, 512, "127.0.0.50", session)
-        served, *_ = broker.call("GET", "/v1/providers", source="127.0.0.51")
-        say(f"{name}: {len(waiting)} wait, {refused} answered 429, {ended} ended unanswered")
-        verdict(
+        served, *_ = broker.ask("GET", "/v1/providers", source="127.0.0.51")
+        case.say(f"{name}: {len(waiting)} wait, {refused} answered 429, {ended} ended unanswered")
+        case.verdict(
             64 <= len(waiting) <= 128, f"{name}: the first 8 MiB are kept, and no more", f"{len(waiting)} connections")
-        verdict(refused + len(waiting) == 511, f"{name}: the newest ones get 429 and close", f"{refused} of {511}")
-        verdict(served == 200, f"{name}: another address is served", served)
+        case.verdict(refused + len(waiting) == 511, f"{name}: the newest ones get 429 and close", f"{refused} of {511}")
+        case.verdict(served == 200, f"{name}: another address is served", served)
         broker.within(name)
         done = 0
         for end in waiting[:8]:
             end.sendall(b"}")
             found = answers(read_all(end, 3)[0])
             done += bool(found) and found[0][0] not in (0, 429)
-        verdict(done == len(waiting[:8]), f"{name}: the first ones are answered once they are whole", done)
+        case.verdict(done == len(waiting[:8]), f"{name}: the first ones are answered once they are whole", done)
         for end in waiting + [kept]:
             end.close()
 
     name = "200 connections of an address without a session"
-    with Broker(name) as broker:
+    with Broker(case, name) as broker:
         broker.rest()
         ends = [broker.connect("127.0.0.50") for _ in range(200)]
         alive = settled(ends)
-        verdict(alive == 128, f"{name}: 128 are kept", f"{alive} of 200")
+        case.verdict(alive == 128, f"{name}: 128 are kept", f"{alive} of 200")
         for end in ends:
             end.close()
 
     name = "a trusted proxy"
-    with Broker(name, trusted=["127.0.0.60"]) as broker:
+    with Broker(case, name, trusted=["127.0.0.60"]) as broker:
         waiting, refused, ended, _ = withheld(broker, 600, "127.0.0.60")
-        verdict(
+        case.verdict(
             len(waiting) == 600, f"{name}: 600 connections with 64 KiB each are kept",
             f"{len(waiting)} wait, {refused} answered 429, {ended} ended")
         for end in waiting:
             end.close()
 
 
-def user_bodies():
+def user_bodies(case):
     name = "640 bodies of one user without their last byte, from eight addresses"
-    with Broker(name) as broker:
+    with Broker(case, name) as broker:
         session, second, other = broker.sign_in(), broker.sign_in(), broker.sign_in("bob")
-        broker.call("POST", "/v1/relay/app/taken/1", other, body=b"x" * 1000)
+        broker.ask("POST", "/v1/relay/app/taken/1", other, body=b"x" * 1000)
         broker.rest()
         body = b"x" * 65_535
         ends = []
@@ -773,16 +605,16 @@ def user_bodies():
         settled(ends)
         waiting = [end for end in ends if is_open(end)]
         refused = sum(answers(read_all(end, 2)[0])[:1] != [] for end in ends if end not in waiting)
-        say(f"{name}: {len(waiting)} wait, {refused} were answered")
-        verdict(len(waiting) == 128, f"{name}: 8 MiB are kept, and no more", f"{len(waiting)} wait")
-        verdict(refused == 640 - len(waiting), f"{name}: the others get an answer", refused)
+        case.say(f"{name}: {len(waiting)} wait, {refused} were answered")
+        case.verdict(len(waiting) == 128, f"{name}: 8 MiB are kept, and no more", f"{len(waiting)} wait")
+        case.verdict(refused == 640 - len(waiting), f"{name}: the others get an answer", refused)
         broker.within(name)
-        served, *_ = broker.call("POST", "/v1/relay/app/taken/1", other, body=b"x" * 60_000, source="127.0.0.70")
-        verdict(served == 201, f"{name}: another user at the same address is served", served)
+        served, *_ = broker.ask("POST", "/v1/relay/app/taken/1", other, body=b"x" * 60_000, source="127.0.0.70")
+        case.verdict(served == 201, f"{name}: another user at the same address is served", served)
         for end in waiting[:4]:
             end.sendall(b"y")
         done = [answers(read_all(end, 5)[0])[:1] for end in waiting[:4]]
-        verdict(all(found and found[0][0] == 201 for found in done), f"{name}: those that wait are answered once whole", done)
+        case.verdict(all(found and found[0][0] == 201 for found in done), f"{name}: those that wait are answered once whole", done)
         for end in ends:
             end.close()
 
@@ -790,9 +622,9 @@ def user_bodies():
 # ---- (g) behind an answer that says close, and half-closed clients ---------------------------------------------------
 
 
-def endings():
+def endings(case):
     name = "behind an answer that says close"
-    with Broker(name, cache="off") as broker:
+    with Broker(case, name, cache="off") as broker:
         first = {
             "a refused relay call with a body": lambda own: head("POST /v1/relay/app/none/1", own, length=8) + b"12345678",
             "a refused relay path with a body": lambda own: head("POST /v1/relay/app/a;b", own, length=8) + b"12345678",
@@ -811,20 +643,20 @@ def endings():
                     data, how = read_all(end, 5)
                     time.sleep(0.5)
                 found = answers(data)
-                alive, *_ = broker.call("GET", "/v1/session", session)
+                alive, *_ = broker.ask("GET", "/v1/session", session)
                 posts = [call for call in broker.upstream.seen if call.startswith("POST /taken")]
                 closes = bool(found) and found[0][1].get("connection") == "close"
                 good = alive == 200 and not posts and closes and len(found) == 1
                 if not good:
                     break
-            verdict(
+            case.verdict(
                 good, f"{name}: nothing behind {what} is carried out",
                 f"answers {[answer[0] for answer in found]}, closes {closes}, upstream {posts}, session {alive}, {how}")
             if alive != 200:
                 session = broker.sign_in()
 
     name = "a half-closed client"
-    with Broker(name) as broker:
+    with Broker(case, name) as broker:
         session = broker.sign_in()
         cases = {
             "POST through the relay": (
@@ -840,7 +672,7 @@ def endings():
                 end.shutdown(socket.SHUT_WR)
                 data, how = read_all(end, 5)
             found = answers(data)
-            verdict(
+            case.verdict(
                 len(found) == 1 and found[0][0] == status and body in (None, found[0][2]),
                 f"{name}: {what} gets its answer", f"{[(answer[0], answer[2][:80]) for answer in found]}, {how}")
         with broker.connect() as end:
@@ -848,7 +680,7 @@ def endings():
             end.recv(4096)
             end.shutdown(socket.SHUT_WR)
             _, how = read_all(end, 5)
-            verdict(how != "open", f"{name}: an event stream ends", how)
+            case.verdict(how != "open", f"{name}: an event stream ends", how)
         # One that goes on sending behind a parser error hears the answer, too.
         with broker.connect() as end:
             end.sendall(b"GARBAGE\r\n\r\n")
@@ -856,7 +688,7 @@ def endings():
             end.settimeout(3)
             more, how = read_all(end, 3) if why != "closed" else (b"", why)
             found = answers(got + more)
-            verdict(
+            case.verdict(
                 len(found) == 1 and found[0][0] == 400 and sent >= 64 * 1024,
                 f"{name}: an answer after a parser error is not torn by what follows",
                 f"{[answer[0] for answer in found]}, {sent} bytes taken, {why}, {how}")
@@ -865,9 +697,9 @@ def endings():
 # ---- (h) descriptors -------------------------------------------------------------------------------------------------
 
 
-def descriptors():
+def descriptors(case):
     for name, limit in {"128 descriptors": "128:128", "128 descriptors at start, more to be had": "128:4096"}.items():
-        with Broker(name, descriptors=limit) as broker:
+        with Broker(case, name, descriptors=limit) as broker:
             session = broker.sign_in()
             broker.rest()
             ends = []
@@ -881,66 +713,49 @@ def descriptors():
             before = broker.processor_time()
             time.sleep(3)
             spent = broker.processor_time() - before
-            ready = broker.ready(3)
-            say(f"{name}: {len(ends)} idle connections opened, {spent:.2f} s of processor time in 3 s")
-            verdict(spent < 0.15, f"{name}: a full house costs nothing", f"{spent:.2f} s of processor time in 3 s")
-            verdict(ready, f"{name}: /readyz answers meanwhile")
+            ready = harness.call(broker.management + "/readyz", seconds=3).status == 200
+            case.say(f"{name}: {len(ends)} idle connections opened, {spent:.2f} s of processor time in 3 s")
+            case.verdict(spent < 0.15, f"{name}: a full house costs nothing", f"{spent:.2f} s of processor time in 3 s")
+            case.verdict(ready, f"{name}: /readyz answers meanwhile")
             if limit.endswith("4096"):
-                served, *_ = broker.call("GET", "/v1/relay/app/bytes/10", session, source="127.0.0.20", seconds=3)
-                verdict(served == 200, f"{name}: the soft limit was raised, and a relay call is answered", served)
+                served, *_ = broker.ask("GET", "/v1/relay/app/bytes/10", session, source="127.0.0.20", seconds=3)
+                case.verdict(served == 200, f"{name}: the soft limit was raised, and a relay call is answered", served)
             broker.within(name)
             for end in ends:
                 end.close()
             for _ in range(60):
-                served, *_ = broker.call("GET", "/v1/relay/app/bytes/10", session, source="127.0.0.20", seconds=1)
+                served, *_ = broker.ask("GET", "/v1/relay/app/bytes/10", session, source="127.0.0.20", seconds=1)
                 if served == 200:
                     break
                 time.sleep(0.05)
-            verdict(served == 200, f"{name}: all is well once they have gone", served)
+            case.verdict(served == 200, f"{name}: all is well once they have gone", served)
 
 
 # ---- the run ---------------------------------------------------------------------------------------------------------
 
-quick = [
-    pipelined("pipelined contract", "/openapi.yaml", 200),
-    pipelined("pipelined 404", "/nothing", 404),
-    pipelined("pipelined providers", "/v1/providers", 200),
-    pipelined("pipelined session check", "/v1/session", 200, with_session=True),
-    upgraded("upgrade on an event stream", "GET /v1/session/events", 200, *H2C, with_session=True, stays=True),
-    upgraded("upgrade on a 404", "GET /nothing", 404, *H2C),
-    upgraded(
-        "upgrade of a login", "POST /v1/logins", 201, *H2C, "Content-Type: application/json",
-        body=b'{"provider":"oidc","client":"android"}'),
-    upgraded("upgrade on a relay path", "GET /v1/relay/app/bytes/10", 400, *H2C, with_session=True),
-    upgraded("CONNECT", "CONNECT example.org:443", 400, host="example.org:443"),
-    ("3,000 idle connections", idle),
-    ("512 bodies of one address without their last byte", last_byte),
-    ("640 bodies of one user without their last byte, from eight addresses", user_bodies),
-    ("behind an answer that says close", endings),
-    ("descriptors", descriptors),
-]
-slow = [("slow uploads and downloads at a small upstream", hostile_uploads), ("slow readers", slow_readers)]
-if not options.no_slow:
-    slow.append(("answers that nobody reads", cut_answers))
+LOGIN = b'{"provider":"oidc","client":"android"}'
+QUICK = {
+    "pipelined-contract": pipelined("pipelined contract", "/openapi.yaml", 200),
+    "pipelined-404": pipelined("pipelined 404", "/nothing", 404),
+    "pipelined-providers": pipelined("pipelined providers", "/v1/providers", 200),
+    "pipelined-session": pipelined("pipelined session check", "/v1/session", 200, with_session=True),
+    "upgrade-events": upgraded(
+        "upgrade on an event stream", "GET /v1/session/events", 200, *H2C, with_session=True, stays=True),
+    "upgrade-404": upgraded("upgrade on a 404", "GET /nothing", 404, *H2C),
+    "upgrade-login": upgraded(
+        "upgrade of a login", "POST /v1/logins", 201, *H2C, "Content-Type: application/json", body=LOGIN),
+    "upgrade-relay": upgraded("upgrade on a relay path", "GET /v1/relay/app/bytes/10", 400, *H2C, with_session=True),
+    "connect": upgraded("CONNECT", "CONNECT example.org:443", 400, host="example.org:443"),
+    "idle": idle,
+    "last-byte": last_byte,
+    "user-bodies": user_bodies,
+    "endings": endings,
+    "descriptors": descriptors,
+}
+SLOW = {"hostile-uploads": hostile_uploads, "slow-readers": slow_readers, "cut-answers": cut_answers}
 
-
-def run(name, case):
-    if options.only not in name:
-        return
-    begin = time.monotonic()
-    try:
-        case()
-    except Exception as error:  # noqa: BLE001: one case that breaks off must not hide the others
-        verdict(False, f"{name}: ended well", f"{type(error).__name__}: {error} {traceback.format_exc()[-250:]}")
-    say(f"# {name}: {time.monotonic() - begin:.0f} s")
-
-
-hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-threads = [threading.Thread(target=run, args=case) for case in slow]
-for thread in threads:
-    thread.start()
-for name, case in quick:
-    run(name, case)
-for thread in threads:
-    thread.join()
+if __name__ == "__main__":
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    # What is measured would be each other's load: one at a time, beside those that wait for a minute.
+    main({name: (case, 600 if name in QUICK else 240) for name, case in (SLOW | QUICK).items()}, __doc__, in_turn=QUICK)

@@ -1,0 +1,34 @@
+"""What a scenario says: `ok` and `not ok`, a line each, and at the end `N passed, N failed`, which the runner adds up."""
+
+import sys
+import threading
+
+
+class Verdicts:
+    """Sentences that hold or do not; each is printed at once, from whichever thread it comes."""
+
+    def __init__(self):
+        self.passed = self.failed = 0
+        self.lock = threading.Lock()
+
+    def verdict(self, good, sentence, why=""):
+        with self.lock:
+            self.passed, self.failed = self.passed + bool(good), self.failed + (not good)
+            self.print(f"{'ok' if good else 'not ok'} {self.passed + self.failed} - {sentence}")
+            for line in () if good else why if isinstance(why, list) else [why] if why != "" else ():
+                self.print(f"#   {line}"[:600])
+        return good
+
+    def same(self, expected, actual, sentence):
+        return self.verdict(expected == actual, sentence, f"expected <{expected}>, got <{actual}>")
+
+    def say(self, text):
+        self.print(f"# {text}")
+
+    def print(self, line):
+        print(line, flush=True)
+
+    def finish(self):
+        """Prints the count and ends the program."""
+        print(f"\n{self.passed} passed, {self.failed} failed", flush=True)
+        sys.exit(self.failed > 0)

@@ -66,7 +66,7 @@ struct AppLoginForward: Sendable {
         guard let code else { throw try await ProviderStarted(context: context).loginRequired(callback, input) }
         return try plan(
             code, provider, client, redirect: redirect, verifier: verifier,
-            callback: BrokerLoginForward.extras(callback.parameters), input)
+            callback: callback.parameters.providersOwn, input)
     }
 
     private func plan(

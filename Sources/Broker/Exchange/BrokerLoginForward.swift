@@ -9,7 +9,7 @@ struct BrokerLoginForward: Sendable {
     func plan(
         target: String, parameters: FormPairs, login row: LoginRow, input: ForwardCodeInput
     ) async throws(BrokerProblem) -> ExchangePlan {
-        let secrets = try open(row)
+        let secrets = try LoginSecrets.open(row, context)
         guard let provider = context.providers[secrets.provider],
             let client = provider.profile.client(secrets.client)
         else { throw BrokerProblem(.clientNotAllowed, privateDetail: "the login's client is configured no more") }
@@ -54,28 +54,10 @@ struct BrokerLoginForward: Sendable {
                     idempotencyKey: Base64URL.encode(key.bytes)),
                 IdentityContext(
                     client: client.name, nonce: secrets.nonce.map { .exactly($0) } ?? .none,
-                    callback: Self.extras(parameters), requestedScope: client.assumesScope ? secrets.scope : [],
+                    callback: parameters.providersOwn, requestedScope: client.assumesScope ? secrets.scope : [],
                     demands: secrets.demands)),
             device: input.device, presentedSession: input.presentedSession, loginToken: input.loginToken,
             charge: input.charge)
-    }
-
-    /// Returns a callback's parameters without those that the protocol itself uses.
-    static func extras(_ parameters: FormPairs) -> [(name: String, value: String)] {
-        let protocolNames: Set<String> = [
-            "code", "state", "iss", "error", "error_description", "error_uri", "scope", "session_state",
-        ]
-        return parameters.pairs.filter { !protocolNames.contains($0.name) }
-    }
-
-    func open(_ row: LoginRow) throws(BrokerProblem) -> LoginSecrets {
-        do {
-            return try LoginSecrets(record: try context.vault.open(row.sealed, as: .login, row: row.state))
-        } catch {
-            if let passing = BrokerProblem(opening: error) { throw passing }
-            context.events.emit(.rowDidNotOpen(kind: .login, unknownKey: false))
-            throw BrokerProblem(.stateMismatch, privateDetail: "a login row does not open")
-        }
     }
 
     /// Only who started a login may finish it; anybody else burns it (SEC-05).

@@ -35,7 +35,7 @@ package struct HostedCallback: Sendable {
             login = try await context.store.login(state: context.vault.digest(Secret(state)))
         } catch { throw BrokerProblem(error) }
         guard let login else { return Self.link(fallbackTo, [("error", Self.mismatch(charge).rawValue)]) }
-        let secrets = try BrokerLoginForward(context: context).open(login)
+        let secrets = try LoginSecrets.open(login, context)
         guard secrets.provider == name, secrets.redirectURI == target,
             let client = provider.profile.client(secrets.client), let to = client.hostedCallbackTo
         else { return Self.link(fallbackTo, [("error", Self.mismatch(charge).rawValue)]) }
@@ -47,7 +47,8 @@ package struct HostedCallback: Sendable {
             let kept = Self.kept(parameters, client, provider)
             let handoff = try await charge.forWrongTokens { () async throws(BrokerProblem) in
                 try await keep(
-                    login, HandoffSecrets(login: login.state, target: target, parameters: kept), parameters, charge)
+                    HandoffSecrets(login: login.state, target: target, parameters: kept), of: login, secrets,
+                    parameters, charge)
             }
             return Self.link(to, [("handoff", handoff.reveal()), ("login_id", login.loginID)])
         } catch {
@@ -79,12 +80,11 @@ package struct HostedCallback: Sendable {
     /// Keeps what came and returns its handoff: the same for the same callback, and while it lives no other one for the
     /// login.
     private func keep(
-        _ login: LoginRow, _ secrets: HandoffSecrets, _ parameters: FormPairs, _ charge: Charge
+        _ secrets: HandoffSecrets, of login: LoginRow, _ own: LoginSecrets, _ parameters: FormPairs, _ charge: Charge
     ) async throws(BrokerProblem) -> Secret {
         let now = context.clock.now()
         guard login.status == .pending else { throw BrokerProblem(.stateMismatch) }
         guard now < login.expiresAt else { throw BrokerProblem(.loginExpired) }
-        let own = try BrokerLoginForward(context: context).open(login)
         let code = parameters["code"] ?? ""
         let error = CallbackError(parameters)
         try CallbackIssuer(context: context).check(

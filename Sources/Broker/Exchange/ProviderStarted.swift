@@ -50,14 +50,13 @@ struct ProviderStarted: Sendable {
         _ provider: ProviderName, _ loginToken: Secret?
     ) async throws(BrokerProblem) -> Bool {
         guard let loginToken else { return false }
-        let forward = BrokerLoginForward(context: context)
         let rows: [LoginRow]
         do throws(StoreFailure) {
             rows = try await context.store.pendingLogins(
                 loginToken: context.vault.digest(loginToken), now: context.clock.now())
         } catch { throw BrokerProblem(error) }
         for row in rows {
-            let secrets = try forward.open(row)
+            let secrets = try LoginSecrets.open(row, context)
             if secrets.providerStarted, secrets.provider == provider { return true }
         }
         return false

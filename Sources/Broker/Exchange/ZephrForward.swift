@@ -49,7 +49,6 @@ struct ZephrForward: Sendable {
     private func pendingLogin(_ callback: CallbackURL, _ input: ForwardCodeInput) async throws(BrokerProblem) -> Found?
     {
         guard let loginToken = input.loginToken else { return nil }
-        let forward = BrokerLoginForward(context: context)
         let rows: [LoginRow]
         do throws(StoreFailure) {
             rows = try await context.store.pendingLogins(
@@ -58,7 +57,7 @@ struct ZephrForward: Sendable {
         var unreadable: BrokerProblem?
         for row in rows {
             let secrets: LoginSecrets
-            do throws(BrokerProblem) { secrets = try forward.open(row) } catch {
+            do throws(BrokerProblem) { secrets = try LoginSecrets.open(row, context) } catch {
                 // One that cannot be read now holds up no other; only when none is found, it may have been the one.
                 if error.code == .storeUnavailable { unreadable = error }
                 continue

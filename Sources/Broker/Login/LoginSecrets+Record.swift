@@ -40,4 +40,15 @@ extension LoginSecrets {
         demands.contextClasses = try reader.strings()
         demands.claims = try reader.optionalString()
     }
+
+    /// Opens a login's row; one that does not open belongs to no login (`state_mismatch`).
+    static func open(_ row: LoginRow, _ context: BrokerContext) throws(BrokerProblem) -> LoginSecrets {
+        do {
+            return try LoginSecrets(record: try context.vault.open(row.sealed, as: .login, row: row.state))
+        } catch {
+            if let passing = BrokerProblem(opening: error) { throw passing }
+            context.events.emit(.rowDidNotOpen(kind: .login, unknownKey: false))
+            throw BrokerProblem(.stateMismatch, privateDetail: "a login row does not open")
+        }
+    }
 }

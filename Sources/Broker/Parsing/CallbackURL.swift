@@ -51,3 +51,13 @@ package struct CallbackURL: Sendable {
         }
     }
 }
+
+extension FormPairs {
+    /// A callback's parameters without those that the protocol itself uses.
+    var providersOwn: [(name: String, value: String)] {
+        let protocolNames: Set<String> = [
+            "code", "state", "iss", "error", "error_description", "error_uri", "scope", "session_state",
+        ]
+        return pairs.filter { !protocolNames.contains($0.name) }
+    }
+}

@@ -250,6 +250,10 @@ signed_in
 sign_in oidc ios cleo
 expect_status 201 "and people sign in"
 
+step "The journal has the broker's lines, and none of a library's"
+in_system journalctl --sync
+same "" "$(in_system journalctl -u coatcheck.service -o cat | grep -F 'thread priority' | head -3)" "libdispatch says nothing beside them"
+
 step "Completions"
 pasted "coatcheck --generate-completion-script" 's|> .*|>/root/completion|'
 good "for the shell"

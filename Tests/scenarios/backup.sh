@@ -94,6 +94,25 @@ expect_status 200 "who was signed in then is signed in"
 JAR= get /v1/session -b "coatcheck=$late_session"
 expect_problem 401 session_required "who came later is not"
 
+step "restore and migrate as root, in the place of the broker's user"
+if [ "$(id -u)" -eq 0 ]; then
+    theirs=$(mktemp -d "${TMPDIR:-/tmp}/coatcheck-theirs.XXXXXX")
+    trap 'stop_stack; rm -rf "$theirs"' EXIT
+    chmod 755 "$theirs"
+    cp "$work/keys.json" "$work/client-key.pem" "$theirs/"
+    sed "s|$work/|$theirs/|g" "$work/coatcheck.yaml" >"$theirs/coatcheck.yaml"
+    chown -R 54321:54322 "$theirs"
+    run restore "$copies/good.db" --config "$theirs/coatcheck.yaml" --without-endings
+    same "0 1" "$RUN $(find "$theirs/data" -name coatcheck.db | wc -l)" "restored"
+    same "" "$(find "$theirs" -not -uid 54321)" "everything in it is the broker's"
+    rm -r "$theirs/data"
+    run migrate --config "$theirs/coatcheck.yaml"
+    same "0 1" "$RUN $(find "$theirs/data" -name coatcheck.db | wc -l)" "migrated"
+    same "" "$(find "$theirs" -not -uid 54321)" "everything in it is the broker's"
+else
+    echo "# skipped: not root"
+fi
+
 step "a newer schema is refused by every start"
 kill_broker TERM
 cp "$work/data/coatcheck.db" "$work/data/newer.db"

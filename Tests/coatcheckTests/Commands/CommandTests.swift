@@ -151,7 +151,7 @@ struct CommandTests {
         #expect(try FileManager.default.contentsOfDirectory(atPath: folder).sorted() == ["keys.json", "link.json"])
     }
 
-    @Test("What root makes in another's folder is that one's: the broker can read its ring, and starts with its store")
+    @Test("What root makes in another's folder is that one's: the broker can read its ring")
     func madeByRoot() async throws {
         guard geteuid() == 0 else { return }
         let folder = try folder()

@@ -16,6 +16,7 @@ import time
 import urllib.parse
 
 import bulk
+import instructions
 import load
 import processes
 import scale
@@ -37,6 +38,8 @@ def main():
     directory = tempfile.mkdtemp(prefix="coatcheck-bench-")
     os.chmod(directory, 0o755)
     report = Report()
+    if parts == {"instructions"}:
+        return alone(directory, options.write)
     bench = Bench(directory, report)
     try:
         bench.start()
@@ -64,6 +67,14 @@ def main():
         report.write(os.path.join(ROOT, "docs", "performance.md"))
 
 
+def alone(directory, write):
+    """Counts instructions: what else runs does not matter to them, and the other parts are no good beside valgrind."""
+    try:
+        instructions.measure(directory, write)
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
 class Bench:
     def __init__(self, directory, report):
         self.directory, self.report = directory, report
@@ -74,11 +85,8 @@ class Bench:
         """Starts the upstream, then sandbox and broker, by scripts/stack."""
         os.makedirs(os.path.join(self.directory, "static"))
         with open(os.path.join(self.directory, "static", "small.json"), "w") as file:
-            file.write(SMALL)
-        port = processes.free_port()
-        self.upstream = f"http://127.0.0.1:{port}"
-        body = f"server {{ listen 127.0.0.1:{port}; location / {{ default_type application/json; return 200 '{SMALL}'; }} }}"
-        self.add(processes.nginx("upstream", self.directory, port, body))
+            file.write(processes.SMALL)
+        self.upstream = self.add(processes.upstream(self.directory)).url
         template = os.path.join(self.directory, "coatcheck.yaml")
         with open(os.path.join(ROOT, "Benchmarks", "coatcheck.yaml")) as source, open(template, "w") as file:
             self.bulk_port = processes.free_port()
@@ -326,8 +334,6 @@ async def apache_session(port, sandbox_url):
         raise SystemExit(f"bench: mod_auth_openidc made no session: {status} {data!r}")
     return session[0]
 
-
-SMALL = '{"id":"item-0001","name":"Example","price":1250,"currency":"EUR","tags":["a","b"],"stock":7}'
 
 if __name__ == "__main__":
     main()

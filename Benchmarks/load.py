@@ -95,13 +95,16 @@ class Connection:
 
 
 def framed(body):
-    """Returns a body's fields and its bytes on the wire: a list of parts in chunks, bytes as they are, else JSON."""
+    """Returns a body's fields and its bytes on the wire: a list of parts in chunks, bytes and forms as they are, else JSON."""
     if body is None:
         return [], b""
     if isinstance(body, list):
         chunks = b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in body)
         return ["Content-Type: application/octet-stream", "Transfer-Encoding: chunked"], chunks + b"0\r\n\r\n"
-    kind, payload = ("octet-stream", body) if isinstance(body, bytes) else ("json", json.dumps(body).encode())
+    if isinstance(body, str):
+        kind, payload = "x-www-form-urlencoded", body.encode()
+    else:
+        kind, payload = ("octet-stream", body) if isinstance(body, bytes) else ("json", json.dumps(body).encode())
     return [f"Content-Type: application/{kind}", f"Content-Length: {len(payload)}"], payload
 
 

@@ -9,6 +9,7 @@ import subprocess
 import time
 
 TICK = os.sysconf("SC_CLK_TCK")
+SMALL = '{"id":"item-0001","name":"Example","price":1250,"currency":"EUR","tags":["a","b"],"stock":7}'
 
 
 def free_port():
@@ -33,11 +34,15 @@ def wait_for_port(port, process=None, seconds=15):
 class Server:
     """Is one server program, with whatever children it has."""
 
-    def __init__(self, name, arguments, port, directory, env=None):
+    def __init__(self, name, arguments, port, directory, env=None, seconds=15):
         self.name, self.port = name, port
         log = open(os.path.join(directory, f"{name}.log"), "ab")
         self.process = subprocess.Popen(arguments, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=env)
-        wait_for_port(port, self.process)
+        wait_for_port(port, self.process, seconds)
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.port}"
 
     @property
     def pid(self):
@@ -127,6 +132,13 @@ http {{
         )
     return Server(name, [shutil.which("nginx") or "/usr/sbin/nginx", "-e", f"{directory}/{name}.error.log", "-c", path],
                   port, directory)
+
+
+def upstream(directory):
+    """Starts an nginx that answers a small JSON text from memory."""
+    port = free_port()
+    return nginx("upstream", directory, port, f"""
+  server {{ listen 127.0.0.1:{port}; location / {{ default_type application/json; return 200 '{SMALL}'; }} }}""")
 
 
 def apache(directory, port, upstream, sandbox, secret):

@@ -99,14 +99,14 @@ class LockSamples:
 class Brokers:
     """Is a sandbox with a broker, and further brokers with the same keys on the same or other stores."""
 
-    def __init__(self, directory, name, store):
+    def __init__(self, directory, name, store, upstream="http://127.0.0.1:9", more="session: {cache: off}\n"):
         self.directory, self.stack = os.path.join(directory, name), os.path.join(directory, name, "stack")
         os.makedirs(self.directory)
         self.more = []
         template = os.path.join(self.directory, "template.yaml")
         with open(os.path.join(ROOT, "Benchmarks", "coatcheck.yaml")) as source, open(template, "w") as file:
-            text = source.read().replace("@UPSTREAM@", "http://127.0.0.1:9").replace("@BULK@", "http://127.0.0.1:9")
-            file.write(text.replace('"sqlite:@DIR@/coatcheck.db"', f'"{store}"') + "session: {cache: off}\n")
+            text = source.read().replace("@UPSTREAM@", upstream).replace("@BULK@", "http://127.0.0.1:9")
+            file.write(text.replace('"sqlite:@DIR@/coatcheck.db"', f'"{store}"') + more)
         self.store = store
         subprocess.run([f"{ROOT}/scripts/stack", "start", self.stack, template], check=True)
         with open(os.path.join(self.stack, "env")) as file:

@@ -1,0 +1,313 @@
+"""Counts the instructions that a request takes in user space, under callgrind.
+
+    scripts/bench --only instructions [--write]   every row; --write puts them into docs/performance.md and instructions.json
+    Benchmarks/instructions.py                    the rows of instructions.json, beside its numbers: a step of `make test`
+
+A count is the slope between few requests and many, less what the idle program executes meanwhile. Sandbox, upstream,
+PostgreSQL and load are other processes and not counted, and neither is the kernel. COATCHECK_UNSTRIPPED names the broker, as
+it was linked.
+"""
+
+import asyncio
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import callgrind
+import load
+import processes
+import scale
+from report import Report, table
+
+ROOT = callgrind.ROOT
+EXPECTED = os.path.join(ROOT, "Benchmarks", "instructions.json")
+TOLERANCE = 0.03
+IN_FLIGHT = 32
+EXACT = ["session check", "session read", "relayed GET", "introspection"]
+MANY, FEWER = (500, 2500), (100, 500)
+# Of requests that take twenty times as many instructions as a check.
+LONG = 50, 250
+PEERS = [("session check", "bare Hummingbird, hello"), ("session read", "bare Hummingbird, hello"),
+         ("relayed GET", "bare relay")]
+MODULES = ["ours", "Swift", "NIO", "other packages", "libc", "BoringSSL", "libcrypto", "libsqlite3", "libpq"]
+
+
+class Count:
+    """The instructions of one request, in all and by module."""
+
+    def __init__(self, few, many, idle, requests):
+        self.windows, self.requests = (few, many, idle), requests
+        self.total = self.slope([window.instructions for window in self.windows])
+
+    def slope(self, costs):
+        few, many, idle = self.windows
+        return (costs[1] - costs[0] - costs[2] * (many.seconds - few.seconds) / idle.seconds) / self.requests
+
+    def modules(self):
+        found = [by_module(window) for window in self.windows]
+        return {name: self.slope([costs.get(name, 0) for costs in found]) for name in MODULES}
+
+
+class Meter:
+    """A meter of the requests to one program."""
+
+    def __init__(self, program, idle_seconds):
+        self.program, self.idle_seconds, self.idle = program, idle_seconds, None
+
+    def count(self, work, places, few, many):
+        """Counts a request with so many in flight. `work` prepares a number of them, and returns the function that sends them."""
+        windows = []
+        for number in (few, many):
+            send = work(number)
+            self.program.window()
+            send(places)
+            windows.append(self.program.window())
+        # Afterwards: once it has been used, the program has more to look after.
+        self.idle = self.idle or self.program.idle(self.idle_seconds)
+        return Count(*windows, self.idle, many - few)
+
+
+class Broker:
+    """A broker under callgrind on one store, its cache on."""
+
+    def __init__(self, directory, name, store, upstream, by_address=False):
+        self.binary = os.environ["COATCHECK_UNSTRIPPED"]
+        self.outside = scale.Brokers(directory, name, store, upstream.url, more="")
+        self.urls = self.outside.env["BROKER"], self.outside.env["SANDBOX"]
+        port = self.outside.first.port
+        self.outside.stop_first()
+        arguments = ["serve", "--config", os.path.join(self.outside.stack, "coatcheck.yaml")]
+        self.program = callgrind.Program("broker", self.binary, arguments, port, self.outside.directory, by_address)
+        self.cookies = []
+
+    def stop(self):
+        self.program.stop()
+        self.outside.stop()
+
+    def reads(self):
+        """Returns the works that are answered from the cache."""
+        cookie = load.sign_in(*self.urls)
+        backend = {"X-Coatcheck-Backend": self.outside.env["BACKEND_TOKEN"]}
+        token = cookie.partition("=")[2]
+        return {
+            "session check": requests(self.urls[0], "GET", "/v1/forward-auth", {"Cookie": cookie, **backend}),
+            "session read": requests(self.urls[0], "GET", "/v1/session", {"Cookie": cookie}),
+            "relayed GET": requests(self.urls[0], "GET", "/v1/relay/bench/small", {"Cookie": cookie}),
+            "introspection": requests(self.urls[0], "POST", "/v1/introspect", backend, f"token={token}"),
+        }
+
+    def start(self):
+        return requests(self.urls[0], "POST", "/v1/logins", body={"provider": "oidc", "client": "ios"}, expected=201)
+
+    def forward(self, count):
+        batch = load.Forwards(count, *self.urls, f"u{len(self.cookies)}-")
+
+        def send(places):
+            self.cookies += batch.run_for_cookies(places)
+
+        return send
+
+    def refresh(self, count):
+        """Prepares the refresh of as many sessions, each of which was not refreshed before."""
+        if len(self.cookies) < count:
+            self.forward(count - len(self.cookies))(1)
+        cookies, self.cookies = self.cookies[:count], self.cookies[count:]
+
+        async def work(index, broker, _):
+            await expect(200, broker, "POST", "/v1/session/refresh", {"Cookie": cookies[index]})
+
+        return lambda places: asyncio.run(load.in_flight(len(cookies), places, *self.urls, work))
+
+
+def requests(base, method, path, headers=None, body=None, expected=200):
+    """Returns the work of sending one and the same request."""
+
+    async def work(_, server, __):
+        await expect(expected, server, method, path, headers, body)
+
+    return lambda count: lambda places: asyncio.run(load.in_flight(count, places, base, base, work))
+
+
+async def expect(expected, server, method, path, headers=None, body=None):
+    status, _, data = await server.request(method, path, headers, body)
+    if status != expected:
+        raise SystemExit(f"instructions: {method} {path} was answered {status}: {data!r}")
+
+
+# -- every row
+
+
+def measure(directory, write):
+    """Counts every row, and prints the tables."""
+    found = {}
+    upstream = processes.upstream(directory)
+    try:
+        for title, *arguments in ((PEERS[0][1], "hello"), (PEERS[-1][1], "relay", upstream.url)):
+            count_peer(found, title, arguments, directory)
+        count_broker(found, Broker(directory, "sqlite", "sqlite:@DIR@/coatcheck.db", upstream), "SQLite", reads=True)
+        postgresql = scale.PostgreSQL()
+        try:
+            count_broker(found, Broker(directory, "postgresql", postgresql.url("postgres"), upstream), "PostgreSQL")
+        finally:
+            postgresql.stop()
+    finally:
+        upstream.stop()
+    text = tables(found)
+    print(text)
+    if write:
+        Report.put(os.path.join(ROOT, "docs", "performance.md"), "instructions", text)
+        exact = {name: round(found[name][0].total) for name in EXACT}
+        with open(EXPECTED, "w") as file:
+            json.dump({"toolchain": toolchain(), "instructions": exact}, file, indent=2)
+            file.write("\n")
+
+
+def count_broker(found, broker, engine, reads=False):
+    meter = Meter(broker.program, 60)
+    try:
+        if reads:
+            for name, work in broker.reads().items():
+                count_row(found, name, meter, work, *MANY)
+        count_row(found, f"login start, {engine}", meter, broker.start(), *LONG)
+        count_row(found, f"code forward, {engine}", meter, broker.forward, *LONG)
+        count_row(found, f"refresh, {engine}", meter, broker.refresh, *LONG)
+    finally:
+        broker.stop()
+
+
+def count_peer(found, title, arguments, directory):
+    port = processes.free_port()
+    program = callgrind.Program(
+        arguments[0], os.environ["BENCH_PEERS"], [arguments[0], str(port), *arguments[1:]], port, directory)
+    try:
+        count_row(found, title, Meter(program, 10), requests(program.url, "GET", "/"), *MANY)
+    finally:
+        program.stop()
+
+
+def count_row(found, name, meter, work, few, many):
+    """Counts a row one at a time and with many in flight."""
+    work(few)(1)
+    found[name] = [meter.count(work, 1, few, many)]
+    try:
+        found[name].append(meter.count(work, IN_FLIGHT, few, many))
+    except SystemExit as refusal:
+        # A provider has fifteen seconds to answer, and a busy machine needs them.
+        print(f"instructions: {name}, {IN_FLIGHT} in flight, is not counted: {refusal}", file=sys.stderr)
+    print(f"instructions: {name}: {' and '.join(f'{count.total:,.0f}' for count in found[name])}", file=sys.stderr, flush=True)
+
+
+def tables(found):
+    places = "one at a time", f"{IN_FLIGHT} in flight"
+    parts = [f"{toolchain()}; one event loop.", table(("request", *places), [
+        [name, *cells(f"{count.total:,.0f}" for count in counts)] for name, counts in found.items()])]
+    parts.append(table(("beside its peer", *places), [
+        [f"{mine} : {peer}", *cells(f"{a.total / b.total:.2f} ×" for a, b in zip(found[mine], found[peer]))]
+        for mine, peer in PEERS]))
+    for place, title in enumerate(places):
+        parts.append(table((f"thousands, {title}", *MODULES), [
+            [name, *(f"{cost / 1000:,.1f}" for cost in counts[place].modules().values())]
+            for name, counts in found.items() if place < len(counts)]))
+    return "\n\n".join(parts) + "\n"
+
+
+def cells(texts):
+    """Returns two cells, of which one that was not counted is a dash."""
+    return [*texts, "–"][:2]
+
+
+# -- the rows that are held to their numbers
+
+
+def check(directory):
+    """Counts the exact rows; says `ok` or `not ok` of each, where the numbers are of this toolchain."""
+    with open(EXPECTED) as file:
+        expected = json.load(file)
+    same = expected["toolchain"] == toolchain()
+    upstream = processes.upstream(directory)
+    broker = Broker(directory, "sqlite", "sqlite:@DIR@/coatcheck.db", upstream)
+    meter = Meter(broker.program, 5)
+    passed = failed = 0
+    try:
+        for name, work in broker.reads().items():
+            work(100)(1)
+            count, wanted = meter.count(work, 1, *FEWER).total, expected["instructions"][name]
+            text = f"{name}: {count:,.0f} instructions, {wanted:,} expected ({count / wanted - 1:+.1%})"
+            if not same:
+                print(text)
+            elif abs(count / wanted - 1) <= TOLERANCE:
+                passed += 1
+                print(f"ok - {text}")
+            else:
+                failed += 1
+                print(f"not ok - {text}; where that is meant: scripts/bench --only instructions --write")
+    finally:
+        broker.stop()
+        upstream.stop()
+    if not same:
+        print(f"Nothing is held to anything: this is {toolchain()}, the numbers are of {expected['toolchain']}")
+    print(f"{passed} passed, {failed} failed")
+    return failed
+
+
+def toolchain():
+    """Names all that a count depends on besides our sources and the pinned packages."""
+    swift = re.search(r"Swift version \S+", said_by("swift", "--version"))[0]
+    openssl = re.match(r"OpenSSL \d+\.\d+", said_by("openssl", "version"))[0]
+    valgrind = said_by("valgrind", "--version")
+    return ", ".join([swift, platform.machine(), openssl, " ".join(platform.libc_ver()), valgrind])
+
+
+def said_by(*command):
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+# -- by module
+
+
+def by_module(window):
+    """Returns a window's instructions by module."""
+    costs, known = {}, {}
+    for binary, function, _, cost in window.costs():
+        name = known.get((binary, function))
+        if name is None:
+            name = known[binary, function] = module(os.path.basename(binary), function)
+        costs[name] = costs.get(name, 0) + cost
+    return costs
+
+
+def module(binary, function):
+    """Returns the module that a function is of. One that the compiler has inlined is its caller's."""
+    for beginning, name in LIBRARIES:
+        if binary.startswith(beginning):
+            return name
+    if EXTENSION_OF_OURS.search(function):
+        return "ours"
+    if mangled := re.match(r"\$s(\d+)", function):
+        package = function[mangled.end():][:int(mangled[1])]
+        return next((name for pattern, name in PACKAGES if re.match(pattern, package)), "other packages")
+    return next((name for pattern, name in SYMBOLS if re.search(pattern, function)), "other packages")
+
+
+LIBRARIES = [("libcrypto", "libcrypto"), ("libsqlite3", "libsqlite3"), ("libpq", "libpq"), ("libc.", "libc"), ("ld-", "libc"),
+             ("libm.", "libc"), ("libstdc++", "libc"), ("libgcc", "libc"), ("lib", "other packages")]
+PACKAGES = [("Broker|coatcheck", "ours"), ("_?C?NIO", "NIO"),
+            ("_?Foundation|_Concurrency$|_StringProcessing$|_RegexParser$|Dispatch$|Synchronization$", "Swift")]
+SYMBOLS = [("BoringSSL|bssl|ecp_nistz256|ec_group_st", "BoringSSL"),
+           (r"5swift|__swift|swift_|dispatch_|^\$s[sS]|^_ZNK?6icu_", "Swift"),
+           ("^(c_nio|CNIO|catmc)_", "NIO")]
+EXTENSION_OF_OURS = re.compile(r"\d(Broker(HTTP|Providers|Relay|Store|Vault|Wire)?|coatcheck)E")
+
+
+if __name__ == "__main__":
+    folder = tempfile.mkdtemp(prefix="coatcheck-instructions-")
+    os.chmod(folder, 0o755)
+    try:
+        sys.exit(check(folder) > 0)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,116 @@
+"""Counts the files of ours that one request enters. scripts/walk runs it.
+
+A walk is every file under Sources/ of which a line was executed by the request, under callgrind on the debug build, and not in
+an idle minute as well; three runs, their union. Left out are the sandbox and what is generated.
+"""
+
+import argparse
+import asyncio
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+
+import callgrind
+import instructions
+import load
+import processes
+import scale
+from report import table
+
+ROOT = callgrind.ROOT
+RUNS = 3
+GENERATED = ["Sources/coatcheck/Contract.swift", "Sources/Sandbox/Playground/PlaygroundPage.swift"]
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--files", action="store_true", help="name the files, too")
+    options = parser.parse_args()
+    directory = tempfile.mkdtemp(prefix="coatcheck-walk-")
+    os.chmod(directory, 0o755)
+    upstream = processes.upstream(directory)
+    postgresql = scale.PostgreSQL()
+    try:
+        walks = walks_on("sqlite:@DIR@/coatcheck.db", directory, upstream, {
+            "code forward, flow A, SQLite": forward, "relayed GET, cached": relay, "session read, cached": read})
+        walks |= walks_on(postgresql.url("postgres"), directory, upstream, {"refresh, PostgreSQL": refresh})
+    finally:
+        postgresql.stop()
+        upstream.stop()
+        shutil.rmtree(directory, ignore_errors=True)
+    if options.files:
+        for name, files in walks.items():
+            print("\n".join([f"# {name}", *sorted(files), ""]))
+    print(table(("walk", "files"), [[name, str(len(files))] for name, files in walks.items()]))
+
+
+# Each prepares its request, on the very connection that it then goes out on, and returns what sends it.
+
+
+async def forward(broker, sandbox):
+    login = await load.start_login(broker, sandbox, f"u{time.monotonic_ns()}")
+    return lambda: load.forward(broker, *login)
+
+
+def again(method, path):
+    """Returns a preparation that sends the request once before, which leaves the session in the cache."""
+
+    async def prepare(broker, sandbox):
+        cookie = load.session_cookie(await (await forward(broker, sandbox))())
+        send = lambda: instructions.expect(200, broker, method, path, {"Cookie": cookie})
+        await send()
+        return send
+
+    return prepare
+
+
+relay, read, refresh = again("GET", "/v1/relay/bench/small"), again("GET", "/v1/session"), again("POST", "/v1/session/refresh")
+
+
+def walks_on(store, directory, upstream, preparations):
+    """Walks the requests on one store."""
+    broker = instructions.Broker(directory, store.partition(":")[0], store, upstream, by_address=True)
+    try:
+        requests = {name: asyncio.run(windows(broker, prepare)) for name, prepare in preparations.items()}
+        idle = lines(broker, broker.program.idle(60))
+        return {name: set().union(*(files(lines(broker, window) - idle) for window in found))
+                for name, found in requests.items()}
+    finally:
+        broker.stop()
+
+
+async def windows(broker, prepare):
+    """Returns one window for each run, with one request in it. Another one before has met everything for the first time."""
+    found = []
+    for number in range(1 + RUNS):
+        connections = [load.Connection(url) for url in broker.urls]
+        send = await prepare(*connections)
+        broker.program.window()
+        begin = time.monotonic()
+        await send()
+        await asyncio.sleep(max(0, begin + 1 - time.monotonic()))
+        found.append(broker.program.window())
+        for connection in connections:
+            connection.close()
+    return found[1:]
+
+
+def lines(broker, window):
+    """Returns the lines of ours that were executed in a window, as `file:line`."""
+    binary = os.path.basename(broker.program.binary)
+    addresses = {address for name, _, address, _ in window.costs() if os.path.basename(name) == binary}
+    text = subprocess.run(["addr2line", "-e", broker.binary], input="\n".join(map(hex, addresses)), capture_output=True,
+                          text=True, check=True).stdout
+    return set(re.findall(rf"(?m)^{re.escape(ROOT)}/(Sources/\S+:[1-9]\d*)\b", text))
+
+
+def files(found):
+    names = {line.partition(":")[0] for line in found}
+    return {name for name in names if not name.startswith("Sources/Sandbox/") and name not in GENERATED}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,7 +1,7 @@
 /// Runs exchanges: one code, one provider call, one session, over any number of replicas (guarantee 1).
 ///
 /// The claim decides who calls; the call is detached from the request, so that a phone that hangs up loses nothing; all
-/// others read the row until it is settled. Nothing is kept in memory, so it is the same on one replica and on ten.
+/// others read the row until it is settled. What decides is in the row, so it is the same on one replica and on ten.
 struct ExchangeRunner: Sendable {
     let context: BrokerContext
 

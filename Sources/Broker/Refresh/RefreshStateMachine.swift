@@ -1,6 +1,6 @@
 /// Decides a refresh, step by step: a pure machine that takes what happened and returns what to do (guarantee 2).
 ///
-/// The shell round it (`RefreshTokens`) makes the calls; the tests are tables of *input == action*.
+/// The shell round it (`RefreshFlight`) makes the calls; the tests are tables of *input == action*.
 struct RefreshStateMachine: Sendable {
     /// Why the refresh is wanted.
     enum Need: Sendable, Equatable {

@@ -1,7 +1,7 @@
-/// What a session row remembers of its refreshes, and the rules of claims: one value for every engine, changed inside
-/// its transaction.
+/// A session row's memory of its refreshes, and the rules of claims, changed inside the engine's transaction.
 ///
-/// The moments are the engine's own monotonic time.
+/// SQLite and the in-memory engine run these rules; PostgreSQL says the same in SQL, and the store contract for refreshes
+/// holds them together. The moments are the engine's own monotonic time.
 package struct RefreshMarks: Sendable, Equatable {
     package var claim: ClaimID?
     package var claimUntil: Duration?

@@ -1,6 +1,6 @@
 import COpenSSL
 
-/// What OpenSSL was asked for once: fetching takes locks and would run on every call otherwise.
+/// The algorithms, fetched from OpenSSL once: fetching takes locks and would run on every call otherwise.
 struct Algorithms: Sendable {
     /// SHA-256.
     nonisolated(unsafe) let sha256: OpaquePointer

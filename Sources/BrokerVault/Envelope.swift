@@ -1,7 +1,7 @@
 import Broker
 import COpenSSL
 
-/// Why an envelope does not open.
+/// The reason for which an envelope does not open.
 ///
 /// Told apart here for tests and counters; the vault says `doesNotOpen` for each.
 package enum EnvelopeFailure: Error, Sendable, Equatable {

@@ -26,7 +26,7 @@ package struct KeyRing: Sendable, CustomStringConvertible, CustomReflectable {
         func seals(at now: WallTime) -> Bool { sealsFrom.map { $0 <= now } ?? true }
     }
 
-    /// How many bytes a key has: 256 bits (SEC-110).
+    /// The bytes of a key: 256 bits (SEC-110).
     static let keyLength = 32
     /// More keys than this is a mistake in the file.
     static let maximumKeys = 64

@@ -1,4 +1,4 @@
-/// Why a key file is refused.
+/// The fault for which a key file is refused.
 ///
 /// It names a place and an id; it never repeats a key (SEC-110).
 package enum KeyRingFailure: Error, Sendable, Equatable, CustomStringConvertible {

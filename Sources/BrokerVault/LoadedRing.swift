@@ -10,7 +10,7 @@ final class LoadedRing: Sendable {
         let id: String
         let seal: [SealedKind: SecretBytes]
         let sessionToken: KeyedHash
-        /// How often it has sealed, over all kinds.
+        /// The count of what it has sealed, over all kinds.
         let seals: SealCounter
     }
 
@@ -70,7 +70,7 @@ final class LoadedRing: Sendable {
         for (key, count) in counts { byID[key]?.seals.elsewhere.store(max(0, count), ordering: .relaxed) }
     }
 
-    /// How often each key has sealed in this process, by id.
+    /// The count of what each key has sealed in this process, by id.
     var sealCounts: [String: Int] { byID.mapValues { $0.seals.count.load(ordering: .relaxed) } }
 
     private static func derive(_ key: SecretBytes, _ purpose: Purpose, _ algorithms: Algorithms) -> SecretBytes? {

@@ -55,7 +55,7 @@ package final class OpenSSLVault: Vault {
     /// Notes whether the ring is the store's.
     package func note(isTheStores: Bool) { isForeign.store(!isTheStores, ordering: .relaxed) }
 
-    /// How often each key has sealed since this process began, by key id.
+    /// The count of what each key has sealed since this process began, by key id.
     package var sealCounts: [String: Int] { current.sealCounts }
 
     /// Notes how often each key has sealed in other processes, by key id.

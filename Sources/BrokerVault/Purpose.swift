@@ -1,6 +1,6 @@
 import Broker
 
-/// What a subkey is for.
+/// The purpose of a subkey.
 ///
 /// Each has an HKDF label of its own, so that two purposes share no key (SEC-110).
 enum Purpose {

@@ -4,7 +4,7 @@ import COpenSSL
 ///
 /// Never describes itself.
 final class SecretBytes: Sendable, CustomStringConvertible, CustomReflectable {
-    /// How many bytes.
+    /// The number of bytes.
     let count: Int
     /// Written in `init` only, freed in `deinit`; read-only between.
     private nonisolated(unsafe) let pointer: UnsafeMutablePointer<UInt8>

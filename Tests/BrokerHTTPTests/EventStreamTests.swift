@@ -8,7 +8,7 @@ import Testing
 
 @Suite("Event streams and the end of their sessions", .timeLimit(.minutes(2)))
 struct EventStreamTests {
-    /// What a stream has said so far, and how much more of it is wanted.
+    /// The events of a stream so far, and how many more are wanted.
     private final class Watch: Sendable {
         private struct State {
             var comments = 0

@@ -13,7 +13,7 @@ import Testing
 
 @Suite("The relay over HTTP", .timeLimit(.minutes(2)))
 struct RelayRouteTests {
-    /// What an upstream saw.
+    /// The requests that an upstream saw.
     final class Seen: Sendable {
         private let list = Mutex<[String]>([])
         func add(_ text: String) { list.withLock { $0.append(text) } }

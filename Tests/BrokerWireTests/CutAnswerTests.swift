@@ -5,7 +5,7 @@ import Testing
 
 @testable import BrokerWire
 
-/// How a connection ends behind an answer: in order where the answer is whole, and in no other case.
+/// The end of a connection behind an answer: in order where the answer is whole, and in no other case.
 @Suite("Answers that are cut", .timeLimit(.minutes(2)))
 struct CutAnswerTests {
     private struct BrokenOff: Error {}

@@ -9,7 +9,7 @@ import Testing
 
 @testable import BrokerWire
 
-/// What only a real socket shows of a listener's connections.
+/// Properties of a listener's connections that only a real socket shows.
 @Suite("A listener's connections", .timeLimit(.minutes(2)))
 struct HTTPServerTests {
     private static func get(_ path: String, _ fields: String = "") -> String {

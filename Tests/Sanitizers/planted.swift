@@ -67,7 +67,7 @@ enum Planted {
 
     private final class Counter: @unchecked Sendable { var value = 1 }
 
-    /// What was made by whoever resumes is read by whoever waits.
+    /// Memory that the resuming side wrote is read by the waiting one.
     private static func object() async {
         let counter = await withUnsafeContinuation { (continuation: UnsafeContinuation<Counter, Never>) in
             DispatchQueue.global().async { continuation.resume(returning: Counter()) }

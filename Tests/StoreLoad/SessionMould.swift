@@ -2,7 +2,7 @@ import Broker
 import BrokerVault
 import Foundation
 
-/// What stored sessions are made after: one that is there already, or one of usual size.
+/// The pattern of the stored sessions: one that is there already, or one of usual size.
 struct SessionMould: Sendable {
     private let model: SessionRow
     private let facts: [UInt8]

@@ -56,7 +56,7 @@ struct StoreLoad {
 
     // MARK: Filling
 
-    /// How many rows share a transaction, and how many transactions are under way.
+    /// The rows that share a transaction, and the transactions under way.
     private static let (batch, writers) = (500, 4)
 
     private static func fill(_ store: any AdministeredStore, _ count: Int, _ vault: OpenSSLVault) async throws {

@@ -8,6 +8,6 @@ final class Tally: Sendable {
     @discardableResult
     func add(_ number: Int) -> Int { count.add(number, ordering: .relaxed).newValue }
 
-    /// What it is now.
+    /// The present count.
     var value: Int { count.load(ordering: .relaxed) }
 }

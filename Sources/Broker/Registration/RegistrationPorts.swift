@@ -28,7 +28,7 @@ package struct RegistrationRequest: Sendable {
     package let stateKey: Secret
     /// Slug and value (string, number or boolean), in the app's order.
     package let attributes: [(name: String, value: JSONValue)]
-    /// The identifier from the callback; never the app's (providers/zephr.md).
+    /// The identifier from the callback; never the app's (docs/providers/zephr.md).
     package let identifier: String?
 
     package init(

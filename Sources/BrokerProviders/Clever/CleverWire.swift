@@ -1,6 +1,6 @@
 import Broker
 
-/// Clever on the wire (providers/clever.md).
+/// Clever on the wire (docs/providers/clever.md).
 enum CleverWire {
     /// Clever's own endpoints and dialect, under whatever the configuration overrides.
     static func settings(_ settings: ProviderSettings, _ own: CleverSettings) -> ProviderSettings {

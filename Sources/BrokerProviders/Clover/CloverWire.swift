@@ -1,6 +1,6 @@
 import Broker
 
-/// Clover on the wire (providers/clover.md): two hosts, JSON without `grant_type`, absolute expiries.
+/// Clover on the wire (docs/providers/clover.md): two hosts, JSON without `grant_type`, absolute expiries.
 enum CloverWire {
     /// The pair of hosts of an environment: where people go and where calls go.
     private static func hosts(_ environment: CloverSettings.Environment) -> (web: String, api: String) {

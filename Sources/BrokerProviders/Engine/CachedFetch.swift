@@ -14,7 +14,7 @@ actor CachedFetch<Value: Sendable> {
     private var flight: Task<Result<Fetched, ProviderFailure>, Never>?
     private var forced: [FetchCause: (left: Int, refilledAt: Duration)] = [:]
 
-    /// How long a document that is usable is kept back for a newer one: a call's deadline is not spent on it.
+    /// The time for which a usable document is kept back for a newer one: a call's deadline is not spent on it.
     private static var patience: Duration { .seconds(1) }
     private static var burst: Int { 3 }
     private static var refill: Duration { .seconds(60) }

@@ -1,6 +1,6 @@
-/// Why a provider's settings cannot be used; names no secret.
+/// The reason for which a provider's settings cannot be used; names no secret.
 package struct CatalogueFailure: Error, Sendable, Equatable, CustomStringConvertible {
-    /// What is wrong, for the operator.
+    /// The fault, for the operator.
     package let description: String
 
     init(_ description: String) { self.description = description }

@@ -9,7 +9,7 @@ struct ClientAuthenticator: Sendable {
         case token, revocation, pushedAuthorization
     }
 
-    /// What an assertion's single audience may be (SEC-19).
+    /// The choices for an assertion's single audience (SEC-19).
     struct Audiences: Sendable {
         var issuer: String
         var tokenEndpoint: String
@@ -17,7 +17,7 @@ struct ClientAuthenticator: Sendable {
         var called: String
     }
 
-    /// What the proof adds to a request.
+    /// The proof's additions to a request.
     struct Proof: Sendable {
         var headers: [(name: String, value: String)] = []
         var parameters: [(name: String, value: String)] = []

@@ -4,7 +4,7 @@ import Broker
 struct EngineClient: Sendable {
     let settings: ClientSettings
     let authenticator: ClientAuthenticator
-    /// Where the configuration has its grants revoked.
+    /// The endpoint at which the configuration has its grants revoked.
     let revocation: EndpointURL?
     var profile: ClientProfile { settings.profile }
     var wire: WireSettings { settings.wire }

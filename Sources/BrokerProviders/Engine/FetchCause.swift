@@ -1,4 +1,4 @@
-/// Why a newer document is wanted than the one at hand.
+/// The reason for which a newer document is wanted than the one at hand.
 enum FetchCause: Sendable {
     /// A token that the provider itself has answered with.
     case provider

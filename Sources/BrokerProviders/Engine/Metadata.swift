@@ -1,6 +1,6 @@
 import Broker
 
-/// What is known of a provider's endpoints, from its metadata and the configuration.
+/// A provider's endpoints and abilities, from its metadata and the configuration.
 struct Metadata: Sendable {
     var issuer: String?
     var authorization: EndpointURL?

@@ -1,7 +1,7 @@
 import Broker
 
 extension OAuthEngine {
-    /// How old an id_token that an app hands over may be, whatever the configuration says: less than its use is remembered
+    /// The greatest age of an id_token that an app hands over, whatever the configuration says: less than its use is remembered
     /// (a day).
     private static let longestAge = Duration.seconds(43_200)
 

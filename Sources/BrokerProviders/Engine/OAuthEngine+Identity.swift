@@ -14,7 +14,7 @@ extension OAuthEngine {
         return token.claims
     }
 
-    /// What the sign-in has to show: what was asked for by the login, and what the configuration asks for always.
+    /// Properties that the sign-in has to show: what was asked for by the login, and what the configuration asks for always.
     func demands(_ context: IdentityContext, _ client: EngineClient) -> SignInDemands {
         guard let asked = context.demands else { return SignInDemands() }
         return asked.under(SignInDemands(client.wire.authorizationParameters))

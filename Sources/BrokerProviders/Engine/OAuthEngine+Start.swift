@@ -36,7 +36,7 @@ extension OAuthEngine {
             url: Secret(url.text), issuer: expectation(metadata), demands: demands, lifetime: lifetime)
     }
 
-    /// What the callback's `iss` has to be; of a multi-tenant issuer it is the template.
+    /// The `iss` that the callback has to have; of a multi-tenant issuer it is the template.
     func expectation(_ metadata: Metadata) -> IssuerExpectation {
         IssuerExpectation(
             issuer: profile.callbackIssuer, demanded: profile.callbackIssuer != nil && metadata.promisesIssuer)

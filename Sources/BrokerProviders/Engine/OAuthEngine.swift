@@ -16,7 +16,7 @@ package struct OAuthEngine: Sendable {
     private let clients: [ClientName: EngineClient]
     private let metadataCache: CachedFetch<Metadata>
     private let fixed: Metadata?
-    /// What a 4xx without an OAuth error means to this provider.
+    /// The meaning of a 4xx without an OAuth error at this provider.
     var dialect: (@Sendable (ProviderAnswer) -> OAuthError?)?
 
     /// Creates the engine; throws `CatalogueFailure` for settings that cannot work.

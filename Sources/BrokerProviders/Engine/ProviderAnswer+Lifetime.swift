@@ -1,7 +1,7 @@
 import NIOHTTP1
 
 extension ProviderAnswer {
-    /// How long a document may be kept: `max-age`, between five minutes and a day, else an hour.
+    /// The time for which a document may be kept: `max-age`, between five minutes and a day, else an hour.
     var lifetime: Duration {
         for directive in headers[canonicalForm: "Cache-Control"] {
             let parts = directive.split(separator: "=")

@@ -1,6 +1,6 @@
 import Broker
 
-/// What every provider client is given.
+/// The environment that every provider client is given.
 struct ProviderEnvironment: Sendable {
     let http: ProviderHTTP
     let clock: BrokerClock

@@ -2,10 +2,10 @@ package import Broker
 
 /// One thing that was tried at a provider, for `coatcheck check --online`.
 package struct ProbeResult: Sendable, Equatable {
-    /// What was tried: `discovery`, `keys`, `clock`, `reach`.
+    /// The thing that was tried: `discovery`, `keys`, `clock`, `reach`.
     package let subject: String
     package let isGood: Bool
-    /// What was found, and what to change where it is wrong.
+    /// The finding, and the change to make where it is wrong.
     ///
     /// Our own words.
     package let text: String
@@ -16,7 +16,7 @@ package protocol ProviderInspection: ProviderClient {
     /// The circuit breaker's state now.
     var breaker: CircuitBreaker.State { get }
 
-    /// How many of the last calls failed in a row: no answer, or a 5xx.
+    /// The number of the last calls that failed in a row: no answer, or a 5xx.
     var failuresInARow: Int { get }
 
     /// Tries discovery, key set and clock, whichever the kind has.

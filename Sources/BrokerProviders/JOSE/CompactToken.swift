@@ -7,7 +7,7 @@ struct CompactToken: Sendable {
 
     let header: JSONObject
     let claims: JSONObject
-    /// What the signature is over.
+    /// The bytes that the signature is over.
     let signingInput: [UInt8]
     let signature: [UInt8]
     let algorithm: SignatureAlgorithm

@@ -12,11 +12,11 @@ struct IDTokenRules: Sendable {
     var otherClientIDs: [String] = []
     let settings: IDTokenSettings
 
-    /// What one token is held against.
+    /// The expectations that one token is held against.
     struct Expectation: Sendable {
         var nonce: IdentityContext.NonceExpectation
         var accessToken: Secret?
-        /// What the authorization request asked of the sign-in.
+        /// The demands of the authorization request on the sign-in.
         var demands: SignInDemands
         /// Whether an old `iat` is refused: at logins.
         var isFresh: Bool

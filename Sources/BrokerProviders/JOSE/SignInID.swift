@@ -6,7 +6,7 @@ import Broker
 enum SignInID {
     private static let longest = 4096
 
-    /// What a token says.
+    /// The `sid` of a token.
     enum Claim: Sendable, Equatable {
         case absent
         case id(String)

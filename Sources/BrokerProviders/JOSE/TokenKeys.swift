@@ -28,7 +28,7 @@ struct TokenKeys: Sendable {
     /// Has the keys at hand before a code is risked; throws when they cannot be had.
     func warm() async throws(ProviderFailure) { _ = try await cache.current() }
 
-    /// How many usable keys there are.
+    /// The number of usable keys.
     func count() async throws(ProviderFailure) -> Int { try await cache.current().value.count }
 
     /// Throws `identityRejected` unless the token's signature verifies; looks for newer keys once when no key fits and

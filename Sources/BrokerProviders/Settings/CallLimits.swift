@@ -1,4 +1,4 @@
-/// How much one provider may cost (SEC-120).
+/// The bounds of what one provider may cost (SEC-120).
 package struct CallLimits: Sendable, Equatable {
     /// `timeout`: from the call to the last byte of the answer.
     package var total: Duration

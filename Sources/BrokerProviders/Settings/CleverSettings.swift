@@ -1,4 +1,4 @@
-/// What only `kind: clever` has.
+/// The settings that only `kind: clever` has.
 ///
 /// Its endpoints default to Clever's own; `endpoints` overrides them.
 package struct CleverSettings: Sendable, Equatable {

@@ -1,6 +1,6 @@
 package import Broker
 
-/// How a client proves itself to the provider (`auth`); exactly one way per client (SEC-18).
+/// The way in which a client proves itself to the provider (`auth`); exactly one per client (SEC-18).
 package enum ClientAuthentication: Sendable {
     /// `none`: a public client; its id goes in the body.
     case none

@@ -2,7 +2,7 @@ package import Broker
 
 /// One entry of `providers.NAME.clients:` as the wire needs it.
 package struct ClientSettings: Sendable {
-    /// What the domain knows: `redirect_uris`, `scope`, `login`, `transport`, `pkce`, `nonce`, `native_code`,
+    /// The part that the domain knows: `redirect_uris`, `scope`, `login`, `transport`, `pkce`, `nonce`, `native_code`,
     /// `import_tokens`, `allowed_parameters`, `callback_parameters`, `social_providers`, `platform`.
     package var profile: ClientProfile
     /// `client_id`.

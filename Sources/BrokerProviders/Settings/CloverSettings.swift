@@ -1,4 +1,4 @@
-/// What only `kind: clover` has.
+/// The settings that only `kind: clover` has.
 package struct CloverSettings: Sendable, Equatable {
     /// The setting `environment`.
     package enum Environment: String, Sendable, CaseIterable { case sandbox, us, eu, la }

@@ -31,7 +31,7 @@ package struct IdentitySettings: Sendable {
         self.emailsURL = emailsURL
     }
 
-    /// What is kept of an OpenID identity when the configuration names nothing.
+    /// The claims that are kept of an OpenID identity when the configuration names none.
     package static let standardClaims: [(name: String, pointer: String)] = [
         "name", "given_name", "family_name", "preferred_username", "email", "email_verified", "picture", "locale",
     ].map { ($0, "/" + $0) }

@@ -1,6 +1,6 @@
 package import Broker
 
-/// What only `kind: zephr` has.
+/// The settings that only `kind: zephr` has.
 ///
 /// Most keys are there because Zephr's documents leave the point open.
 package struct ZephrSettings: Sendable {

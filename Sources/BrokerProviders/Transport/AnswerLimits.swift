@@ -1,7 +1,7 @@
 import NIOCore
 import NIOHTTP1
 
-/// How much of a provider's answer is kept before its body: what comes beyond is no answer.
+/// The bytes of a provider's answer that are kept before its body: what comes beyond is no answer.
 ///
 /// The library's own bounds are 2 MiB a head and 80 KiB a field, for each call under way, and it has no setting for
 /// them.

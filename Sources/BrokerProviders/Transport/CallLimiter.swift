@@ -3,7 +3,7 @@ import Synchronization
 
 /// Limits one provider's calls by its breaker and by the number in flight.
 package final class CallLimiter: Sendable {
-    /// What a call says about the provider.
+    /// The verdict of a call on the provider.
     enum Outcome { case alive, dead, nothing }
 
     private struct State {
@@ -25,10 +25,10 @@ package final class CallLimiter: Sendable {
     /// The breaker's state, for the operator's page.
     package var breaker: CircuitBreaker.State { state.withLock { $0.breaker.state } }
 
-    /// How many of the last calls failed in a row, those that were answered 500 included.
+    /// The number of the last calls that failed in a row, those that were answered 500 included.
     var failuresInARow: Int { state.withLock { $0.failures } }
 
-    /// How long the open breaker still refuses calls; nil when it lets one out.
+    /// The time for which the open breaker still refuses calls; nil when it lets one out.
     var refusesFor: Duration? {
         guard case .open(let until, _) = breaker else { return nil }
         let rest = until - clock.monotonic()

@@ -3,7 +3,7 @@
 ///
 /// Pure: the caller brings the monotonic time.
 package struct CircuitBreaker: Sendable, Equatable {
-    /// Where the breaker stands.
+    /// The breaker's state.
     package enum State: Sendable, Equatable {
         case closed(failures: Int)
         /// Refuses until the moment; the pause is what the next opening doubles.

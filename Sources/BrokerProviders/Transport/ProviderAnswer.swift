@@ -10,7 +10,7 @@ struct ProviderAnswer: Sendable {
     let headers: HTTPHeaders
     /// The body; empty when `fault` says why it cannot be used.
     let body: [UInt8]
-    /// Why the body is not there although the provider answered.
+    /// The fault for which the body is missing although the provider answered.
     let fault: Fault?
 
     enum Fault: String, Sendable {
@@ -29,7 +29,7 @@ struct ProviderAnswer: Sendable {
         return String(type.filter { $0 != " " && $0 != "\t" }).lowercased()
     }
 
-    /// How long to wait: `Retry-After` in whole seconds or as a date, else `X-RateLimit-Reset` as Unix time (Clever,
+    /// The time to wait: `Retry-After` in whole seconds or as a date, else `X-RateLimit-Reset` as Unix time (Clever,
     /// GitHub); an hour at most.
     func retryAfter(at now: WallTime) -> Duration? {
         let field = headers.first(name: "Retry-After")
@@ -41,7 +41,7 @@ struct ProviderAnswer: Sendable {
         return seconds.flatMap { (0...3600).contains($0) ? .seconds($0) : nil }
     }
 
-    /// What the log may know of the answer: nothing that the provider wrote.
+    /// The description for the log: nothing that the provider wrote.
     var summary: String { "status \(status), \(body.count) bytes" + (fault.map { ", " + $0.rawValue } ?? "") }
 
     /// The body as a JSON object without repeated members, or nil.

@@ -1,7 +1,7 @@
 import Broker
 import NIOHTTP1
 
-/// Zephr on the wire (providers/zephr.md): how its requests and answers look.
+/// Zephr on the wire (docs/providers/zephr.md): how its requests and answers look.
 enum ZephrWire {
     /// Returns the start URL of a social sign-in; nil when the provider is not one of the configured slugs.
     static func startURL(

@@ -85,7 +85,7 @@ struct HTTPHarness: Sendable {
             digest: { [vault] in vault.digest($0) }, load: load, log: log)
     }
 
-    /// What serves the backends' own listener.
+    /// The responder of the backends' own listener.
     var backendResponder: BrokerResponder {
         BackendRouter.responder(
             useCases: useCases, configuration: configuration, clock: clock, digest: { [vault] in vault.digest($0) },

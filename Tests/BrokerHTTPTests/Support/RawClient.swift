@@ -122,12 +122,12 @@ private final class ByteCount: ChannelInboundHandler, Sendable {
     func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }
 }
 
-/// How many responses stand in a text.
+/// The number of responses in a text.
 func responses(in text: String) -> Int {
     count(of: "HTTP/1.1 ", in: text) + count(of: "HTTP/1.0 ", in: text)
 }
 
-/// How often a mark stands in a text.
+/// The number of times that a mark stands in a text.
 func count(of mark: String, in text: String) -> Int { text.components(separated: mark) }
 
 extension String {

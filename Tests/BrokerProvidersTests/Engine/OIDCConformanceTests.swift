@@ -9,7 +9,7 @@ import Testing
     "OpenID Connect against a misbehaving provider", .countingCases("OpenID relying-party cases"),
     .timeLimit(.minutes(2)))
 struct OIDCConformanceTests {
-    /// What a login does with a misbehaviour.
+    /// The outcome of a login under a misbehaviour.
     private func login(
         _ faults: [Fault], issuer path: String = "/oidc", wire: WireSettings = WireSettings(),
         userSettings: JSON? = nil, prepare: (RunningSandbox) -> Void = { _ in }

@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerProviders
 
-/// What `coatcheck check --online` says of a provider's metadata.
+/// The words of `coatcheck check --online` on a provider's metadata.
 @Suite("Trying a provider", .timeLimit(.minutes(2)))
 struct ProviderProbeTests {
     /// The subjects of what is wrong, for a client's `auth` and the methods that the metadata lists.

@@ -9,7 +9,7 @@ import Testing
 /// id_tokens that native SDKs gave to apps, against the sandbox.
 @Suite("Native id_tokens", .timeLimit(.minutes(2)))
 struct NativeIDTokenTests {
-    /// What a provider is configured as, under the sandbox's address.
+    /// The configuration of a provider under the sandbox's address.
     enum Kind: String, CaseIterable, Sendable { case oidc, google, apple, facebook }
 
     static let nonce = "nonce-0123456789abcdef"

@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerProviders
 
-/// What each provider is sent with a secret in it, whole: method, path, header fields in their order, body.
+/// Each provider's requests with a secret in them, whole: method, path, header fields in their order, body.
 @Suite("Exact requests", .timeLimit(.minutes(2)))
 struct WireTests {
     private static let verifier = String(repeating: "v", count: 43)

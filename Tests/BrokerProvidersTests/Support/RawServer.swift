@@ -17,7 +17,7 @@ final class RawServer: Sendable {
         func header(_ name: String) -> String? { headers.first { $0.name.lowercased() == name.lowercased() }?.value }
     }
 
-    /// What the server does with a request.
+    /// The server's answer to a request.
     enum Reply: Sendable {
         case http(Int, [(String, String)], [UInt8])
         /// These bytes, then the connection is closed.

@@ -9,7 +9,7 @@ final class ScriptedUpstream: Sendable {
         /// From the request line to the empty line, without it.
         var head: String
         var body: ByteBuffer
-        /// How many bytes of body came, which may be more than were kept.
+        /// The bytes of body that came, which may be more than were kept.
         var bodySize: Int
 
         var lines: [String] { head.split(separator: "\r\n").map(String.init) }
@@ -39,7 +39,7 @@ final class ScriptedUpstream: Sendable {
     private let closings = Mutex<(closed: Int, opened: Int)>((0, 0))
 
     var port: Int { boundPort.withLock { $0 } }
-    /// What came so far.
+    /// The requests so far.
     var received: [Received] { log.withLock { $0 } }
     var opened: Int { closings.withLock(\.opened) }
     var closed: Int { closings.withLock(\.closed) }

@@ -27,12 +27,12 @@ enum TestCertificate {
         """
     static let now: Int64 = 1_795_400_000
 
-    /// What a listener serves.
+    /// Returns a listener's TLS.
     static func served() throws -> ServerTLS {
         try ServerTLS(certificate: Array(certificate.utf8), key: Array(key.utf8), now: now)
     }
 
-    /// What a client makes of it.
+    /// Returns a client's TLS.
     static func client(_ configure: (inout TLSConfiguration) -> Void = { _ in }) throws -> NIOSSLContext {
         var configuration = TLSConfiguration.makeClientConfiguration()
         configuration.certificateVerification = .none

@@ -50,7 +50,7 @@ extension Answer {
 
 /// A client that keeps every byte that comes, and how the connection ended.
 final class WireClient: Sendable {
-    /// How a connection ended: in order, or broken off, which TLS and TCP each say in a way of their own.
+    /// The end of a connection: in order, or broken off, which TLS and TCP each say in a way of their own.
     enum End: Sendable, Equatable { case orderly, broken }
 
     private struct State {
@@ -111,7 +111,7 @@ final class WireClient: Sendable {
     /// Says that nothing more is sent.
     func finish() async throws { try await channel.close(mode: .output).get() }
 
-    /// What has come so far.
+    /// The bytes so far.
     var text: String { handler.state.withLock { String(buffer: $0.bytes) } }
     var count: Int { handler.state.withLock { $0.bytes.readableBytes } }
 
@@ -132,5 +132,5 @@ final class WireClient: Sendable {
     }
 }
 
-/// How often a mark stands in a text.
+/// The number of times that a mark stands in a text.
 func count(of mark: String, in text: String) -> Int { text.ranges(of: mark).count }

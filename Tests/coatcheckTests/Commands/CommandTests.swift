@@ -119,7 +119,7 @@ struct CommandTests {
         #expect(mode?.intValue == 0o600)
     }
 
-    /// Who owns a file, which group it is of, and its mode.
+    /// The owner, group and mode of a file.
     private func access(_ path: String) -> [UInt32] {
         var status = stat()
         guard lstat(path, &status) == 0 else { return [] }

@@ -31,7 +31,7 @@ struct ProviderSettingsTests {
 
     // MARK: The issuer in callbacks
 
-    /// What a vendor sends, or would send, in `iss`; nil where it publishes nothing.
+    /// The `iss` that a vendor sends, or would send; nil where it publishes nothing.
     private static let issuers: [(settings: String, iss: String?)] = [
         ("preset: google", "https://accounts.google.com"),
         (

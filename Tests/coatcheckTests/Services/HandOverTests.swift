@@ -3,14 +3,14 @@ import Testing
 
 @testable import coatcheck
 
-/// What a service manager hands over, by what its variables say.
+/// The sockets that a service manager hands over, by its variables.
 @Suite("Sockets handed over", .timeLimit(.minutes(1)))
 struct HandOverTests {
     private static let pid: Int32 = 4321
 
     struct Refused: Sendable, CustomTestStringConvertible {
         let environment: [String: String]
-        /// What the sentence has to name.
+        /// The names that the sentence has to have.
         let names: String
         var testDescription: String { names }
     }

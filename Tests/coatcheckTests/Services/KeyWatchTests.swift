@@ -110,7 +110,7 @@ struct KeyWatchTests {
         #expect(watched.lines.all.split(separator: "\n").count == 2)
     }
 
-    /// What may become of the file of a ring with a key that waits.
+    /// The fates of the file of a ring with a key that waits.
     enum Trouble: CaseIterable { case awayBefore, halfBefore, away, half }
 
     @Test("A key that waits seals in its time whatever has become of the file meanwhile", arguments: Trouble.allCases)

@@ -9,16 +9,16 @@ import Testing
 
 @Suite("The order of a shutdown", .timeLimit(.minutes(2)))
 struct ReadinessTests {
-    /// What happened, in order.
+    /// The steps, in order.
     private final class Journal: Sendable {
         private let lines = Mutex<[String]>([])
-        /// Whose color the waiting looks at.
+        /// The readiness whose color the waiting looks at.
         let readiness = Mutex<Readiness?>(nil)
         func note(_ line: String) { lines.withLock { $0.append(line) } }
         var all: [String] { lines.withLock { $0 } }
     }
 
-    /// What stands where the listeners do.
+    /// The stand-in for the listeners.
     private struct Listener: Service {
         let journal: Journal
         let running: AsyncStream<Void>.Continuation

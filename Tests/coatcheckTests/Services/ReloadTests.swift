@@ -69,7 +69,7 @@ struct ReloadTests {
         }
 
         var running: RunningConfiguration { composition.running.current }
-        /// What the log says so far.
+        /// The log so far.
         var log: String { lines.take() }
         func stop() { work.stop() }
 

@@ -147,8 +147,8 @@ def measure(directory, write):
     found = {}
     upstream = processes.upstream(directory)
     try:
-        for title, *arguments in ((PEERS[0][1], "hello"), (PEERS[-1][1], "relay", upstream.url)):
-            count_peer(found, title, arguments, directory)
+        count_peer(found, "bare Hummingbird, hello", "/", ["hello"], directory)
+        count_peer(found, "bare relay", "/small", ["relay", upstream.url], directory)
         count_broker(found, Broker(directory, "sqlite", "sqlite:@DIR@/coatcheck.db", upstream), "SQLite", reads=True)
         postgresql = scale.PostgreSQL()
         try:
@@ -180,12 +180,12 @@ def count_broker(found, broker, engine, reads=False):
         broker.stop()
 
 
-def count_peer(found, title, arguments, directory):
+def count_peer(found, title, path, arguments, directory):
+    mode, *rest = arguments
     port = processes.free_port()
-    program = callgrind.Program(
-        arguments[0], os.environ["BENCH_PEERS"], [arguments[0], str(port), *arguments[1:]], port, directory)
+    program = callgrind.Program(mode, os.environ["BENCH_PEERS"], [mode, str(port), *rest], port, directory)
     try:
-        count_row(found, title, Meter(program, 10), requests(program.url, "GET", "/"), *MANY)
+        count_row(found, title, Meter(program, 10), requests(program.url, "GET", path), *MANY)
     finally:
         program.stop()
 

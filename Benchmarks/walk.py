@@ -21,7 +21,9 @@ import scale
 from report import table
 
 ROOT = callgrind.ROOT
-RUNS = 3
+RUNS, ATTEMPTS = 3, 20
+# Seconds: `session.cache` is five.
+CACHED = 4
 GENERATED = ["Sources/coatcheck/Contract.swift", "Sources/Sandbox/Playground/PlaygroundPage.swift"]
 
 
@@ -35,7 +37,7 @@ def main():
     postgresql = scale.PostgreSQL()
     try:
         walks = walks_on("sqlite:@DIR@/coatcheck.db", directory, upstream, {
-            "code forward, flow A, SQLite": forward, "relayed GET, cached": relay, "session read, cached": read})
+            "code forward, flow A, SQLite": forward, "session read, cached": read, "relayed GET, cached": relay})
         walks |= walks_on(postgresql.url("postgres"), directory, upstream, {"refresh, PostgreSQL": refresh})
     finally:
         postgresql.stop()
@@ -85,17 +87,23 @@ def walks_on(store, directory, upstream, preparations):
 async def windows(broker, prepare):
     """Returns one window for each run, with one request in it. Another one before has met everything for the first time."""
     found = []
-    for number in range(1 + RUNS):
+    for _ in range(ATTEMPTS):
         connections = [load.Connection(url) for url in broker.urls]
         send = await prepare(*connections)
+        prepared = time.monotonic()
         broker.program.window()
         begin = time.monotonic()
         await send()
-        await asyncio.sleep(max(0, begin + 1 - time.monotonic()))
-        found.append(broker.program.window())
+        answered = time.monotonic()
+        await asyncio.sleep(max(0, begin + 1 - answered))
+        window = broker.program.window()
+        if answered - prepared < CACHED:
+            found.append(window)
         for connection in connections:
             connection.close()
-    return found[1:]
+        if len(found) > RUNS:
+            return found[1:]
+    raise SystemExit("walk: the machine is too slow: what was cached is not any more when it is asked for")
 
 
 def lines(broker, window):

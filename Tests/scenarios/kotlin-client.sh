@@ -17,7 +17,14 @@ status=$?
 take_over <"$work/flows.log"
 same 0 $status "they ran to the end"
 
-step "3. What is not compiled here says so"
+step "3. The first sign-in of the README"
+block_behind "$root/clients/kotlin/README.md" kotlin "**A first sign-in**" | sed "s|http://127.0.0.1:8080|$BROKER|" >"$work/First.kt"
+timeout 300 kotlinc "$work/First.kt" -cp "$work/client.jar:$classpath" -d "$work/first.jar" >"$work/first.compile.log" 2>&1
+same 0 $? "it compiles"
+timeout 60 java -XX:TieredStopAtLevel=1 -cp "$work/first.jar:$work/client.jar:$classpath:$java/kotlin-stdlib.jar" FirstKt >"$work/first.log" 2>&1
+same "signed in: user-ana, the API: 200, and out: true" "$(grep -v warning "$work/first.log" | paste -sd, | sed 's/,/, /g')" "Ana is in, the API answers, and she is out"
+
+step "4. What is not compiled here says so"
 same "// Not compiled here" "$(head -1 "$root/clients/kotlin/android/CustomTabSignIn.kt" | cut -d: -f1)" "the Custom Tab's file"
 
 finish

@@ -1,30 +1,30 @@
 #!/usr/bin/env bash
-# An app adds this repository as a Swift package: it gets the client library, and none of the programs' dependencies.
+# An app adds this repository as a Swift package: it gets the client library, and none of the programs' dependencies. Its
+# manifest and its first sign-in are those of the client's README.
 source "$(dirname "$0")/support/lib.bash"
+readme=$root/clients/swift/README.md
 
 step "1. A package that depends on a clone"
-git clone -q "$root" "$work/coatcheck-clone" || give_up "the clone"
-git -C "$work/coatcheck-clone" branch -f given HEAD
+git clone -q "$root" "$work/coatcheck" || give_up "the clone"
+git -C "$work/coatcheck" branch -f given HEAD
 mkdir -p "$work/app/Sources/App"
-cat >"$work/app/Package.swift" <<TEXT
-// swift-tools-version: 6.0
-import PackageDescription
-
-let package = Package(
-    name: "App", platforms: [.iOS(.v16), .macOS(.v15)],
-    dependencies: [.package(url: "file://$work/coatcheck-clone", branch: "given")],
-    targets: [.executableTarget(name: "App", dependencies: [.product(name: "Coatcheck", package: "coatcheck-clone")])])
-TEXT
-cat >"$work/app/Sources/App/main.swift" <<'TEXT'
-import Coatcheck
-import Foundation
-
-guard let broker = URL(string: "http://127.0.0.1:1") else { exit(1) }
-print(await Coatcheck(broker: broker, storage: MemoryStorage()).standing())
-TEXT
+start_stack
+block_behind "$readme" swift "an executable of this manifest" | sed "s|https://git.example.com/you/coatcheck|file://$work/coatcheck|; s|from: \"[0-9.]*\"|branch: \"given\"|" >"$work/app/Package.swift"
+block_behind "$readme" swift 'this `main.swift`' | sed "s|http://127.0.0.1:8080|$BROKER|" >"$work/app/Sources/App/main.swift"
 timeout 400 swift build --package-path "$work/app" >"$work/build.log" 2>&1
 same 0 $? "it builds"
-same "signedOut(reason: nil)" "$("$work/app/.build/debug/App")" "and runs"
-same coatcheck-clone "$(ls "$work/app/.build/checkouts")" "nothing else was fetched"
+same coatcheck "$(ls "$work/app/.build/checkouts")" "nothing else was fetched"
+
+step "2. A first sign-in"
+mkfifo "$work/typed"
+timeout 60 stdbuf -oL "$work/app/.build/debug/App" <>"$work/typed" >"$work/said" 2>&1 &
+app=$!
+pids+=("$app")
+wait_for 30 grep -q 'leads back to' "$work/said"
+(cd "$work" && sed -nE 's/^(curl .*)   leads back to:$/\1/p' said | bash >callback)
+printf '%s\n' "$(cat "$work/callback")" >"$work/typed"
+wait "$app"
+same 0 $? "the app ends well"
+same "signed in: user-ana, the API: 200, and out: signedOut(reason: nil)" "$(tail -n +2 "$work/said" | paste -sd, | sed 's/,/, /g')" "Ana is in, the API answers, and she is out"
 
 finish

@@ -69,6 +69,8 @@ sources = {
 }
 # Run as they stand there, by the test that is named.
 run = {"js": "backend-examples.sh", "python": "backend-examples.sh"}
+# Programs whole, behind the words "A first sign-in".
+first = {f"clients/{name}/README.md": test for name, test in (("swift", "swift-package.sh"), ("typescript", "typescript-client.sh"), ("kotlin", "kotlin-client.sh"))}
 targets = set(re.findall(r"^([a-z-]+):", (root / "Makefile").read_text(), re.M))
 helps = {}
 
@@ -136,6 +138,9 @@ for page in pages:
                 say(True, f"{where}: is YAML")
             except yaml.YAMLError as error:
                 say(False, f"{where}: is YAML", str(error))
+        elif str(name) in first and "A first sign-in" in text[: match.start()] and not uncompiled:
+            test = (root / "Tests/scenarios" / first[str(name)]).read_text()
+            say(f" {language} " in test and str(name) in test, f"{where}: is run by {first[str(name)]}")
         elif language in sources and not uncompiled:
             say(squeezed(block) in sources[language], f"{where}: stands in a file that is compiled")
         elif language in run:

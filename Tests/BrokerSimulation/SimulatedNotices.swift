@@ -1,7 +1,7 @@
 import Broker
 
 /// How one process hears of sessions that ended on others: by a connection that may break without a word.
-final class SimulatedNotices: EndingNotices, @unchecked Sendable {
+final class SimulatedNotices: @unchecked Sendable {
     /// How often the connection is asked whether it still stands.
     static let pulse = 2_000
 

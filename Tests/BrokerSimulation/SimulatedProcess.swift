@@ -54,9 +54,8 @@ final class SimulatedProcess: @unchecked Sendable {
         sessionNotices = context.notices
         useCases = BrokerUseCases(context, publicURL: "https://auth.example.com")
         if world.weather.processes > 1 {
-            let notices = SimulatedNotices(self, world.scheduler)
-            self.notices = notices
-            ReplicaNotices(context).listen(to: notices)
+            notices = SimulatedNotices(self, world.scheduler)
+            ReplicaNotices(context).listen(to: store)
             let comparison = ClockComparison(context, store)
             lane.start {
                 while !self.isDead {

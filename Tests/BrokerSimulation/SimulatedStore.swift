@@ -2,7 +2,7 @@ import Broker
 import BrokerStore
 
 /// One process's way to the store that all share: latency, failures, writes in doubt, answers that are lost.
-final class SimulatedStore: BrokerStore, StoreClock, @unchecked Sendable {
+final class SimulatedStore: BrokerStore, SharedStore, @unchecked Sendable {
     private let process: SimulatedProcess
     private let world: Simulation
     private var scheduler: Scheduler { world.scheduler }
@@ -339,6 +339,11 @@ final class SimulatedStore: BrokerStore, StoreClock, @unchecked Sendable {
     func ping() async throws(StoreFailure) {
         try await perform { store throws(StoreFailure) in try await store.ping() }
     }
+
+    func listen(_ handler: @escaping @Sendable (EndingNotice) -> Void) { process.notices?.listen(handler) }
+
+    /// Nobody asks: listeners of a process hear of its own refreshes.
+    func tokenVersions(of tokens: [Digest]) async throws(StoreFailure) -> [(token: Digest, version: Int64)] { [] }
 
     /// Asked whether there is work or not, so that every process notices a store that was away; that a process's clock is
     /// not the store's is other weather.

@@ -7,19 +7,6 @@ import Testing
 @Suite(.timeLimit(.minutes(2))) struct ClockComparisonTests {
     private static let quarter = Duration.seconds(91 * 86_400)
 
-    /// The clock of a store, as far off the test's true time as it is told.
-    private struct StoreTime: StoreClock {
-        let clock: TestClock
-        var ahead = Duration.zero
-
-        func time() async throws(StoreFailure) -> WallTime { clock.now.advanced(by: ahead) }
-    }
-
-    /// A store that does not answer.
-    private struct Silence: StoreClock {
-        func time() async throws(StoreFailure) -> WallTime { throw .unavailable("no answer") }
-    }
-
     /// A right replica with a session, and one on the same store whose clock was wrong from its start.
     private func replicas(
         _ ahead: Duration, script: ScriptedProvider.Script = .init(tokenLifetime: nil)
@@ -41,7 +28,7 @@ import Testing
         let (right, wrong, session) = try await replicas(Self.quarter)
         // Nothing tells it: this is what the comparison is for.
         #expect(await answer(wrong, session)?.reason == .idleExpired)
-        try await ClockComparison(wrong.context, StoreTime(clock: right.clock)).look()
+        try await ClockComparison(wrong.context, TestSharedStore(clock: right.clock)).look()
         #expect(wrong.context.watch.ahead == Self.quarter)
         #expect(wrong.context.clock.now() == right.clock.now)
         #expect(await answer(wrong, session) == nil)
@@ -54,7 +41,7 @@ import Testing
     @Test("While the clock is off no lapse is believed; when it is right again, it is", .timeLimit(.minutes(1)))
     func lapses() async throws {
         let (right, wrong, session) = try await replicas(.seconds(7200))
-        let comparison = ClockComparison(wrong.context, StoreTime(clock: right.clock))
+        let comparison = ClockComparison(wrong.context, TestSharedStore(clock: right.clock))
         try await comparison.look()
         for broker in [right, wrong] { broker.clock.advance(.seconds(31 * 86_400)) }
         let problem = await answer(wrong, session)
@@ -71,7 +58,7 @@ import Testing
     func jump() async throws {
         let (right, wrong, _) = try await replicas(.zero)
         let context = wrong.context
-        let comparison = ClockComparison(context, StoreTime(clock: right.clock))
+        let comparison = ClockComparison(context, TestSharedStore(clock: right.clock))
         try await comparison.look()
         for step in [Duration.seconds(7200), .seconds(-600), .zero - Self.quarter] {
             wrong.clock.jump(step)
@@ -91,7 +78,7 @@ import Testing
     @Test("A store whose own clock is wrong logs nobody out", .timeLimit(.minutes(1)))
     func wrongStore() async throws {
         let (right, other, session) = try await replicas(.zero)
-        try await ClockComparison(other.context, StoreTime(clock: right.clock, ahead: Self.quarter)).look()
+        try await ClockComparison(other.context, TestSharedStore(clock: right.clock, ahead: Self.quarter)).look()
         let problem = await answer(other, session)
         #expect(problem?.code == .storeUnavailable && problem?.retryAfter != nil)
         #expect(try await right.store.session(handle: session.session.handle)?.endedAt == nil)
@@ -100,7 +87,9 @@ import Testing
     @Test("A store that does not answer says nothing of the clock", .timeLimit(.minutes(1)))
     func silence() async throws {
         let broker = try TestBroker()
-        await #expect(throws: StoreFailure.self) { try await ClockComparison(broker.context, Silence()).look() }
+        let store = TestSharedStore(clock: broker.clock)
+        store.isAway.withLock { $0 = true }
+        await #expect(throws: StoreFailure.self) { try await ClockComparison(broker.context, store).look() }
         #expect(broker.context.watch.ahead == nil)
         #expect(broker.context.watch.believes(broker.context.clock))
     }

@@ -179,12 +179,8 @@ import Testing
 
     @Test("A replica goes on by the store's clock: its own may jump", .timeLimit(.minutes(1)))
     func replica() async throws {
-        struct StoreTime: StoreClock {
-            let time: WallTime
-            func time() async throws(StoreFailure) -> WallTime { time }
-        }
         let broker = try TestBroker(correctsClock: true)
-        try await ClockComparison(broker.context, StoreTime(time: broker.clock.now)).look()
+        try await ClockComparison(broker.context, TestSharedStore()).look()
         let now = broker.clock.now
         broker.clock.jump(Self.day * 30)
         let session = try await broker.signIn()

@@ -9,19 +9,6 @@ import Testing
 @Suite(.timeLimit(.minutes(2))) struct LapsedClaimTests {
     private static let refused = ProviderFailure.rejected(OAuthError(status: 400, code: "invalid_grant"))
 
-    /// The clock of a store, which answers or does not.
-    private final class StoreTime: StoreClock {
-        let clock: TestClock
-        let isAway = Mutex(false)
-
-        init(_ clock: TestClock) { self.clock = clock }
-
-        func time() async throws(StoreFailure) -> WallTime {
-            if isAway.withLock({ $0 }) { throw .unavailable("away") }
-            return clock.now
-        }
-    }
-
     /// A broker whose store counts by the test's clock, with a session whose token is over.
     private func expired(
         _ script: ScriptedProvider.Script = .init()
@@ -90,7 +77,7 @@ import Testing
     @Test("A replica without any work notices a store that was away")
     func idleReplica() async throws {
         let broker = try TestBroker()
-        let store = StoreTime(broker.clock)
+        let store = TestSharedStore(clock: broker.clock)
         let comparison = ClockComparison(broker.context, store)
         func ask(for seconds: Int) async {
             for _ in 0..<(seconds / 2) {

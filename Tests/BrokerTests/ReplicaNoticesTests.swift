@@ -6,14 +6,6 @@ import Testing
 
 /// What is heard of other replicas closes the cache, empties it, and reaches listeners (guarantee 6).
 @Suite(.timeLimit(.minutes(1))) struct ReplicaNoticesTests {
-    /// Other replicas, as a test plays them.
-    private final class Replicas: EndingNotices {
-        private let handler = Mutex<(@Sendable (EndingNotice) -> Void)?>(nil)
-
-        func listen(_ handler: @escaping @Sendable (EndingNotice) -> Void) { self.handler.withLock { $0 = handler } }
-        func say(_ notice: EndingNotice) { handler.withLock { $0 }?(notice) }
-    }
-
     @Test("Nothing is cached while nothing is heard; what is heard again finds an empty cache (SEC-129)")
     func deafness() async throws {
         let broker = try TestBroker()
@@ -23,7 +15,7 @@ import Testing
             return broker.context.cache.count
         }
         #expect(try await use() == 1)
-        let replicas = Replicas()
+        let replicas = TestSharedStore()
         ReplicaNotices(broker.context).listen(to: replicas)
         #expect(broker.context.cache.count == 0)
         #expect(try await use() == 0)
@@ -37,25 +29,12 @@ import Testing
         #expect(try await use() == 1)
     }
 
-    /// A store that knows what other replicas have refreshed.
-    private final class Versions: TokenVersions {
-        let known = Mutex<[Digest: Int64]>([:])
-        let asked = Mutex<[[Digest]]>([])
-
-        func tokenVersions(
-            of tokens: [Digest]
-        ) async throws(StoreFailure) -> [(token: Digest, version: Int64)] {
-            asked.withLock { $0.append(tokens) }
-            return known.withLock { known in tokens.compactMap { token in known[token].map { (token, $0) } } }
-        }
-    }
-
     @Test("Listeners hear each refresh once, whoever made it; without listeners nothing is asked")
     func refreshes() async throws {
         let broker = try TestBroker(script: .init(tokenLifetime: .seconds(3600)))
         let session = try await broker.signIn()
         let live = try await broker.useCases.resumeSession.resume(session.token)
-        let versions = Versions()
+        let versions = TestSharedStore()
         let refreshes = ReplicaRefreshes(broker.context, versions)
         try await refreshes.look()
         #expect(versions.asked.withLock { $0.isEmpty })
@@ -85,7 +64,7 @@ import Testing
         let broker = try TestBroker(script: .init(tokenLifetime: .seconds(3600)))
         let session = try await broker.signIn()
         let live = try await broker.useCases.resumeSession.resume(session.token)
-        let versions = Versions()
+        let versions = TestSharedStore()
         let heard = Mutex<[SessionNotice]>([])
         let subscription = broker.useCases.listenToSession.listen(live) { notice in
             heard.withLock { $0.append(notice) }
@@ -113,7 +92,7 @@ import Testing
     @Test("However many sessions are listened to, each of them is asked for, a thousand at a time")
     func manyListeners() async throws {
         let broker = try TestBroker()
-        let versions = Versions()
+        let versions = TestSharedStore()
         var subscriptions: [Subscription] = []
         let heard = Mutex(0)
         for index in 0..<1_001 {
@@ -134,7 +113,7 @@ import Testing
     func endings() async throws {
         let broker = try TestBroker()
         let sessions = [try await broker.signIn(code: "c1"), try await broker.signIn(code: "c2")]
-        let replicas = Replicas()
+        let replicas = TestSharedStore()
         ReplicaNotices(broker.context).listen(to: replicas)
         replicas.say(.hearing)
         var lives: [LiveSession] = []
@@ -158,7 +137,7 @@ import Testing
         let subscription = broker.useCases.listenToSession.listen(live) { notice in
             heard.withLock { $0.append(notice) }
         }
-        let replicas = Replicas()
+        let replicas = TestSharedStore()
         ReplicaNotices(broker.context).listen(to: replicas)
         replicas.say(.ended([EndedSession(token: live.token, reason: .loggedOutInBrowser)]))
         #expect(heard.withLock { $0 } == [.ended(.loggedOut)])

@@ -1,12 +1,12 @@
 /// Compares this process's wall clock with the store's, which is everybody's.
 package struct ClockComparison: Sendable {
     private let context: BrokerContext
-    private let store: any StoreClock
+    private let store: any SharedStore
 
     /// A comparison that took longer than this says nothing.
     private static let patience = Duration.seconds(2)
 
-    package init(_ context: BrokerContext, _ store: any StoreClock) {
+    package init(_ context: BrokerContext, _ store: any SharedStore) {
         self.context = context
         self.store = store
     }

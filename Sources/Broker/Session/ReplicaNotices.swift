@@ -8,10 +8,10 @@ package struct ReplicaNotices: Sendable {
         notices = context.notices
     }
 
-    /// Listens to a store that has something to tell; until it does, nothing is cached.
-    package func listen(to endings: any EndingNotices) {
+    /// Listens to a store that several processes share; until it tells something, nothing is cached.
+    package func listen(to store: any SharedStore) {
         cache.reset(open: false)
-        endings.listen { hear($0) }
+        store.listen { hear($0) }
     }
 
     func hear(_ notice: EndingNotice) {

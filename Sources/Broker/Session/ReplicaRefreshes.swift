@@ -3,14 +3,14 @@
 /// A notice of each refresh would cost every replica something for each, and the database a lock; most have no listener.
 package struct ReplicaRefreshes: Sendable {
     private let notices: SessionNotices
-    private let versions: any TokenVersions
+    private let store: any SharedStore
 
     /// How many sessions one query asks for.
     private static let batch = 1000
 
-    package init(_ context: BrokerContext, _ versions: any TokenVersions) {
+    package init(_ context: BrokerContext, _ store: any SharedStore) {
         notices = context.notices
-        self.versions = versions
+        self.store = store
     }
 
     /// Asks for all that somebody listens to; without a listener nothing is asked.
@@ -19,7 +19,7 @@ package struct ReplicaRefreshes: Sendable {
         while !rest.isEmpty {
             let batch = Array(rest.prefix(Self.batch))
             rest = rest.dropFirst(Self.batch)
-            for (token, version) in try await versions.tokenVersions(of: batch) {
+            for (token, version) in try await store.tokenVersions(of: batch) {
                 notices.refreshed(token, version: version)
             }
         }

@@ -15,10 +15,8 @@ final class ClockCheck: Sendable {
     private static let interval = Duration.seconds(2)
     private static let attempts = 3
 
-    /// Creates one; nil for a store that has no clock of its own.
-    init?(_ context: BrokerContext, _ store: any AdministeredStore, log: ProcessLog) {
-        guard let clock = store as? any StoreClock else { return nil }
-        comparison = ClockComparison(context, clock)
+    init(_ context: BrokerContext, _ store: any SharedStore, log: ProcessLog) {
+        comparison = ClockComparison(context, store)
         watch = context.watch
         self.log = log
     }

@@ -21,8 +21,8 @@ enum Maintenance {
     }
 
     /// Tells listeners of the refreshes of other replicas.
-    static func refreshes(_ context: BrokerContext, _ versions: any TokenVersions) -> RepeatedWork {
-        let refreshes = ReplicaRefreshes(context, versions)
+    static func refreshes(_ context: BrokerContext, _ store: any SharedStore) -> RepeatedWork {
+        let refreshes = ReplicaRefreshes(context, store)
         return RepeatedWork(clock: context.clock, delay: .seconds(1)) {
             do throws(StoreFailure) { try await refreshes.look() } catch {
                 context.events.emit(.storeFailed(operation: "tokenVersions", detail: "\(error)"))

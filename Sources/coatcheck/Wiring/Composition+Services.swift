@@ -69,9 +69,7 @@ extension Composition {
         // It goes after everything that makes spans.
         if let tracing = parts.tracing { services.insert(tracing.exporter, at: 1) }
         if let clockCheck = parts.clockCheck { services.append(clockCheck.service(context.clock)) }
-        if let versions = parts.store as? any TokenVersions {
-            services.append(Maintenance.refreshes(context, versions))
-        }
+        if let shared = parts.shared { services.append(Maintenance.refreshes(context, shared)) }
         if first.server.backendListen != nil { services.append(listener(.backend)) }
         services += [listener(.public), parts.readiness]
         return services

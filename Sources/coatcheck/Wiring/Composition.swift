@@ -17,9 +17,9 @@ struct Composition: Sendable {
         _ configuration: Configuration, log: ProcessLog, store: any AdministeredStore,
         clock system: BrokerClock = SystemClock.clock
     ) throws(StartFailure) -> Composition {
-        let isShared = store is any StoreClock
-        let watch = isShared ? ClockWatch(correcting: system) : ClockWatch()
-        let clock = isShared ? watch.corrected(system) : system
+        let shared = store as? any SharedStore
+        let watch = shared == nil ? ClockWatch() : ClockWatch(correcting: system)
+        let clock = shared == nil ? system : watch.corrected(system)
         let metrics = MetricsRegistry()
         let disk = DiskState(log: log)
         let timed = TimedStore(base: store, metrics: metrics, monotonic: clock.monotonic, disk: disk)
@@ -32,7 +32,7 @@ struct Composition: Sendable {
             clock: clock, spawner: detached.spawner, events: events.sink, vault: vault, store: timed,
             providers: ProviderDirectory([]), cache: SessionCache(lifetime: configuration.session.cache),
             notices: SessionNotices(), settings: configuration.limits.broker, watch: watch)
-        if let replicas = store as? any EndingNotices { ReplicaNotices(context).listen(to: replicas) }
+        if let shared { ReplicaNotices(context).listen(to: shared) }
         let load = ServerLoad()
         let readiness = Readiness(
             delay: configuration.server.drainDelay, timeout: configuration.server.shutdownTimeout, load: load, log: log,
@@ -48,8 +48,8 @@ struct Composition: Sendable {
             sealUse: SealUse(vault, timed),
             keyWatch: keyWatch,
             ringWatch: RingWatch(vault, keyWatch, store, now: clock.now, log: log),
-            clockCheck: ClockCheck(context, store, log: log),
-            resealing: Resealing(context, store, owner: owner(vault)), store: store, context: context,
+            clockCheck: shared.map { ClockCheck(context, $0, log: log) },
+            resealing: Resealing(context, store, owner: owner(vault)), store: store, shared: shared, context: context,
             revocations: Revocations(context), charges: ChargeLedger(charges, monotonic: clock.monotonic),
             backendCharges: ChargeLedger(charges, monotonic: clock.monotonic),
             wrongTokens: TokenBuckets(perMinute: charges.wrongTokensPerMinute, monotonic: clock.monotonic),

@@ -22,6 +22,8 @@ struct ProcessParts: Sendable {
     let clockCheck: ClockCheck?
     let resealing: Resealing
     let store: any AdministeredStore
+    /// The same store where several processes share it.
+    let shared: (any SharedStore)?
     /// Without providers: those are a configuration's.
     let context: BrokerContext
     let revocations: Revocations

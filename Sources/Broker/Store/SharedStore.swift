@@ -1,0 +1,24 @@
+/// The abilities that only a store has that several processes share.
+///
+/// A store that serves one process does not conform: it has no clock but the process's, and nothing to tell that the
+/// process does not know.
+package protocol SharedStore: Sendable {
+    /// Calls `handler` with what is heard of sessions that ended on other replicas, from now on and from any thread: first
+    /// whether anything is.
+    func listen(_ handler: @escaping @Sendable (EndingNotice) -> Void)
+
+    /// Returns the store's time, as it is now.
+    func time() async throws(StoreFailure) -> WallTime
+
+    /// Returns the versions of the tokens of those sessions that are known and not ended, whoever refreshed them.
+    func tokenVersions(of tokens: [Digest]) async throws(StoreFailure) -> [(token: Digest, version: Int64)]
+}
+
+/// News of the sessions that end on other replicas.
+package enum EndingNotice: Sendable, Equatable {
+    /// From now on their endings are heard.
+    case hearing
+    /// Their endings are not heard: nothing may be cached.
+    case deaf
+    case ended([EndedSession])
+}

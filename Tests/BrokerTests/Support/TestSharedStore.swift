@@ -1,0 +1,33 @@
+import Broker
+import Synchronization
+
+/// The abilities of a shared store as a test plays them: its time, the news of other replicas, the versions they have made.
+final class TestSharedStore: SharedStore {
+    private let clock: TestClock
+    /// How far its time is from the test's.
+    private let ahead: Duration
+    let isAway = Mutex(false)
+    private let handler = Mutex<(@Sendable (EndingNotice) -> Void)?>(nil)
+    let known = Mutex<[Digest: Int64]>([:])
+    let asked = Mutex<[[Digest]]>([])
+
+    init(clock: TestClock = TestClock(), ahead: Duration = .zero) {
+        self.clock = clock
+        self.ahead = ahead
+    }
+
+    func time() async throws(StoreFailure) -> WallTime {
+        if isAway.withLock({ $0 }) { throw .unavailable("away") }
+        return clock.now.advanced(by: ahead)
+    }
+
+    func listen(_ handler: @escaping @Sendable (EndingNotice) -> Void) { self.handler.withLock { $0 = handler } }
+
+    /// Has the broker hear something of other replicas.
+    func say(_ notice: EndingNotice) { handler.withLock { $0 }?(notice) }
+
+    func tokenVersions(of tokens: [Digest]) async throws(StoreFailure) -> [(token: Digest, version: Int64)] {
+        asked.withLock { $0.append(tokens) }
+        return known.withLock { known in tokens.compactMap { token in known[token].map { (token, $0) } } }
+    }
+}

@@ -2,7 +2,7 @@ import Broker
 import BrokerStore
 
 /// One process's way to the store that all share: latency, failures, writes in doubt, answers that are lost.
-final class SimulatedStore: BrokerStore, SharedStore, @unchecked Sendable {
+final class SimulatedStore: AroundStore, SharedStore, @unchecked Sendable {
     private let process: SimulatedProcess
     private let world: Simulation
     private var scheduler: Scheduler { world.scheduler }
@@ -12,36 +12,41 @@ final class SimulatedStore: BrokerStore, SharedStore, @unchecked Sendable {
         self.world = world
     }
 
-    /// What an operation needs of the store.
-    private enum Kind {
-        case ordinary
-        /// One that may come back late.
-        case reading
-        /// One that writes sealed values of sessions.
-        case writingTokens
-    }
+    var base: any BrokerStore { world.memory }
 
+    /// What may come back late.
+    private static let slow: Set<StoreOperation> = [.session]
+    /// What writes sealed values of sessions.
+    private static let writingTokens: Set<StoreOperation> = [.completeExchange, .commitRefresh]
     /// How long a statement waits for a lock.
     private static let lockPatience = 4_000
 
+    func around<Value: Sendable>(
+        _ operation: StoreOperation, _ work: @escaping StoreWork<Value>
+    ) async throws(StoreFailure) -> Value {
+        try await perform(operation, work)
+    }
+
     /// Makes one operation: it is done by the store's own side, whatever becomes of the process meanwhile.
     private func perform<Value: Sendable>(
-        _ kind: Kind = .ordinary, _ body: @escaping @Sendable (InMemoryStore) async throws(StoreFailure) -> Value
+        _ operation: StoreOperation?, _ work: @escaping StoreWork<Value>
     ) async throws(StoreFailure) -> Value {
-        do throws(StoreFailure) { return try await attempt(kind, body) } catch {
+        do throws(StoreFailure) { return try await attempt(operation, work) } catch {
             process.storeFailedAt = scheduler.now
             throw error
         }
     }
 
     private func attempt<Value: Sendable>(
-        _ kind: Kind, _ body: @escaping @Sendable (InMemoryStore) async throws(StoreFailure) -> Value
+        _ operation: StoreOperation?, _ work: @escaping StoreWork<Value>
     ) async throws(StoreFailure) -> Value {
         typealias Answer = Result<Value, StoreFailure>
         let gone = Answer.failure(.unavailable("the process died"))
         guard !process.isDead else { throw .unavailable("the process died") }
         let answer = process.promise(gone)
         let (world, scheduler, process) = (world, scheduler, process)
+        let isSlow = operation.map(Self.slow.contains) ?? false
+        let writesTokens = operation.map(Self.writingTokens.contains) ?? false
         func strikes(_ chance: Double) -> Bool { world.isFoul && scheduler.random.chance(chance) }
         let away = Answer.failure(.unavailable("away"))
         let doubt = Answer.failure(.inDoubt("the answer was lost"))
@@ -50,20 +55,20 @@ final class SimulatedStore: BrokerStore, SharedStore, @unchecked Sendable {
         } else {
             let inDoubt = strikes(world.weather.storeInDoubt)
             let isDone = !inDoubt || scheduler.random.chance(0.5)
-            let isSlow = kind == .reading && strikes(world.weather.slowReads)
-            let back = scheduler.random.number(isSlow ? 50...1_500 : 0...10)
+            let isLate = isSlow && strikes(world.weather.slowReads)
+            let back = scheduler.random.number(isLate ? 50...1_500 : 0...10)
             // A store that is locked makes its callers wait for a while, one that is away refuses.
             let patience = scheduler.random.chance(0.5) ? 5_000 : 20
-            let held = kind == .writingTokens ? min(world.heldFor, Self.lockPatience) : 0
+            let held = writesTokens ? min(world.heldFor, Self.lockPatience) : 0
             let waiting = scheduler.random.number(0...10) + max(min(process.storeAwayFor, patience), held)
             scheduler.after(waiting) {
-                guard process.storeAwayFor == 0, kind != .writingTokens || world.heldFor == 0 else {
+                guard process.storeAwayFor == 0, !writesTokens || world.heldFor == 0 else {
                     return answer.resolve(away)
                 }
                 guard isDone, !(process.isDead && scheduler.random.chance(0.5)) else { return answer.resolve(doubt) }
                 world.lane.start {
                     let result: Answer
-                    do throws(StoreFailure) { result = .success(try await body(world.memory)) } catch {
+                    do throws(StoreFailure) { result = .success(try await work(world.memory)) } catch {
                         result = .failure(error)
                     }
                     scheduler.after(back) { answer.resolve(inDoubt || process.storeAwayFor > 0 ? doubt : result) }
@@ -73,63 +78,11 @@ final class SimulatedStore: BrokerStore, SharedStore, @unchecked Sendable {
         return try await answer.wait(orCancelled: .failure(.inDoubt("the caller gave up"))).get()
     }
 
-    func insertLogin(_ row: LoginRow, limits: LoginLimits) async throws(StoreFailure) -> LoginInsertion {
-        try await perform { store throws(StoreFailure) in try await store.insertLogin(row, limits: limits) }
-    }
-
-    func login(state: Digest) async throws(StoreFailure) -> LoginRow? {
-        try await perform { store throws(StoreFailure) in try await store.login(state: state) }
-    }
-
-    func pendingLogins(loginToken: Digest, now: WallTime) async throws(StoreFailure) -> [LoginRow] {
-        try await perform { store throws(StoreFailure) in
-            try await store.pendingLogins(loginToken: loginToken, now: now)
-        }
-    }
-
-    func burnLogin(state: Digest) async throws(StoreFailure) -> Bool {
-        try await perform { store throws(StoreFailure) in try await store.burnLogin(state: state) }
-    }
-
-    func keepHandoff(_ row: HandoffRow) async throws(StoreFailure) -> Bool {
-        try await perform { store throws(StoreFailure) in try await store.keepHandoff(row) }
-    }
-
-    func handoff(_ key: Digest) async throws(StoreFailure) -> HandoffRow? {
-        try await perform { store throws(StoreFailure) in try await store.handoff(key) }
-    }
-
-    func handoff(login: Digest) async throws(StoreFailure) -> HandoffRow? {
-        try await perform { store throws(StoreFailure) in try await store.handoff(login: login) }
-    }
-
-    func claimExchange(_ row: ExchangeRow, maximumAttempts: Int) async throws(StoreFailure) -> ExchangeClaimResult {
-        try await perform { store throws(StoreFailure) in
-            try await store.claimExchange(row, maximumAttempts: maximumAttempts)
-        }
-    }
-
-    func exchange(_ key: Digest) async throws(StoreFailure) -> ExchangeRow? {
-        try await perform { store throws(StoreFailure) in try await store.exchange(key) }
-    }
-
-    func renewExchange(_ key: Digest, fence: Int64, for lifetime: Duration) async throws(StoreFailure) -> Bool {
-        try await perform { store throws(StoreFailure) in
-            try await store.renewExchange(key, fence: fence, for: lifetime)
-        }
-    }
-
-    func releaseExchange(_ key: Digest, fence: Int64, countingAttempt: Bool) async throws(StoreFailure) -> Bool {
-        try await perform { store throws(StoreFailure) in
-            try await store.releaseExchange(key, fence: fence, countingAttempt: countingAttempt)
-        }
-    }
-
     func settleExchange(
         _ key: Digest, fence: Int64, outcome: ExchangeRow.Outcome, outbox: [OutboxRow], registration: RegistrationRow?
     ) async throws(StoreFailure) -> Bool {
         let world = world
-        return try await perform { store throws(StoreFailure) in
+        return try await around(.settleExchange) { store throws(StoreFailure) in
             let settled = try await store.settleExchange(
                 key, fence: fence, outcome: outcome, outbox: outbox, registration: registration)
             for row in outbox { world.gaveUp(row) }
@@ -141,7 +94,7 @@ final class SimulatedStore: BrokerStore, SharedStore, @unchecked Sendable {
         _ key: Digest, fence: Int64, session: SessionRow, replacing: Digest?, sessionLimit: Int
     ) async throws(StoreFailure) -> EndedSessions? {
         let (world, process) = (world, process)
-        return try await perform(.writingTokens) { store throws(StoreFailure) in
+        return try await around(.completeExchange) { store throws(StoreFailure) in
             let ended = try await store.completeExchange(
                 key, fence: fence, session: session, replacing: replacing, sessionLimit: sessionLimit)
             if let ended {
@@ -153,37 +106,15 @@ final class SimulatedStore: BrokerStore, SharedStore, @unchecked Sendable {
         }
     }
 
-    func session(token: Digest) async throws(StoreFailure) -> SessionRow? {
-        try await perform(.reading) { store throws(StoreFailure) in try await store.session(token: token) }
-    }
-
-    func session(handle: SessionHandle) async throws(StoreFailure) -> SessionRow? {
-        try await perform { store throws(StoreFailure) in try await store.session(handle: handle) }
-    }
-
-    func sessions(
-        _ selector: SessionSelector, _ state: SessionState, after: SessionCursor?, limit: Int, now: WallTime
-    ) async throws(StoreFailure) -> [SessionRow] {
-        try await perform { store throws(StoreFailure) in
-            try await store.sessions(selector, state, after: after, limit: limit, now: now)
-        }
-    }
-
     func endSessions(
         _ selector: SessionSelector, reason: EndReason, now: WallTime, limit: Int
     ) async throws(StoreFailure) -> EndedBatch {
         let (world, process) = (world, process)
         if case .token(let token) = selector { world.rules.touches(token, by: process) }
-        return try await perform { store throws(StoreFailure) in
+        return try await around(.endSessions) { store throws(StoreFailure) in
             let batch = try await store.endSessions(selector, reason: reason, now: now, limit: limit)
             world.ended(batch.ended, reason, by: process)
             return batch
-        }
-    }
-
-    func slideSession(token: Digest, lastUsedAt: WallTime, idleExpiresAt: WallTime) async throws(StoreFailure) {
-        try await perform { store throws(StoreFailure) in
-            try await store.slideSession(token: token, lastUsedAt: lastUsedAt, idleExpiresAt: idleExpiresAt)
         }
     }
 
@@ -193,7 +124,7 @@ final class SimulatedStore: BrokerStore, SharedStore, @unchecked Sendable {
         world.rules.asks(claim, by: process)
         if isNew { world.rules.begins(claim.token, in: process) }
         defer { if isNew { world.rules.ends(claim.token, in: process) } }
-        return try await perform { store throws(StoreFailure) in
+        return try await around(.claimRefresh) { store throws(StoreFailure) in
             let result = try await store.claimRefresh(claim)
             world.say("process \(process.number) claims version \(claim.tokenVersion): \(result)")
             if case .claimed = result {
@@ -203,16 +134,10 @@ final class SimulatedStore: BrokerStore, SharedStore, @unchecked Sendable {
         }
     }
 
-    func renewRefresh(token: Digest, fence: Int64, for lifetime: Duration) async throws(StoreFailure) -> Bool {
-        try await perform { store throws(StoreFailure) in
-            try await store.renewRefresh(token: token, fence: fence, for: lifetime)
-        }
-    }
-
     func refreshState(_ token: Digest) async throws(StoreFailure) -> RefreshState? {
         world.rules.begins(token, in: process)
         defer { world.rules.ends(token, in: process) }
-        return try await perform { store throws(StoreFailure) in try await store.refreshState(token) }
+        return try await around(.refreshState) { store throws(StoreFailure) in try await store.refreshState(token) }
     }
 
     func commitRefresh(_ commit: RefreshCommit) async throws(StoreFailure) -> RefreshCommitResult {
@@ -221,7 +146,7 @@ final class SimulatedStore: BrokerStore, SharedStore, @unchecked Sendable {
         world.rules.begins(commit.token, in: process)
         defer { world.rules.ends(commit.token, in: process) }
         do throws(StoreFailure) {
-            let result = try await perform(.writingTokens) { store throws(StoreFailure) in
+            let result = try await around(.commitRefresh) { store throws(StoreFailure) in
                 let result = try await store.commitRefresh(commit)
                 if result == .committed { world.wrote(commit.tokens, of: commit.token) }
                 return result
@@ -238,13 +163,7 @@ final class SimulatedStore: BrokerStore, SharedStore, @unchecked Sendable {
 
     func releaseRefresh(_ release: RefreshRelease) async throws(StoreFailure) {
         world.rules.touches(release.token, by: process)
-        try await perform { store throws(StoreFailure) in try await store.releaseRefresh(release) }
-    }
-
-    func markSubjectChecked(token: Digest, tokenVersion: Int64) async throws(StoreFailure) {
-        try await perform { store throws(StoreFailure) in
-            try await store.markSubjectChecked(token: token, tokenVersion: tokenVersion)
-        }
+        try await around(.releaseRefresh) { store throws(StoreFailure) in try await store.releaseRefresh(release) }
     }
 
     func condemnRefresh(
@@ -252,7 +171,7 @@ final class SimulatedStore: BrokerStore, SharedStore, @unchecked Sendable {
     ) async throws(StoreFailure) -> Bool {
         let (world, process) = (world, process)
         world.rules.touches(token, by: process)
-        return try await perform { store throws(StoreFailure) in
+        return try await around(.condemnRefresh) { store throws(StoreFailure) in
             let condemned = try await store.condemnRefresh(
                 token: token, tokenVersion: tokenVersion, fence: fence, reason: reason, now: now)
             if condemned { world.ended([token], reason, by: process) }
@@ -260,84 +179,27 @@ final class SimulatedStore: BrokerStore, SharedStore, @unchecked Sendable {
         }
     }
 
-    func registration(_ key: Digest) async throws(StoreFailure) -> RegistrationRow? {
-        try await perform { store throws(StoreFailure) in try await store.registration(key) }
-    }
-
-    func insertRegistration(_ row: RegistrationRow) async throws(StoreFailure) {
-        try await perform { store throws(StoreFailure) in try await store.insertRegistration(row) }
-    }
-
     func addOutbox(_ rows: [OutboxRow]) async throws(StoreFailure) {
         let world = world
-        try await perform { store throws(StoreFailure) in
+        try await around(.addOutbox) { store throws(StoreFailure) in
             try await store.addOutbox(rows)
             for row in rows { world.wrote(row.tokens, of: row.boundTo) }
         }
-    }
-
-    func takeOutbox(now: WallTime, until: WallTime, limit: Int) async throws(StoreFailure) -> [OutboxRow] {
-        try await perform { store throws(StoreFailure) in
-            try await store.takeOutbox(now: now, until: until, limit: limit)
-        }
-    }
-
-    func postponeOutbox(_ id: Digest, until: WallTime, counting: Bool) async throws(StoreFailure) {
-        try await perform { store throws(StoreFailure) in
-            try await store.postponeOutbox(id, until: until, counting: counting)
-        }
-    }
-
-    func removeOutbox(_ id: Digest) async throws(StoreFailure) {
-        try await perform { store throws(StoreFailure) in try await store.removeOutbox(id) }
-    }
-
-    func outboxCount() async throws(StoreFailure) -> Int {
-        try await perform { store throws(StoreFailure) in try await store.outboxCount() }
     }
 
     func consumeLogoutToken(
         _ id: Digest, until: WallTime, ending selector: SessionSelector, now: WallTime, limit: Int
     ) async throws(StoreFailure) -> LogoutTokenResult {
         let (world, process) = (world, process)
-        return try await perform { store throws(StoreFailure) in
+        return try await around(.consumeLogoutToken) { store throws(StoreFailure) in
             let result = try await store.consumeLogoutToken(id, until: until, ending: selector, now: now, limit: limit)
             if case .ended(let batch) = result { world.ended(batch.ended, .providerLogout, by: process) }
             return result
         }
     }
 
-    func acquireLease(_ name: String, owner: String, now: WallTime, until: WallTime) async throws(StoreFailure) -> Bool
-    {
-        try await perform { store throws(StoreFailure) in
-            try await store.acquireLease(name, owner: owner, now: now, until: until)
-        }
-    }
-
-    func releaseLease(_ name: String, owner: String) async throws(StoreFailure) {
-        try await perform { store throws(StoreFailure) in try await store.releaseLease(name, owner: owner) }
-    }
-
-    func countSeals(_ counts: [String: Int]) async throws(StoreFailure) -> [String: Int] {
-        try await perform { store throws(StoreFailure) in try await store.countSeals(counts) }
-    }
-
-    func appendAudit(_ row: AuditRow) async throws(StoreFailure) {
-        try await perform { store throws(StoreFailure) in try await store.appendAudit(row) }
-    }
-
-    func lease(_ name: String) async throws(StoreFailure) -> WallTime? {
-        try await perform { store throws(StoreFailure) in try await store.lease(name) }
-    }
-
-    func sweep(now: WallTime, limit: Int, lapsedSince: WallTime?) async throws(StoreFailure) -> SweepResult {
-        try await perform { store throws(StoreFailure) in
-            try await store.sweep(now: now, limit: limit, lapsedSince: lapsedSince)
-        }
-    }
-
     func ping() async throws(StoreFailure) {
-        try await perform { store throws(StoreFailure) in try await store.ping() }
+        try await perform(nil) { store throws(StoreFailure) in try await store.ping() }
     }
 
     func listen(_ handler: @escaping @Sendable (EndingNotice) -> Void) { process.notices?.listen(handler) }

@@ -97,5 +97,5 @@ enum StartingSeries {
             [("result", "ended"), ("reason", $0.rawValue)]
         } + (failures + ["unknown"]).map { [("result", "failed"), ("reason", $0)] }
 
-    private static let operations = TimedStore.operations + EventLog.uncounted
+    private static let operations = StoreOperation.allCases.map(\.rawValue) + EventLog.uncounted
 }

@@ -1,0 +1,272 @@
+/// The operations of a store, by the names that metrics, spans and the log have for them.
+package enum StoreOperation: String, Sendable, CaseIterable {
+    case insertLogin, login, pendingLogins, burnLogin
+    case claimExchange, exchange, renewExchange, releaseExchange, settleExchange, completeExchange
+    case session, sessions, endSessions, slideSession
+    case claimRefresh, renewRefresh, refreshState, commitRefresh, releaseRefresh, markSubjectChecked, condemnRefresh
+    case keepHandoff, handoff, handoffOfLogin, registration, insertRegistration
+    case addOutbox, takeOutbox, postponeOutbox, removeOutbox, outboxCount, consumeLogoutToken
+    case acquireLease, releaseLease, countSeals, appendAudit, lease, sweep
+
+    /// The ways in which operations go to the disk.
+    package enum Kind: Sendable {
+        /// Writes nothing.
+        case reading
+        /// Changes what still stands as it did: one that succeeds may have found nothing to write.
+        case changing
+        /// Writes wherever there is room: one that succeeds has found some.
+        case writing
+        /// Goes on when the disk is full, by the room that is kept for it.
+        case ending
+    }
+
+    package var kind: Kind {
+        switch self {
+        case .login, .pendingLogins, .exchange, .session, .sessions, .refreshState, .handoff, .handoffOfLogin,
+            .registration, .outboxCount, .lease:
+            .reading
+        case .burnLogin, .renewExchange, .releaseExchange, .settleExchange, .completeExchange, .slideSession,
+            .claimRefresh, .renewRefresh, .commitRefresh, .releaseRefresh, .markSubjectChecked, .condemnRefresh,
+            .keepHandoff, .insertRegistration, .addOutbox, .takeOutbox, .postponeOutbox, .removeOutbox, .countSeals,
+            .appendAudit:
+            .changing
+        case .insertLogin, .claimExchange, .acquireLease, .releaseLease, .sweep: .writing
+        case .endSessions, .consumeLogoutToken: .ending
+        }
+    }
+}
+
+/// A store that hands each operation on to another, with something around it: a measurement, the weather of a simulation.
+package protocol AroundStore: BrokerStore {
+    /// The store that does it.
+    var base: any BrokerStore { get }
+
+    /// Has `work` done by `base`, or answers in its place.
+    func around<Value: Sendable>(
+        _ operation: StoreOperation, _ work: @escaping StoreWork<Value>
+    ) async throws(StoreFailure) -> Value
+}
+
+/// An operation with its arguments, still without the store that is to do it.
+package typealias StoreWork<Value> = @Sendable (any BrokerStore) async throws(StoreFailure) -> Value
+
+extension AroundStore {
+    package func insertLogin(_ row: LoginRow, limits: LoginLimits) async throws(StoreFailure) -> LoginInsertion {
+        try await around(.insertLogin) { store throws(StoreFailure) in
+            try await store.insertLogin(row, limits: limits)
+        }
+    }
+
+    package func login(state: Digest) async throws(StoreFailure) -> LoginRow? {
+        try await around(.login) { store throws(StoreFailure) in try await store.login(state: state) }
+    }
+
+    package func pendingLogins(loginToken: Digest, now: WallTime) async throws(StoreFailure) -> [LoginRow] {
+        try await around(.pendingLogins) { store throws(StoreFailure) in
+            try await store.pendingLogins(loginToken: loginToken, now: now)
+        }
+    }
+
+    package func burnLogin(state: Digest) async throws(StoreFailure) -> Bool {
+        try await around(.burnLogin) { store throws(StoreFailure) in try await store.burnLogin(state: state) }
+    }
+
+    package func claimExchange(_ row: ExchangeRow, maximumAttempts: Int) async throws(StoreFailure)
+        -> ExchangeClaimResult
+    {
+        try await around(.claimExchange) { store throws(StoreFailure) in
+            try await store.claimExchange(row, maximumAttempts: maximumAttempts)
+        }
+    }
+
+    package func exchange(_ key: Digest) async throws(StoreFailure) -> ExchangeRow? {
+        try await around(.exchange) { store throws(StoreFailure) in try await store.exchange(key) }
+    }
+
+    package func renewExchange(_ key: Digest, fence: Int64, for lifetime: Duration) async throws(StoreFailure) -> Bool {
+        try await around(.renewExchange) { store throws(StoreFailure) in
+            try await store.renewExchange(key, fence: fence, for: lifetime)
+        }
+    }
+
+    package func releaseExchange(_ key: Digest, fence: Int64, countingAttempt: Bool) async throws(StoreFailure) -> Bool
+    {
+        try await around(.releaseExchange) { store throws(StoreFailure) in
+            try await store.releaseExchange(key, fence: fence, countingAttempt: countingAttempt)
+        }
+    }
+
+    package func settleExchange(
+        _ key: Digest, fence: Int64, outcome: ExchangeRow.Outcome, outbox: [OutboxRow], registration: RegistrationRow?
+    ) async throws(StoreFailure) -> Bool {
+        try await around(.settleExchange) { store throws(StoreFailure) in
+            try await store.settleExchange(
+                key, fence: fence, outcome: outcome, outbox: outbox, registration: registration)
+        }
+    }
+
+    package func completeExchange(
+        _ key: Digest, fence: Int64, session: SessionRow, replacing: Digest?, sessionLimit: Int
+    ) async throws(StoreFailure) -> EndedSessions? {
+        try await around(.completeExchange) { store throws(StoreFailure) in
+            try await store.completeExchange(
+                key, fence: fence, session: session, replacing: replacing, sessionLimit: sessionLimit)
+        }
+    }
+
+    package func session(token: Digest) async throws(StoreFailure) -> SessionRow? {
+        try await around(.session) { store throws(StoreFailure) in try await store.session(token: token) }
+    }
+
+    package func session(handle: SessionHandle) async throws(StoreFailure) -> SessionRow? {
+        try await around(.session) { store throws(StoreFailure) in try await store.session(handle: handle) }
+    }
+
+    package func sessions(
+        _ selector: SessionSelector, _ state: SessionState, after: SessionCursor?, limit: Int, now: WallTime
+    ) async throws(StoreFailure) -> [SessionRow] {
+        try await around(.sessions) { store throws(StoreFailure) in
+            try await store.sessions(selector, state, after: after, limit: limit, now: now)
+        }
+    }
+
+    package func endSessions(
+        _ selector: SessionSelector, reason: EndReason, now: WallTime, limit: Int
+    ) async throws(StoreFailure) -> EndedBatch {
+        try await around(.endSessions) { store throws(StoreFailure) in
+            try await store.endSessions(selector, reason: reason, now: now, limit: limit)
+        }
+    }
+
+    package func slideSession(token: Digest, lastUsedAt: WallTime, idleExpiresAt: WallTime) async throws(StoreFailure) {
+        try await around(.slideSession) { store throws(StoreFailure) in
+            try await store.slideSession(token: token, lastUsedAt: lastUsedAt, idleExpiresAt: idleExpiresAt)
+        }
+    }
+
+    package func claimRefresh(_ claim: RefreshClaim) async throws(StoreFailure) -> RefreshClaimResult {
+        try await around(.claimRefresh) { store throws(StoreFailure) in try await store.claimRefresh(claim) }
+    }
+
+    package func renewRefresh(token: Digest, fence: Int64, for lifetime: Duration) async throws(StoreFailure) -> Bool {
+        try await around(.renewRefresh) { store throws(StoreFailure) in
+            try await store.renewRefresh(token: token, fence: fence, for: lifetime)
+        }
+    }
+
+    package func refreshState(_ token: Digest) async throws(StoreFailure) -> RefreshState? {
+        try await around(.refreshState) { store throws(StoreFailure) in try await store.refreshState(token) }
+    }
+
+    package func commitRefresh(_ commit: RefreshCommit) async throws(StoreFailure) -> RefreshCommitResult {
+        try await around(.commitRefresh) { store throws(StoreFailure) in try await store.commitRefresh(commit) }
+    }
+
+    package func releaseRefresh(_ release: RefreshRelease) async throws(StoreFailure) {
+        try await around(.releaseRefresh) { store throws(StoreFailure) in try await store.releaseRefresh(release) }
+    }
+
+    package func markSubjectChecked(token: Digest, tokenVersion: Int64) async throws(StoreFailure) {
+        try await around(.markSubjectChecked) { store throws(StoreFailure) in
+            try await store.markSubjectChecked(token: token, tokenVersion: tokenVersion)
+        }
+    }
+
+    package func condemnRefresh(
+        token: Digest, tokenVersion: Int64, fence: Int64, reason: EndReason, now: WallTime
+    ) async throws(StoreFailure) -> Bool {
+        try await around(.condemnRefresh) { store throws(StoreFailure) in
+            try await store.condemnRefresh(
+                token: token, tokenVersion: tokenVersion, fence: fence, reason: reason, now: now)
+        }
+    }
+
+    package func keepHandoff(_ row: HandoffRow) async throws(StoreFailure) -> Bool {
+        try await around(.keepHandoff) { store throws(StoreFailure) in try await store.keepHandoff(row) }
+    }
+
+    package func handoff(_ key: Digest) async throws(StoreFailure) -> HandoffRow? {
+        try await around(.handoff) { store throws(StoreFailure) in try await store.handoff(key) }
+    }
+
+    package func handoff(login: Digest) async throws(StoreFailure) -> HandoffRow? {
+        try await around(.handoffOfLogin) { store throws(StoreFailure) in try await store.handoff(login: login) }
+    }
+
+    package func registration(_ key: Digest) async throws(StoreFailure) -> RegistrationRow? {
+        try await around(.registration) { store throws(StoreFailure) in try await store.registration(key) }
+    }
+
+    package func insertRegistration(_ row: RegistrationRow) async throws(StoreFailure) {
+        try await around(.insertRegistration) { store throws(StoreFailure) in
+            try await store.insertRegistration(row)
+        }
+    }
+
+    package func addOutbox(_ rows: [OutboxRow]) async throws(StoreFailure) {
+        try await around(.addOutbox) { store throws(StoreFailure) in try await store.addOutbox(rows) }
+    }
+
+    package func takeOutbox(now: WallTime, until: WallTime, limit: Int) async throws(StoreFailure) -> [OutboxRow] {
+        try await around(.takeOutbox) { store throws(StoreFailure) in
+            try await store.takeOutbox(now: now, until: until, limit: limit)
+        }
+    }
+
+    package func postponeOutbox(_ id: Digest, until: WallTime, counting: Bool) async throws(StoreFailure) {
+        try await around(.postponeOutbox) { store throws(StoreFailure) in
+            try await store.postponeOutbox(id, until: until, counting: counting)
+        }
+    }
+
+    package func removeOutbox(_ id: Digest) async throws(StoreFailure) {
+        try await around(.removeOutbox) { store throws(StoreFailure) in try await store.removeOutbox(id) }
+    }
+
+    package func outboxCount() async throws(StoreFailure) -> Int {
+        try await around(.outboxCount) { store throws(StoreFailure) in try await store.outboxCount() }
+    }
+
+    package func consumeLogoutToken(
+        _ id: Digest, until: WallTime, ending selector: SessionSelector, now: WallTime, limit: Int
+    ) async throws(StoreFailure) -> LogoutTokenResult {
+        try await around(.consumeLogoutToken) { store throws(StoreFailure) in
+            try await store.consumeLogoutToken(id, until: until, ending: selector, now: now, limit: limit)
+        }
+    }
+
+    package func acquireLease(
+        _ name: String, owner: String, now: WallTime, until: WallTime
+    ) async throws(StoreFailure) -> Bool {
+        try await around(.acquireLease) { store throws(StoreFailure) in
+            try await store.acquireLease(name, owner: owner, now: now, until: until)
+        }
+    }
+
+    package func releaseLease(_ name: String, owner: String) async throws(StoreFailure) {
+        try await around(.releaseLease) { store throws(StoreFailure) in
+            try await store.releaseLease(name, owner: owner)
+        }
+    }
+
+    package func countSeals(_ counts: [String: Int]) async throws(StoreFailure) -> [String: Int] {
+        try await around(.countSeals) { store throws(StoreFailure) in try await store.countSeals(counts) }
+    }
+
+    package func appendAudit(_ row: AuditRow) async throws(StoreFailure) {
+        try await around(.appendAudit) { store throws(StoreFailure) in try await store.appendAudit(row) }
+    }
+
+    package func lease(_ name: String) async throws(StoreFailure) -> WallTime? {
+        try await around(.lease) { store throws(StoreFailure) in try await store.lease(name) }
+    }
+
+    package func sweep(now: WallTime, limit: Int, lapsedSince: WallTime?) async throws(StoreFailure) -> SweepResult {
+        try await around(.sweep) { store throws(StoreFailure) in
+            try await store.sweep(now: now, limit: limit, lapsedSince: lapsedSince)
+        }
+    }
+
+    package func ping() async throws(StoreFailure) { try await base.ping() }
+    package func close() async { await base.close() }
+}

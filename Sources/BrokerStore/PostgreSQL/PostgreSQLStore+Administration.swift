@@ -60,19 +60,7 @@ extension PostgreSQLStore: StoreAdministration {
         let limit = max(limit, 1)
         let values: [Parameter] = [.text(keyID), .bytes(cursor?.bytes ?? []), .integer(limit)]
         return try await walk(PostgreSQLAdministrationSQL.sealed(place), values) { rows in
-            let listed = try rows.map { row in
-                let isKnown = try row.integer() <= PostgreSQLSchema.rowFormat
-                let key = try row.digest()
-                let boundTo = try row.digest()
-                let sealed = try row.optionalSealed()
-                return (
-                    key: key,
-                    row: isKnown
-                        ? sealed.map { SealedRow(place: place, key: key, boundTo: boundTo, sealed: $0) } : nil
-                )
-            }
-            return SealedPage(
-                rows: listed.compactMap(\.row), next: listed.count < limit ? nil : listed.last?.key, seen: listed.count)
+            SealedPage(try rows.map { try $0.sealedValue(of: place) }, limit: limit)
         }
     }
 

@@ -1,10 +1,9 @@
 package import Broker
 
 extension PostgreSQLStore {
-    /// What one asking for a claim came to.
-    private struct ClaimVerdict: Sendable {
-        /// 4: there was no row.
-        let kind: Int
+    /// The answer to one asking for a claim.
+    private struct ClaimAnswer: Sendable {
+        let verdict: PostgreSQLExchangeSQL.Verdict
         let isGateOpen: Bool
         let row: ExchangeRow?
     }
@@ -13,19 +12,19 @@ extension PostgreSQLStore {
         _ row: ExchangeRow, maximumAttempts: Int
     ) async throws(StoreFailure) -> ExchangeClaimResult {
         for _ in 0..<Self.looks {
-            let verdict = try await claim(row, maximumAttempts: maximumAttempts)
-            if let standing = verdict.row {
-                let isMine = verdict.kind == 1 || verdict.kind == 3
-                if verdict.kind == 3 { gateTaken(row.gate) }
+            let answer = try await claim(row, maximumAttempts: maximumAttempts)
+            if let standing = answer.row {
+                let isMine = answer.verdict == .own || answer.verdict == .again
+                if answer.verdict == .again { gateTaken(row.gate) }
                 if standing.outcome.isPromised { try await confirm() }
                 return isMine ? .claimed(standing) : .existing(standing)
             }
-            if verdict.kind == 4, verdict.isGateOpen {
+            if answer.verdict == .missing, answer.isGateOpen {
                 gateTaken(row.gate)
                 return .claimed(row)
             }
             // The gate may have been closed by whoever claimed this very exchange since the statement began.
-            if verdict.kind != 4 { return .gateClosed }
+            if answer.verdict != .missing { return .gateClosed }
             if try await exchange(row.key) == nil { return .gateClosed }
         }
         throw .unavailable("an exchange changed")
@@ -34,7 +33,7 @@ extension PostgreSQLStore {
     /// How often a claim looks again at what others changed meanwhile.
     private static let looks = 4
 
-    private func claim(_ row: ExchangeRow, maximumAttempts: Int) async throws(StoreFailure) -> ClaimVerdict {
+    private func claim(_ row: ExchangeRow, maximumAttempts: Int) async throws(StoreFailure) -> ClaimAnswer {
         let values: [Parameter] =
             [
                 .digest(row.key), .digest(row.proof), .bytes(row.salt), .text(row.keyID), .integer(row.fence),
@@ -45,13 +44,15 @@ extension PostgreSQLStore {
             ]
         return try await write(PostgreSQLExchangeSQL.claim, values, repeatingDuplicates: true) { rows in
             try rows.first { columns in
-                let kind = try columns.small()
+                guard let verdict = PostgreSQLExchangeSQL.Verdict(rawValue: try columns.small()) else {
+                    throw StoreFailure.unavailable("a claim has no verdict")
+                }
                 let isGateOpen = try columns.truth()
-                // Verdicts 0 to 3 found a row; one of a closed gate comes without it.
-                let hasRow = kind < 3 || (kind == 3 && isGateOpen)
-                return ClaimVerdict(
-                    kind: kind, isGateOpen: isGateOpen, row: hasRow ? try ExchangeRow(&columns) : nil)
-            } ?? ClaimVerdict(kind: 0, isGateOpen: false, row: nil)
+                // One that would claim and found the gate closed comes without a row.
+                let hasRow = !verdict.claims || (verdict == .again && isGateOpen)
+                return ClaimAnswer(
+                    verdict: verdict, isGateOpen: isGateOpen, row: hasRow ? try ExchangeRow(&columns) : nil)
+            } ?? ClaimAnswer(verdict: .standing, isGateOpen: false, row: nil)
         }
     }
 

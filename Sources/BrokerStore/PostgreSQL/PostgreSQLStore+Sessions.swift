@@ -150,7 +150,9 @@ extension SessionSelector {
 extension RefreshClaimResult {
     /// Reads what `PostgreSQLSessionSQL.claim` answers.
     fileprivate init(_ columns: inout RowReader) throws {
-        let verdict = try columns.small()
+        guard let verdict = PostgreSQLSessionSQL.Verdict(rawValue: try columns.small()) else {
+            throw StoreFailure.unavailable("a claim has no verdict")
+        }
         let claimFor = columns.optionalDuration()
         let heldFor = columns.optionalDuration()
         let fence = columns.optionalInteger()
@@ -160,13 +162,13 @@ extension RefreshClaimResult {
         let emptyRefusals = try columns.small()
         let emptyFor = columns.optionalDuration()
         switch verdict {
-        case 0: throw StoreFailure.newerFormat
-        case 1: self = .gone
-        case 2: self = .moved
-        case 3: self = .busy(for: claimFor ?? .seconds(1))
-        case 4: self = .busy(for: .seconds(1))
-        case 5: self = .heldBack(for: heldFor ?? .seconds(1))
-        default:
+        case .newerFormat: throw StoreFailure.newerFormat
+        case .gone: self = .gone
+        case .moved: self = .moved
+        case .busy: self = .busy(for: claimFor ?? .seconds(1))
+        case .lapsed: self = .busy(for: .seconds(1))
+        case .heldBack: self = .heldBack(for: heldFor ?? .seconds(1))
+        case .again, .takenOver, .granted:
             guard let fence else { throw StoreFailure.unavailable("a claim was not written") }
             self = .claimed(
                 RefreshGrant(

@@ -50,45 +50,30 @@ enum AdministrationSQL {
     /// A page of a place's values: format, key, what it is bound to, its ring key, and its envelope unless that is the one
     /// in the first value; then the key before and the limit.
     static func sealed(_ place: SealedPlace) -> String {
-        let (table, key, boundTo, keyID, envelope) = columns(place)
+        let at = SealedColumn(of: place)
         return """
-            SELECT format, \(key), \(boundTo), \(keyID), CASE WHEN \(keyID) <> ?1 THEN \(envelope) END
-            FROM \(table) WHERE \(key) > ?2 ORDER BY \(key) LIMIT ?3
+            SELECT format, \(at.key), \(at.boundTo), \(at.keyID), CASE WHEN \(at.keyID) <> ?1 THEN \(at.envelope) END
+            FROM \(at.table) WHERE \(at.key) > ?2 ORDER BY \(at.key) LIMIT ?3
             """
     }
 
     /// Values: new key, new envelope, the row's key, old key, old envelope.
     static func reseal(_ place: SealedPlace) -> String {
-        let (table, key, _, keyID, envelope) = columns(place)
+        let at = SealedColumn(of: place)
         return """
-            UPDATE \(table) SET \(keyID) = ?1, \(envelope) = ?2
-            WHERE \(key) = ?3 AND \(keyID) = ?4 AND \(envelope) = ?5 AND format = 1
+            UPDATE \(at.table) SET \(at.keyID) = ?1, \(at.envelope) = ?2
+            WHERE \(at.key) = ?3 AND \(at.keyID) = ?4 AND \(at.envelope) = ?5 AND format = 1
             """
     }
 
     /// A page of how many values each key sealed: the key, how many, the page's last row, how many rows it had.
     static func use(_ place: SealedPlace) -> String {
-        let (table, _, _, keyID, _) = columns(place)
+        let at = SealedColumn(of: place)
         return """
-            WITH page AS (SELECT id AS place, \(keyID) AS key FROM \(table) WHERE id > ?1 ORDER BY id LIMIT ?2)
+            WITH page AS (SELECT id AS place, \(at.keyID) AS key FROM \(at.table) WHERE id > ?1 ORDER BY id LIMIT ?2)
             SELECT key, count(*), (SELECT max(place) FROM page), (SELECT count(*) FROM page) FROM page GROUP BY key
             """
     }
 
     static let exchangeUse = "SELECT key_id, count(*) FROM exchanges WHERE created_at >= ? GROUP BY key_id"
-
-    static func table(_ place: SealedPlace) -> String { columns(place).table }
-
-    private static func columns(
-        _ place: SealedPlace
-    ) -> (table: String, key: String, boundTo: String, keyID: String, envelope: String) {
-        switch place {
-        case .facts: ("sessions", "token", "token", "facts_key", "facts")
-        case .tokens: ("sessions", "token", "token", "tokens_key", "tokens")
-        case .logins: ("logins", "state", "state", "sealed_key", "sealed")
-        case .handoffs: ("handoffs", "login", "key", "sealed_key", "sealed")
-        case .registrations: ("registrations", "key", "key", "sealed_key", "sealed")
-        case .outbox: ("outbox", "key", "bound_to", "tokens_key", "tokens")
-        }
-    }
 }

@@ -72,15 +72,10 @@ package struct DatabaseCopy: Sendable {
     private static func sample(_ database: Database) throws -> [SealedRow] {
         try SealedPlace.allCases.flatMap { place -> [SealedRow] in
             // An older schema may lack a table.
-            guard try database.tableExists(AdministrationSQL.table(place)) else { return [] }
+            guard try database.tableExists(SealedColumn(of: place).table) else { return [] }
             let values = ["".databaseValue, [UInt8]().sql, sampled.databaseValue]
-            return try database.rows(AdministrationSQL.sealed(place), values) { columns in
-                let isKnown = try columns.integer() <= Schema.rowFormat
-                let key = try columns.digest()
-                let boundTo = try columns.digest()
-                guard let sealed = try columns.optionalSealed(), isKnown else { return nil }
-                return SealedRow(place: place, key: key, boundTo: boundTo, sealed: sealed)
-            }.compactMap { $0 }
+            return try database.rows(AdministrationSQL.sealed(place), values) { try $0.sealedValue(of: place) }
+                .compactMap(\.row)
         }
     }
 }

@@ -3,11 +3,11 @@ import GRDB
 
 /// The statements of exchanges.
 ///
-/// The column list and the decoder below go together.
+/// The column list and the decoder of `RowDecoders` go together.
 enum ExchangeSQL {
     static let columns = """
-        format, key, proof, salt, key_id, fence, claim_until, attempts, created_at, outcome, outcome_digest, \
-        spent_reason, gate_kind, gate, claim, claim_epoch
+        format, key, proof, salt, key_id, fence, attempts, created_at, outcome, outcome_digest, spent_reason, gate_kind, \
+        gate, claim, claim_until, claim_epoch
         """
     static let insert = """
         INSERT INTO exchanges (key, proof, salt, key_id, fence, claim_until, attempts, created_at, outcome,
@@ -45,24 +45,12 @@ enum ExchangeSQL {
 extension ExchangeRow {
     /// Reads the columns of `ExchangeSQL.columns`.
     init(_ columns: inout Columns, _ clock: ClaimClock) throws {
-        try columns.requireFormat()
-        let key = try columns.digest()
-        let proof = try columns.optionalDigest()
-        let salt = try columns.bytes()
-        let keyID = try columns.text()
-        let fence = try columns.integer()
-        let claimUntil = try columns.integer()
-        let attempts = try columns.small()
-        let createdAt = try columns.time()
-        let outcome = try Outcome(&columns)
-        let gate = try ExchangeGate(&columns)
-        // A claim of before claims had names is nobody's now.
-        let claim = try columns.optionalBytes().flatMap { ClaimID($0) } ?? ClaimID(random: [])
-        let isOurs = columns.optionalInteger() == clock.epoch
-        self.init(
-            key: key, proof: proof, salt: salt, keyID: keyID, fence: fence, claim: claim,
-            claimFor: isOurs ? .milliseconds(claimUntil) - clock.moment : .zero, attempts: attempts,
-            createdAt: createdAt, outcome: outcome, gate: gate)
+        try self.init(&columns) { columns in
+            // A claim of before claims had names is nobody's now.
+            let name = try columns.optionalBytes().flatMap { ClaimID($0) } ?? ClaimID(random: [])
+            let until = try columns.duration()
+            return (name, columns.optionalInteger() == clock.epoch ? until - clock.moment : .zero)
+        }
     }
 
     /// The values of `ExchangeSQL.insert`.
@@ -75,23 +63,6 @@ extension ExchangeRow {
 }
 
 extension ExchangeRow.Outcome {
-    /// Reads `outcome, outcome_digest, spent_reason`.
-    init(_ columns: inout Columns) throws {
-        let kind = try columns.integer()
-        let digest = try columns.optionalDigest()
-        let reason = columns.optionalInteger().flatMap { Int(exactly: $0) }
-        switch (kind, digest, reason) {
-        case (0, _, _): self = .calling
-        case (1, _, _): self = .released
-        case (2, let digest?, _): self = .session(digest)
-        case (3, let digest?, _): self = .registration(digest)
-        case (4, _, let reason?):
-            guard let reason = ExchangeRow.SpentReason(rawValue: reason) else { throw StoreFailure.newerFormat }
-            self = .spent(reason)
-        default: throw StoreFailure.newerFormat
-        }
-    }
-
     /// The values of `outcome, outcome_digest, spent_reason`.
     var values: [DatabaseValue] {
         switch self {
@@ -105,16 +76,6 @@ extension ExchangeRow.Outcome {
 }
 
 extension ExchangeGate {
-    /// Reads `gate_kind, gate`.
-    init(_ columns: inout Columns) throws {
-        switch (try columns.integer(), try columns.optionalDigest()) {
-        case (0, _): self = .none
-        case (1, let state?): self = .login(state)
-        case (2, let key?): self = .registration(key)
-        default: throw StoreFailure.newerFormat
-        }
-    }
-
     /// The values of `gate_kind, gate`.
     var values: [DatabaseValue] {
         switch self {

@@ -3,7 +3,7 @@ import GRDB
 
 /// The statements of logins and registrations.
 ///
-/// Column lists and the decoders below go together.
+/// Column lists and the decoders of `RowDecoders` go together.
 enum LoginSQL {
     static let columns =
         "format, state, login_token, login_id, created_at, expires_at, status, exchange, sealed_key, sealed"
@@ -80,14 +80,6 @@ enum HandoffSQL {
 }
 
 extension HandoffRow {
-    /// Reads the columns of `HandoffSQL.columns`.
-    init(_ columns: inout Columns) throws {
-        try columns.requireFormat()
-        self.init(
-            login: try columns.digest(), key: try columns.digest(), createdAt: try columns.time(),
-            expiresAt: try columns.time(), keptUntil: try columns.time(), sealed: try columns.sealed())
-    }
-
     /// The values of `HandoffSQL.keep`.
     var values: [DatabaseValue] {
         [
@@ -98,21 +90,6 @@ extension HandoffRow {
 }
 
 extension LoginRow {
-    /// Reads the columns of `LoginSQL.columns`.
-    init(_ columns: inout Columns) throws {
-        try columns.requireFormat()
-        let state = try columns.digest()
-        let loginToken = try columns.digest()
-        let loginID = try columns.text()
-        let createdAt = try columns.time()
-        let expiresAt = try columns.time()
-        guard let status = Status(rawValue: try columns.small()) else { throw StoreFailure.newerFormat }
-        let exchange = try columns.optionalDigest()
-        self.init(
-            state: state, loginToken: loginToken, loginID: loginID, createdAt: createdAt, expiresAt: expiresAt,
-            status: status, exchange: exchange, sealed: try columns.sealed())
-    }
-
     /// The values of `LoginSQL.insert`.
     var values: [DatabaseValue] {
         [
@@ -123,21 +100,6 @@ extension LoginRow {
 }
 
 extension RegistrationRow {
-    /// Reads the columns of `RegistrationSQL.columns`.
-    init(_ columns: inout Columns) throws {
-        try columns.requireFormat()
-        let key = try columns.digest()
-        let loginToken = try columns.optionalDigest()
-        let createdAt = try columns.time()
-        let expiresAt = try columns.time()
-        guard let status = Status(rawValue: try columns.small()) else { throw StoreFailure.newerFormat }
-        let exchange = try columns.optionalDigest()
-        let attempts = try columns.small()
-        self.init(
-            key: key, loginToken: loginToken, createdAt: createdAt, expiresAt: expiresAt, status: status,
-            exchange: exchange, attempts: attempts, sealed: try columns.sealed())
-    }
-
     /// The values of `RegistrationSQL.insert`.
     var values: [DatabaseValue] {
         [

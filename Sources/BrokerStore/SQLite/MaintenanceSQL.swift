@@ -48,19 +48,6 @@ enum MaintenanceSQL {
 }
 
 extension OutboxRow {
-    /// Reads the columns of `MaintenanceSQL.outboxColumns`.
-    init(_ columns: inout Columns) throws {
-        try columns.requireFormat()
-        let id = try columns.digest()
-        let boundTo = try columns.digest()
-        let tokens = try columns.sealed()
-        let createdAt = try columns.time()
-        let nextAttemptAt = try columns.time()
-        self.init(
-            id: id, boundTo: boundTo, tokens: tokens, createdAt: createdAt, nextAttemptAt: nextAttemptAt,
-            attempts: try columns.small())
-    }
-
     /// The values of `MaintenanceSQL.addOutbox`.
     var values: [DatabaseValue] {
         [

@@ -62,19 +62,8 @@ extension SQLiteStore: StoreAdministration {
         let limit = max(limit, 1)
         let values = [keyID.databaseValue, (cursor?.bytes ?? []).sql, limit.databaseValue]
         return try await scans.read { database in
-            let listed = try database.rows(AdministrationSQL.sealed(place), values) { columns in
-                let isKnown = try columns.integer() <= Schema.rowFormat
-                let key = try columns.digest()
-                let boundTo = try columns.digest()
-                let sealed = try columns.optionalSealed()
-                return (
-                    key: key,
-                    row: isKnown
-                        ? sealed.map { SealedRow(place: place, key: key, boundTo: boundTo, sealed: $0) } : nil
-                )
-            }
-            return SealedPage(
-                rows: listed.compactMap(\.row), next: listed.count < limit ? nil : listed.last?.key, seen: listed.count)
+            let listed = try database.rows(AdministrationSQL.sealed(place), values) { try $0.sealedValue(of: place) }
+            return SealedPage(listed, limit: limit)
         }
     }
 
@@ -123,31 +112,10 @@ extension SQLiteStore: StoreAdministration {
 extension StoredRow {
     /// Reads the columns of `AdministrationSQL.page`, after the key.
     fileprivate init(_ kind: StoredKind, _ columns: inout Columns, _ clock: ClaimClock) throws {
-        switch kind {
-        case .logins: self = .login(try LoginRow(&columns))
-        case .handoffs: self = .handoff(try HandoffRow(&columns))
-        case .registrations: self = .registration(try RegistrationRow(&columns))
-        case .exchanges: self = .exchange(try ExchangeRow(&columns, clock))
-        case .sessions:
-            let row = try SessionRow(&columns)
-            let stored = try StoredMarks(&columns, clock)
-            self = .session(row, stored.marks.moved(by: .zero - clock.moment))
-        case .outbox: self = .outbox(try OutboxRow(&columns))
-        case .leases:
-            try columns.requireFormat()
-            self = .lease(name: try columns.text(), owner: try columns.text(), until: try columns.time())
-        case .seals:
-            try columns.requireFormat()
-            self = .seals(key: try columns.text(), count: try columns.small())
-        case .audit:
-            try columns.requireFormat()
-            self = .audit(
-                AuditRow(
-                    at: try columns.time(), actor: try columns.text(), action: try columns.text(),
-                    target: try columns.text(), outcome: try columns.text()))
-        case .logoutTokens:
-            try columns.requireFormat()
-            self = .logoutToken(try columns.digest(), until: try columns.time())
+        try self.init(kind, &columns) { columns in
+            try ExchangeRow(&columns, clock)
+        } marks: { columns in
+            try StoredMarks(&columns, clock).marks.moved(by: .zero - clock.moment)
         }
     }
 }

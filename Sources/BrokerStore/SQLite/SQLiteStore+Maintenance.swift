@@ -181,12 +181,3 @@ extension Database {
             ended: ended.compactMap { name, reason in name.token.map { EndedSession(token: $0, reason: reason) } })
     }
 }
-
-extension SessionEnds {
-    /// Reads `SessionSQL.endColumns`.
-    fileprivate init(_ columns: inout Columns) throws {
-        self.init(
-            idleExpiresAt: try columns.time(), expiresAt: try columns.time(), tokenExpiresAt: columns.optionalTime(),
-            refreshable: try columns.integer() != 0)
-    }
-}

@@ -3,7 +3,7 @@ import GRDB
 
 /// The statements of sessions.
 ///
-/// The column list and the decoder below go together.
+/// The column list and the decoder of `RowDecoders` go together.
 enum SessionSQL {
     static let columns = """
         format, token, handle, subject, subject_and_client, sid, provider, client, created_at, last_used_at, \
@@ -176,40 +176,6 @@ extension SessionSelector {
 }
 
 extension SessionRow {
-    /// Reads the columns of `SessionSQL.columns`.
-    init(_ columns: inout Columns) throws {
-        try columns.requireFormat()
-        let token = try columns.digest()
-        guard let handle = SessionHandle(try columns.text()) else { throw StoreFailure.unavailable("a row is damaged") }
-        let subject = try columns.digest()
-        let subjectAndClient = try columns.digest()
-        let sid = try columns.optionalDigest()
-        let provider = try columns.digest()
-        let client = try columns.digest()
-        let createdAt = try columns.time()
-        let lastUsedAt = try columns.time()
-        let idleExpiresAt = try columns.time()
-        let expiresAt = try columns.time()
-        let tokenExpiresAt = columns.optionalTime()
-        let refreshable = try columns.integer() != 0
-        let tokenVersion = try columns.integer()
-        let fence = try columns.integer()
-        let subjectUnchecked = try columns.integer() != 0
-        let endedAt = columns.optionalTime()
-        let reason = columns.optionalText()
-        // A reason that this version does not know was written by a newer one.
-        if let reason, EndReason(rawValue: reason) == nil { throw StoreFailure.newerFormat }
-        let facts = try columns.sealed()
-        self.init(
-            token: token, handle: handle, subject: subject, subjectAndClient: subjectAndClient, sid: sid,
-            provider: provider, client: client, createdAt: createdAt, lastUsedAt: lastUsedAt,
-            idleExpiresAt: idleExpiresAt, expiresAt: expiresAt, tokenExpiresAt: tokenExpiresAt,
-            refreshable: refreshable, tokenVersion: tokenVersion, fence: fence,
-            subjectUnchecked: subjectUnchecked, endedAt: endedAt, endReason: reason.flatMap { EndReason(rawValue: $0) },
-            facts: facts,
-            tokens: try columns.optionalSealed())
-    }
-
     /// The values of `SessionSQL.insert`.
     var values: [DatabaseValue] {
         [

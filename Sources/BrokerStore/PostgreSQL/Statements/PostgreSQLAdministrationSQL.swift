@@ -123,36 +123,36 @@ enum PostgreSQLAdministrationSQL {
     /// A page of a place's values: format, key, what it is bound to, its ring key, and its envelope unless that is the one
     /// in the first value; then the key before and the limit.
     static func sealed(_ place: SealedPlace) -> Statement {
-        let (table, key, boundTo, keyID, envelope) = columns(place)
+        let at = SealedColumn(of: place)
         return Statement(
             "admin_sealed_\(place.rawValue)", "tbi",
             """
-            SELECT format, \(key), \(boundTo), \(keyID), CASE WHEN \(keyID) <> $1 THEN \(envelope) END
-            FROM \(table) WHERE \(after(key, 2)) ORDER BY \(key) LIMIT $3
+            SELECT format, \(at.key), \(at.boundTo), \(at.keyID), CASE WHEN \(at.keyID) <> $1 THEN \(at.envelope) END
+            FROM \(at.table) WHERE \(after(at.key, 2)) ORDER BY \(at.key) LIMIT $3
             """)
     }
 
     /// Values, as lists: the rows' keys, old keys and envelopes, new keys and envelopes.
     static func reseal(_ place: SealedPlace) -> Statement {
-        let (table, key, _, keyID, envelope) = columns(place)
+        let at = SealedColumn(of: place)
         return Statement(
             "admin_reseal_\(place.rawValue)", "BTBTB",
             """
-            UPDATE \(table) t SET \(keyID) = n.new_key, \(envelope) = n.new
+            UPDATE \(at.table) t SET \(at.keyID) = n.new_key, \(at.envelope) = n.new
             FROM unnest($1, $2, $3, $4, $5) AS n (row, old_key, old, new_key, new)
-            WHERE t.\(key) = n.row AND t.\(keyID) = n.old_key AND t.\(envelope) = n.old AND t.format = 1
-            RETURNING t.\(key)
+            WHERE t.\(at.key) = n.row AND t.\(at.keyID) = n.old_key AND t.\(at.envelope) = n.old AND t.format = 1
+            RETURNING t.\(at.key)
             """)
     }
 
     /// A page of how many values each key sealed: the key, how many, the page's last row, how many rows it had.
     static func use(_ place: SealedPlace) -> Statement {
-        let (table, key, _, keyID, _) = columns(place)
+        let at = SealedColumn(of: place)
         return Statement(
             "admin_use_\(place.rawValue)", "bi",
             """
             WITH page AS MATERIALIZED (
-                SELECT \(key) AS place, \(keyID) AS key FROM \(table) WHERE \(after(key, 1)) ORDER BY \(key) LIMIT $2)
+                SELECT \(at.key) AS place, \(at.keyID) AS key FROM \(at.table) WHERE \(after(at.key, 1)) ORDER BY \(at.key) LIMIT $2)
             SELECT key, count(*), (SELECT place FROM page ORDER BY place DESC LIMIT 1), (SELECT count(*) FROM page)
             FROM page GROUP BY key
             """)
@@ -160,57 +160,15 @@ enum PostgreSQLAdministrationSQL {
 
     static let exchangeUse = Statement(
         "admin_use_exchanges", "i", "SELECT key_id, count(*) FROM exchanges WHERE created_at >= $1 GROUP BY key_id")
-
-    private static func columns(
-        _ place: SealedPlace
-    ) -> (table: String, key: String, boundTo: String, keyID: String, envelope: String) {
-        switch place {
-        case .facts: ("sessions", "token", "token", "facts_key", "facts")
-        case .tokens: ("sessions", "token", "token", "tokens_key", "tokens")
-        case .logins: ("logins", "state", "state", "sealed_key", "sealed")
-        case .handoffs: ("handoffs", "login", "key", "sealed_key", "sealed")
-        case .registrations: ("registrations", "key", "key", "sealed_key", "sealed")
-        case .outbox: ("outbox", "key", "bound_to", "tokens_key", "tokens")
-        }
-    }
 }
 
 extension StoredRow {
     /// Reads the columns of `PostgreSQLAdministrationSQL.page`, after the key.
     init(_ kind: StoredKind, _ columns: inout RowReader) throws {
-        switch kind {
-        case .logins: self = .login(try LoginRow(&columns))
-        case .handoffs: self = .handoff(try HandoffRow(&columns))
-        case .registrations: self = .registration(try RegistrationRow(&columns))
-        case .exchanges: self = .exchange(try ExchangeRow(&columns))
-        case .sessions:
-            let row = try SessionRow(&columns)
-            var marks = RefreshMarks()
-            marks.claim = columns.optionalBytes().flatMap { ClaimID($0) }
-            marks.claimUntil = columns.optionalDuration()
-            marks.takenOverAt = columns.optionalDuration()
-            marks.takenOverBefore = try columns.truth()
-            marks.answerLost = try columns.truth()
-            marks.holdUntil = columns.optionalDuration()
-            marks.emptyRefusals = try columns.small()
-            marks.firstEmptyAt = columns.optionalDuration()
-            self = .session(row, marks)
-        case .outbox: self = .outbox(try OutboxRow(&columns))
-        case .leases:
-            try columns.requireFormat()
-            self = .lease(name: try columns.text(), owner: try columns.text(), until: try columns.time())
-        case .seals:
-            try columns.requireFormat()
-            self = .seals(key: try columns.text(), count: try columns.small())
-        case .audit:
-            try columns.requireFormat()
-            self = .audit(
-                AuditRow(
-                    at: try columns.time(), actor: try columns.text(), action: try columns.text(),
-                    target: try columns.text(), outcome: try columns.text()))
-        case .logoutTokens:
-            try columns.requireFormat()
-            self = .logoutToken(try columns.digest(), until: try columns.time())
+        try self.init(kind, &columns) { columns in
+            try ExchangeRow(&columns)
+        } marks: { columns in
+            try RefreshMarks(&columns)
         }
     }
 
@@ -247,5 +205,20 @@ extension StoredRow {
                 PostgreSQLMaintenanceSQL.appendAudit,
                 [.time(row.at), .text(row.actor), .text(row.action), .text(row.target), .text(row.outcome)])
         }
+    }
+}
+
+extension RefreshMarks {
+    /// Reads the columns that follow a session's in `PostgreSQLAdministrationSQL.page`.
+    fileprivate init(_ columns: inout RowReader) throws {
+        self.init()
+        claim = columns.optionalBytes().flatMap { ClaimID($0) }
+        claimUntil = columns.optionalDuration()
+        takenOverAt = columns.optionalDuration()
+        takenOverBefore = try columns.truth()
+        answerLost = try columns.truth()
+        holdUntil = columns.optionalDuration()
+        emptyRefusals = try columns.small()
+        firstEmptyAt = columns.optionalDuration()
     }
 }

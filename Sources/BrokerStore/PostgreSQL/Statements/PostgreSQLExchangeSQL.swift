@@ -2,22 +2,34 @@ import Broker
 
 /// The statements of exchanges in PostgreSQL.
 ///
-/// The column list and the decoder below go together.
+/// The column list and the decoder of `RowDecoders` go together.
 enum PostgreSQLExchangeSQL {
     /// The columns of `row`, whose claim's rest is counted from `moment`.
     static func columns(_ row: String, _ moment: String) -> String {
         """
-        \(row).format, \(row).key, \(row).proof, \(row).salt, \(row).key_id, \(row).fence, \
-        \(row).claim_until - \(moment), \(row).attempts, \(row).created_at, \(row).outcome, \(row).outcome_digest, \
-        \(row).spent_reason, \(row).gate_kind, \(row).gate, \(row).claim
+        \(row).format, \(row).key, \(row).proof, \(row).salt, \(row).key_id, \(row).fence, \(row).attempts, \
+        \(row).created_at, \(row).outcome, \(row).outcome_digest, \(row).spent_reason, \(row).gate_kind, \(row).gate, \
+        \(row).claim, \(row).claim_until - \(moment)
         """
     }
 
     static let byKey = Statement(
         "exchange", "bi", "SELECT \(columns("e", EngineClock.moment(2))) FROM exchanges e WHERE e.key = $1")
 
-    /// Claims, in one statement: a standing row is locked and judged as it is then (0 stands, 1 is the caller's own,
-    /// 2 has lapsed, 3 may be claimed again, 4 there is none), the gate is taken, the row written.
+    /// The verdicts of `claim` on the row that stands.
+    enum Verdict: Int, Sendable {
+        case standing, own, lapsed, again, missing
+
+        var sql: String { "\(rawValue)" }
+        /// Whether the row is claimed, if its gate is open.
+        var claims: Bool { self == .again || self == .missing }
+        /// Those of the verdicts that claim, as a list.
+        static var claiming: String { "(\(again.sql), \(missing.sql))" }
+        /// Those that answer the row as it was found, as a list.
+        static var unchanged: String { "(\(standing.sql), \(own.sql))" }
+    }
+
+    /// Claims, in one statement: a standing row is locked and judged as it is then, the gate is taken, the row written.
     ///
     /// Values: key, proof, salt, key id, fence, claim, lifetime, attempts, time, gate's kind, gate, most attempts, until
     /// when the handoff is kept, moment. A row that another inserts meanwhile makes it fail with 23505 and do nothing.
@@ -28,18 +40,19 @@ enum PostgreSQLExchangeSQL {
             SELECT *, \(EngineClock.moment(14)) AS moment FROM exchanges WHERE key = $1 FOR UPDATE),
         judged AS MATERIALIZED (
             SELECT e.*, CASE
-                WHEN e.format > 1 THEN 0
-                WHEN e.outcome = 0 AND e.claim = $6 THEN 1
-                WHEN e.outcome = 0 AND NOT \(EngineClock.stands("e", "e.moment")) THEN 2
-                WHEN e.outcome = 1 AND e.proof = $2 AND e.attempts < $12 THEN 3
-                ELSE 0 END AS verdict
+                WHEN e.format > 1 THEN \(Verdict.standing.sql)
+                WHEN e.outcome = 0 AND e.claim = $6 THEN \(Verdict.own.sql)
+                WHEN e.outcome = 0 AND NOT \(EngineClock.stands("e", "e.moment")) THEN \(Verdict.lapsed.sql)
+                WHEN e.outcome = 1 AND e.proof = $2 AND e.attempts < $12 THEN \(Verdict.again.sql)
+                ELSE \(Verdict.standing.sql) END AS verdict
             FROM standing e),
         plan AS MATERIALIZED (
-            SELECT coalesce((SELECT verdict FROM judged), 4) AS verdict, \(EngineClock.moment(14)) AS moment),
+            SELECT coalesce((SELECT verdict FROM judged), \(Verdict.missing.sql)) AS verdict,
+                \(EngineClock.moment(14)) AS moment),
         login AS (
             UPDATE logins l SET status = 1, exchange = $1 FROM plan
             WHERE $10 = 1 AND l.state = $11 AND l.status = 0 AND l.expires_at > $9 AND l.format = 1
-                AND plan.verdict >= 3
+                AND plan.verdict IN \(Verdict.claiming)
             RETURNING l.state),
         handoff AS (
             UPDATE handoffs h SET kept_until = greatest(h.kept_until, $13) FROM login
@@ -47,7 +60,7 @@ enum PostgreSQLExchangeSQL {
         registration AS (
             UPDATE registrations r SET status = 1, exchange = $1 FROM plan
             WHERE $10 = 2 AND r.key = $11 AND r.status = 0 AND r.expires_at > $9 AND r.format = 1
-                AND plan.verdict >= 3
+                AND plan.verdict IN \(Verdict.claiming)
             RETURNING r.key),
         gate AS MATERIALIZED (
             SELECT ($10 = 0 OR (SELECT count(*) FROM login) + (SELECT count(*) FROM registration) = 1) AS is_open),
@@ -55,25 +68,27 @@ enum PostgreSQLExchangeSQL {
             INSERT INTO exchanges (key, proof, salt, key_id, fence, claim, claim_until, attempts, created_at, outcome,
                 gate_kind, gate)
             SELECT $1, $2, $3, $4, $5, $6, plan.moment + $7, $8, $9, 0, $10, $11 FROM plan, gate
-            WHERE plan.verdict = 4 AND gate.is_open),
+            WHERE plan.verdict = \(Verdict.missing.sql) AND gate.is_open),
         lapsed AS (
-            UPDATE exchanges e SET outcome = 4, spent_reason = 4 FROM judged j WHERE e.key = j.key AND j.verdict = 2
+            UPDATE exchanges e SET outcome = 4, spent_reason = 4 FROM judged j
+            WHERE e.key = j.key AND j.verdict = \(Verdict.lapsed.sql)
             RETURNING e.*),
         closed_login AS (
             UPDATE logins l SET status = 2 FROM judged j
-            WHERE j.verdict = 2 AND j.gate_kind = 1 AND l.state = j.gate AND l.format = 1),
+            WHERE j.verdict = \(Verdict.lapsed.sql) AND j.gate_kind = 1 AND l.state = j.gate AND l.format = 1),
         closed_registration AS (
             UPDATE registrations r SET status = 2 FROM judged j
-            WHERE j.verdict = 2 AND j.gate_kind = 2 AND r.key = j.gate AND r.format = 1),
+            WHERE j.verdict = \(Verdict.lapsed.sql) AND j.gate_kind = 2 AND r.key = j.gate AND r.format = 1),
         again AS (
             UPDATE exchanges e SET outcome = 0, fence = e.fence + 1, attempts = e.attempts + 1,
                 claim_until = j.moment + $7, gate_kind = $10, gate = $11, claim = $6
-            FROM judged j, gate WHERE e.key = j.key AND j.verdict = 3 AND gate.is_open
+            FROM judged j, gate WHERE e.key = j.key AND j.verdict = \(Verdict.again.sql) AND gate.is_open
             RETURNING e.*),
         result AS (
             SELECT \(columns("lapsed", "plan.moment")) FROM lapsed, plan
             UNION ALL SELECT \(columns("again", "plan.moment")) FROM again, plan
-            UNION ALL SELECT \(columns("judged", "plan.moment")) FROM judged, plan WHERE judged.verdict < 2)
+            UNION ALL SELECT \(columns("judged", "plan.moment")) FROM judged, plan
+            WHERE judged.verdict IN \(Verdict.unchanged))
         SELECT plan.verdict, gate.is_open, result.* FROM plan CROSS JOIN gate LEFT JOIN result ON true
         """)
 
@@ -159,42 +174,14 @@ enum PostgreSQLExchangeSQL {
 extension ExchangeRow {
     /// Reads the columns of `PostgreSQLExchangeSQL.columns`.
     init(_ columns: inout RowReader) throws {
-        try columns.requireFormat()
-        let key = try columns.digest()
-        let proof = try columns.optionalDigest()
-        let salt = try columns.bytes()
-        let keyID = try columns.text()
-        let fence = try columns.integer()
-        let claimFor = try columns.duration()
-        let attempts = try columns.small()
-        let createdAt = try columns.time()
-        let outcome = try Outcome(&columns)
-        let gate = try ExchangeGate(&columns)
-        guard let claim = ClaimID(try columns.bytes()) else { throw StoreFailure.unavailable("a row is damaged") }
-        self.init(
-            key: key, proof: proof, salt: salt, keyID: keyID, fence: fence, claim: claim, claimFor: claimFor,
-            attempts: attempts, createdAt: createdAt, outcome: outcome, gate: gate)
+        try self.init(&columns) { columns in
+            guard let name = ClaimID(try columns.bytes()) else { throw StoreFailure.unavailable("a row is damaged") }
+            return (name, try columns.duration())
+        }
     }
 }
 
 extension ExchangeRow.Outcome {
-    /// Reads `outcome, outcome_digest, spent_reason`.
-    init(_ columns: inout RowReader) throws {
-        let kind = try columns.integer()
-        let digest = try columns.optionalDigest()
-        let reason = columns.optionalInteger().flatMap { Int(exactly: $0) }
-        switch (kind, digest, reason) {
-        case (0, _, _): self = .calling
-        case (1, _, _): self = .released
-        case (2, let digest?, _): self = .session(digest)
-        case (3, let digest?, _): self = .registration(digest)
-        case (4, _, let reason?):
-            guard let reason = ExchangeRow.SpentReason(rawValue: reason) else { throw StoreFailure.newerFormat }
-            self = .spent(reason)
-        default: throw StoreFailure.newerFormat
-        }
-    }
-
     /// The values of `outcome, outcome_digest, spent_reason`.
     var parameters: [Parameter] {
         switch self {
@@ -208,16 +195,6 @@ extension ExchangeRow.Outcome {
 }
 
 extension ExchangeGate {
-    /// Reads `gate_kind, gate`.
-    init(_ columns: inout RowReader) throws {
-        switch (try columns.integer(), try columns.optionalDigest()) {
-        case (0, _): self = .none
-        case (1, let state?): self = .login(state)
-        case (2, let key?): self = .registration(key)
-        default: throw StoreFailure.newerFormat
-        }
-    }
-
     /// The values of `gate_kind, gate`.
     var parameters: [Parameter] {
         switch self {

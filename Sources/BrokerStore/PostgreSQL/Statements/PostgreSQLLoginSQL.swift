@@ -2,7 +2,7 @@ import Broker
 
 /// The statements of logins, handoffs and registrations in PostgreSQL.
 ///
-/// Column lists and the decoders below go together.
+/// Column lists and the decoders of `RowDecoders` go together.
 enum PostgreSQLLoginSQL {
     static let columns =
         "format, state, login_token, login_id, created_at, expires_at, status, exchange, sealed_key, sealed"
@@ -67,21 +67,6 @@ enum PostgreSQLLoginSQL {
 }
 
 extension LoginRow {
-    /// Reads the columns of `PostgreSQLLoginSQL.columns`.
-    init(_ columns: inout RowReader) throws {
-        try columns.requireFormat()
-        let state = try columns.digest()
-        let loginToken = try columns.digest()
-        let loginID = try columns.text()
-        let createdAt = try columns.time()
-        let expiresAt = try columns.time()
-        guard let status = Status(rawValue: try columns.small()) else { throw StoreFailure.newerFormat }
-        let exchange = try columns.optionalDigest()
-        self.init(
-            state: state, loginToken: loginToken, loginID: loginID, createdAt: createdAt, expiresAt: expiresAt,
-            status: status, exchange: exchange, sealed: try columns.sealed())
-    }
-
     /// The values of `PostgreSQLLoginSQL.insert`, but for its limit.
     var parameters: [Parameter] {
         [
@@ -92,14 +77,6 @@ extension LoginRow {
 }
 
 extension HandoffRow {
-    /// Reads the columns of `PostgreSQLLoginSQL.handoffColumns`.
-    init(_ columns: inout RowReader) throws {
-        try columns.requireFormat()
-        self.init(
-            login: try columns.digest(), key: try columns.digest(), createdAt: try columns.time(),
-            expiresAt: try columns.time(), keptUntil: try columns.time(), sealed: try columns.sealed())
-    }
-
     /// The values of `PostgreSQLLoginSQL.keepHandoff`.
     var parameters: [Parameter] {
         [
@@ -110,21 +87,6 @@ extension HandoffRow {
 }
 
 extension RegistrationRow {
-    /// Reads the columns of `PostgreSQLLoginSQL.registrationColumns`.
-    init(_ columns: inout RowReader) throws {
-        try columns.requireFormat()
-        let key = try columns.digest()
-        let loginToken = try columns.optionalDigest()
-        let createdAt = try columns.time()
-        let expiresAt = try columns.time()
-        guard let status = Status(rawValue: try columns.small()) else { throw StoreFailure.newerFormat }
-        let exchange = try columns.optionalDigest()
-        let attempts = try columns.small()
-        self.init(
-            key: key, loginToken: loginToken, createdAt: createdAt, expiresAt: expiresAt, status: status,
-            exchange: exchange, attempts: attempts, sealed: try columns.sealed())
-    }
-
     /// The values of `PostgreSQLLoginSQL.insertRegistration`; nothing has taken a new one yet.
     var parameters: [Parameter] {
         [

@@ -143,20 +143,7 @@ extension EndedSession {
     /// Reads the columns of `PostgreSQLMaintenanceSQL.lapsed`.
     init(lapsed columns: inout RowReader) throws {
         let token = try columns.digest()
-        let ends = SessionEnds(
-            idleExpiresAt: try columns.time(), expiresAt: try columns.time(), tokenExpiresAt: columns.optionalTime(),
-            refreshable: try columns.truth())
-        self.init(token: token, reason: ends.reason)
-    }
-}
-
-extension OutboxRow {
-    /// Reads the columns of `PostgreSQLMaintenanceSQL.outboxColumns`.
-    init(_ columns: inout RowReader) throws {
-        try columns.requireFormat()
-        self.init(
-            id: try columns.digest(), boundTo: try columns.digest(), tokens: try columns.sealed(),
-            createdAt: try columns.time(), nextAttemptAt: try columns.time(), attempts: try columns.small())
+        self.init(token: token, reason: try SessionEnds(&columns).reason)
     }
 }
 

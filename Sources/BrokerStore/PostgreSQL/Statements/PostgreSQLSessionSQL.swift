@@ -2,7 +2,7 @@ import Broker
 
 /// The statements of sessions in PostgreSQL.
 ///
-/// The column list and the decoder below go together.
+/// The column list and the decoder of `RowDecoders` go together.
 enum PostgreSQLSessionSQL {
     static let columns = """
         greatest(s.format, st.format), s.token, s.handle, s.subject, s.subject_and_client, s.sid, s.provider, s.client, \
@@ -36,6 +36,23 @@ enum PostgreSQLSessionSQL {
 
     // MARK: Refreshes
 
+    /// The verdicts of `claim`, which says in SQL what `RefreshMarks.claim` says to the other engines.
+    enum Verdict: Int, Sendable {
+        case newerFormat, gone, moved
+        /// Another's claim stands.
+        case busy
+        /// Another's claim has lapsed and is not taken over, or not yet.
+        case lapsed
+        case heldBack
+        /// Granted before, under the same name.
+        case again
+        case takenOver, granted
+
+        var sql: String { "\(rawValue)" }
+        /// Those with which the claim is written, as a list.
+        static var grants: String { "(\(again.sql), \(takenOver.sql), \(granted.sql))" }
+    }
+
     /// The row is locked and judged as it is then; the claim is written where it is granted.
     static let claim = Statement(
         "claim_refresh", "bibioii",
@@ -44,23 +61,24 @@ enum PostgreSQLSessionSQL {
             SELECT *, \(EngineClock.moment(7)) AS moment FROM session_states WHERE token = $1 FOR UPDATE),
         judged AS MATERIALIZED (
             SELECT h.*, CASE
-                WHEN h.format > 1 THEN 0
-                WHEN h.ended OR h.idle_expires_at <= $6 OR h.expires_at <= $6 THEN 1
-                WHEN h.token_version <> $2 THEN 2
-                WHEN h.claim_until IS NOT NULL AND h.claim = $3 THEN 6
-                WHEN \(EngineClock.stands("h", "h.moment")) THEN 3
-                WHEN h.claim_until IS NOT NULL AND (NOT $5 OR \(EngineClock.justLapsed("h", "h.moment"))) THEN 4
-                WHEN h.claim_until IS NOT NULL THEN 7
-                WHEN h.hold_until > h.moment THEN 5
-                ELSE 8 END AS verdict
+                WHEN h.format > 1 THEN \(Verdict.newerFormat.sql)
+                WHEN h.ended OR h.idle_expires_at <= $6 OR h.expires_at <= $6 THEN \(Verdict.gone.sql)
+                WHEN h.token_version <> $2 THEN \(Verdict.moved.sql)
+                WHEN h.claim_until IS NOT NULL AND h.claim = $3 THEN \(Verdict.again.sql)
+                WHEN \(EngineClock.stands("h", "h.moment")) THEN \(Verdict.busy.sql)
+                WHEN h.claim_until IS NOT NULL AND (NOT $5 OR \(EngineClock.justLapsed("h", "h.moment")))
+                    THEN \(Verdict.lapsed.sql)
+                WHEN h.claim_until IS NOT NULL THEN \(Verdict.takenOver.sql)
+                WHEN h.hold_until > h.moment THEN \(Verdict.heldBack.sql)
+                ELSE \(Verdict.granted.sql) END AS verdict
             FROM held h),
         granted AS (
             UPDATE session_states st SET
-                fence = j.fence + CASE j.verdict WHEN 6 THEN 0 ELSE 1 END,
+                fence = j.fence + CASE j.verdict WHEN \(Verdict.again.sql) THEN 0 ELSE 1 END,
                 claim = $3, claim_until = j.moment + $4,
-                taken_over_at = CASE j.verdict WHEN 7 THEN j.moment ELSE j.taken_over_at END,
-                hold_until = CASE j.verdict WHEN 6 THEN j.hold_until END
-            FROM judged j WHERE st.token = j.token AND j.verdict >= 6
+                taken_over_at = CASE j.verdict WHEN \(Verdict.takenOver.sql) THEN j.moment ELSE j.taken_over_at END,
+                hold_until = CASE j.verdict WHEN \(Verdict.again.sql) THEN j.hold_until END
+            FROM judged j WHERE st.token = j.token AND j.verdict IN \(Verdict.grants)
             RETURNING st.fence, st.taken_over_at)
         SELECT j.verdict, j.claim_until - j.moment, j.hold_until - j.moment, g.fence, j.moment - g.taken_over_at,
             j.taken_over_before, j.answer_lost, j.empty_refusals, j.moment - j.first_empty_at
@@ -281,39 +299,6 @@ extension SessionSelector {
 }
 
 extension SessionRow {
-    /// Reads the columns of `PostgreSQLSessionSQL.columns`.
-    init(_ columns: inout RowReader) throws {
-        try columns.requireFormat()
-        let token = try columns.digest()
-        guard let handle = SessionHandle(try columns.text()) else { throw StoreFailure.unavailable("a row is damaged") }
-        let subject = try columns.digest()
-        let subjectAndClient = try columns.digest()
-        let sid = try columns.optionalDigest()
-        let provider = try columns.digest()
-        let client = try columns.digest()
-        let createdAt = try columns.time()
-        let lastUsedAt = try columns.time()
-        let idleExpiresAt = try columns.time()
-        let expiresAt = try columns.time()
-        let tokenExpiresAt = columns.optionalTime()
-        let refreshable = try columns.truth()
-        let tokenVersion = try columns.integer()
-        let fence = try columns.integer()
-        let subjectUnchecked = try columns.truth()
-        let endedAt = columns.optionalTime()
-        let reason = try columns.optionalText()
-        // A reason that this version does not know was written by a newer one.
-        if let reason, EndReason(rawValue: reason) == nil { throw StoreFailure.newerFormat }
-        let facts = try columns.sealed()
-        self.init(
-            token: token, handle: handle, subject: subject, subjectAndClient: subjectAndClient, sid: sid,
-            provider: provider, client: client, createdAt: createdAt, lastUsedAt: lastUsedAt,
-            idleExpiresAt: idleExpiresAt, expiresAt: expiresAt, tokenExpiresAt: tokenExpiresAt,
-            refreshable: refreshable, tokenVersion: tokenVersion, fence: fence, subjectUnchecked: subjectUnchecked,
-            endedAt: endedAt, endReason: reason.flatMap { EndReason(rawValue: $0) }, facts: facts,
-            tokens: try columns.optionalSealed())
-    }
-
     /// The values of `PostgreSQLSessionSQL.insert`, then those of `insertState` but for the token.
     var parameters: [Parameter] {
         [

@@ -114,9 +114,13 @@ let package = Package(
             name: "coatcheck-sandbox",
             dependencies: ["Sandbox", hummingbird, argumentParser, logging, serviceLifecycle],
             swiftSettings: strict),
+        // What the tests of several modules share: the in-memory store, which no program has.
+        .target(
+            name: "BrokerTestSupport", dependencies: ["Broker", "BrokerStore"], path: "Tests/BrokerTestSupport",
+            swiftSettings: product),
         // The deterministic simulation of `Broker`, and the program that runs many seeds of it.
         .target(
-            name: "BrokerSimulation", dependencies: ["Broker", "BrokerStore"], path: "Tests/BrokerSimulation",
+            name: "BrokerSimulation", dependencies: ["Broker", "BrokerTestSupport"], path: "Tests/BrokerSimulation",
             swiftSettings: strict),
         .executableTarget(
             name: "simulate", dependencies: ["BrokerSimulation"], path: "Tests/Simulate", swiftSettings: strict),
@@ -127,7 +131,8 @@ let package = Package(
         .testTarget(
             name: "BrokerSimulationTests", dependencies: ["BrokerSimulation"], swiftSettings: strict),
         .testTarget(
-            name: "BrokerTests", dependencies: ["Broker", "BrokerStore", "BrokerVault", crypto], swiftSettings: strict),
+            name: "BrokerTests", dependencies: ["BrokerTestSupport", "Broker", "BrokerStore", "BrokerVault", crypto],
+            swiftSettings: strict),
         .testTarget(
             name: "SandboxTests", dependencies: ["Sandbox", asyncHTTPClient, nioCore, nioHTTP1],
             swiftSettings: strict),
@@ -137,7 +142,8 @@ let package = Package(
             swiftSettings: strict),
         .testTarget(name: "BrokerVaultTests", dependencies: ["Broker", "BrokerVault"], swiftSettings: strict),
         .testTarget(
-            name: "BrokerStoreTests", dependencies: ["Broker", "BrokerStore", grdb], swiftSettings: strict),
+            name: "BrokerStoreTests", dependencies: ["BrokerTestSupport", "Broker", "BrokerStore", grdb],
+            swiftSettings: strict),
         .testTarget(
             name: "BrokerProvidersTests",
             dependencies: [
@@ -151,14 +157,15 @@ let package = Package(
         .testTarget(
             name: "BrokerHTTPTests",
             dependencies: [
-                "Broker", "BrokerWire", "BrokerHTTP", "BrokerRelay", "BrokerStore", "BrokerVault", hummingbird,
+                "BrokerTestSupport", "Broker", "BrokerWire", "BrokerHTTP", "BrokerRelay", "BrokerVault", hummingbird,
                 .product(name: "HummingbirdTesting", package: "hummingbird"), httpTypes, nioCore, nioPosix, logging,
             ],
             swiftSettings: strict),
         .testTarget(
             name: "coatcheckTests",
             dependencies: [
-                "coatcheck", "Broker", "BrokerHTTP", "BrokerProviders", "BrokerVault", "BrokerStore", "BrokerRelay",
+                "BrokerTestSupport", "coatcheck", "Broker", "BrokerHTTP", "BrokerProviders", "BrokerVault",
+                "BrokerRelay",
                 "BrokerWire", "Sandbox", httpTypes, asyncHTTPClient, nioCore, nioPosix, logging, coreMetrics, yams,
                 argumentParser, tracing,
                 serviceLifecycle,

@@ -1,5 +1,5 @@
 import Broker
-import BrokerStore
+import BrokerTestSupport
 
 /// One broker process: its memory dies with it, the store does not.
 final class SimulatedProcess: @unchecked Sendable {

@@ -1,5 +1,5 @@
 import Broker
-import BrokerStore
+import BrokerTestSupport
 
 /// One process's way to the store that all share: latency, failures, writes in doubt, answers that are lost.
 final class SimulatedStore: AroundStore, SharedStore, @unchecked Sendable {

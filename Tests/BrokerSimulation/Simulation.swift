@@ -1,5 +1,5 @@
 import Broker
-import BrokerStore
+import BrokerTestSupport
 
 /// One run: several processes over one store, a provider, people with apps, and weather; the seed decides everything.
 package final class Simulation: @unchecked Sendable {

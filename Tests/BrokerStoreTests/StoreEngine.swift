@@ -1,5 +1,6 @@
 import Broker
 import BrokerStore
+import BrokerTestSupport
 import Testing
 
 /// An engine under the conformance suite: every test of it runs over each.

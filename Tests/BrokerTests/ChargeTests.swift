@@ -1,4 +1,4 @@
-import BrokerStore
+import BrokerTestSupport
 import Synchronization
 import Testing
 

@@ -1,4 +1,4 @@
-import BrokerStore
+import BrokerTestSupport
 import BrokerVault
 import Synchronization
 import Testing

@@ -1,4 +1,4 @@
-import BrokerStore
+import BrokerTestSupport
 import BrokerVault
 import Testing
 

@@ -53,3 +53,8 @@ package struct EndedSessions: Sendable, Equatable {
         self.beyondLimit = beyondLimit
     }
 }
+
+extension ExchangeRow {
+    /// Returns whether both were begun by the same starter; no proof is never the same proof.
+    package func hasProof(of other: ExchangeRow) -> Bool { proof != nil && proof == other.proof }
+}

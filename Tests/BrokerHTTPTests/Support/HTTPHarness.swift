@@ -1,7 +1,7 @@
 import Broker
 import BrokerHTTP
 import BrokerRelay
-import BrokerStore
+import BrokerTestSupport
 import BrokerVault
 import BrokerWire
 import HTTPTypes

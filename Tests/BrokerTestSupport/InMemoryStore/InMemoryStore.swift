@@ -1,7 +1,8 @@
 package import Broker
+import BrokerStore
 import Synchronization
 
-/// The store for tests and trying out: nothing outlives the process.
+/// The store of tests: nothing outlives the process.
 ///
 /// The same conformance suite judges it.
 package final class InMemoryStore: BrokerStore {

@@ -1,4 +1,5 @@
 import Broker
+import BrokerStore
 
 extension MemoryState {
     /// Returns every row of a kind with the key that it is ordered by.
@@ -73,18 +74,5 @@ extension MemoryState {
         case .outbox: outbox[key]?.tokens = new
         }
         return true
-    }
-}
-
-extension Int64 {
-    /// The number as eight bytes that sort as it does, from zero on.
-    var bigEndianBytes: [UInt8] {
-        (0..<8).map { UInt8(truncatingIfNeeded: self >> Int64((7 - $0) * 8)) }
-    }
-
-    /// Reads what `bigEndianBytes` wrote; nil for anything else.
-    init?(bigEndianBytes bytes: [UInt8]) {
-        guard bytes.count == 8 else { return nil }
-        self = bytes.reduce(0) { $0 << 8 | Int64($1) }
     }
 }

@@ -1,4 +1,5 @@
 import Broker
+import BrokerStore
 
 extension MemoryState {
     mutating func addOutbox(_ rows: [OutboxRow]) {

@@ -1,4 +1,5 @@
 import Broker
+import BrokerStore
 
 extension MemoryState {
     /// Orders as the listings do: live ones by their creation, ended ones by their end.
@@ -135,5 +136,12 @@ extension SessionSelector {
     private func isNamed(_ row: SessionRow, _ sid: Digest?, _ subject: Digest?) -> Bool {
         guard let sid else { return row.subject == subject }
         return row.sid == sid || (row.sid == nil && row.subject == subject)
+    }
+}
+
+extension SessionRow {
+    /// The revocation work that ending the session leaves; its id is the session's own digest, which ends once.
+    func revocation(at now: WallTime) -> OutboxRow? {
+        tokens.map { OutboxRow(id: token, boundTo: token, tokens: $0, createdAt: now, nextAttemptAt: now) }
     }
 }

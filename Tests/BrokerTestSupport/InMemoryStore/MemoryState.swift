@@ -1,4 +1,5 @@
 import Broker
+import BrokerStore
 
 /// The in-memory store's whole content: a value, changed under one lock, so that each operation is a transaction.
 struct MemoryState {
@@ -203,9 +204,4 @@ extension MemoryState {
         case .registration(let key): registrations[key]?.status = .closed
         }
     }
-}
-
-extension ExchangeRow {
-    /// Returns whether both were begun by the same starter; no proof is never the same proof.
-    func hasProof(of other: ExchangeRow) -> Bool { proof != nil && proof == other.proof }
 }

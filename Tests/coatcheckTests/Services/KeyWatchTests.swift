@@ -1,5 +1,5 @@
 import Broker
-import BrokerStore
+import BrokerTestSupport
 import BrokerVault
 import Foundation
 import Synchronization

@@ -1,6 +1,6 @@
 import Broker
 import BrokerHTTP
-import BrokerStore
+import BrokerTestSupport
 import BrokerVault
 import Foundation
 import Synchronization

@@ -57,3 +57,68 @@ package protocol MaintenanceStore: Sendable {
 /// A whole store: one port, several engines, one conformance suite.
 package typealias BrokerStore = LoginStore & HandoffStore & ExchangeStore & SessionStore & RegistrationStore
     & MaintenanceStore
+
+/// Work to do at a provider that outlives the request and the process: revoking tokens.
+package struct OutboxRow: Sendable, Equatable {
+    /// 16 random bytes and up: the key.
+    package var id: Digest
+    /// The row the sealed tokens are bound to (a session's token digest, or an exchange's key).
+    package var boundTo: Digest
+    /// `StoredTokens`, sealed as `.tokens` for `boundTo`.
+    package var tokens: Sealed
+    package var createdAt: WallTime
+    package var nextAttemptAt: WallTime
+    package var attempts: Int
+
+    package init(
+        id: Digest, boundTo: Digest, tokens: Sealed, createdAt: WallTime, nextAttemptAt: WallTime, attempts: Int = 0
+    ) {
+        self.id = id
+        self.boundTo = boundTo
+        self.tokens = tokens
+        self.createdAt = createdAt
+        self.nextAttemptAt = nextAttemptAt
+        self.attempts = attempts
+    }
+}
+
+/// What one sweep came to.
+package struct SweepResult: Sendable, Equatable {
+    /// How many rows it touched.
+    package var touched: Int
+    /// The sessions that have lapsed since the last sweep, to be made known.
+    package var ended: [EndedSession]
+
+    package init(touched: Int = 0, ended: [EndedSession] = []) {
+        self.touched = touched
+        self.ended = ended
+    }
+}
+
+/// What became of a logout token.
+package enum LogoutTokenResult: Sendable, Equatable {
+    /// What it names has ended; its id is remembered with the last batch.
+    case ended(EndedBatch)
+    /// Its id was known: nothing was done.
+    case replayed
+}
+
+/// An append-only record of an administrative action, written before success is reported (SEC-99).
+package struct AuditRow: Sendable, Equatable {
+    package var at: WallTime
+    /// The admin token's configured name.
+    package var actor: String
+    /// From a fixed set: `list_sessions`, `end_session`, `end_sessions`, `backup`, `reseal_keys`.
+    package var action: String
+    /// A keyed pseudonym of what it was done to.
+    package var target: String
+    package var outcome: String
+
+    package init(at: WallTime, actor: String, action: String, target: String, outcome: String) {
+        self.at = at
+        self.actor = actor
+        self.action = action
+        self.target = target
+        self.outcome = outcome
+    }
+}

@@ -60,3 +60,83 @@ package struct RefreshGrant: Sendable, Equatable {
         self.emptyFor = emptyFor
     }
 }
+
+/// A claim given back, with what the row has to remember of its call.
+package struct RefreshRelease: Sendable {
+    package let token: Digest
+    package let tokenVersion: Int64
+    package let fence: Int64
+    /// How long nobody claims again.
+    package let holdBack: Duration
+    /// Whether a call was sent and not answered.
+    package let answerLost: Bool
+    /// Whether the provider refused in a way that may mean a dead grant: without a body, or by an error of another name.
+    package let emptyRefusal: Bool
+
+    package init(
+        token: Digest, tokenVersion: Int64, fence: Int64, holdBack: Duration = .zero, answerLost: Bool = false,
+        emptyRefusal: Bool = false
+    ) {
+        self.token = token
+        self.tokenVersion = tokenVersion
+        self.fence = fence
+        self.holdBack = holdBack
+        self.answerLost = answerLost
+        self.emptyRefusal = emptyRefusal
+    }
+}
+
+/// How a session's refresh stands, for those who wait: read without a blob.
+package struct RefreshState: Sendable, Equatable {
+    package let tokenVersion: Int64
+    /// How long a claim still stands; nil when none does.
+    package let claimFor: Duration?
+    package let isEnded: Bool
+
+    package init(tokenVersion: Int64, claimFor: Duration?, isEnded: Bool) {
+        self.tokenVersion = tokenVersion
+        self.claimFor = claimFor
+        self.isEnded = isEnded
+    }
+}
+
+/// A refreshed token set to store.
+package struct RefreshCommit: Sendable {
+    package let token: Digest
+    package let tokenVersion: Int64
+    package let tokens: Sealed
+    /// The facts sealed anew, when the scope shrank; nil leaves them.
+    package let facts: Sealed?
+    package let tokenExpiresAt: WallTime?
+    package let refreshable: Bool
+    /// The new end of the session, when the new refresh token's life moves it; nil leaves it.
+    package let expiresAt: WallTime?
+    /// Whether the new id_token's subject is still to be looked at, before anybody gets these tokens.
+    package let subjectUnchecked: Bool
+    /// Whether another call of this claim was sent and not answered.
+    package let answerLost: Bool
+
+    package init(
+        token: Digest, tokenVersion: Int64, tokens: Sealed, facts: Sealed?, tokenExpiresAt: WallTime?,
+        refreshable: Bool, expiresAt: WallTime?, subjectUnchecked: Bool = false, answerLost: Bool = false
+    ) {
+        self.answerLost = answerLost
+        self.subjectUnchecked = subjectUnchecked
+        self.token = token
+        self.tokenVersion = tokenVersion
+        self.tokens = tokens
+        self.facts = facts
+        self.tokenExpiresAt = tokenExpiresAt
+        self.refreshable = refreshable
+        self.expiresAt = expiresAt
+    }
+}
+
+/// What became of a commit.
+package enum RefreshCommitResult: Sendable, Equatable {
+    case committed
+    /// A newer version stands: drop the pair, do not revoke it.
+    case superseded
+    /// The session ended meanwhile: revoke the pair.
+    case ended
+}

@@ -53,43 +53,29 @@ package protocol SessionStore: Sendable {
         async throws(StoreFailure) -> Bool
 }
 
-/// A refreshed token set to store.
-package struct RefreshCommit: Sendable {
-    package let token: Digest
-    package let tokenVersion: Int64
-    package let tokens: Sealed
-    /// The facts sealed anew, when the scope shrank; nil leaves them.
-    package let facts: Sealed?
-    package let tokenExpiresAt: WallTime?
-    package let refreshable: Bool
-    /// The new end of the session, when the new refresh token's life moves it; nil leaves it.
-    package let expiresAt: WallTime?
-    /// Whether the new id_token's subject is still to be looked at, before anybody gets these tokens.
-    package let subjectUnchecked: Bool
-    /// Whether another call of this claim was sent and not answered.
-    package let answerLost: Bool
+/// What one step of ending sessions came to.
+package struct EndedBatch: Sendable, Equatable {
+    /// The token digests of the sessions that it ended.
+    package var ended: [Digest]
+    /// Whether there may be more to end: the caller goes on.
+    package var more: Bool
+    /// Whether it is on disk; if not, this process refuses the sessions and goes on trying to write that they ended.
+    package var isWritten: Bool
 
-    package init(
-        token: Digest, tokenVersion: Int64, tokens: Sealed, facts: Sealed?, tokenExpiresAt: WallTime?,
-        refreshable: Bool, expiresAt: WallTime?, subjectUnchecked: Bool = false, answerLost: Bool = false
-    ) {
-        self.answerLost = answerLost
-        self.subjectUnchecked = subjectUnchecked
-        self.token = token
-        self.tokenVersion = tokenVersion
-        self.tokens = tokens
-        self.facts = facts
-        self.tokenExpiresAt = tokenExpiresAt
-        self.refreshable = refreshable
-        self.expiresAt = expiresAt
+    package init(ended: [Digest], more: Bool, isWritten: Bool = true) {
+        self.ended = ended
+        self.more = more
+        self.isWritten = isWritten
     }
 }
 
-/// What became of a commit.
-package enum RefreshCommitResult: Sendable, Equatable {
-    case committed
-    /// A newer version stands: drop the pair, do not revoke it.
-    case superseded
-    /// The session ended meanwhile: revoke the pair.
-    case ended
+/// A session that ended, and why.
+package struct EndedSession: Sendable, Equatable {
+    package let token: Digest
+    package let reason: EndReason
+
+    package init(token: Digest, reason: EndReason) {
+        self.token = token
+        self.reason = reason
+    }
 }

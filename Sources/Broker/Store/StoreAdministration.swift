@@ -31,3 +31,112 @@ package protocol StoreAdministration: Sendable {
 
 /// A store with its administration.
 package typealias AdministeredStore = BrokerStore & StoreAdministration
+
+/// What kinds of rows a store has, in the order in which they are moved.
+package enum StoredKind: String, Sendable, CaseIterable {
+    case logins, handoffs, registrations, exchanges, sessions, outbox, leases, seals, audit
+    case logoutTokens = "logout_tokens"
+}
+
+/// Rows of one kind, in the order of their keys.
+package struct StoredPage: Sendable, Equatable {
+    package var rows: [StoredRow]
+    /// Where to go on; nil after the last.
+    package var next: [UInt8]?
+    /// How many of the page cannot be read: damaged, or of a newer version.
+    package var unreadable: Int
+
+    package init(rows: [StoredRow], next: [UInt8]?, unreadable: Int = 0) {
+        self.rows = rows
+        self.next = next
+        self.unreadable = unreadable
+    }
+}
+
+/// A row of any kind, as it is moved from one store to another.
+package enum StoredRow: Sendable, Equatable {
+    case login(LoginRow)
+    case handoff(HandoffRow)
+    case registration(RegistrationRow)
+    /// What is left of its claim goes along.
+    case exchange(ExchangeRow)
+    /// The marks' moments are counted from the moment of the reading.
+    case session(SessionRow, RefreshMarks)
+    case outbox(OutboxRow)
+    case logoutToken(Digest, until: WallTime)
+    case lease(name: String, owner: String, until: WallTime)
+    /// How often a key has sealed.
+    case seals(key: String, count: Int)
+    case audit(AuditRow)
+}
+
+extension RefreshMarks {
+    /// Returns the marks with every moment moved by so much.
+    package func moved(by duration: Duration) -> RefreshMarks {
+        var marks = self
+        marks.claimUntil = claimUntil.map { $0 + duration }
+        marks.takenOverAt = takenOverAt.map { $0 + duration }
+        marks.holdUntil = holdUntil.map { $0 + duration }
+        marks.firstEmptyAt = firstEmptyAt.map { $0 + duration }
+        return marks
+    }
+}
+
+/// A column that holds sealed values.
+package enum SealedPlace: String, Sendable, CaseIterable {
+    case facts, tokens, logins, handoffs, registrations, outbox
+
+    /// What a value there is sealed as.
+    package var kind: SealedKind {
+        switch self {
+        case .facts: .session
+        case .tokens, .outbox: .tokens
+        case .logins: .login
+        case .handoffs: .outcome
+        case .registrations: .registration
+        }
+    }
+}
+
+/// A sealed value where it lies.
+package struct SealedRow: Sendable, Equatable {
+    package let place: SealedPlace
+    /// The row's key.
+    package let key: Digest
+    /// The row that the seal is bound to: its own, but for the outbox's.
+    package let boundTo: Digest
+    package let sealed: Sealed
+
+    package init(place: SealedPlace, key: Digest, boundTo: Digest, sealed: Sealed) {
+        self.place = place
+        self.key = key
+        self.boundTo = boundTo
+        self.sealed = sealed
+    }
+}
+
+/// A page of a place's sealed values.
+package struct SealedPage: Sendable, Equatable {
+    package var rows: [SealedRow]
+    /// Where to go on; nil after the last.
+    package var next: Digest?
+    /// How many values were looked at.
+    package var seen: Int
+
+    package init(rows: [SealedRow], next: Digest?, seen: Int) {
+        self.rows = rows
+        self.next = next
+        self.seen = seen
+    }
+}
+
+/// A sealed value with what is to take its place.
+package struct ResealedRow: Sendable, Equatable {
+    package let old: SealedRow
+    package let new: Sealed
+
+    package init(_ old: SealedRow, new: Sealed) {
+        self.old = old
+        self.new = new
+    }
+}

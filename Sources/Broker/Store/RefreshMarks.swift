@@ -1,7 +1,8 @@
-/// A session row's memory of its refreshes, and the rules of claims, changed inside the engine's transaction.
+/// The memory that a session row has of its refreshes, and the rules of claims.
 ///
-/// SQLite and the in-memory engine run these rules; PostgreSQL says the same in SQL, and the store contract for refreshes
-/// holds them together. The moments are the engine's own monotonic time.
+/// SQLite and the store of tests run this code inside their transactions; PostgreSQL says the same in SQL
+/// (`PostgreSQLSessionSQL.claim`, `release` and `commit`), and `RefreshContract` holds them together. The moments are the
+/// engine's own monotonic time.
 package struct RefreshMarks: Sendable, Equatable {
     package var claim: ClaimID?
     package var claimUntil: Duration?
@@ -19,7 +20,7 @@ package struct RefreshMarks: Sendable, Equatable {
     /// How long a claim that lapsed is left alone: its owner may be cut off with a new pair in hand, and comes back.
     package static let grace = Duration.seconds(60)
 
-    /// What a claim comes to; `granted(again:)` says whether it was granted before under the same name.
+    /// The answer to a claim; `granted(again:)` says whether it was granted before under the same name.
     package enum Decision: Sendable, Equatable {
         case granted(again: Bool), busy(for: Duration), heldBack(for: Duration)
     }

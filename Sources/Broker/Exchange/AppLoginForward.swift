@@ -5,9 +5,9 @@ struct AppLoginForward: Sendable {
     let context: BrokerContext
 
     /// Returns the exchange for a bare code.
-    func plan(code input: ForwardCodeInput) async throws(BrokerProblem) -> ExchangePlan {
+    func plan(_ code: Secret, _ input: ForwardCodeInput) async throws(BrokerProblem) -> ExchangePlan {
         let (provider, client) = try who(input)
-        guard let code = input.code, !code.isEmpty else {
+        guard !code.isEmpty else {
             throw BrokerProblem(.invalidRequest, errors: [FieldFault("/code", .required)])
         }
         if client.nativeCode, input.codeVerifier == nil, input.redirectURI == nil {

@@ -7,31 +7,24 @@ package struct ForwardCode: Sendable {
     /// Decides which flow (started by the broker, by the app, by the provider, Zephr's) the input is, and runs its
     /// exchange.
     package func forward(_ input: ForwardCodeInput) async throws(BrokerProblem) -> SignInOutcome {
-        let sources = [
-            ("/callback_url", input.callbackURL != nil), ("/handoff", input.handoff != nil),
-            ("/code", input.code != nil), ("/id_token", input.idToken != nil), ("/tokens", input.tokens != nil),
-        ].filter(\.1)
-        guard let first = sources.first else {
-            throw BrokerProblem(.invalidRequest, errors: [FieldFault("/callback_url", .required)])
-        }
-        guard sources.count == 1 else {
-            throw BrokerProblem(.invalidRequest, errors: sources.dropFirst().map { FieldFault($0.0, .conflict) })
-        }
+        let forwarded = try input.forwarded()
         let plan =
-            switch first.0 {
-            case "/callback_url": try await planCallback(input)
-            case "/handoff": try await HandoffForward(context: context).plan(input)
-            case "/code": try await AppLoginForward(context: context).plan(code: input)
-            case "/id_token": try await IDTokenForward(context: context).plan(input)
-            default: try ImportForward(context: context).plan(input)
+            switch forwarded {
+            case .callback(let url): try await plan(callback: url, input)
+            case .handoff(let handoff): try await HandoffForward(context: context).plan(handoff, input)
+            case .code(let code): try await AppLoginForward(context: context).plan(code, input)
+            case .idToken(let token): try await IDTokenForward(context: context).plan(token, input)
+            case .tokens(let tokens): try ImportForward(context: context).plan(tokens, input)
             }
-        try Self.checkBeforeSpending(plan, first.0)
+        try Self.checkBeforeSpending(plan, forwarded)
         try context.requireRing()
         return try await ExchangeRunner(context: context).run(plan)
     }
 
-    private func planCallback(_ input: ForwardCodeInput) async throws(BrokerProblem) -> ExchangePlan {
-        let callback = try parse(input.callbackURL ?? "")
+    private func plan(
+        callback url: String, _ input: ForwardCodeInput
+    ) async throws(BrokerProblem) -> ExchangePlan {
+        let callback = try parse(url)
         let state = callback.parameters["state"] ?? ""
         if !isZephr(callback, input) {
             let hasCode = !(callback.parameters["code"] ?? "").isEmpty
@@ -77,7 +70,9 @@ package struct ForwardCode: Sendable {
     }
 
     /// Refuses what the call could only confirm, while the code is still good.
-    private static func checkBeforeSpending(_ plan: ExchangePlan, _ source: String) throws(BrokerProblem) {
+    private static func checkBeforeSpending(
+        _ plan: ExchangePlan, _ forwarded: ForwardCodeInput.Forwarded
+    ) throws(BrokerProblem) {
         guard let provider = plan.provider as? any CodeExchanging else { return }
         let parameters: [(name: String, value: String)]
         switch plan.call {
@@ -88,14 +83,14 @@ package struct ForwardCode: Sendable {
         case .zephrSession, .zephrPartial, .register, .idToken: return
         }
         guard let fault = provider.callbackFault(parameters, client: plan.client.name) else { return }
-        switch source {
-        case "/code":
+        switch forwarded {
+        case .code:
             throw BrokerProblem(
                 .invalidRequest, privateDetail: fault, errors: [FieldFault("/callback_url", .required)])
-        case "/tokens":
+        case .tokens:
             throw BrokerProblem(
                 .invalidRequest, privateDetail: fault, errors: [FieldFault("/tokens/merchant_id", .required)])
-        default: throw BrokerProblem(.invalidCallback, privateDetail: fault)
+        case .callback, .handoff, .idToken: throw BrokerProblem(.invalidCallback, privateDetail: fault)
         }
     }
 

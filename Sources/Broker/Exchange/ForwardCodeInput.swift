@@ -26,6 +26,44 @@ package struct ForwardCodeInput: Sendable {
     package init() {}
 }
 
+extension ForwardCodeInput {
+    /// What a body forwards: exactly one of these.
+    enum Forwarded: Sendable {
+        case callback(String)
+        case handoff(Secret)
+        case code(Secret)
+        case idToken(Secret)
+        case tokens(ImportedTokens)
+
+        /// The member of the body that holds it.
+        var pointer: String {
+            switch self {
+            case .callback: "/callback_url"
+            case .handoff: "/handoff"
+            case .code: "/code"
+            case .idToken: "/id_token"
+            case .tokens: "/tokens"
+            }
+        }
+    }
+
+    /// Returns what is forwarded; throws `invalid_request` for none, and for more than one.
+    func forwarded() throws(BrokerProblem) -> Forwarded {
+        let brought: [Forwarded?] = [
+            callbackURL.map { .callback($0) }, handoff.map { .handoff($0) }, code.map { .code($0) },
+            idToken.map { .idToken($0) }, tokens.map { .tokens($0) },
+        ]
+        let found = brought.compactMap(\.self)
+        guard let first = found.first else {
+            throw BrokerProblem(.invalidRequest, errors: [FieldFault("/callback_url", .required)])
+        }
+        guard found.count == 1 else {
+            throw BrokerProblem(.invalidRequest, errors: found.dropFirst().map { FieldFault($0.pointer, .conflict) })
+        }
+        return first
+    }
+}
+
 /// Tokens that an app already holds.
 package struct ImportedTokens: Sendable {
     package var accessToken: Secret

@@ -3,10 +3,8 @@ struct HandoffForward: Sendable {
     let context: BrokerContext
 
     /// Returns the exchange, or `handoff_expired` for a handoff that is unknown, late, or does not open.
-    func plan(_ input: ForwardCodeInput) async throws(BrokerProblem) -> ExchangePlan {
-        guard let handoff = input.handoff, Base64URL.isToken(handoff.reveal(), length: 43...43) else {
-            throw BrokerProblem(.handoffExpired)
-        }
+    func plan(_ handoff: Secret, _ input: ForwardCodeInput) async throws(BrokerProblem) -> ExchangePlan {
+        guard Base64URL.isToken(handoff.reveal(), length: 43...43) else { throw BrokerProblem(.handoffExpired) }
         let key = context.vault.index(.handoff, [handoff.reveal()])
         do {
             guard let kept = try await context.store.handoff(key) else { throw BrokerProblem(.handoffExpired) }

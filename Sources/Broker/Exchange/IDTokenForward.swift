@@ -7,14 +7,13 @@ struct IDTokenForward: Sendable {
 
     /// Returns the exchange: keyed by what the signature is over, so that a token is used once, whatever signature of it
     /// somebody may make (of an ECDSA signature anybody can make a second one).
-    func plan(_ input: ForwardCodeInput) async throws(BrokerProblem) -> ExchangePlan {
+    func plan(_ token: Secret, _ input: ForwardCodeInput) async throws(BrokerProblem) -> ExchangePlan {
         guard let name = input.provider else {
             throw BrokerProblem(.invalidRequest, errors: [FieldFault("/provider", .required)])
         }
         guard let provider = context.providers[name] else { throw BrokerProblem(.providerNotFound) }
         let client = try StartLogin.client(input.client, of: provider.profile)
-        guard client.nativeCode, let taking = provider as? any IDTokenTaking, taking.takesIDTokens(of: client.name),
-            let token = input.idToken
+        guard client.nativeCode, let taking = provider as? any IDTokenTaking, taking.takesIDTokens(of: client.name)
         else { throw BrokerProblem(.clientNotAllowed) }
         let nonce = try Self.nonce(input)
         let proof = try LoginToken.checked(input.loginToken)

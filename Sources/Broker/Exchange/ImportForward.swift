@@ -3,13 +3,13 @@ struct ImportForward: Sendable {
     let context: BrokerContext
 
     /// Returns the exchange: keyed by the refresh token, else by the access token, so that either is imported once.
-    func plan(_ input: ForwardCodeInput) throws(BrokerProblem) -> ExchangePlan {
+    func plan(_ tokens: ImportedTokens, _ input: ForwardCodeInput) throws(BrokerProblem) -> ExchangePlan {
         guard let name = input.provider else {
             throw BrokerProblem(.invalidRequest, errors: [FieldFault("/provider", .required)])
         }
         guard let provider = context.providers[name] else { throw BrokerProblem(.providerNotFound) }
         let client = try StartLogin.client(input.client, of: provider.profile)
-        guard client.importTokens, let importing = provider as? any TokenImporting, let tokens = input.tokens else {
+        guard client.importTokens, let importing = provider as? any TokenImporting else {
             throw BrokerProblem(.clientNotAllowed)
         }
         if let fault = importing.importFault(tokens) { throw BrokerProblem(.invalidRequest, errors: [fault]) }

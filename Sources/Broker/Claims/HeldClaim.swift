@@ -25,26 +25,4 @@ final class HeldClaim: Sendable {
     func due(at moment: Duration) -> Int64? {
         state.withLock { state in moment - state.renewedAt >= Self.renewal ? state.fence : nil }
     }
-
-    /// Renews the claim for as long as its owner lives: looks once a second, until the task is cancelled.
-    ///
-    /// - Parameters:
-    ///   - clock: The time, and the waiting.
-    ///   - look: Called with the time at each look.
-    ///   - renew: Returns whether the claim of this fence still stands; nil when the store did not say.
-    func keepAlive(
-        _ clock: BrokerClock, look: (Duration) -> Void = { _ in }, renew: (Int64) async -> Bool?
-    ) async {
-        while !Task.isCancelled {
-            do { try await clock.sleep(.seconds(1)) } catch { return }
-            let moment = clock.monotonic()
-            look(moment)
-            guard let fence = due(at: moment) else { continue }
-            switch await renew(fence) {
-            case true: renewed(at: moment)
-            case false: drop()
-            case nil: break
-            }
-        }
-    }
 }

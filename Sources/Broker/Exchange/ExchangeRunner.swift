@@ -18,15 +18,16 @@ struct ExchangeRunner: Sendable {
         let charging = ExchangeCharge(context: context)
         try await charging.take(plan.key, plan.gate, plan.charge)
         let patience = context.clock.monotonic() + context.settings.waiterPatience
-        var pause = Duration.milliseconds(25)
+        var pause = DoublingPause(from: .milliseconds(25), to: .milliseconds(400))
         let row = try newRow(plan)
+        let claim = ClaimShell(ClaimedExchange(store: context.store, key: plan.key), context)
         while true {
-            switch try await claim(row, until: patience) {
+            switch try await ask(claim, row, until: patience) {
             case .claimed(let claimed):
                 charging.count(plan.gate, plan.charge)
-                let caller = ExchangeCaller(context: context, plan: plan, row: claimed)
+                let granted = GrantedExchange(plan, claimed, claim)
                 let result = await Detached.run("exchange", on: context.spawner) { answer in
-                    await caller.call(answeringEarly: answer)
+                    await ExchangeCalls(granted, early: answer).call()
                 }
                 guard let result else {
                     throw BrokerProblem(.providerUnavailable, privateDetail: "the app hung up", retryAfter: .seconds(1))
@@ -39,7 +40,7 @@ struct ExchangeRunner: Sendable {
                     return try await ExchangeReplay(context: context).answer(plan, existing)
                 }
             }
-            try await wait(for: plan.key, &pause, until: patience)
+            try await wait(claim, &pause, until: patience)
         }
     }
 
@@ -53,64 +54,38 @@ struct ExchangeRunner: Sendable {
         guard let standing, standing.outcome != .released else { throw .clockDoubted }
     }
 
-    /// Claims, and asks again under the same name when the answer was lost, however the store fails then.
-    private func claim(
-        _ row: ExchangeRow, until patience: Duration
+    /// Claims; where the answer was lost, asks again for as long as the starter waits.
+    private func ask(
+        _ claim: ClaimShell<ClaimedExchange>, _ row: ExchangeRow, until patience: Duration
     ) async throws(BrokerProblem) -> ExchangeClaimResult {
-        var isInDoubt = false
-        while true {
-            let failure: StoreFailure
-            do throws(StoreFailure) {
-                return try await context.store.claimExchange(row, maximumAttempts: Self.maximumAttempts)
-            } catch { failure = error }
-            if case .inDoubt = failure { isInDoubt = true }
-            guard isInDoubt else { throw BrokerProblem(failure) }
-            guard context.clock.monotonic() < patience, (try? await context.clock.sleep(.milliseconds(50))) != nil
-            else {
-                giveBack(row)
-                throw BrokerProblem(failure)
+        do throws(StoreFailure) {
+            return try await claim.ask(row) { _ in
+                guard context.clock.monotonic() < patience else { return false }
+                return (try? await context.clock.sleep(.milliseconds(50))) != nil
             }
-        }
+        } catch { throw BrokerProblem(error) }
     }
 
-    /// Gives back a claim that may stand although nobody will call: one that lapses spends a code which nobody used.
-    private func giveBack(_ row: ExchangeRow) {
-        let context = context
-        let end = context.clock.monotonic() + context.settings.claimLifetime
-        context.spawner.spawn("giveBackClaim") {
-            while context.clock.monotonic() < end {
-                do throws(StoreFailure) {
-                    let result = try await context.store.claimExchange(row, maximumAttempts: Self.maximumAttempts)
-                    guard case .claimed(let claimed) = result else { return }
-                    _ = try await context.store.releaseExchange(
-                        claimed.key, fence: claimed.fence, countingAttempt: false)
-                    return
-                } catch { context.events.emit(.storeFailed(operation: "giveBackClaim", detail: "\(error)")) }
-                do { try await context.clock.sleep(.milliseconds(500)) } catch { return }
-            }
-        }
-    }
-
-    /// Waits while another's claim stands, by reading.
+    /// Waits while another's claim stands.
     private func wait(
-        for key: Digest, _ pause: inout Duration, until patience: Duration
+        _ claim: ClaimShell<ClaimedExchange>, _ pause: inout DoublingPause, until patience: Duration
     ) async throws(BrokerProblem) {
-        repeat {
-            guard context.clock.monotonic() < patience else {
-                throw BrokerProblem(
-                    .providerUnavailable, privateDetail: "another forward of this code is still calling",
-                    retryAfter: .seconds(2))
+        let end: ClaimShell<ClaimedExchange>.WaitEnd
+        do throws(StoreFailure) {
+            end = try await claim.wait(until: patience, &pause) { () async throws(StoreFailure) in
+                guard let row = try await context.store.exchange(claim.row.key) else { return false }
+                return row.outcome == .calling && row.claimFor > .zero
             }
-            // Cancelled: nobody waits for the answer any more, and the owner's call goes on.
-            do { try await context.clock.sleep(pause) } catch {
-                throw BrokerProblem(.providerUnavailable, retryAfter: .seconds(1))
-            }
-            pause = min(pause * 2, .milliseconds(400))
-            do throws(StoreFailure) {
-                guard let row = try await context.store.exchange(key), row.outcome == .calling, row.claimFor > .zero
-                else { return }
-            } catch { throw BrokerProblem(error) }
-        } while true
+        } catch { throw BrokerProblem(error) }
+        switch end {
+        case .lapsed: break
+        case .patienceOver:
+            throw BrokerProblem(
+                .providerUnavailable, privateDetail: "another forward of this code is still calling",
+                retryAfter: .seconds(2))
+        // The owner's call goes on.
+        case .cancelled: throw BrokerProblem(.providerUnavailable, retryAfter: .seconds(1))
+        }
     }
 
     private func newRow(_ plan: ExchangePlan) throws(BrokerProblem) -> ExchangeRow {

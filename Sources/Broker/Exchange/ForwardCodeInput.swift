@@ -27,7 +27,7 @@ package struct ForwardCodeInput: Sendable {
 }
 
 extension ForwardCodeInput {
-    /// What a body forwards: exactly one of these.
+    /// The one thing that a body forwards.
     enum Forwarded: Sendable {
         case callback(String)
         case handoff(Secret)

@@ -6,40 +6,41 @@ extension RefreshFlight {
     /// Callers hear of a store that fails; the flight goes on until the pair is written or the process ends.
     func commit(_ work: inout Work) async -> RefreshStateMachine.Input {
         guard let fresh = work.fresh, let stored = work.stored, let row = work.row else { return .storeFailed }
-        var pause = Duration.milliseconds(50)
         var isKept = false
         defer { if isKept { context.memory.store.wrote() } }
-        while true {
-            do {
-                let commit = try sealed(fresh, stored, row, answerLost: work.answerLost)
-                let result = try await context.store.commitRefresh(commit)
-                held.drop()
-                work.isWritten = true
-                switch result {
-                case .committed:
-                    context.cache.remove([session])
-                    context.notices.refreshed(session, version: row.tokenVersion + 1)
-                    context.events.emit(
-                        .refreshed(provider: stored.provider, client: stored.client, session: row.handle))
-                    return .committed
-                case .superseded:
-                    work.fresh = nil
-                    return .superseded
-                case .ended: return .ended
-                }
-            } catch VaultFailure.doesNotOpen { return .ended } catch RecordFailure.malformed { return .ended } catch {
-                flight.answer(.failure(BrokerProblem(.storeUnavailable, retryAfter: .seconds(2))))
-                if let failure = error as? StoreFailure {
-                    // A row of a newer format says nothing of the store: it holds up no others.
-                    if failure != .newerFormat, !isKept {
-                        isKept = true
-                        context.memory.store.keep(at: context.clock.monotonic())
-                    }
-                    _ = failed("commitRefresh", failure)
-                }
-                do { try await context.clock.sleep(pause) } catch { return .storeFailed }
-                pause = min(pause * 2, .seconds(1))
+        let input: RefreshStateMachine.Input? = await context.clock.insist { () async throws in
+            do { return try await write(fresh, stored, row, &work) } catch VaultFailure.doesNotOpen {
+                return .ended
+            } catch RecordFailure.malformed { return .ended }
+        } failed: { error in
+            flight.answer(.failure(BrokerProblem(.storeUnavailable, retryAfter: .seconds(2))))
+            guard let failure = error as? StoreFailure else { return }
+            // A row of a newer format says nothing of the store: it holds up no others.
+            if failure != .newerFormat, !isKept {
+                isKept = true
+                context.memory.store.keep(at: context.clock.monotonic())
             }
+            _ = failed("commitRefresh", failure)
+        }
+        return input ?? .storeFailed
+    }
+
+    private func write(
+        _ fresh: TokenSet, _ stored: StoredTokens, _ row: SessionRow, _ work: inout Work
+    ) async throws -> RefreshStateMachine.Input {
+        let result = try await context.store.commitRefresh(try sealed(fresh, stored, row, answerLost: work.answerLost))
+        claim.held.drop()
+        work.isWritten = true
+        switch result {
+        case .committed:
+            context.cache.remove([session])
+            context.notices.refreshed(session, version: row.tokenVersion + 1)
+            context.events.emit(.refreshed(provider: stored.provider, client: stored.client, session: row.handle))
+            return .committed
+        case .superseded:
+            work.fresh = nil
+            return .superseded
+        case .ended: return .ended
         }
     }
 
@@ -77,30 +78,24 @@ extension RefreshFlight {
         // The provider's session is ended by the session's own row.
         tokens.idToken = nil
         let late = StoredTokens(provider: stored.provider, client: stored.client, tokens: tokens, issuedAt: now)
-        var pause = Duration.milliseconds(50)
         var isKept = false
         defer { if isKept { context.memory.store.wrote() } }
         var row: OutboxRow?
-        while true {
-            do {
-                let outbox =
-                    try row
-                    ?? OutboxRow(
-                        id: context.vault.digest(try context.vault.random(32)), boundTo: session,
-                        tokens: try context.vault.seal(late.record, as: .tokens, row: session), createdAt: now,
-                        nextAttemptAt: now)
-                row = outbox
-                return try await context.store.addOutbox([outbox])
-            } catch {
-                context.events.emit(.storeFailed(operation: "addOutbox", detail: "\(error)"))
-                if !isKept {
-                    isKept = true
-                    context.memory.store.keep(at: context.clock.monotonic())
-                    flight.answer(.failure(BrokerProblem(.sessionEnded, reason: work.row?.endReason ?? .expired)))
-                }
-                do { try await context.clock.sleep(pause) } catch { return }
-                pause = min(pause * 2, .seconds(1))
-            }
+        await context.clock.insist { () async throws in
+            let outbox =
+                try row
+                ?? OutboxRow(
+                    id: context.vault.digest(try context.vault.random(32)), boundTo: session,
+                    tokens: try context.vault.seal(late.record, as: .tokens, row: session), createdAt: now,
+                    nextAttemptAt: now)
+            row = outbox
+            try await context.store.addOutbox([outbox])
+        } failed: { error in
+            context.events.emit(.storeFailed(operation: "addOutbox", detail: "\(error)"))
+            guard !isKept else { return }
+            isKept = true
+            context.memory.store.keep(at: context.clock.monotonic())
+            flight.answer(.failure(BrokerProblem(.sessionEnded, reason: work.row?.endReason ?? .expired)))
         }
     }
 }

@@ -6,13 +6,14 @@ struct RefreshFlight: Sendable {
     let session: Digest
     let need: RefreshStateMachine.Need
 
-    let held = HeldClaim()
+    let claim: ClaimShell<ClaimedSession>
 
     init(context: BrokerContext, flight: SharedFlight, session: Digest, need: RefreshStateMachine.Need) {
         self.context = context
         self.flight = flight
         self.session = session
         self.need = need
+        claim = ClaimShell(ClaimedSession(store: context.store, token: session), context)
     }
 
     /// All provider calls of one claim end within this, measured from before the claim is sent; the claim outlives it.
@@ -37,7 +38,7 @@ struct RefreshFlight: Sendable {
         var failure: ProviderFailure?
         var answerLost = false
         var heldBackFor: Duration?
-        var pause = Duration.milliseconds(50)
+        var pause = DoublingPause(from: .milliseconds(50), to: .milliseconds(800))
         var isWritten = false
         var hasWaited = false
 
@@ -48,30 +49,10 @@ struct RefreshFlight: Sendable {
         }
     }
 
-    /// Runs to the end; the result is the session's row with the tokens to use.
+    /// Runs to the end, and lets go of callers whose patience is over; the result is the session's row with the tokens to
+    /// use.
     func run() async -> Result<SessionRow, BrokerProblem> {
-        await withTaskGroup(of: Void.self) { group in
-            group.addTask { await self.keepAlive() }
-            let outcome = await perform()
-            group.cancelAll()
-            return outcome
-        }
-    }
-
-    /// Renews the claim for as long as its owner lives, and lets go of callers whose patience is over.
-    private func keepAlive() async {
-        await held.keepAlive(context.clock, look: { flight.expire(at: $0) }) { await renew($0) }
-    }
-
-    /// Returns whether the claim of a fence still stands, or nil when the store did not say.
-    private func renew(_ fence: Int64) async -> Bool? {
-        do throws(StoreFailure) {
-            return try await context.store.renewRefresh(
-                token: session, fence: fence, for: context.settings.claimLifetime)
-        } catch {
-            _ = failed("renewRefresh", error)
-            return nil
-        }
+        await claim.whileRenewing(look: { flight.expire(at: $0) }) { await perform() }
     }
 
     private func perform() async -> Result<SessionRow, BrokerProblem> {
@@ -83,7 +64,7 @@ struct RefreshFlight: Sendable {
             action = machine.handle(try await read(&work))
             while true {
                 switch action {
-                case .claim(let version): action = machine.handle(await claim(version, &work))
+                case .claim(let version): action = machine.handle(await ask(version, &work))
                 case .call(let confirming): action = machine.handle(await call(confirming: confirming, &work))
                 case .commit: action = machine.handle(await commit(&work))
                 case .checkSubject: action = machine.handle(await checkSubject(&work))
@@ -103,7 +84,7 @@ struct RefreshFlight: Sendable {
                         action = machine.handle(.patienceOver)
                         continue
                     }
-                    if !work.isWritten { try? await pause(&work) }
+                    if !work.isWritten { try? await work.pause.take(context.clock) }
                     action = machine.handle(try await read(&work))
                 case .revoke:
                     await revoke(work)
@@ -150,47 +131,45 @@ struct RefreshFlight: Sendable {
             work.hasWaited = true
             context.events.emit(.refreshWaited(provider: stored.provider, client: stored.client))
         }
-        while context.clock.monotonic() < patience {
-            do { try await pause(&work) } catch { return .patienceOver }
-            do throws(StoreFailure) {
-                let state = try await context.store.refreshState(session)
-                let isWaiting = state.map {
-                    !$0.isEnded && $0.claimFor != nil && $0.tokenVersion == work.row?.tokenVersion
-                }
-                if isWaiting ?? false { continue }
-            } catch {
-                _ = failed("refreshState", error)
-                throw BrokerProblem(error)
+        let version = work.row?.tokenVersion
+        do throws(StoreFailure) {
+            let end = try await claim.wait(until: patience, &work.pause) { () async throws(StoreFailure) in
+                guard let state = try await context.store.refreshState(session) else { return false }
+                return !state.isEnded && state.claimFor != nil && state.tokenVersion == version
             }
-            return try await read(&work)
+            guard case .lapsed = end else { return .patienceOver }
+        } catch {
+            _ = failed("refreshState", error)
+            throw BrokerProblem(error)
         }
-        return .patienceOver
-    }
-
-    private func pause(_ work: inout Work) async throws {
-        try await context.clock.sleep(work.pause)
-        work.pause = min(work.pause * 2, .milliseconds(800))
+        return try await read(&work)
     }
 
     // MARK: Claiming
 
-    private func claim(_ version: Int64, _ work: inout Work) async -> RefreshStateMachine.Input {
+    private func ask(_ version: Int64, _ work: inout Work) async -> RefreshStateMachine.Input {
         let memory = context.memory
         // A pair in hand is written before anything new is begun.
         let moment = context.clock.monotonic()
         guard memory.store.mayClaim(at: moment), let bytes = try? context.vault.random(16) else { return .storeFailed }
         work.deadline = moment + Self.callBudget
-        let claim = RefreshClaim(
+        let wanted = RefreshClaim(
             token: session, tokenVersion: version, name: ClaimID(random: bytes),
             lifetime: context.settings.claimLifetime, takesOver: memory.store.isCalm(at: moment),
             now: context.clock.now())
         do throws(StoreFailure) {
-            let result = try await ask(claim)
+            var hasAskedAgain = false
+            let result = try await claim.ask(wanted) { failure in
+                guard !hasAskedAgain else { return false }
+                hasAskedAgain = true
+                _ = failed("claimRefresh", failure)
+                return true
+            }
             memory.store.took()
             switch result {
             case .claimed(let grant):
                 work.grant = grant
-                held.take(grant.fence, at: moment)
+                claim.held.take(grant.fence, at: moment)
                 return .claimed(
                     lossKnown: grant.answerLost || grant.takenOverBefore || grant.takenOverFor != nil,
                     settled: grant.takenOverFor.map { $0 >= Self.takeOverGrace } ?? true)
@@ -203,43 +182,6 @@ struct RefreshFlight: Sendable {
             case .gone: return .gone
             }
         } catch { return failed("claimRefresh", error) }
-    }
-
-    /// Claims, and asks again under the same name when the answer was lost.
-    private func ask(_ claim: RefreshClaim) async throws(StoreFailure) -> RefreshClaimResult {
-        do throws(StoreFailure) { return try await context.store.claimRefresh(claim) } catch {
-            guard case .inDoubt = error else { throw error }
-            _ = failed("claimRefresh", error)
-        }
-        do throws(StoreFailure) { return try await context.store.claimRefresh(claim) } catch {
-            giveBack(claim)
-            throw error
-        }
-    }
-
-    /// Gives back a claim that may stand although nobody will call: until it lapsed, no other would be granted.
-    private func giveBack(_ claim: RefreshClaim) {
-        let context = context
-        insist { () async throws(StoreFailure) in
-            guard case .claimed(let grant) = try await context.store.claimRefresh(claim) else { return }
-            try await context.store.releaseRefresh(
-                RefreshRelease(
-                    token: claim.token, tokenVersion: claim.tokenVersion, fence: grant.fence, holdBack: .zero))
-        }
-    }
-
-    /// Gives a claim back beside, tried again for as long as it keeps the others from claiming.
-    private func insist(_ giveBack: @escaping @Sendable () async throws(StoreFailure) -> Void) {
-        let context = context
-        let end = context.clock.monotonic() + context.settings.claimLifetime + RefreshMarks.grace
-        context.spawner.spawn("giveBackClaim") {
-            while context.clock.monotonic() < end {
-                do { try await context.clock.sleep(.milliseconds(500)) } catch { return }
-                do throws(StoreFailure) { return try await giveBack() } catch {
-                    context.events.emit(.storeFailed(operation: "giveBackClaim", detail: "\(error)"))
-                }
-            }
-        }
     }
 
     // MARK: Calling
@@ -279,9 +221,9 @@ struct RefreshFlight: Sendable {
     /// Whether there is time for a call; a confirming one needs the claim renewed first, with its own fence.
     private func mayCall(confirming: Bool, _ grant: RefreshGrant, _ deadline: Duration) async -> Bool {
         guard confirming else { return context.clock.monotonic() < deadline }
-        guard await renew(grant.fence) == true else { return false }
+        guard await claim.renew(grant.fence) == true else { return false }
         let moment = context.clock.monotonic()
-        held.renewed(at: moment)
+        claim.held.renewed(at: moment)
         return deadline - moment >= Self.confirmingBudget
     }
 
@@ -338,7 +280,7 @@ struct RefreshFlight: Sendable {
             let condemned = try await context.store.condemnRefresh(
                 token: session, tokenVersion: row.tokenVersion, fence: grant.fence, reason: reason,
                 now: context.clock.now())
-            held.drop()
+            claim.held.drop()
             if condemned {
                 work.row?.endReason = reason
                 EndSession(context).announce([session], reason)
@@ -373,7 +315,7 @@ struct RefreshFlight: Sendable {
         let backOff = backOff(work)
         work.heldBackFor = backOff
         context.memory.flights.holdBack(session, until: context.clock.monotonic() + backOff)
-        held.drop()
+        claim.held.drop()
         let isCounted = work.countedRefusal != nil
         let release = RefreshRelease(
             token: session, tokenVersion: row.tokenVersion, fence: grant.fence, holdBack: backOff,
@@ -382,7 +324,9 @@ struct RefreshFlight: Sendable {
             _ = failed("releaseRefresh", error)
             // What it has to remember names the reason of an end, and one that is left to lapse keeps the session waiting.
             let store = context.store
-            insist { () async throws(StoreFailure) in try await store.releaseRefresh(release) }
+            claim.giveBack(after: ClaimedSession.pauseBeforeGivingBack) { () async throws(StoreFailure) in
+                try await store.releaseRefresh(release)
+            }
         }
     }
 
@@ -433,8 +377,7 @@ struct RefreshFlight: Sendable {
     }
 
     func failed(_ operation: StaticString, _ failure: StoreFailure) -> RefreshStateMachine.Input {
-        if failure != .newerFormat { context.memory.store.failed(at: context.clock.monotonic()) }
-        context.events.emit(.storeFailed(operation: operation, detail: "\(failure)"))
+        claim.failed(operation, failure)
         return .storeFailed
     }
 }

@@ -1,0 +1,127 @@
+/// The shell of a claim, the same for every kind of row: it asks, asks again under the same name, renews while the owner
+/// lives, waits while another's stands, and gives back what nobody will use.
+struct ClaimShell<Row: ClaimedRow>: Sendable {
+    let context: BrokerContext
+    let row: Row
+    let held = HeldClaim()
+
+    init(_ row: Row, _ context: BrokerContext) {
+        self.row = row
+        self.context = context
+    }
+
+    // MARK: Asking
+
+    /// Claims, and asks again under the same name when the answer was lost, however the store fails then; a claim that may
+    /// stand after that, although nobody will call, is given back.
+    ///
+    /// - Parameters:
+    ///   - request: The claim.
+    ///   - again: Called with each failure after which it may stand; returns whether to ask again.
+    func ask(
+        _ request: Row.Request, again: (StoreFailure) async -> Bool
+    ) async throws(StoreFailure) -> Row.Answer {
+        var failure: StoreFailure
+        do throws(StoreFailure) { return try await row.claim(request) } catch { failure = error }
+        guard case .inDoubt = failure else { throw failure }
+        while await again(failure) {
+            do throws(StoreFailure) { return try await row.claim(request) } catch { failure = error }
+        }
+        let row = row
+        giveBack(after: Row.pauseBeforeGivingBack) { () async throws(StoreFailure) in
+            try await row.giveBack(try await row.claim(request), to: request)
+        }
+        throw failure
+    }
+
+    // MARK: Giving back
+
+    /// Gives a claim back beside, tried again for as long as it keeps the others from claiming.
+    func giveBack(
+        after pause: Duration, _ giveBack: @escaping @Sendable () async throws(StoreFailure) -> Void
+    ) {
+        let context = context
+        let end = context.clock.monotonic() + context.settings.claimLifetime + Row.grace
+        context.spawner.spawn("giveBackClaim") {
+            var pause = pause
+            while context.clock.monotonic() < end {
+                if pause > .zero {
+                    do { try await context.clock.sleep(pause) } catch { return }
+                }
+                do throws(StoreFailure) { return try await giveBack() } catch {
+                    context.events.emit(.storeFailed(operation: "giveBackClaim", detail: "\(error)"))
+                }
+                pause = .milliseconds(500)
+            }
+        }
+    }
+
+    // MARK: Renewing
+
+    /// Does an owner's work, and renews its claim meanwhile: looks once a second whether it is time.
+    ///
+    /// - Parameters:
+    ///   - look: Called with the time at each look.
+    ///   - work: The owner's work.
+    func whileRenewing<Outcome: Sendable>(
+        look: @escaping @Sendable (Duration) -> Void = { _ in }, _ work: () async -> Outcome
+    ) async -> Outcome {
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { await keepAlive(look: look) }
+            let outcome = await work()
+            group.cancelAll()
+            return outcome
+        }
+    }
+
+    private func keepAlive(look: (Duration) -> Void) async {
+        while !Task.isCancelled {
+            do { try await context.clock.sleep(.seconds(1)) } catch { return }
+            let moment = context.clock.monotonic()
+            look(moment)
+            guard let fence = held.due(at: moment) else { continue }
+            switch await renew(fence) {
+            case true: held.renewed(at: moment)
+            case false: held.drop()
+            case nil: break
+            }
+        }
+    }
+
+    /// Returns whether the claim of a fence still stands, or nil when the store did not say.
+    func renew(_ fence: Int64) async -> Bool? {
+        do throws(StoreFailure) { return try await row.renew(fence, for: context.settings.claimLifetime) } catch {
+            failed(Row.renewal, error)
+            return nil
+        }
+    }
+
+    // MARK: Waiting
+
+    /// The end of a wait for another's claim.
+    enum WaitEnd {
+        case lapsed, patienceOver
+        /// Nobody waits for the answer any more.
+        case cancelled
+    }
+
+    /// Waits while another's claim stands, by reading.
+    func wait(
+        until patience: Duration, _ pause: inout DoublingPause, while stands: () async throws(StoreFailure) -> Bool
+    ) async throws(StoreFailure) -> WaitEnd {
+        while context.clock.monotonic() < patience {
+            do { try await pause.take(context.clock) } catch { return .cancelled }
+            guard try await stands() else { return .lapsed }
+        }
+        return .patienceOver
+    }
+
+    // MARK: Failing
+
+    /// Notes that the store failed.
+    func failed(_ operation: StaticString, _ failure: StoreFailure) {
+        // A row of a newer format says nothing of the store: it holds up no others.
+        if failure != .newerFormat { context.memory.store.failed(at: context.clock.monotonic()) }
+        context.events.emit(.storeFailed(operation: operation, detail: "\(failure)"))
+    }
+}

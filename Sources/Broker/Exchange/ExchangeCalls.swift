@@ -1,0 +1,230 @@
+/// Makes the provider calls of one claimed exchange, whatever happens to the request, and hands what came to its
+/// settlement.
+struct ExchangeCalls: Sendable {
+    private let context: BrokerContext
+    private let exchange: GrantedExchange
+    private let settlement: ExchangeSettlement
+
+    /// Creates the calls of an exchange; `early` answers the starter while the store does not take the result.
+    init(_ exchange: GrantedExchange, early: @escaping @Sendable (ExchangeSettlement.Answer) -> Void) {
+        context = exchange.claim.context
+        self.exchange = exchange
+        settlement = ExchangeSettlement(exchange, early: early)
+    }
+
+    private var plan: ExchangePlan { exchange.plan }
+    private var profile: ProviderProfile { plan.provider.profile }
+
+    /// Calls and settles; the result is the starter's answer, given early when the store does not take it.
+    func call() async -> ExchangeSettlement.Answer {
+        await exchange.claim.whileRenewing {
+            let result = await settled()
+            // Now: a renewal under way may wait for a connection that is silent.
+            settlement.early(result)
+            return result
+        }
+    }
+
+    private func settled() async -> ExchangeSettlement.Answer {
+        do throws(BrokerProblem) { return .success(try await perform()) } catch {
+            context.events.emit(
+                .loginRefused(
+                    provider: profile.name, client: plan.client.name, code: error.code,
+                    detail: error.privateDetail ?? ""))
+            return .failure(error)
+        }
+    }
+
+    private func perform() async throws(BrokerProblem) -> SignInOutcome {
+        switch plan.call {
+        case .code(let grant, let identity): return try await redeem(grant, identity)
+        case .zephrSession(let session): return try await takeOver(session)
+        case .zephrPartial(let stateKey, let identifier): return try await hold(stateKey, identifier)
+        case .register(let request): return try await register(request)
+        case .importTokens(let tokens): return try await importTokens(tokens)
+        case .idToken(let identity): return try await takeIDToken(identity)
+        }
+    }
+
+    /// Reads with a token that is in hand: what fails in passing is asked again, for as long as the deadline leaves time.
+    private func reading<Value: Sendable>(
+        _ read: () async throws(ProviderFailure) -> Value
+    ) async throws(ProviderFailure) -> Value {
+        var pause = Duration.milliseconds(500)
+        while true {
+            do throws(ProviderFailure) { return try await read() } catch {
+                switch error {
+                case .rejected, .unusable, .identityRejected: throw error
+                case .notSent, .retryable, .lost: break
+                }
+                var wait = pause
+                if case .retryable(_, let retryAfter?, _) = error { wait = max(pause, retryAfter) }
+                guard context.clock.monotonic() + wait + .seconds(1) < exchange.deadline else { throw error }
+                do { try await context.clock.sleep(wait) } catch { throw .lost(detail: "the process ends") }
+                pause = min(pause * 2, .seconds(4))
+            }
+        }
+    }
+
+    // MARK: The calls
+
+    private func redeem(
+        _ grant: CodeGrant, _ identity: IdentityContext
+    ) async throws(BrokerProblem) -> SignInOutcome {
+        guard let provider = plan.provider as? any CodeExchanging else {
+            throw await settlement.settle(.providerError, because: .unusable(detail: "this kind redeems no codes"))
+        }
+        let tokens: TokenSet
+        let begun = context.clock.monotonic()
+        do throws(ProviderFailure) { tokens = try await provider.redeem(grant, by: exchange.deadline) } catch {
+            throw await settlement.settle(failureOfSingleUse: error)
+        }
+        context.memory.answers.granted(profile.name, plan.client.name, begun: begun)
+        if let refusal = tokens.refusal {
+            throw await settlement.settle(.providerError, because: .unusable(detail: refusal), revoking: tokens)
+        }
+        let who: ProviderIdentity
+        do throws(ProviderFailure) {
+            who = try await reading { () async throws(ProviderFailure) in
+                try await provider.identify(tokens, identity, by: exchange.deadline)
+            }
+        } catch {
+            throw await settlement.settle(identityFailure: error, tokens)
+        }
+        return try await settlement.complete(tokens, who, identity.requestedScope)
+    }
+
+    private func takeOver(_ session: Secret) async throws(BrokerProblem) -> SignInOutcome {
+        guard let provider = plan.provider as? any PartialRegistering else {
+            throw await settlement.settle(
+                .providerError, because: .unusable(detail: "this kind has no sessions of its own"))
+        }
+        let identity: ProviderIdentity
+        do throws(ProviderFailure) { identity = try await provider.account(of: session, by: exchange.deadline) } catch {
+            // Asking whose a session is uses nothing up: a lost answer may be asked for again.
+            if case .lost(let detail) = error {
+                throw await settlement.release(.retryable(status: 0, retryAfter: nil, detail: detail), counting: true)
+            }
+            throw await settlement.settle(failureOfSingleUse: error)
+        }
+        let end = context.clock.now().advanced(by: provider.sessionLifetime)
+        return try await settlement.complete(
+            TokenSet(credential: .zephrCookie, accessToken: session, expiresAt: end), Self.named(identity, session), [])
+    }
+
+    /// The identity with the Zephr session's id in its `sid`: several sessions here may hold the same one, and only the
+    /// last may log it out there.
+    private static func named(_ identity: ProviderIdentity, _ session: Secret) -> ProviderIdentity {
+        var named = identity
+        named.sid = session.reveal()
+        return named
+    }
+
+    private func hold(_ stateKey: Secret, _ identifier: String?) async throws(BrokerProblem) -> SignInOutcome {
+        guard let provider = plan.provider as? any PartialRegistering else {
+            throw await settlement.settle(.providerError, because: .unusable(detail: "this kind has no registrations"))
+        }
+        let key = context.vault.index(.stateKey, [profile.name.text, stateKey.reveal()])
+        try await takeShare(of: key)
+        let fields: [RegistrationField]
+        do throws(ProviderFailure) { fields = try await provider.registrationFields() } catch {
+            plan.charge.drop(.registration, for: key)
+            // Nothing was used up; the callback can be forwarded again.
+            throw await settlement.release(error, counting: false)
+        }
+        let now = context.clock.now()
+        let secrets = RegistrationSecrets(
+            provider: profile.name, client: plan.client.name, stateKey: stateKey, identifier: identifier,
+            fields: fields, device: plan.device)
+        let expiresAt = now.advanced(by: context.settings.registrationLifetime)
+        do {
+            let registration = RegistrationRow(
+                key: key, loginToken: plan.proof.map(context.vault.digest), createdAt: now, expiresAt: expiresAt,
+                sealed: try context.vault.seal(secrets.record, as: .registration, row: key))
+            try await settlement.keep(registration)
+        } catch { throw BrokerProblem(storing: error) }
+        return .registrationRequired(secrets.view(expiresAt: expiresAt))
+    }
+
+    /// Takes the caller's share of the registrations, which its login or exchange has paid for; without one the callback
+    /// can be forwarded again later.
+    private func takeShare(of registration: Digest) async throws(BrokerProblem) {
+        let payer = if case .login(let login) = plan.gate { login } else { exchange.row.key }
+        do throws(BrokerProblem) {
+            try plan.charge.take(
+                .registration, for: registration, lasting: context.settings.registrationLifetime, paidBy: payer)
+        } catch {
+            _ = await settlement.release(
+                .notSent(detail: "the caller's share of registrations is used up"), counting: false)
+            throw error
+        }
+    }
+
+    private func register(
+        _ request: RegistrationRequest
+    ) async throws(BrokerProblem) -> SignInOutcome {
+        guard let provider = plan.provider as? any PartialRegistering else {
+            throw await settlement.settle(.providerError, because: .unusable(detail: "this kind has no registrations"))
+        }
+        let outcome: RegistrationOutcome
+        do throws(ProviderFailure) { outcome = try await provider.register(request, by: exchange.deadline) } catch {
+            throw await settlement.settle(failureOfSingleUse: error)
+        }
+        switch outcome {
+        case .registered(let session, let expiresAt):
+            let tokens = TokenSet(credential: .zephrCookie, accessToken: session, expiresAt: expiresAt)
+            let who: ProviderIdentity
+            do throws(ProviderFailure) {
+                who = try await reading { () async throws(ProviderFailure) in
+                    try await provider.account(of: session, by: exchange.deadline)
+                }
+            } catch { throw await settlement.settle(identityFailure: error, tokens) }
+            return try await settlement.complete(tokens, Self.named(who, session), [])
+        case .badAttributes: throw await settlement.settle(.registrationRejected, result: "bad_attributes")
+        case .userExists: throw await settlement.settle(.registrationUserExists, result: "user_exists")
+        case .emailDomainDenied: throw await settlement.settle(.registrationDomainDenied, result: "email_domain_denied")
+        case .stateInvalid: throw await settlement.settle(.registrationKeyExpired, result: "state_invalid")
+        case .rateLimited(let retryAfter):
+            throw await settlement.release(
+                .retryable(status: 429, retryAfter: retryAfter ?? .seconds(30), detail: "register"), counting: true)
+        }
+    }
+
+    private func importTokens(
+        _ imported: ImportedTokens
+    ) async throws(BrokerProblem) -> SignInOutcome {
+        guard let provider = plan.provider as? any TokenImporting else {
+            throw await settlement.settle(.providerError, because: .unusable(detail: "this kind imports no tokens"))
+        }
+        let tokens: TokenSet
+        do throws(ProviderFailure) {
+            tokens = try await provider.takeOver(
+                ImportRequest(
+                    client: plan.client.name, tokens: imported, idempotencyKey: Base64URL.encode(exchange.row.key.bytes)
+                ),
+                by: exchange.deadline)
+        } catch { throw await settlement.settle(failureOfSingleUse: error) }
+        if let refusal = tokens.refusal {
+            throw await settlement.settle(.providerError, because: .unusable(detail: refusal), revoking: tokens)
+        }
+        let who: ProviderIdentity
+        let identity = IdentityContext(
+            client: plan.client.name, nonce: .none, callback: imported.callback, requestedScope: [])
+        do throws(ProviderFailure) {
+            who = try await reading { () async throws(ProviderFailure) in
+                try await provider.identifyImported(tokens, identity, by: exchange.deadline)
+            }
+        } catch { throw await settlement.settle(identityFailure: error, tokens) }
+        return try await settlement.complete(tokens, who, [])
+    }
+
+    private func takeIDToken(
+        _ identity: ProviderIdentity?
+    ) async throws(BrokerProblem) -> SignInOutcome {
+        guard let identity else {
+            // Its row stood when it came, and was gone a moment later: the same token again is looked at.
+            throw await settlement.release(.notSent(detail: "an id_token that was not looked at"), counting: false)
+        }
+        return try await settlement.complete(nil, identity, [])
+    }
+}

@@ -1,0 +1,285 @@
+/// The settlement of one claimed exchange: its row becomes a session, a registration, spent, or free again, and the
+/// starter's answer is made of what was written.
+struct ExchangeSettlement: Sendable {
+    typealias Answer = Result<SignInOutcome, BrokerProblem>
+
+    /// After so long of a store that fails the app gets an answer, and the writing goes on.
+    private static let storePatience = Duration.seconds(5)
+
+    private let context: BrokerContext
+    private let exchange: GrantedExchange
+    /// Answers the starter, once: before the store has taken the result, where it fails.
+    let early: @Sendable (Answer) -> Void
+
+    init(_ exchange: GrantedExchange, early: @escaping @Sendable (Answer) -> Void) {
+        context = exchange.claim.context
+        self.exchange = exchange
+        self.early = early
+    }
+
+    private var plan: ExchangePlan { exchange.plan }
+    private var row: ExchangeRow { exchange.row }
+    private var profile: ProviderProfile { plan.provider.profile }
+
+    // MARK: With a session
+
+    /// Stores the session; only after that does anybody get its token (guarantee 4).
+    func complete(
+        _ answer: TokenSet?, _ identity: ProviderIdentity, _ requestedScope: [String]
+    ) async throws(BrokerProblem) -> SignInOutcome {
+        // By the clock as it was when the claim was granted, where it has jumped meanwhile.
+        let moment = context.clock.monotonic()
+        let isKnown = context.watch.tellsTime(context.clock)
+        let now = isKnown ? context.clock.now() : exchange.time.now(moment) ?? context.clock.now()
+        var tokens = answer
+        // Left out, it is the one that was asked for (RFC 6749 section 5.1).
+        if answer?.scope == nil, !requestedScope.isEmpty { tokens?.scope = requestedScope }
+        let token: Secret
+        let live: LiveSession
+        do throws(VaultFailure) {
+            // Without a proof nobody could ask for a replay: the token is derived from fresh randomness instead.
+            let proof: Secret
+            if let starter = plan.proof { proof = starter } else { proof = try context.vault.randomToken() }
+            token = try context.vault.sessionToken(keyID: row.keyID, salt: row.salt, proof: proof)
+            live = try SessionMaker(context: context).make(
+                token: context.vault.digest(token), tokens: tokens, identity: identity, profile: profile,
+                client: plan.client, device: plan.device, now: now)
+        } catch {
+            throw await settle(.providerError, because: .unusable(detail: "sealing: \(error)"), revoking: tokens)
+        }
+        let origin = SignInOrigin(live.row)
+        // Without tokens there are none that a revocation could take along.
+        if tokens != nil { await enter(origin) }
+        defer { context.memory.signIns.leave(row.key) }
+        let replacing = plan.presentedSession.map(context.vault.digest)
+        if try await isOneTooMany(live.row, replacing: replacing) {
+            throw await settle(
+                .tooManySessions, because: .unusable(detail: "as many sessions as the client may have"),
+                revoking: tokens, of: origin)
+        }
+        let ended: EndedSessions
+        switch await store(live, replacing: replacing) {
+        case .stored(let others): ended = others
+        case .takenAway:
+            // The claim lapsed and somebody declared the exchange lost: these tokens belong to nobody.
+            throw await settle(
+                .unknown, because: .lost(detail: "the claim lapsed"), revoking: tokens, of: origin)
+        case .processEnds: throw Self.notStored
+        }
+        plan.charge.sessionMade(exchange: row.key, gate: plan.gate)
+        let ending = EndSession(context)
+        ending.announce(ended.replaced, .replaced)
+        ending.announce(ended.beyondLimit, .sessionLimit)
+        context.events.emit(
+            .loginSucceeded(provider: profile.name, client: plan.client.name, session: live.view.handle))
+        if identity.sidIsUnusable {
+            context.events.emit(
+                .sidUnusable(provider: profile.name, client: plan.client.name, session: live.view.handle))
+        }
+        if case .register = plan.call {
+            context.events.emit(
+                .registrationFinished(provider: profile.name, client: plan.client.name, result: "registered"))
+        }
+        return .signedIn(SignedIn(live, token: token, transport: plan.client.transport))
+    }
+
+    /// Makes known whose session is about to be stored, and waits for a revocation that would take its tokens along, as
+    /// long as the deadline allows.
+    private func enter(_ origin: SignInOrigin) async {
+        context.memory.signIns.enter(row.key, origin)
+        while context.memory.signIns.isRevoking(origin), context.clock.monotonic() < exchange.deadline {
+            do { try await context.clock.sleep(.milliseconds(50)) } catch { return }
+        }
+    }
+
+    /// Whether the shop whose session it is has as many as it may have; asked until the store says so, because the code
+    /// is used up.
+    private func isOneTooMany(
+        _ row: SessionRow, replacing: Digest?
+    ) async throws(BrokerProblem) -> Bool {
+        guard let cap = SessionCap(profile, context) else { return false }
+        let found: Bool? = await insisting("sessions") { () async throws(StoreFailure) in
+            try await cap.isReached(row, replacing: replacing)
+        }
+        guard let found else { throw Self.notStored }
+        return found
+    }
+
+    private enum Storing {
+        case stored(EndedSessions), takenAway, processEnds
+    }
+
+    /// The answer meanwhile: no `retry`, for the same forward gets its 201 once the store is back.
+    private static var notStored: BrokerProblem {
+        BrokerProblem(.storeUnavailable, privateDetail: "the session could not be stored yet", retryAfter: .seconds(2))
+    }
+
+    /// Writes the session, trying again until it is written or the claim is another's: the code is used up and must not
+    /// be lost to a store that is away.
+    ///
+    /// A write whose answer was lost is found by reading the row.
+    private func store(_ live: LiveSession, replacing: Digest?) async -> Storing {
+        let stored: Storing? = await insisting("completeExchange") { () async throws(StoreFailure) in
+            if let ended = try await context.store.completeExchange(
+                row.key, fence: row.fence, session: live.row, replacing: replacing,
+                sessionLimit: profile.own == .device ? Int(Int32.max) : context.settings.sessionsPerSubjectAndClient)
+            {
+                return .stored(ended)
+            }
+            let standing = try await context.store.exchange(row.key)
+            guard standing?.outcome == .session(live.token) else { return .takenAway }
+            // The write whose answer was lost did it, and whom it ended nobody says any more.
+            context.cache.clear()
+            return .stored(EndedSessions())
+        }
+        exchange.claim.held.drop()
+        return stored ?? .processEnds
+    }
+
+    /// Writes what cannot be had again until the store takes it; nil when the process ends first.
+    ///
+    /// The app is answered after a while.
+    private func insisting<Value: Sendable>(
+        _ operation: StaticString, _ write: () async throws(StoreFailure) -> Value
+    ) async -> Value? {
+        let end = context.clock.monotonic() + Self.storePatience
+        context.memory.store.keepResult()
+        defer { context.memory.store.wroteResult() }
+        return await context.clock.insist(write) { failure in
+            exchange.claim.failed(operation, failure)
+            if context.clock.monotonic() >= end { early(.failure(Self.notStored)) }
+        }
+    }
+
+    // MARK: Without a session
+
+    /// Settles or releases by the failure table (docs/guarantees.md), for a call with a single-use secret in it.
+    func settle(failureOfSingleUse failure: ProviderFailure) async -> BrokerProblem {
+        switch failure {
+        case .notSent: return await release(failure, counting: false)
+        case .retryable: return await release(failure, counting: true)
+        case .rejected: return await settle(.rejected, because: failure)
+        case .unusable: return await settle(.providerError, because: failure)
+        case .identityRejected: return await settle(.identityRejected, because: failure)
+        case .lost: return await settle(.unknown, because: failure)
+        }
+    }
+
+    /// Spends the exchange after its tokens came and the identity did not; the tokens go to the revocation outbox.
+    func settle(
+        identityFailure failure: ProviderFailure, _ tokens: TokenSet
+    ) async -> BrokerProblem {
+        let reason: ExchangeRow.SpentReason
+        if case .identityRejected = failure {
+            // Judged by a clock that has jumped meanwhile, it says nothing of the identity.
+            reason = context.watch.believes(context.clock) ? .identityRejected : .unknown
+        } else {
+            reason = .providerError
+        }
+        return await settle(reason, because: failure, revoking: tokens)
+    }
+
+    /// Spends the exchange; no tokens are in hand.
+    func settle(
+        _ reason: ExchangeRow.SpentReason, because failure: ProviderFailure
+    ) async -> BrokerProblem {
+        context.events.emit(
+            .exchangeFailed(provider: profile.name, client: plan.client.name, failure: failure))
+        do throws(StoreFailure) { try await spend(reason) } catch { return BrokerProblem(error) }
+        return Self.problem(reason, failure)
+    }
+
+    /// Spends the exchange of a registration that the provider answered with a no.
+    func settle(_ reason: ExchangeRow.SpentReason, result: String) async -> BrokerProblem {
+        context.events.emit(
+            .registrationFinished(provider: profile.name, client: plan.client.name, result: result))
+        do throws(StoreFailure) { try await spend(reason) } catch { return BrokerProblem(error) }
+        return BrokerProblem(spent: reason)
+    }
+
+    /// Settles an exchange whose tokens are in hand: they are in the outbox before it is left, however long that takes.
+    func settle(
+        _ reason: ExchangeRow.SpentReason, because failure: ProviderFailure, revoking tokens: TokenSet?,
+        of origin: SignInOrigin? = nil
+    ) async -> BrokerProblem {
+        context.events.emit(
+            .exchangeFailed(provider: profile.name, client: plan.client.name, failure: failure))
+        var outbox: [OutboxRow] = []
+        if let tokens {
+            do throws(VaultFailure) { outbox = [try outboxRow(tokens, origin)] } catch { return BrokerProblem(error) }
+        }
+        let written: Void? = await insisting("settleExchange") { [outbox] () async throws(StoreFailure) in
+            try await spend(reason, outbox)
+        }
+        return written == nil ? Self.notStored : Self.problem(reason, failure)
+    }
+
+    private func spend(_ reason: ExchangeRow.SpentReason, _ outbox: [OutboxRow] = []) async throws(StoreFailure) {
+        _ = try await context.store.settleExchange(
+            row.key, fence: row.fence, outcome: .spent(reason), outbox: outbox, registration: nil)
+    }
+
+    /// Settles an exchange with the registration that it became.
+    func keep(_ registration: RegistrationRow) async throws {
+        guard
+            try await context.store.settleExchange(
+                row.key, fence: row.fence, outcome: .registration(registration.key), outbox: [],
+                registration: registration)
+        else { throw BrokerProblem(.providerUnavailable, retry: "new_login", retryAfter: .seconds(1)) }
+        context.events.emit(.registrationStarted(provider: profile.name, client: plan.client.name))
+    }
+
+    private static func problem(_ reason: ExchangeRow.SpentReason, _ failure: ProviderFailure) -> BrokerProblem {
+        var problem = BrokerProblem(spent: reason)
+        problem.privateDetail = failure.detail
+        if case .rejected(let error) = failure { problem.providerError = CallbackError.standardWord(error.code) }
+        return problem
+    }
+
+    /// Gives the claim back, and says why it could not be.
+    private func givenBack(counting: Bool) async -> BrokerProblem? {
+        do throws(StoreFailure) {
+            _ = try await context.store.releaseExchange(row.key, fence: row.fence, countingAttempt: counting)
+            return nil
+        } catch {
+            exchange.claim.failed("releaseExchange", error)
+            return BrokerProblem(error)
+        }
+    }
+
+    /// Gives the exchange back to its starter, who may forward again; `counting` a call that the provider saw.
+    func release(_ failure: ProviderFailure, counting: Bool) async -> BrokerProblem {
+        context.events.emit(
+            .exchangeFailed(provider: profile.name, client: plan.client.name, failure: failure))
+        if let problem = await givenBack(counting: counting) {
+            // Once more: a claim that lapses spends a code which nobody used.
+            try? await context.clock.sleep(.milliseconds(200))
+            if await givenBack(counting: counting) != nil { return problem }
+        }
+        var problem = BrokerProblem(starting: failure)
+        if counting, row.attempts >= ExchangeRunner.maximumAttempts { problem.retry = "new_login" }
+        return problem
+    }
+
+    private func outboxRow(_ tokens: TokenSet, _ origin: SignInOrigin?) throws(VaultFailure) -> OutboxRow {
+        let now = context.clock.now()
+        let stored = StoredTokens(
+            provider: profile.name, client: plan.client.name, tokens: tokens, issuedAt: now, origin: origin)
+        return OutboxRow(
+            id: context.vault.digest(try context.vault.random(32)), boundTo: row.key,
+            tokens: try context.vault.seal(stored.record, as: .tokens, row: row.key), createdAt: now,
+            nextAttemptAt: now)
+    }
+}
+
+extension BrokerProblem {
+    /// Creates the problem of a write that may throw the store's, the vault's or our own failure.
+    init(storing error: any Error) {
+        switch error {
+        case let problem as BrokerProblem: self = problem
+        case let failure as StoreFailure: self.init(failure)
+        case let failure as VaultFailure: self.init(failure)
+        default: self.init(.internalError)
+        }
+    }
+}

@@ -3,10 +3,7 @@
 # ones are generated without an error and have the types that the central calls need. Those that compile here, Python, Swift and
 # TypeScript, decode answers of a later minor version: a member, a code and a reason more.
 source "$(dirname "$0")/support/lib.bash"
-if [ -z "${PYTHON:-}" ]; then
-    "$root/Tests/scenarios/support/setup" || give_up "the set-up of .venv"
-    PYTHON="$root/.venv/bin/python"
-fi
+with_packages
 start_stack
 
 step "1. The served contract is the file, at this broker's address"

@@ -13,10 +13,7 @@ real_post() {
     done
 }
 forward() { real_post "{\"callback_url\":$(json_text "$1")${2:+,$2}}"; }
-if [ -z "${PYTHON:-}" ]; then
-    "$root/Tests/scenarios/support/setup" || give_up "the set-up of .venv"
-    PYTHON="$root/.venv/bin/python"
-fi
+with_packages
 
 "$PYTHON" "$root/Tests/scenarios/support/openid_provider.py" --port 0 --redirect-uri com.example.real:/cb --redirect-uri com.example.realweb:/cb \
     >"$work/provider.out" 2>"$work/provider.log" &

@@ -2,10 +2,7 @@
 # Compares the contract with the running broker, and lets schemathesis drive it from the contract: it has to find nothing.
 # (The event stream never ends and the relay answers with the upstream's words: both are left out by their tag.)
 source "$(dirname "$0")/../support/lib.bash"
-if [ -z "${PYTHON:-}" ]; then
-    "$root/Tests/scenarios/support/setup" || give_up "the set-up of .venv"
-    PYTHON="$root/.venv/bin/python"
-fi
+with_packages
 start_stack
 export BROKER SANDBOX PYTHONPATH="$here" SCHEMATHESIS_HOOKS=hooks
 

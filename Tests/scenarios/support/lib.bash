@@ -146,6 +146,13 @@ free_port() {
     fi
 }
 
+# with_packages: PYTHON is an interpreter that has what requirements.txt lists
+with_packages() {
+    [ -z "${PYTHON:-}" ] || return 0
+    "$here/setup" || give_up "the set-up of .venv"
+    PYTHON="$root/.venv/bin/python"
+}
+
 # wait_for SECONDS COMMAND…: until it succeeds; longer where the command itself takes long
 wait_for() {
     local tries=$(($1 * 20))

@@ -136,6 +136,31 @@ struct HTTPServerTests {
         }
     }
 
+    @Test("Whoever pipelines lets the others of its event loop have their turn (SEC-105)")
+    func turns() async throws {
+        let served = Mutex(0)
+        let servedBefore = Mutex<Int?>(nil)
+        let service = TestService { _, _, connection in
+            // What else the loop has to do is due from the first request on.
+            if served.withLock({ count in
+                count += 1
+                return count == 1
+            }) {
+                connection.eventLoop.scheduleTask(in: .zero) {
+                    servedBefore.withLock { $0 = served.withLock { $0 } }
+                }
+            }
+            return .text("ok")
+        }
+        try await service.run { (port) async throws in
+            let client = try await WireClient.connect(port)
+            try await client.send(String(repeating: Self.get("/"), count: 500))
+            _ = try await client.received { count(of: "HTTP/1.1 200", in: $0) == 500 }
+        }
+        let before = try #require(servedBefore.withLock { $0 })
+        #expect(before <= 64, "\(before) requests were served in one turn")
+    }
+
     // MARK: What its address is charged for
 
     @Test("What is answered is given back: a kept connection may send any number of requests (SEC-105)")

@@ -270,6 +270,15 @@ struct ServerConnectionTests {
         #expect(machine.deadline == nil)
     }
 
+    @Test("What came together with a request waits until its answer is sent (SEC-105)")
+    func pipelined() {
+        var machine = Self.machine()
+        for event in Self.get + [Self.answer, .writable(false), Self.ended] { _ = machine.handle(event, at: 0) }
+        #expect(!machine.takesPart)
+        _ = machine.handle(.writable(true), at: 0)
+        #expect(machine.takesPart)
+    }
+
     @Test("A whole request takes the time it takes")
     func serving() {
         var machine = Self.machine()

@@ -243,6 +243,8 @@ import Testing
     func replaced() async throws {
         let broker = try TestBroker()
         let old = try await broker.signIn(code: "c1")
+        // It is cached when it is replaced.
+        _ = try await broker.useCases.resumeSession.resume(old.token)
         let login = try await broker.start()
         let new = try await broker.forward(broker.callback(login, code: "c2"), login.loginToken, session: old.token)
         #expect(new.token.reveal() != old.token.reveal() && new.session.handle != old.session.handle)

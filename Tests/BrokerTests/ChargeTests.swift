@@ -202,22 +202,36 @@ import Testing
         #expect(fixture.registrar.registers == 5)
     }
 
+    private func partial(_ stateKey: String, _ fixture: Fixture) async throws -> SignInOutcome {
+        var input = ForwardCodeInput()
+        input.provider = ProviderName(unchecked: "zephr")
+        input.callbackURL = "\(ScriptedRegistrar.redirect)?status=partial&state_key=\(stateKey)"
+        input.loginToken = loginToken
+        input.charge = fixture.one
+        return try await fixture.broker.useCases.forwardCode.forward(input)
+    }
+
     @Test("A partial registration takes of its address's share; without one the callback can be forwarded later")
     func partialShare() async throws {
         let fixture = try Fixture(ChargeLimits(loginsPerMinute: 1000, pending: 4))
-        func forward(_ stateKey: String, _ charge: Charge) async throws -> SignInOutcome {
-            var input = ForwardCodeInput()
-            input.provider = ProviderName(unchecked: "zephr")
-            input.callbackURL = "\(ScriptedRegistrar.redirect)?status=partial&state_key=\(stateKey)"
-            input.loginToken = loginToken
-            input.charge = charge
-            return try await fixture.broker.useCases.forwardCode.forward(input)
-        }
-        for number in 0..<2 { _ = try await forward("partial-\(number)", fixture.one) }
-        #expect(await problem { try await forward("partial-3", fixture.one) }?.code == .rateLimited)
+        for number in 0..<2 { _ = try await partial("partial-\(number)", fixture) }
+        #expect(await problem { try await partial("partial-3", fixture) }?.code == .rateLimited)
         #expect(fixture.registrar.script.withLock { $0.fieldsAsked } == 2)
         fixture.broker.clock.advance(.seconds(900))
-        _ = try await forward("partial-3", fixture.one)
+        _ = try await partial("partial-3", fixture)
+    }
+
+    @Test("A registration whose fields could not be had has no share, and the caller's is free for others (SEC-119)")
+    func failedPartial() async throws {
+        let fixture = try Fixture(ChargeLimits(loginsPerMinute: 1000, pending: 4))
+        fixture.registrar.script.withLock { $0.fields = [.notSent(detail: ""), .notSent(detail: "")] }
+        for number in 0..<2 {
+            #expect(await problem { try await partial("failed-\(number)", fixture) }?.code == .providerUnavailable)
+        }
+        // The exchanges are over; the registrations would stand for a quarter of an hour.
+        fixture.broker.clock.advance(ChargeLedger.exchangeLifetime + .seconds(1))
+        for number in 0..<2 { _ = try await partial("made-\(number)", fixture) }
+        #expect(fixture.registrar.script.withLock { $0.fieldsAsked } == 4)
     }
 
     // MARK: Logout tokens

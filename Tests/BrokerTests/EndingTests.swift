@@ -187,6 +187,17 @@ import Testing
         #expect(try await one.sweep() == nil)
     }
 
+    @Test("An operator's ending ends more sessions than one step takes")
+    func moreThanOneStep() async throws {
+        let broker = try TestBroker()
+        for number in 0...EndSession.batch {
+            broker.provider.script.withLock { $0.subject = "user-\(number)" }
+            _ = try await broker.signIn(code: "c\(number)")
+        }
+        let filter = AdminSessions.Filter(provider: ProviderName(unchecked: "as"))
+        #expect(try await broker.useCases.adminSessions.end(filter, actor: "ops") == EndSession.batch + 1)
+    }
+
     @Test("The audit record of an ending names its subject by a tag only (SEC-99)")
     func audit() async throws {
         let store = InMemoryStore()

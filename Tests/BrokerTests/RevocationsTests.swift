@@ -215,6 +215,16 @@ import Testing
         #expect(told(broker)[0] == 6)
     }
 
+    @Test("Looking for work while there is none takes no place from the work that comes")
+    func placesWithoutWork() async throws {
+        let broker = try TestBroker()
+        let revocations = Revocations(broker.context)
+        for _ in 0..<3 { #expect(try await revocations.begin() == 0) }
+        try await broker.useCases.endSession.logOut(try await broker.signIn().token)
+        #expect(try await revocations.begin() == 1)
+        while try await broker.store.outboxCount() > 0 { try await Task.sleep(for: .milliseconds(1)) }
+    }
+
     @Test("The pause doubles from a minute to an hour", .timeLimit(.minutes(1)))
     func pauses() async throws {
         let down = ProviderFailure.retryable(status: 503, retryAfter: nil, detail: "")

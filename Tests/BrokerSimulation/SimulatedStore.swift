@@ -207,6 +207,9 @@ final class SimulatedStore: AroundStore, SharedStore, @unchecked Sendable {
     /// Nobody asks: listeners of a process hear of its own refreshes.
     func tokenVersions(of tokens: [Digest]) async throws(StoreFailure) -> [(token: Digest, version: Int64)] { [] }
 
+    /// No session of the simulation belongs to a key.
+    func takeProof(_ name: Digest, until: WallTime) async throws(StoreFailure) -> Bool { true }
+
     /// Asked whether there is work or not, so that every process notices a store that was away; that a process's clock is
     /// not the store's is other weather.
     func time() async throws(StoreFailure) -> WallTime {

@@ -158,7 +158,7 @@ struct PostgreSQLPlanTests {
             Upkeep.takeOutbox, Upkeep.postponeOutbox, Upkeep.removeOutbox, Upkeep.countOutbox, Upkeep.acquireLease,
             Upkeep.releaseLease, Upkeep.lease, Upkeep.countSeals, Upkeep.appendAudit, Upkeep.time, Upkeep.version,
             Upkeep.sweepSpent, Upkeep.sweepUsed, Upkeep.sweepTombstones, Upkeep.lapsed,
-            Upkeep.buryLapsed, Upkeep.lapsedSince, Upkeep.confirm,
+            Upkeep.buryLapsed, Upkeep.lapsedSince, Upkeep.confirm, Upkeep.takeProof,
             Administration.liveSessions, Administration.insertLogin, Administration.insertHandoff,
             Administration.insertRegistration, Administration.insertExchange, Administration.insertSession,
             Administration.insertLogoutToken, Administration.insertLease, Administration.insertSeals,
@@ -227,6 +227,8 @@ struct PostgreSQLPlanTests {
         FROM generate_series(1, \(stored)) n;
         INSERT INTO logout_tokens (id, until)
         SELECT pg_temp.digest('logout' || n), \(moment) + n * 1000 FROM generate_series(1, \(stored)) n;
+        INSERT INTO taken_proofs (name, until)
+        SELECT pg_temp.digest('proof' || n), \(moment) + n * 1000 FROM generate_series(1, \(stored)) n;
         INSERT INTO audit (at, actor, action, target, outcome)
         SELECT \(moment) + n, 'ops', 'end_session', 'tag', 'ended' FROM generate_series(1, \(stored)) n
         """

@@ -12,6 +12,11 @@ package protocol SharedStore: Sendable {
 
     /// Returns the versions of the tokens of those sessions that are known and not ended, whoever refreshed them.
     func tokenVersions(of tokens: [Digest]) async throws(StoreFailure) -> [(token: Digest, version: Int64)]
+
+    /// Takes a proof by its name, which is remembered until a moment; returns whether nobody took it before, on any replica.
+    ///
+    /// It is forgotten when the server crashes or another takes its place.
+    func takeProof(_ name: Digest, until: WallTime) async throws(StoreFailure) -> Bool
 }
 
 /// News of the sessions that end on other replicas.

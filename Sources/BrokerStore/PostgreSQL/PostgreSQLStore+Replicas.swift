@@ -19,6 +19,10 @@ extension PostgreSQLStore: SharedStore {
             rows in try rows.map { (token: try $0.digest(), version: try $0.integer()) }
         }
     }
+
+    package func takeProof(_ name: Digest, until: WallTime) async throws(StoreFailure) -> Bool {
+        try await write(PostgreSQLMaintenanceSQL.takeProof, [.digest(name), .time(until)]) { $0.count == 1 }
+    }
 }
 
 extension PostgreSQLStore {

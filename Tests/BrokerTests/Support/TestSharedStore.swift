@@ -26,6 +26,13 @@ final class TestSharedStore: SharedStore {
     /// Has the broker hear something of other replicas.
     func say(_ notice: EndingNotice) { handler.withLock { $0 }?(notice) }
 
+    private let proofs = Mutex<Set<Digest>>([])
+
+    func takeProof(_ name: Digest, until: WallTime) async throws(StoreFailure) -> Bool {
+        if isAway.withLock({ $0 }) { throw .unavailable("away") }
+        return proofs.withLock { $0.insert(name).inserted }
+    }
+
     func tokenVersions(of tokens: [Digest]) async throws(StoreFailure) -> [(token: Digest, version: Int64)] {
         asked.withLock { $0.append(tokens) }
         return known.withLock { known in tokens.compactMap { token in known[token].map { (token, $0) } } }

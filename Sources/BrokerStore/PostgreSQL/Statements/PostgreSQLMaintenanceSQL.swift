@@ -78,13 +78,19 @@ enum PostgreSQLMaintenanceSQL {
         SELECT (SELECT count(*) FROM gone_logins) + (SELECT count(*) FROM gone_registrations)
             + (SELECT count(*) FROM gone_handoffs)
         """)
-    /// What keeps codes and logout tokens from being used twice: the same values.
+    /// Returns a row for a proof that nobody took before.
+    static let takeProof = Statement(
+        "take_proof", "bi",
+        "INSERT INTO taken_proofs (name, until) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING RETURNING name")
+    /// What keeps codes, logout tokens and proofs from being used twice: the same values.
     static let sweepUsed = Statement(
         "sweep_used", "iii",
         """
         WITH \(removal("exchanges", "key", "created_at", "$1")),
-        \(removal("logout_tokens", "id", "until", "$2"))
+        \(removal("logout_tokens", "id", "until", "$2")),
+        \(removal("taken_proofs", "name", "until", "$2"))
         SELECT (SELECT count(*) FROM gone_exchanges) + (SELECT count(*) FROM gone_logout_tokens)
+            + (SELECT count(*) FROM gone_taken_proofs)
         """)
     static let sweepTombstones = Statement(
         "sweep_tombstones", "ii",

@@ -16,7 +16,7 @@ package enum RequestHeaderRules {
         "authorization", "cookie", "cookie2", "host", "connection", "keep-alive", "te", "trailer", "transfer-encoding",
         "upgrade", "http2-settings", "content-length", "expect", "via", "forwarded", "x-real-ip", "x-request-id",
         "x-client-ip", "true-client-ip", "cf-connecting-ip", "client-ip", "x-original-url", "x-original-uri",
-        "x-rewrite-url", "x-http-method", "x-http-method-override", "x-method-override", "early-data",
+        "x-rewrite-url", "x-http-method", "x-http-method-override", "x-method-override", "early-data", "dpop",
     ]
     private static let reservedPrefixes = [
         "proxy-", "x-forwarded-", "x-auth-", "x-authenticated-", "coatcheck-", "x-coatcheck-", "x-remote-", "remote-",

@@ -11,6 +11,8 @@ package enum ResponseHeaderRules {
         "proxy-authentication-info", "te", "trailer", "transfer-encoding", "upgrade", "content-length", "set-cookie",
         "set-cookie2", "www-authenticate", "clear-site-data", "strict-transport-security", "public-key-pins",
         "alt-svc", "server", "x-request-id", "authorization", "cookie", "authentication-info", "forwarded",
+        // It would stand for ours, with which the app makes its next proof.
+        "dpop-nonce",
         // Where a browser reports what happens to our URLs.
         "nel", "report-to", "reporting-endpoints", "expect-ct",
         // What a browser may do with our origin's pages, workers and frames, and what it tells us in requests to come.
@@ -31,7 +33,7 @@ package enum ResponseHeaderRules {
 
     private static let source = HTTPField(name: .coatcheckSource, value: "upstream")
     private static let noStore = HTTPField(name: .cacheControl, value: "private, no-store")
-    private static let varyByCaller = "Cookie, Authorization"
+    private static let varyByCaller = "Cookie, Authorization, Coatcheck-Pass"
 
     /// A response head that is not passed on: control bytes, or framing two readers could see differently (SEC-78).
     package enum Fault: Error, Sendable, Equatable { case badName, badValue, ambiguousFraming, badStatus }

@@ -155,7 +155,7 @@ struct HeaderRulesTests {
             ("Content-Encoding", "gzip"), ("Date", "now"),
         ])
         #expect(fields[.cacheControl] == "private, max-age=5")
-        #expect(fields[.vary] == "Cookie, Authorization, Accept")
+        #expect(fields[.vary] == "Cookie, Authorization, Coatcheck-Pass, Accept")
         #expect(fields[values: try #require(HTTPField.Name("X-Custom"))] == ["1", "2"])
         #expect(fields[.location] == "https://elsewhere.example/")
         #expect(fields[.coatcheckSource] == "upstream")
@@ -175,7 +175,7 @@ struct HeaderRulesTests {
         let fields = try Self.answered(values.map { ("Cache-Control", $0) } + [("Vary", "Accept"), ("Vary", "Origin")])
         #expect(
             fields[values: .cacheControl] == [(["private"] + values.filter { !$0.isEmpty }).joined(separator: ", ")])
-        #expect(fields[values: .vary] == ["Cookie, Authorization, Accept, Origin"])
+        #expect(fields[values: .vary] == ["Cookie, Authorization, Coatcheck-Pass, Accept, Origin"])
     }
 
     @Test(
@@ -197,7 +197,7 @@ struct HeaderRulesTests {
     func keptPrivate(value: String) throws {
         let fields = try Self.answered([("Cache-Control", value)])
         #expect(fields[values: .cacheControl] == [value])
-        #expect(fields[values: .vary] == ["Cookie, Authorization"])
+        #expect(fields[values: .vary] == ["Cookie, Authorization, Coatcheck-Pass"])
     }
 
     @Test("A Connection-named response field is gone, a policy among them is replaced (SEC-76)")

@@ -11,7 +11,7 @@ final class Family {
 
     let number: Int
     let code: String
-    /// Whose it is.
+    /// The person whose it is.
     let person: Int
     /// The refresh token that is good now.
     var current = 0

@@ -33,7 +33,7 @@ import Testing
         guard case .claimed = try await broker.store.claimRefresh(claim) else { throw BrokerProblem(.internalError) }
     }
 
-    /// How often somebody waited for another's claim.
+    /// The times that somebody waited for another's claim.
     private func waits(_ broker: TestBroker) -> Int {
         broker.events.all.filter { if case .refreshWaited = $0 { true } else { false } }.count
     }
@@ -163,7 +163,7 @@ import Testing
         broker.clock.advance(.seconds(3601))
         broker.provider.script.withLock { $0.refresh = [Self.refused] }
         let again = LiveSession(
-            row: try #require(try await broker.store.session(token: live.token)), facts: live.facts)
+            row: try #require(try await broker.store.session(token: live.token)), facts: live.facts, binding: nil)
         #expect(await ask(broker, again)?.reason == .refreshLost)
     }
 

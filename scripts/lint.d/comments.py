@@ -10,14 +10,15 @@ import sys
 
 root = pathlib.Path(__file__).resolve().parents[2]
 CEILINGS = {
-    "Sources/Broker": 189,
+    "Sources/Broker": 185,
     "Sources/BrokerHTTP": 54,
     "Sources/BrokerRelay": 29,
-    "Sources/BrokerStore": 89,
+    "Sources/BrokerStore": 83,
     "Sources/BrokerWire": 92,
     "Sources/Sandbox": 58,
     "Sources/coatcheck": 99,
     "Tests/BrokerSimulation": 36,
+    "Tests/BrokerTestSupport": 8,
     "Tests/BrokerStoreTests": 14,
     "Tests/BrokerTests": 25,
     "clients/swift": 40,

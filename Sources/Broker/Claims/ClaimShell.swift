@@ -18,6 +18,8 @@ struct ClaimShell<Row: ClaimedRow>: Sendable {
     /// - Parameters:
     ///   - request: The claim.
     ///   - again: Called with each failure after which it may stand; returns whether to ask again.
+    /// - Returns: The store's answer.
+    /// - Throws: The last failure.
     func ask(
         _ request: Row.Request, again: (StoreFailure) async -> Bool
     ) async throws(StoreFailure) -> Row.Answer {
@@ -63,6 +65,7 @@ struct ClaimShell<Row: ClaimedRow>: Sendable {
     /// - Parameters:
     ///   - look: Called with the time at each look.
     ///   - work: The owner's work.
+    /// - Returns: The work's outcome.
     func whileRenewing<Outcome: Sendable>(
         look: @escaping @Sendable (Duration) -> Void = { _ in }, _ work: () async -> Outcome
     ) async -> Outcome {

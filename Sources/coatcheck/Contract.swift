@@ -32,7 +32,15 @@ info:
     - The session travels as the cookie `__Host-coatcheck`, or for clients with `transport: bearer` as
       `Authorization: Bearer`. A request that carries both must name the same session with both, else 400. Two values
       for one cookie name are 400. With `server.public_url` on plain http (development) the cookies are called
-      `coatcheck` and `coatcheck-login` and lack `Secure`.
+      `coatcheck`, `coatcheck-login` and `coatcheck-pass` and lack `Secure`.
+    - **Bound sessions.** A client with `binding` gives its sessions to a key that never leaves the device. Such a session
+      needs evidence beside its token on every operation that takes a session, but for `DELETE /v1/session`: a proof, the
+      header `DPoP` (RFC 9449 section 4.2; `ES256`; `htu` the address of `public_url` and the path; `nonce` ours; `ath` of
+      the session token, not judged at the three sign-in operations; `iat` is never judged), or, where the client's
+      `evidence` is `pass`, a pass: the cookie `__Host-coatcheck-pass`, or `Coatcheck-Pass` for bearer clients. Where both
+      are there the proof decides. `Authorization: DPoP` is read as `Bearer`; neither scheme is evidence. Want of evidence
+      is 401 `proof_required`, `use_dpop_nonce` or `proof_invalid` with `DPoP-Nonce` and `Coatcheck-Code`: it clears no
+      cookie and says nothing of the session. What is not bound is never judged, and proofs beside it are not looked at.
     - Cross-origin rule, for unsafe methods and for every method of the relay and the event stream, when the request
       carries our cookie or no credential: `Sec-Fetch-Site`, if present, must be `same-origin` or `none`; else `Origin`,
       if present, must be the broker's own; an `Origin` listed in `session.allowed_origins` passes always. Otherwise 403
@@ -75,6 +83,9 @@ paths:
         token (the cookie `__Host-coatcheck-login`, or `login_token` in the body for bearer clients) is the secret that
         only the starter holds: the callback is accepted from nobody else. A request that presents the login token of a
         login still pending joins it, so that several logins of one device share a starter.
+
+        With a proof the login is bound to its key, and only that key can finish it. A client with
+        `binding: {mode: enforce}` has to bring one.
       security: [{}, {loginCookie: []}]
       requestBody:
         required: true
@@ -109,6 +120,7 @@ paths:
                 state: gGDx3X1Zk2Zb8lPpRkXbOqkq9mXG1iSB6zX6QZq3m5M
                 expires_at: '2026-11-20T21:10:00Z'
         '400': {$ref: '#/components/responses/InvalidRequest'}
+        '401': {$ref: '#/components/responses/ProofWanted'}
         '403':
           description: |
             `client_not_allowed`: the client is set to `login: app`. `cross_origin`: see the cross-origin rule.
@@ -239,6 +251,7 @@ paths:
                 code: code_rejected
                 detail: The provider did not accept the code.
                 request_id: req_7bq3yqk0W8b
+        '401': {$ref: '#/components/responses/ProofWanted'}
         '403':
           description: |
             `login_not_yours` (another's login, which is burned now); `access_denied` (the user refused);
@@ -382,6 +395,7 @@ paths:
           content:
             application/problem+json:
               schema: {$ref: '#/components/schemas/Problem'}
+        '401': {$ref: '#/components/responses/ProofWanted'}
         '403':
           description: '`login_not_yours`, `client_not_allowed`, `email_domain_denied`, `cross_origin`.'
           headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
@@ -475,7 +489,7 @@ paths:
       summary: The provider's access token, for an SDK on the device.
       description: |
         For clients with `hand_out_access_token: true` alone; refreshed if needed, never the refresh token. It counts as
-        use of the session. A Zephr session has none.
+        use of the session. A Zephr session has none. A bound session needs a proof: the token outlives a pass.
       security: [{sessionCookie: []}, {sessionBearer: []}]
       responses:
         '200':
@@ -501,6 +515,43 @@ paths:
         '500': {$ref: '#/components/responses/InternalError'}
         '502': {$ref: '#/components/responses/ProviderError'}
         '503': {$ref: '#/components/responses/Unavailable'}
+
+  /v1/session/pass:
+    post:
+      tags: [session]
+      operationId: grantPass
+      summary: A pass for a bound session, in exchange for a proof.
+      description: |
+        Good for some minutes (`binding: {pass}`), on every replica. Clients with cookies get it as the cookie
+        `__Host-coatcheck-pass`, bearer clients as `pass`, which they send as `Coatcheck-Pass`. It is renewed by a proof
+        only; one that has ended is as none.
+      security: [{sessionCookie: []}, {sessionBearer: []}]
+      responses:
+        '200':
+          description: The pass. `expires_in` is what a device whose clock is wrong goes by.
+          headers:
+            X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
+            Cache-Control: {$ref: '#/components/headers/No-Store'}
+            Set-Cookie: {$ref: '#/components/headers/Set-Pass-Cookie'}
+            DPoP-Nonce: {$ref: '#/components/headers/Next-Nonce'}
+          content:
+            application/json:
+              schema: {$ref: '#/components/schemas/Pass'}
+              example: {expires_at: '2026-11-20T21:10:00Z', expires_in: 600}
+        '400': {$ref: '#/components/responses/InvalidRequest'}
+        '401': {$ref: '#/components/responses/NoSession'}
+        '403':
+          description: '`client_not_allowed`: the session is not bound, or its client''s evidence is a proof; `cross_origin`.'
+          headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
+          content:
+            application/problem+json:
+              schema: {$ref: '#/components/schemas/Problem'}
+        '408': {$ref: '#/components/responses/RequestTimeout'}
+        '421': {$ref: '#/components/responses/WrongHost'}
+        '429': {$ref: '#/components/responses/RateLimited'}
+        '431': {$ref: '#/components/responses/HeadersTooLarge'}
+        '500': {$ref: '#/components/responses/InternalError'}
+        '503': {$ref: '#/components/responses/StoreUnavailable'}
 
   /v1/session/refresh:
     post:
@@ -588,6 +639,7 @@ paths:
                         pkce: required
                         redirect_uris: ['com.example.app:/oauth2redirect']
                         scope: [openid, email, profile, offline_access]
+                        binding: {mode: 'off', evidence: pass}
         '400': {$ref: '#/components/responses/InvalidRequest'}
         '408': {$ref: '#/components/responses/RequestTimeout'}
         '421': {$ref: '#/components/responses/WrongHost'}
@@ -771,8 +823,9 @@ paths:
       description: |
         The session is the cookie's, else that of `X-Coatcheck-Session`, else (when the caller proved itself by
         `X-Coatcheck-Backend` or as a peer on the backends' own listener) that of `Authorization: Bearer`. The answer depends on the session
-        alone; headers that tell the original URI are ignored. Any failure denies; there is no redirect. Slides the idle
-        time.
+        alone; headers that tell the original URI are ignored, but for the proof of a bound session at a backend with
+        `original_request: true`. A bound session's pass is taken as the app sent it. Any failure denies; there is no
+        redirect. Slides the idle time.
       security:
         - {backendHeader: [], sessionCookie: []}
         - {backendHeader: [], sessionHeader: []}
@@ -799,8 +852,12 @@ paths:
               schema: {type: string}
         '400': {$ref: '#/components/responses/InvalidRequest'}
         '401':
-          description: '`session_required`, `session_ended` with its reason, or `backend_unauthorized`.'
+          description: |
+            `session_required`, `session_ended` with its reason, or `backend_unauthorized`; for a bound session
+            `proof_required`, `use_dpop_nonce` or `proof_invalid`, on which nobody is signed out.
           headers:
+            Coatcheck-Code: {$ref: '#/components/headers/Coatcheck-Code'}
+            DPoP-Nonce: {$ref: '#/components/headers/Next-Nonce'}
             Coatcheck-Reason: {$ref: '#/components/headers/Coatcheck-Reason'}
             X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
             Cache-Control: {$ref: '#/components/headers/No-Store'}
@@ -837,12 +894,20 @@ paths:
               properties:
                 token: {type: string, minLength: 1, maxLength: 4096, pattern: '^[\x21-\x7E]+$', description: The session token.}
                 token_type_hint: {type: string, minLength: 1, maxLength: 64, pattern: '^[\x21-\x7E]+$', description: Ignored.}
+                pass: {type: string, minLength: 1, maxLength: 64, pattern: '^[\x21-\x7E]+$', description: The pass that the app sent.}
+                dpop: {type: string, minLength: 1, maxLength: 4096, pattern: '^[\x21-\x7E]+$', description: 'The proof that the app sent, with `htm` and `htu`.'}
+                htm: {type: string, minLength: 1, maxLength: 32, pattern: '^[\x21-\x7E]+$', description: The method of the app's request.}
+                htu: {type: string, minLength: 1, maxLength: 4096, pattern: '^[\x21-\x7E]+$', description: The address of the app's request.}
             example: {token: 3q2-7wHc0u0Hn5C0jC3Jq7E2q1k5kQm8c2q9y0m4zQE}
       responses:
         '200':
-          description: The session, or `{"active":false}` for a token that opens none or none this backend may know of.
+          description: |
+            The session, or `{"active":false}` for a token that opens none or none this backend may know of. Of a bound
+            session without good evidence `{"active":false, "code", "reason"?}` and `DPoP-Nonce`: answer the app 401 with
+            this code and nonce, and sign nobody out.
           headers:
             X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
+            DPoP-Nonce: {$ref: '#/components/headers/Next-Nonce'}
             Cache-Control: {$ref: '#/components/headers/No-Store'}
           content:
             application/json:
@@ -850,6 +915,7 @@ paths:
               examples:
                 live: {value: {active: true, sub: u-1, iss: 'https://example.eu.authz.cloudentity.io/example/demo', client_id: cloudentity/ios, scope: openid email, exp: 1792620000, iat: 1784844000, sid: ses_3f9cT0m7bq3yqk0W8bJ1kQ}}
                 dead: {value: {active: false}}
+                withoutEvidence: {value: {active: false, code: proof_required}}
         '400': {$ref: '#/components/responses/OAuthInvalid'}
         '401': {$ref: '#/components/responses/OAuthUnauthorized'}
         '403': {$ref: '#/components/responses/OAuthForbidden'}
@@ -869,7 +935,8 @@ paths:
       summary: The provider's access token for a session. RFC 8693.
       description: |
         Refreshed first if needed. Slides the idle time. A dead session is 400 `invalid_grant`, a Zephr session (which
-        has no access token) `invalid_target`.
+        has no access token) `invalid_target`. A bound session without good evidence is `invalid_grant` with the `code`
+        `proof_required`, `use_dpop_nonce` or `proof_invalid`, and `DPoP-Nonce`.
       security: [{backendBearer: []}, {backendHeader: []}, {backendBasic: []}]
       requestBody:
         required: true
@@ -884,6 +951,10 @@ paths:
                 subject_token: {type: string, minLength: 1, maxLength: 4096, pattern: '^[\x21-\x7E]+$', description: The session token.}
                 subject_token_type: {type: string, const: 'urn:ietf:params:oauth:token-type:access_token'}
                 requested_token_type: {type: string, const: 'urn:ietf:params:oauth:token-type:access_token'}
+                pass: {type: string, minLength: 1, maxLength: 64, pattern: '^[\x21-\x7E]+$', description: The pass that the app sent.}
+                dpop: {type: string, minLength: 1, maxLength: 4096, pattern: '^[\x21-\x7E]+$', description: 'The proof that the app sent, with `htm` and `htu`.'}
+                htm: {type: string, minLength: 1, maxLength: 32, pattern: '^[\x21-\x7E]+$', description: The method of the app's request.}
+                htu: {type: string, minLength: 1, maxLength: 4096, pattern: '^[\x21-\x7E]+$', description: The address of the app's request.}
             example:
               grant_type: 'urn:ietf:params:oauth:grant-type:token-exchange'
               subject_token: 3q2-7wHc0u0Hn5C0jC3Jq7E2q1k5kQm8c2q9y0m4zQE
@@ -1530,6 +1601,19 @@ components:
         `__Host-coatcheck-login=<43 characters base64url>; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=600`.
         Not for clients with `transport: bearer`.
       schema: {type: string}
+    Set-Pass-Cookie:
+      description: |
+        `__Host-coatcheck-pass=<32 characters base64url>; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=<its life>`.
+        Not for clients with `transport: bearer`.
+      schema: {type: string}
+    Next-Nonce:
+      description: |
+        The nonce for the next proof (RFC 9449 section 8): on every 401 that wants evidence, and on answers to a proof whose
+        nonce is about to end.
+      schema: {type: string, pattern: '^[A-Za-z0-9_-]{16}$'}
+    Coatcheck-Code:
+      description: The `code` of a 401 that wants evidence, for gateways that lose its body.
+      schema: {type: string}
     Coatcheck-Source:
       description: Whose answer it is.
       required: true
@@ -1638,12 +1722,29 @@ components:
       content:
         application/problem+json:
           schema: {$ref: '#/components/schemas/Problem'}
+    ProofWanted:
+      description: |
+        `proof_required`: the client's sign-ins have to prove a key. `use_dpop_nonce`: make the proof with the nonce of this
+        answer. `proof_invalid`: `reason` says why. Nothing was spent.
+      headers:
+        X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
+        WWW-Authenticate: {$ref: '#/components/headers/WWW-Authenticate'}
+        DPoP-Nonce: {$ref: '#/components/headers/Next-Nonce'}
+        Coatcheck-Code: {$ref: '#/components/headers/Coatcheck-Code'}
+      content:
+        application/problem+json:
+          schema: {$ref: '#/components/schemas/Problem'}
+          example: {type: 'urn:coatcheck:problem:use_dpop_nonce', title: Use the nonce, status: 401, code: use_dpop_nonce, detail: Make the proof with the nonce of this answer., request_id: req_7bq3yqk0W8b}
     NoSession:
       description: |
         `session_required`: no session was presented, or an unknown one; a cookie that was sent stays, forget it.
         `session_ended`: it ended, `reason` says why, and the cookie is cleared.
+        For a bound session `proof_required`, `use_dpop_nonce`, or `proof_invalid` with its `reason`: the session is as it
+        was, and the cookie stays.
       headers:
         X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
+        DPoP-Nonce: {$ref: '#/components/headers/Next-Nonce'}
+        Coatcheck-Code: {$ref: '#/components/headers/Coatcheck-Code'}
         Cache-Control: {$ref: '#/components/headers/No-Store'}
         WWW-Authenticate: {$ref: '#/components/headers/WWW-Authenticate'}
         Coatcheck-Reason: {$ref: '#/components/headers/Coatcheck-Reason'}
@@ -2061,7 +2162,7 @@ components:
     Session:
       type: object
       description: Never holds a token. Every member is always there.
-      required: [handle, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens]
+      required: [handle, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens, binding]
       properties:
         handle: {$ref: '#/components/schemas/Handle'}
         provider: {$ref: '#/components/schemas/Name'}
@@ -2074,10 +2175,25 @@ components:
         idle_expires_at: {$ref: '#/components/schemas/Time'}
         expires_at: {$ref: '#/components/schemas/Time'}
         tokens: {$ref: '#/components/schemas/SessionTokens'}
+        binding: {oneOf: [{$ref: '#/components/schemas/SessionBinding'}, {type: 'null'}]}
+    SessionBinding:
+      type: object
+      description: The key that a bound session belongs to.
+      required: [jkt, evidence]
+      properties:
+        jkt: {type: string, pattern: '^[A-Za-z0-9_-]{43}$', description: The key's thumbprint (RFC 7638).}
+        evidence: {type: string, description: 'The evidence that its requests may show: `pass` (or a proof), or `proof`.'}
+    Pass:
+      type: object
+      required: [expires_at, expires_in]
+      properties:
+        expires_at: {$ref: '#/components/schemas/Time'}
+        expires_in: {type: integer, minimum: 1, description: Seconds.}
+        pass: {type: string, pattern: '^[A-Za-z0-9_-]{32}$', description: For clients with `transport bearer` only.}
     NewSession:
       type: object
       description: A session just made; the token for bearer clients alone.
-      required: [handle, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens]
+      required: [handle, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens, binding]
       properties:
         handle: {$ref: '#/components/schemas/Handle'}
         provider: {$ref: '#/components/schemas/Name'}
@@ -2090,11 +2206,13 @@ components:
         idle_expires_at: {$ref: '#/components/schemas/Time'}
         expires_at: {$ref: '#/components/schemas/Time'}
         tokens: {$ref: '#/components/schemas/SessionTokens'}
+        binding: {oneOf: [{$ref: '#/components/schemas/SessionBinding'}, {type: 'null'}]}
         session_token: {$ref: '#/components/schemas/Token', description: For clients with `transport bearer` only.}
+        pass: {$ref: '#/components/schemas/Pass', description: For a bound session whose client's evidence is a pass.}
     ListedSession:
       type: object
       description: One of the user's sessions.
-      required: [handle, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens, current, device]
+      required: [handle, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens, binding, current, device]
       properties:
         handle: {$ref: '#/components/schemas/Handle'}
         provider: {$ref: '#/components/schemas/Name'}
@@ -2107,12 +2225,13 @@ components:
         idle_expires_at: {$ref: '#/components/schemas/Time'}
         expires_at: {$ref: '#/components/schemas/Time'}
         tokens: {$ref: '#/components/schemas/SessionTokens'}
+        binding: {oneOf: [{$ref: '#/components/schemas/SessionBinding'}, {type: 'null'}]}
         current: {type: boolean}
         device: {type: [string, 'null']}
     AdminSession:
       type: object
       description: A session as operators see it.
-      required: [handle, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens, device, ended_at, reason]
+      required: [handle, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens, binding, device, ended_at, reason]
       properties:
         handle: {$ref: '#/components/schemas/Handle'}
         provider: {$ref: '#/components/schemas/Name'}
@@ -2125,6 +2244,7 @@ components:
         idle_expires_at: {$ref: '#/components/schemas/Time'}
         expires_at: {$ref: '#/components/schemas/Time'}
         tokens: {$ref: '#/components/schemas/SessionTokens'}
+        binding: {oneOf: [{$ref: '#/components/schemas/SessionBinding'}, {type: 'null'}]}
         device: {type: [string, 'null']}
         ended_at: {type: [string, 'null'], format: date-time, pattern: '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$'}
         reason: {oneOf: [{$ref: '#/components/schemas/EndReason'}, {type: 'null'}]}
@@ -2178,7 +2298,7 @@ components:
         clients: {type: array, minItems: 1, items: {$ref: '#/components/schemas/ProviderClient'}}
     ProviderClient:
       type: object
-      required: [name, login, transport, pkce, redirect_uris, scope]
+      required: [name, login, transport, pkce, redirect_uris, scope, binding]
       properties:
         name: {$ref: '#/components/schemas/Name'}
         login: {type: string, description: 'Who starts its logins: `broker`, `app` or `both`.'}
@@ -2186,7 +2306,14 @@ components:
         pkce: {type: string, description: '`required` or `unsupported`.'}
         redirect_uris: {type: array, items: {type: string}}
         scope: {type: array, items: {type: string}}
+        binding: {$ref: '#/components/schemas/ClientBinding'}
         social_providers: {type: array, items: {type: string}, description: Zephr only.}
+    ClientBinding:
+      type: object
+      required: [mode, evidence]
+      properties:
+        mode: {type: string, description: '`off`, `observe`, or `enforce`: sign-ins have to prove a key.'}
+        evidence: {type: string, description: '`pass` or `proof`.'}
     ProviderKind: {type: string, description: '`oidc`, `oauth2`, `clever`, `clover`, `zephr`; more may come.'}
     BreakerState:
       type: string
@@ -2250,6 +2377,10 @@ components:
         exp: {type: integer}
         iat: {type: integer}
         sid: {$ref: '#/components/schemas/Handle'}
+        token_type: {type: string, description: '`DPoP`, of a bound session alone.'}
+        cnf: {type: object, required: [jkt], properties: {jkt: {type: string}}, description: 'The key of a bound session (RFC 9449 section 6.2).'}
+        code: {type: string, description: 'Why a bound session is not told of: `proof_required`, `use_dpop_nonce` or `proof_invalid`.'}
+        reason: {type: string, description: 'Why a proof or pass is not accepted.'}
     ExchangedToken:
       type: object
       required: [access_token, issued_token_type, token_type]
@@ -2282,7 +2413,7 @@ components:
         detail: {type: string, description: For a developer. Never holds input.}
         request_id: {type: string, pattern: '^req_[A-Za-z0-9_-]{11}$'}
         errors: {type: array, minItems: 1, items: {$ref: '#/components/schemas/FieldFault'}}
-        reason: {$ref: '#/components/schemas/EndReason'}
+        reason: {type: string, description: 'Of `session_ended` why it ended, as in `EndReason`: `logged_out`, `logged_out_elsewhere`, `replaced`, `idle_expired`, `expired`, `token_expired`, `grant_revoked`, `refresh_lost`, `subject_changed`, `provider_logout`, `admin`, `session_limit` or `integrity`. Of `proof_invalid` `malformed`, `algorithm`, `method`, `address`, `token`, `key`, `replayed`, `signature` or `pass`.'}
         retry: {type: string, description: '`new_login`: the same code is of no more use; start a new login.'}
         login: {$ref: '#/components/schemas/StartedLogin'}
         provider_error:
@@ -2301,7 +2432,8 @@ components:
       description: |
         What went wrong, for programs. More may come with a minor version: go by `status` for one that you do not know.
         `invalid_request`, `invalid_callback`, `state_mismatch`, `issuer_mismatch`, `code_rejected`, `verifier_mismatch`,
-        `registration_rejected`, `session_required`, `session_ended`, `backend_unauthorized`, `login_not_yours`,
+        `registration_rejected`, `session_required`, `session_ended`, `backend_unauthorized`, `proof_required`,
+        `use_dpop_nonce`, `proof_invalid`, `login_not_yours`,
         `access_denied`, `client_not_allowed`, `backend_not_allowed`, `email_domain_denied`, `cross_origin`,
         `upstream_not_allowed`, `not_found`, `provider_not_found`, `upstream_not_found`, `method_not_allowed`,
         `request_timeout`, `code_already_used`, `user_already_exists`, `login_required`, `interaction_required`,
@@ -2332,6 +2464,7 @@ components:
         idle_expires_at: '2026-12-20T21:00:00Z'
         expires_at: '2027-02-18T21:00:00Z'
         tokens: {expires_at: '2026-11-20T22:00:00Z', refreshable: true}
+        binding: null
 
 """##
 }

@@ -193,7 +193,7 @@ import Testing
         let broker = try TestBroker(clients: [client])
         let signedIn = try await broker.forward(input())
         #expect(
-            await problem { try await broker.useCases.handOutToken.handOut(signedIn.token) }?.code == .clientNotAllowed)
+            await problem { try await broker.useCases.handOut(signedIn.token) }?.code == .clientNotAllowed)
     }
 
     @Test(

@@ -11,7 +11,8 @@ import Testing
         _ sealed: Sealed, _ kind: SealedKind, _ row: Digest, _ broker: TestBroker
     ) throws -> Sealed {
         var record = try broker.vault.open(sealed, as: kind, row: row)
-        record[0] += 1
+        // Two more: the next one is that of a session which belongs to a key.
+        record[0] += 2
         return try broker.vault.seal(record, as: kind, row: row)
     }
 
@@ -89,7 +90,7 @@ import Testing
         var row = RegistrationRow(
             key: key, loginToken: nil, createdAt: broker.clock.now,
             expiresAt: broker.clock.now.advanced(by: .seconds(60)),
-            sealed: try broker.vault.seal([2], as: .registration, row: key))
+            sealed: try broker.vault.seal([3], as: .registration, row: key))
         #expect(await problem { try RegistrationSecrets.open(row, broker.vault) }?.code == .storeUnavailable)
         row.sealed = try broker.vault.seal([0], as: .registration, row: key)
         #expect(await problem { try RegistrationSecrets.open(row, broker.vault) }?.code == .stateKeyExpired)

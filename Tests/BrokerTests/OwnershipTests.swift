@@ -65,13 +65,13 @@ import Testing
         let closed = try broker(own: .subject)
         let refused = try await signIn(closed, "c1")
         #expect(
-            await problem { try await closed.useCases.handOutToken.handOut(refused.token) }?.code == .clientNotAllowed)
+            await problem { try await closed.useCases.handOut(refused.token) }?.code == .clientNotAllowed)
         let open = try broker(own: .subject, handsOut: true)
         let session = try await signIn(open, "c1")
-        let access = try await open.useCases.handOutToken.handOut(session.token)
+        let access = try await open.useCases.handOut(session.token)
         #expect(access.token.reveal() == "at-1" && access.credential == .bearer)
         let told = open.events.all.filter { if case .accessTokenHandedOut = $0 { true } else { false } }
         #expect(told.count == 1)
-        #expect(await problem { try await open.useCases.handOutToken.handOut(Secret("x")) }?.code == .sessionRequired)
+        #expect(await problem { try await open.useCases.handOut(Secret("x")) }?.code == .sessionRequired)
     }
 }

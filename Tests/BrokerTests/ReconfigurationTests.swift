@@ -17,7 +17,7 @@ import Testing
         for problem in [
             await problem { try await without.resumeSession.resume(token) },
             await problem { try await without.resumeSession.use(token) },
-            await problem { try await without.handOutToken.handOut(token) },
+            await problem { try await without.handOut(token) },
         ] {
             #expect(problem?.code == .providerUnavailable && problem?.retryAfter != nil)
         }

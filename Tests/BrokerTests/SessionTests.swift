@@ -447,7 +447,8 @@ import Testing
         let row = try #require(try await broker.store.session(handle: session.session.handle))
         let live = LiveSession(
             row: row,
-            facts: try SessionFacts(record: try broker.context.vault.open(row.facts, as: .session, row: row.token)))
+            facts: try SessionFacts(record: try broker.context.vault.open(row.facts, as: .session, row: row.token)),
+            binding: nil)
         let cache = SessionCache()
         let before = cache.lookUp(row.token, at: .seconds(1))
         cache.remove([row.token])

@@ -15,7 +15,7 @@ package struct DPoPProof: Sendable {
     let nonce: String?
     /// `ath`: what the proof says of the session token.
     let tokenHash: String?
-    /// What the signature is over.
+    /// The bytes that the signature is over.
     let signingInput: [UInt8]
     /// `r` and `s` of 32 bytes each, where it is a signature at all.
     let signature: [UInt8]

@@ -6,23 +6,32 @@ package struct ProofAddress: Sendable, Hashable {
     /// The path; never empty.
     package let path: String
 
+    /// The host, an IPv6 address in its brackets.
+    private let host: String
+
+    /// Whether the host is a name of the machine itself.
+    var isLoopback: Bool { IPAddress.isLoopback(urlHost: host) }
+
     /// Normalizes an absolute address; nil for what is none, has user information, a bad escape or a byte beyond ASCII.
     package init?(_ text: String) {
-        guard text.utf8.allSatisfy({ (0x21...0x7E).contains($0) }), let colon = text.firstIndex(of: ":") else { return nil }
+        guard text.utf8.allSatisfy({ (0x21...0x7E).contains($0) }), let colon = text.firstIndex(of: ":") else {
+            return nil
+        }
         let scheme = text[..<colon].lowercased()
         let rest = text[text.index(after: colon)...]
         guard scheme == "http" || scheme == "https", rest.hasPrefix("//") else { return nil }
         let hierarchy = rest.dropFirst(2).prefix { $0 != "?" && $0 != "#" }
         let slash = hierarchy.firstIndex(of: "/") ?? hierarchy.endIndex
-        guard let authority = Self.authority(hierarchy[..<slash], isTLS: scheme == "https"),
+        guard let (host, port) = Self.authority(hierarchy[..<slash], isTLS: scheme == "https"),
             let path = Self.normalizedPath(hierarchy[slash...])
         else { return nil }
-        origin = "\(scheme)://\(authority)"
+        origin = "\(scheme)://\(host)" + (port.map { ":\($0)" } ?? "")
+        self.host = host
         self.path = path
     }
 
-    /// Returns a host and its port in lower case; nil where it is none that the rule of a proof knows.
-    private static func authority(_ text: Substring, isTLS: Bool) -> String? {
+    /// Returns a host in lower case and its port where that is not the scheme's; nil for what is none.
+    private static func authority(_ text: Substring, isTLS: Bool) -> (host: String, port: Int?)? {
         guard !text.contains("@"), !text.contains("%") else { return nil }
         // The colons of an IPv6 address are inside its brackets.
         let end = text.hasPrefix("[") ? text.firstIndex(of: "]").map { text.index(after: $0) } : nil
@@ -33,8 +42,8 @@ package struct ProofAddress: Sendable, Hashable {
         guard rest.isEmpty || rest.hasPrefix(":") else { return nil }
         let digits = rest.dropFirst()
         guard digits.utf8.count <= 5, digits.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
-        guard let port = Int(digits), port != (isTLS ? 443 : 80) else { return host }
-        return "\(host):\(port)"
+        let port = Int(digits)
+        return (host, port == (isTLS ? 443 : 80) ? nil : port)
     }
 
     /// Returns a path with its escapes in one form and without dot segments; nil for an escape that is none.
@@ -46,7 +55,8 @@ package struct ProofAddress: Sendable, Hashable {
                 bytes.append(byte)
                 continue
             }
-            guard let high = input.popFirst().flatMap(hexadecimal), let low = input.popFirst().flatMap(hexadecimal) else {
+            guard let high = input.popFirst().flatMap(hexadecimal), let low = input.popFirst().flatMap(hexadecimal)
+            else {
                 return nil
             }
             let value = high << 4 | low

@@ -15,7 +15,9 @@ package struct ProofKey: Sendable, Hashable {
         self.y = y
     }
 
-    /// Reads a `jwk`; nil where it is no public P-256 key. Members that say what a key is for are not looked at.
+    /// Reads a `jwk`; nil where it is no public P-256 key.
+    ///
+    /// Members that say what a key is for are not looked at.
     init?(_ object: JSONObject) {
         guard Self.secretMembers.isDisjoint(with: object.names), object["kty"]?.string == "EC",
             object["crv"]?.string == "P-256", let x = object["x"]?.string.flatMap({ Base64URL.decode($0) }),
@@ -24,7 +26,7 @@ package struct ProofKey: Sendable, Hashable {
         self.init(x: x, y: y)
     }
 
-    /// What the thumbprint is over (RFC 7638 section 3): the required members in the order of their names, without spaces.
+    /// The text that the thumbprint is over (RFC 7638 section 3): the required members in the order of their names, without spaces.
     package var canonical: String {
         #"{"crv":"P-256","kty":"EC","x":"\#(Base64URL.encode(x))","y":"\#(Base64URL.encode(y))"}"#
     }

@@ -5,7 +5,7 @@
 package struct ProofNonce: Sendable, Hashable {
     /// The minutes of a period; a nonce is taken in its own and the next.
     static let period: Int64 = 5
-    /// How long a nonce can be taken at most: two periods and the minute that a replica's clock may be ahead.
+    /// The longest life of a nonce: two periods and the minute that a replica's clock may be ahead.
     package static let lifetime = Duration.seconds(11 * 60)
 
     /// The minute since 1970 at which it was given.
@@ -16,22 +16,22 @@ package struct ProofNonce: Sendable, Hashable {
 
     /// Returns the nonce to give at a moment.
     ///
-    /// `start` is when this process began where it alone remembers what was taken: it gives none that it could have given
-    /// before.
-    package static func text(at now: WallTime, since start: WallTime? = nil, by vault: some Vault) -> String {
-        let minute = max(Self.minute(now), start.map { Self.minute($0) + 1 } ?? .min)
-        return Base64URL.encode(bytes(minute) + code(minute, vault))
+    /// `scope` tells the processes apart that each alone remember what they took: a nonce of another scope is none. Where all
+    /// share what was taken it is empty.
+    package static func text(at now: WallTime, scope: String = "", by vault: some Vault) -> String {
+        let minute = Self.minute(now)
+        return Base64URL.encode(bytes(minute) + code(minute, scope, vault))
     }
 
     /// Reads a nonce; nil for one that is not ours, has ended or is more than a minute of the future.
-    package init?(_ text: String, at now: WallTime, by vault: some Vault) {
+    package init?(_ text: String, at now: WallTime, scope: String = "", by vault: some Vault) {
         guard text.utf8.count == 16, let bytes = Base64URL.decode(text) else { return nil }
         let minute = bytes[..<4].reduce(Int64(0)) { $0 << 8 | Int64($1) }
         let present = Self.minute(now)
         let age = present / Self.period - minute / Self.period
         guard age == 0 || age == 1 || minute == present + 1, minute <= present + 1 else { return nil }
         // In constant time (SEC-53).
-        let difference = zip(bytes[4...], Self.code(minute, vault)).reduce(UInt8(0)) { $0 | ($1.0 ^ $1.1) }
+        let difference = zip(bytes[4...], Self.code(minute, scope, vault)).reduce(UInt8(0)) { $0 | ($1.0 ^ $1.1) }
         guard difference == 0 else { return nil }
         self.minute = minute
         isAging = age == 1
@@ -45,7 +45,7 @@ package struct ProofNonce: Sendable, Hashable {
     }
 
     /// Eight bytes: what a guess has to hit within ten minutes, request by request.
-    private static func code(_ minute: Int64, _ vault: some Vault) -> ArraySlice<UInt8> {
-        vault.index(.proofNonce, [String(minute)]).bytes[..<8]
+    private static func code(_ minute: Int64, _ scope: String, _ vault: some Vault) -> ArraySlice<UInt8> {
+        vault.index(.proofNonce, [String(minute), scope]).bytes[..<8]
     }
 }

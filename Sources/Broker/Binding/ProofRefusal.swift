@@ -42,6 +42,16 @@ package enum ProofRefusal: Error, Sendable, Hashable, CaseIterable {
         }
     }
 
+    /// The name in metrics: a reason, or a code.
+    package var result: String {
+        switch self {
+        case .required: "proof_required"
+        case .nonce: "use_dpop_nonce"
+        case .limited: "rate_limited"
+        default: reason ?? "malformed"
+        }
+    }
+
     /// The `error` of the challenge (RFC 9449 sections 7.1 and 9).
     package var challengeError: String {
         switch self {

@@ -1,22 +1,16 @@
 /// Judges proofs, in the order of what each check costs: nobody buys a signature check with less than a good nonce, and where a
 /// session is presented with less than its token and its key.
-///
-/// Everything here is one function of its arguments but for `take`, which remembers the `jti`, last of all.
-package struct ProofVerifier<Keys: Vault>: Sendable {
-    /// What a proof has to be about.
+package struct ProofVerifier: Sendable {
+    /// The request, the session token and the key that a proof has to be of.
     package struct Demand: Sendable {
-        /// The method, as it came.
-        package let method: String
-        /// The path as it came, without its query.
-        package let path: String
+        package let target: ProofTarget
         /// The session token, where `ath` has to be of one.
         package let token: Secret?
         /// The thumbprint of the session's key, where it has one.
         package let thumbprint: Digest?
 
-        package init(method: String, path: String, token: Secret? = nil, thumbprint: Digest? = nil) {
-            self.method = method
-            self.path = path
+        package init(_ target: ProofTarget, token: Secret? = nil, thumbprint: Digest? = nil) {
+            self.target = target
             self.token = token
             self.thumbprint = thumbprint
         }
@@ -28,29 +22,33 @@ package struct ProofVerifier<Keys: Vault>: Sendable {
         /// The thumbprint of its key (RFC 7638).
         package let thumbprint: Digest
         package let nonce: ProofNonce
-        /// What is remembered of it: the digest of thumbprint and `jti`.
+        /// The digest of thumbprint and `jti`, by which it is remembered.
         package let name: Digest
+        /// Whether its method changes nothing.
+        package let isSafe: Bool
     }
 
-    private let vault: Keys
-    /// Where the broker can be reached: `public_url` and what stands beside it, normalized (`ProofAddress.origin`).
-    private let origins: Set<String>
+    private let vault: any Vault
+    private let origins: ProofOrigins
+    /// The scope of the nonces that are taken.
+    private let scope: String
 
-    /// Creates a verifier for the addresses of a broker.
-    package init(vault: Keys, origins: Set<String>) {
+    /// Creates a verifier for the addresses of a broker, and nonces of a scope.
+    package init(vault: any Vault, origins: ProofOrigins, scope: String = "") {
         self.vault = vault
         self.origins = origins
+        self.scope = scope
     }
 
     /// Judges all that is cheap; throws the first reason against it.
     package func judge(
         _ proof: DPoPProof, _ demand: Demand, taken: TakenProofs, now: WallTime
     ) throws(ProofRefusal) -> Candidate {
-        guard proof.method == demand.method else { throw .method }
-        guard let address = ProofAddress(proof.address), origins.contains(address.origin),
-            address.path == ProofAddress.normalizedPath(demand.path)
-        else { throw .address }
-        guard let nonce = proof.nonce.flatMap({ ProofNonce($0, at: now, by: vault) }) else { throw .nonce }
+        guard proof.method == demand.target.method else { throw .method }
+        guard let address = ProofAddress(proof.address), isAbout(address, demand.target) else { throw .address }
+        guard let nonce = proof.nonce.flatMap({ ProofNonce($0, at: now, scope: scope, by: vault) }) else {
+            throw .nonce
+        }
         if let token = demand.token {
             guard let hash = proof.tokenHash.flatMap({ Base64URL.decode($0) }).flatMap(Digest.init),
                 hash == vault.digest(token)
@@ -61,10 +59,17 @@ package struct ProofVerifier<Keys: Vault>: Sendable {
         // 32 bytes and then the rest: no two pairs make the same text.
         let name = vault.digest(thumbprint.bytes + Array(proof.identifier.utf8))
         try taken.look(name, nonce: nonce)
-        return Candidate(proof: proof, thumbprint: thumbprint, nonce: nonce, name: name)
+        return Candidate(proof: proof, thumbprint: thumbprint, nonce: nonce, name: name, isSafe: demand.target.isSafe)
     }
 
-    /// Verifies the signature; throws `signature`. It is what costs: some tens of microseconds.
+    private func isAbout(_ address: ProofAddress, _ target: ProofTarget) -> Bool {
+        switch target.address {
+        case .own(let path): origins.contains(address) && address.path == ProofAddress.normalizedPath(path)
+        case .foreign(let wanted): address == wanted
+        }
+    }
+
+    /// Verifies the signature, which costs some tens of microseconds; throws `signature`.
     package func verify(_ candidate: Candidate) throws(ProofRefusal) {
         let proof = candidate.proof
         guard vault.isES256Signature(proof.signature, over: proof.signingInput, by: proof.key) else { throw .signature }

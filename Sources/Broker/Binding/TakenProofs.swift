@@ -5,9 +5,9 @@ import Synchronization
 /// Nothing is forgotten while its nonce is taken. What would not fit is refused: a key's own by `limited`, and where all is full
 /// the nonces of before that minute are taken no more, so that what was kept of them can go.
 package final class TakenProofs: Sendable {
-    /// How many of one key are kept.
+    /// The most that are kept of one key.
     package static let maximumOfKey = 4096
-    /// How many are kept in all: 16 MiB.
+    /// The most that are kept in all: 16 MiB.
     package static let maximum = 262_144
 
     /// Sixteen bytes of the digest of a thumbprint and a `jti`.

@@ -14,6 +14,7 @@ struct AppLoginForward: Sendable {
             return try native(code, provider, client, input)
         }
         guard client.login != .broker else { throw BrokerProblem(.clientNotAllowed) }
+        let binding = try binding(client, provider, input)
         guard client.pkce == .required else {
             // Without PKCE only the whole callback URL and the app's state show that this is its own login.
             throw BrokerProblem(
@@ -25,7 +26,7 @@ struct AppLoginForward: Sendable {
         let verifier = try verifier(of: client, input)
         try Self.checkScope(input.scope, client)
         let redirect = try redirect(input.redirectURI, client)
-        return try plan(code, provider, client, redirect: redirect, verifier: verifier, callback: [], input)
+        return try plan(code, provider, client, redirect: redirect, verifier: verifier, callback: [], input, binding)
     }
 
     /// Returns the exchange for a whole callback URL.
@@ -36,6 +37,7 @@ struct AppLoginForward: Sendable {
             guard callback.parameters["state"] == nil else { throw BrokerProblem(.stateMismatch) }
             throw try await ProviderStarted(context: context).loginRequired(callback, input)
         }
+        let binding = try binding(client, provider, input)
         let redirect = try redirect(callback.target, client)
         if let named = input.redirectURI, named != redirect {
             throw BrokerProblem(.invalidRequest, errors: [FieldFault("/redirect_uri", .conflict)])
@@ -66,12 +68,12 @@ struct AppLoginForward: Sendable {
         guard let code else { throw try await ProviderStarted(context: context).loginRequired(callback, input) }
         return try plan(
             code, provider, client, redirect: redirect, verifier: verifier,
-            callback: callback.parameters.providersOwn, input)
+            callback: callback.parameters.providersOwn, input, binding)
     }
 
     private func plan(
         _ code: Secret, _ provider: any ProviderClient, _ client: ClientProfile, redirect: String, verifier: Secret?,
-        callback: [(name: String, value: String)], _ input: ForwardCodeInput
+        callback: [(name: String, value: String)], _ input: ForwardCodeInput, _ binding: SignInKey
     ) throws(BrokerProblem) -> ExchangePlan {
         let key = key(of: code, provider)
         let requestedScope = client.assumesScope ? input.scope ?? [] : []
@@ -87,7 +89,7 @@ struct AppLoginForward: Sendable {
                     client: client.name, nonce: input.nonce.map { .exactly($0) } ?? .absent, callback: callback,
                     requestedScope: requestedScope, demands: SignInDemands())),
             device: input.device, presentedSession: input.presentedSession, loginToken: input.loginToken,
-            charge: input.charge)
+            charge: input.charge, binding: binding)
     }
 
     /// A code from a provider's own SDK (Google's serverAuthCode, Apple's authorizationCode): no verifier, no redirect
@@ -111,7 +113,14 @@ struct AppLoginForward: Sendable {
                     client: client.name, nonce: input.nonce.map { .rawOrSHA256($0) } ?? .none, callback: [],
                     requestedScope: [])),
             device: input.device, presentedSession: input.presentedSession, loginToken: input.loginToken,
-            charge: input.charge)
+            charge: input.charge, binding: try binding(client, provider, input))
+    }
+
+    /// The key that the session will belong to, by what is cheap to see of the proof.
+    private func binding(
+        _ client: ClientProfile, _ provider: any ProviderClient, _ input: ForwardCodeInput
+    ) throws(BrokerProblem) -> SignInKey {
+        try SignInProof(context: context).look(input.evidence, of: client, at: provider.profile.name)
     }
 
     private func key(of code: Secret, _ provider: any ProviderClient) -> Digest {

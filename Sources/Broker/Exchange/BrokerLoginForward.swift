@@ -25,6 +25,7 @@ struct BrokerLoginForward: Sendable {
         let code = parameters["code"].flatMap { $0.isEmpty ? nil : Secret($0) }
         let key = code.map { context.vault.index(.code, [secrets.provider.text, $0.reveal()]) }
         try await checkStarter(row, secrets, key: key, loginToken: input.loginToken)
+        let binding = try await binding(row, secrets, client, input)
         if row.status != .pending {
             // Used: only the very exchange that used it may be asked for again.
             guard let key, row.exchange == key else { throw BrokerProblem(.stateMismatch) }
@@ -57,7 +58,7 @@ struct BrokerLoginForward: Sendable {
                     callback: parameters.providersOwn, requestedScope: client.assumesScope ? secrets.scope : [],
                     demands: secrets.demands)),
             device: input.device, presentedSession: input.presentedSession, loginToken: input.loginToken,
-            charge: input.charge)
+            charge: input.charge, binding: binding)
     }
 
     /// Only who started a login may finish it; anybody else burns it (SEC-05).
@@ -73,6 +74,26 @@ struct BrokerLoginForward: Sendable {
         }
         // Used by its starter already: the code is gone, and this is somebody else.
         throw BrokerProblem(row.exchange != nil && row.exchange == key ? .codeAlreadyUsed : .loginNotYours)
+    }
+
+    /// Demands the key that the login is bound to; a good proof by another burns it.
+    ///
+    /// A login that is bound to none goes by its client's mode, as a session that begins now.
+    func binding(
+        _ row: LoginRow, _ secrets: LoginSecrets, _ client: ClientProfile, _ input: ForwardCodeInput
+    ) async throws(BrokerProblem) -> SignInKey {
+        let proof = SignInProof(context: context)
+        guard let thumbprint = secrets.thumbprint else {
+            return try proof.look(input.evidence, of: client, at: secrets.provider)
+        }
+        let proved = try await proof.demand(input.evidence, of: client.name, at: secrets.provider, input.charge)
+        guard proved == thumbprint else {
+            if row.status == .pending, await burn(row) {
+                context.events.emit(.loginBurned(provider: secrets.provider, client: secrets.client))
+            }
+            throw BrokerProblem(.loginNotYours, privateDetail: "a proof by another key")
+        }
+        return .proved(thumbprint)
     }
 
     private func burn(_ row: LoginRow) async -> Bool {

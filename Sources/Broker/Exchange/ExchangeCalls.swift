@@ -135,7 +135,7 @@ struct ExchangeCalls: Sendable {
         let now = context.clock.now()
         let secrets = RegistrationSecrets(
             provider: profile.name, client: plan.client.name, stateKey: stateKey, identifier: identifier,
-            fields: fields, device: plan.device)
+            fields: fields, device: plan.device, thumbprint: plan.binding.thumbprint)
         let expiresAt = now.advanced(by: context.settings.registrationLifetime)
         do {
             let registration = RegistrationRow(

@@ -29,4 +29,6 @@ struct ExchangePlan: Sendable {
     /// The login token that came along, for a login that takes this one's place.
     var loginToken: Secret?
     var charge: Charge
+    /// The key that the session will belong to.
+    var binding: SignInKey
 }

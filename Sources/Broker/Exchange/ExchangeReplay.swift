@@ -33,7 +33,11 @@ struct ExchangeReplay: Sendable {
         guard context.vault.digest(token) == digest else { throw BrokerProblem(.codeAlreadyUsed) }
         do throws(BrokerProblem) {
             let live = try await ResumeSession(context).resume(digest)
-            return SignedIn(live, token: token, transport: plan.client.transport)
+            // Repeated to its key alone.
+            guard live.facts.thumbprint == nil || live.facts.thumbprint == plan.binding.thumbprint else {
+                throw BrokerProblem(.codeAlreadyUsed)
+            }
+            return SignedIn(live, token: token, transport: plan.client.transport, context)
         } catch {
             switch error.code {
             case .sessionEnded, .sessionRequired: throw BrokerProblem(.codeAlreadyUsed)
@@ -57,7 +61,7 @@ struct ExchangeReplay: Sendable {
         if case .code(_, let identity) = plan.call { demanded = identity.demands?.parameters ?? [] }
         let login = try await StartLogin(context).restart(
             at: plan.provider, client: plan.client, parameters: demanded, loginToken: plan.loginToken,
-            providerStarted: false, charge: plan.charge)
+            providerStarted: false, key: plan.binding, charge: plan.charge)
         return BrokerProblem(.loginRequired, login: login)
     }
 }

@@ -10,6 +10,7 @@ struct ExchangeRunner: Sendable {
 
     /// Claims the exchange and calls, or waits for who did, or repeats its outcome to the same starter.
     func run(_ plan: ExchangePlan) async throws(BrokerProblem) -> SignInOutcome {
+        var plan = plan
         // With so many results in hand that the store has not taken, none more is begun.
         guard !context.memory.store.isFull else {
             throw BrokerProblem(.storeUnavailable, privateDetail: "too many unwritten", retryAfter: .seconds(5))
@@ -17,6 +18,7 @@ struct ExchangeRunner: Sendable {
         try await checkTime(plan.key)
         let charging = ExchangeCharge(context: context)
         try await charging.take(plan.key, plan.gate, plan.charge)
+        try await prove(&plan)
         let patience = context.clock.monotonic() + context.settings.waiterPatience
         var pause = DoublingPause(from: .milliseconds(25), to: .milliseconds(400))
         let row = try newRow(plan)
@@ -91,15 +93,40 @@ struct ExchangeRunner: Sendable {
     private func newRow(_ plan: ExchangePlan) throws(BrokerProblem) -> ExchangeRow {
         do throws(VaultFailure) {
             return ExchangeRow(
-                key: plan.key, proof: plan.proof.map(context.vault.digest), salt: try context.vault.random(32),
+                key: plan.key, proof: starter(of: plan), salt: try context.vault.random(32),
                 keyID: context.vault.currentKeyID, claim: ClaimID(random: try context.vault.random(16)),
                 claimFor: context.settings.claimLifetime, createdAt: context.clock.now(), gate: plan.gate)
         } catch { throw BrokerProblem(error) }
     }
 
+    /// Verifies the signature of a key that is only claimed yet: for an exchange that stands already, for its own starter
+    /// alone.
+    private func prove(_ plan: inout ExchangePlan) async throws(BrokerProblem) {
+        if case .claimed = plan.binding {
+            let standing: ExchangeRow?
+            do throws(StoreFailure) { standing = try await context.store.exchange(plan.key) } catch {
+                throw BrokerProblem(error)
+            }
+            if let standing, standing.outcome != .released, !isSameStarter(plan, standing) {
+                throw BrokerProblem(.codeAlreadyUsed)
+            }
+        }
+        let proved = try await SignInProof(context: context).prove(
+            plan.binding, of: plan.client.name, at: plan.provider.profile.name, plan.charge)
+        plan.binding = proved.map { .proved($0) } ?? .none
+    }
+
+    /// The digest of the starter's secret, together with the key that the session belongs to.
+    private func starter(of plan: ExchangePlan) -> Digest? {
+        guard let secret = plan.proof else { return nil }
+        guard let thumbprint = plan.binding.thumbprint else { return context.vault.digest(secret) }
+        return context.vault.digest(thumbprint.bytes + secret.bytes())
+    }
+
     private func isSameStarter(_ plan: ExchangePlan, _ row: ExchangeRow) -> Bool {
         guard let stored = row.proof, let brought = plan.proof else { return false }
-        return stored == context.vault.digest(brought)
+        // One that was made without a key, before its client had to prove one, is its starter's with any.
+        return stored == starter(of: plan) || stored == context.vault.digest(brought)
     }
 
     /// Says why a login or registration could not be taken: expired, or used by another code.

@@ -43,7 +43,8 @@ struct ExchangeSettlement: Sendable {
             token = try context.vault.sessionToken(keyID: row.keyID, salt: row.salt, proof: proof)
             live = try SessionMaker(context: context).make(
                 token: context.vault.digest(token), tokens: tokens, identity: identity, profile: profile,
-                client: plan.client, device: plan.device, now: now)
+                client: plan.client, device: plan.device, thumbprint: plan.binding.thumbprint,
+                now: now)
         } catch {
             throw await settle(.providerError, because: .unusable(detail: "sealing: \(error)"), revoking: tokens)
         }
@@ -80,7 +81,7 @@ struct ExchangeSettlement: Sendable {
             context.events.emit(
                 .registrationFinished(provider: profile.name, client: plan.client.name, result: "registered"))
         }
-        return .signedIn(SignedIn(live, token: token, transport: plan.client.transport))
+        return .signedIn(SignedIn(live, token: token, transport: plan.client.transport, context))
     }
 
     /// Makes known whose session is about to be stored, and waits for a revocation that would take its tokens along, as

@@ -22,6 +22,8 @@ package struct ForwardCodeInput: Sendable {
     /// The session token that came with the request: the device's old session, which the new one replaces.
     package var presentedSession: Secret?
     package var charge = Charge.nobody
+    /// The proof of the key that the session is to belong to.
+    package var evidence = PresentedEvidence.none
 
     package init() {}
 }

@@ -16,6 +16,7 @@ struct IDTokenForward: Sendable {
         guard client.nativeCode, let taking = provider as? any IDTokenTaking, taking.takesIDTokens(of: client.name)
         else { throw BrokerProblem(.clientNotAllowed) }
         let nonce = try Self.nonce(input)
+        let binding = try SignInProof(context: context).look(input.evidence, of: client, at: name)
         let proof = try LoginToken.checked(input.loginToken)
         let key = context.vault.index(.idToken, [name.text, Self.signedPart(of: token.reveal())])
         return ExchangePlan(
@@ -24,7 +25,7 @@ struct IDTokenForward: Sendable {
                 try await identity(
                     HandedIDToken(client: client.name, token: token, nonce: nonce), taking, key, input.charge)),
             device: input.device, presentedSession: input.presentedSession, loginToken: input.loginToken,
-            charge: input.charge)
+            charge: input.charge, binding: binding)
     }
 
     /// The nonce is what ties the token to this attempt of the app; the members of other flows have no meaning here.

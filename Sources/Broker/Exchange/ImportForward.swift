@@ -25,6 +25,7 @@ struct ImportForward: Sendable {
             proof: try LoginToken.checked(input.loginToken), gate: .none, provider: provider, client: client,
             call: .importTokens(tokens), device: input.device, presentedSession: input.presentedSession,
             loginToken: input.loginToken,
-            charge: input.charge)
+            charge: input.charge,
+            binding: try SignInProof(context: context).look(input.evidence, of: client, at: name))
     }
 }

@@ -24,12 +24,13 @@ struct ProviderStarted: Sendable {
         if let error = CallbackError(callback.parameters) {
             return context.refusal(error, provider: owner.provider, client: owner.client)
         }
+        let key = try SignInProof(context: context).look(input.evidence, of: client, at: owner.provider)
         if try await answersProviderStarted(provider.profile.name, input.loginToken) {
             return BrokerProblem(.invalidCallback, privateDetail: "a second arrival without a state in a row")
         }
         let login = try await StartLogin(context).restart(
             at: provider, client: client, parameters: Self.kept(callback, provider.profile.kind, client),
-            loginToken: input.loginToken, providerStarted: true, charge: input.charge)
+            loginToken: input.loginToken, providerStarted: true, key: key, charge: input.charge)
         return BrokerProblem(.loginRequired, login: login)
     }
 

@@ -7,7 +7,10 @@ struct ZephrForward: Sendable {
     /// Returns the exchange, or nil when the callback is not Zephr's.
     func plan(_ callback: CallbackURL, _ input: ForwardCodeInput) async throws(BrokerProblem) -> ExchangePlan? {
         if let login = try await pendingLogin(callback, input) {
-            return try await plan(callback, input, login.provider, login.client, gate: .login(login.state))
+            let binding = try await BrokerLoginForward(context: context).binding(
+                login.row, login.secrets, login.client, input)
+            return try await plan(
+                callback, input, login.provider, login.client, gate: .login(login.row.state), binding: binding)
         }
         guard let name = input.provider, let provider = context.providers[name], provider.profile.kind == .zephr else {
             return try await used(callback, input)
@@ -20,7 +23,14 @@ struct ZephrForward: Sendable {
             if let plan = try await used(callback, input) { return plan }
             throw BrokerProblem(.clientNotAllowed)
         }
-        return try await plan(callback, input, provider, client, gate: .none)
+        return try await plan(
+            callback, input, provider, client, gate: .none, binding: try look(client, provider, input))
+    }
+
+    private func look(
+        _ client: ClientProfile, _ provider: any ProviderClient, _ input: ForwardCodeInput
+    ) throws(BrokerProblem) -> SignInKey {
+        try SignInProof(context: context).look(input.evidence, of: client, at: provider.profile.name)
     }
 
     /// Without a pending login, the callback of a Zephr redirect URI may still be one that its starter forwards again.
@@ -29,7 +39,8 @@ struct ZephrForward: Sendable {
             let provider = context.providers[owner.provider], provider.profile.kind == .zephr,
             let client = provider.profile.client(owner.client)
         else { return nil }
-        let plan = try await plan(callback, input, provider, client, gate: .none)
+        let plan = try await plan(
+            callback, input, provider, client, gate: .none, binding: try look(client, provider, input))
         let standing: ExchangeRow?
         do throws(StoreFailure) { standing = try await context.store.exchange(plan.key) } catch {
             throw BrokerProblem(error)
@@ -41,7 +52,8 @@ struct ZephrForward: Sendable {
     }
 
     private struct Found {
-        let state: Digest
+        let row: LoginRow
+        let secrets: LoginSecrets
         let provider: any ProviderClient
         let client: ClientProfile
     }
@@ -65,7 +77,7 @@ struct ZephrForward: Sendable {
             guard secrets.redirectURI == callback.target, let provider = context.providers[secrets.provider],
                 provider.profile.kind == .zephr, let client = provider.profile.client(secrets.client)
             else { continue }
-            return Found(state: row.state, provider: provider, client: client)
+            return Found(row: row, secrets: secrets, provider: provider, client: client)
         }
         if let unreadable { throw unreadable }
         return nil
@@ -100,7 +112,7 @@ struct ZephrForward: Sendable {
 
     private func plan(
         _ callback: CallbackURL, _ input: ForwardCodeInput, _ provider: any ProviderClient, _ client: ClientProfile,
-        gate: ExchangeGate
+        gate: ExchangeGate, binding: SignInKey
     ) async throws(BrokerProblem) -> ExchangePlan {
         let parameters = callback.parameters
         let name = provider.profile.name.text
@@ -130,7 +142,7 @@ struct ZephrForward: Sendable {
         return ExchangePlan(
             key: key, proof: try LoginToken.checked(input.loginToken), gate: gate, provider: provider, client: client,
             call: call, device: input.device, presentedSession: input.presentedSession, loginToken: input.loginToken,
-            charge: input.charge)
+            charge: input.charge, binding: binding)
     }
 
     /// At most 100 characters of plain ASCII, for the log.

@@ -1,9 +1,7 @@
 extension LoginSecrets {
-    private static let format: UInt8 = 1
-
     /// The record to seal.
     package var record: [UInt8] {
-        var writer = RecordWriter(format: Self.format)
+        var writer = RecordWriter(boundTo: thumbprint)
         writer.string(provider.text)
         writer.string(client.text)
         writer.string(redirectURI)
@@ -25,14 +23,15 @@ extension LoginSecrets {
 
     /// Reads an opened record.
     package init(record bytes: [UInt8]) throws(RecordFailure) {
-        var reader = try RecordReader(bytes, format: Self.format)
+        var (reader, thumbprint) = try RecordReader.bindable(bytes)
         self.init(
             provider: ProviderName(unchecked: try reader.string()), client: ClientName(unchecked: try reader.string()),
             redirectURI: try reader.string(), verifier: try reader.optionalSecret(),
             appChallenge: try reader.optionalString(), nonce: try reader.optionalSecret(),
             scope: try reader.strings(),
             issuer: IssuerExpectation(issuer: try reader.optionalString(), demanded: try reader.flag()),
-            socialProvider: try reader.optionalString(), demands: SignInDemands(), providerStarted: false)
+            socialProvider: try reader.optionalString(), demands: SignInDemands(), providerStarted: false,
+            thumbprint: thumbprint)
         demands.maximumAge = try reader.optionalInteger()
         providerStarted = try reader.flag()
         guard !reader.isAtEnd else { return }

@@ -15,11 +15,13 @@ package struct LoginSecrets: Sendable {
     package var demands: SignInDemands
     /// Whether a provider-started arrival made it (flow D): a second such arrival does not make a third login.
     package var providerStarted: Bool
+    /// The thumbprint of the key that has to finish it; sealed, because it links logins of one device.
+    package var thumbprint: Digest?
 
     package init(
         provider: ProviderName, client: ClientName, redirectURI: String, verifier: Secret?, appChallenge: String?,
         nonce: Secret?, scope: [String], issuer: IssuerExpectation, socialProvider: String?, demands: SignInDemands,
-        providerStarted: Bool
+        providerStarted: Bool, thumbprint: Digest? = nil
     ) {
         self.provider = provider
         self.client = client
@@ -32,5 +34,6 @@ package struct LoginSecrets: Sendable {
         self.socialProvider = socialProvider
         self.demands = demands
         self.providerStarted = providerStarted
+        self.thumbprint = thumbprint
     }
 }

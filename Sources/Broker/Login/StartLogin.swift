@@ -13,17 +13,20 @@ package struct StartLogin: Sendable {
         let client = try Self.client(input.client, of: provider.profile)
         guard client.login != .app else { throw BrokerProblem(.clientNotAllowed) }
         let order = try LoginOrder(input, kind: provider.profile.kind, client: client)
+        let key = try SignInProof(context: context).look(input.evidence, of: client, at: provider.profile.name)
         return try await begin(
-            order, at: provider, client: client, loginToken: input.loginToken, charge: input.charge)
+            order, at: provider, client: client, loginToken: input.loginToken, key: key, charge: input.charge)
     }
 
     /// Starts a login in place of an arrival that cannot make a session: flow D, or an exchange nobody knows the fate of.
+    ///
+    /// It is bound to the key that came with the arrival.
     func restart(
         at provider: any ProviderClient, client: ClientProfile, parameters: [(name: String, value: String)] = [],
-        loginToken: Secret?, providerStarted: Bool, charge: Charge
+        loginToken: Secret?, providerStarted: Bool, key: SignInKey, charge: Charge
     ) async throws(BrokerProblem) -> StartedLogin {
         let order = LoginOrder(standardFor: client, parameters: parameters, providerStarted: providerStarted)
-        return try await begin(order, at: provider, client: client, loginToken: loginToken, charge: charge)
+        return try await begin(order, at: provider, client: client, loginToken: loginToken, key: key, charge: charge)
     }
 
     /// Returns the named client, or the only one.
@@ -40,10 +43,10 @@ package struct StartLogin: Sendable {
         return only
     }
 
-    /// Charges the login before it exists, for every way to one leads through here.
+    /// Charges the login before it exists and before its key's arithmetic, for every way to one leads through here.
     private func begin(
         _ order: LoginOrder, at provider: any ProviderClient, client: ClientProfile, loginToken presented: Secret?,
-        charge: Charge
+        key signInKey: SignInKey, charge: Charge
     ) async throws(BrokerProblem) -> StartedLogin {
         try context.requireRing()
         let state: Secret
@@ -51,7 +54,10 @@ package struct StartLogin: Sendable {
         let key = context.vault.digest(state)
         try charge.take(.login, for: key, lasting: context.settings.loginLifetime)
         do throws(BrokerProblem) {
-            return try await make(order, at: provider, client: client, loginToken: presented, state: state)
+            let thumbprint = try await SignInProof(context: context).prove(
+                signInKey, of: client.name, at: provider.profile.name, charge)
+            return try await make(
+                order, at: provider, client: client, loginToken: presented, state: state, thumbprint: thumbprint)
         } catch {
             charge.drop(.login, for: key)
             throw error
@@ -60,7 +66,7 @@ package struct StartLogin: Sendable {
 
     private func make(
         _ order: LoginOrder, at provider: any ProviderClient, client: ClientProfile, loginToken presented: Secret?,
-        state: Secret
+        state: Secret, thumbprint: Digest?
     ) async throws(BrokerProblem) -> StartedLogin {
         let now = context.clock.now()
         let verifier: Secret?
@@ -89,7 +95,7 @@ package struct StartLogin: Sendable {
             provider: provider.profile.name, client: client.name, redirectURI: order.redirectURI.text,
             verifier: verifier, appChallenge: order.appChallenge, nonce: nonce, scope: order.scope,
             issuer: start.issuer, socialProvider: order.socialProvider, demands: start.demands,
-            providerStarted: order.providerStarted)
+            providerStarted: order.providerStarted, thumbprint: thumbprint)
         let expiresAt = now.advanced(by: context.settings.loginLifetime)
         // A pushed request may be good for a minute only (RFC 9126 section 2.2): for the URL to be opened, not for whoever
         // is signing in there by then.

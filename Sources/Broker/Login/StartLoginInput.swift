@@ -12,6 +12,8 @@ package struct StartLoginInput: Sendable {
     /// The login token the request brought (cookie or body), to join a pending login's starter.
     package var loginToken: Secret?
     package var charge: Charge
+    /// The proof of the key that the login is to be bound to.
+    package var evidence = PresentedEvidence.none
 
     package init(
         provider: ProviderName, client: ClientName? = nil, redirectURI: String? = nil, scope: [String]? = nil,

@@ -12,11 +12,13 @@ package struct BrokerContext: Sendable {
     /// What this process remembers for a short time; losing it costs a call, never a session.
     let memory: ProcessMemory
     package let watch: ClockWatch
+    /// What a store can do that several processes share; nil where this process has it alone.
+    let shared: (any SharedStore)?
 
     package init(
         clock: BrokerClock, spawner: Spawner, events: EventSink, vault: any Vault, store: any BrokerStore,
         providers: ProviderDirectory, cache: SessionCache, notices: SessionNotices, settings: BrokerSettings,
-        watch: ClockWatch = ClockWatch()
+        watch: ClockWatch = ClockWatch(), shared: (any SharedStore)? = nil
     ) {
         self.clock = clock
         self.spawner = spawner
@@ -27,7 +29,9 @@ package struct BrokerContext: Sendable {
         self.cache = cache
         self.notices = notices
         self.settings = settings
-        memory = ProcessMemory(startedAt: clock.monotonic())
+        self.shared = shared
+        memory = ProcessMemory(
+            startedAt: clock.monotonic(), nonceScope: shared == nil ? Self.scope(vault, clock) : "")
         self.watch = watch
         // What both clocks say now is what later looks are compared with.
         _ = watch.believes(clock)
@@ -39,6 +43,13 @@ package struct BrokerContext: Sendable {
         context.providers = providers
         context.settings = settings
         return context
+    }
+
+    /// Returns what no other process has.
+    private static func scope(_ vault: any Vault, _ clock: BrokerClock) -> String {
+        // A vault that cannot give random bytes now fails every sign-in; the moment tells processes apart, too.
+        let random = (try? vault.random(16)) ?? []
+        return "\(clock.now().milliseconds) \(clock.monotonic()) " + Base64URL.encode(random)
     }
 
     /// Refuses to begin what would be sealed with a ring that opens nothing of what is stored: with the right one back,

@@ -32,6 +32,8 @@ package enum BrokerEvent: Sendable {
     case refreshShared(provider: ProviderName, client: ClientName)
     /// A client that may have it got the provider's access token.
     case accessTokenHandedOut(provider: ProviderName, client: ClientName, session: SessionHandle)
+    /// The evidence of a sign-in or of a bound session was judged: `accepted`, a code or a reason.
+    case proofJudged(provider: ProviderName, client: ClientName, result: String)
     case rowDidNotOpen(kind: SealedKind, unknownKey: Bool)
     case revocation(provider: ProviderName, result: String)
     case providerSessionEnd(provider: ProviderName, result: String)

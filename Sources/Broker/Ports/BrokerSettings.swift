@@ -19,6 +19,8 @@ package struct BrokerSettings: Sendable {
     package var registrationLifetime: Duration = .seconds(900)
     /// Refresh this long before expiry, less up to 5 % jitter.
     package var refreshMargin: Duration = .seconds(60)
+    /// Where the broker can be reached, for the addresses of proofs.
+    package var proofOrigins = ProofOrigins()
 
     package init() {}
 }

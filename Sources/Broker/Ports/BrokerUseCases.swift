@@ -9,6 +9,11 @@ package struct BrokerUseCases: Sendable {
     package let listSessions: ListSessions
     package let refreshTokens: RefreshTokens
     package let handOutToken: HandOutToken
+    package let grantPass: GrantPass
+    /// Returns the nonce for the next proof (RFC 9449 section 8).
+    package let proofNonce: @Sendable () -> String
+    /// Where the broker can be reached, for the addresses of proofs.
+    package let proofOrigins: ProofOrigins
     package let backchannelLogout: BackchannelLogout
     package let adminSessions: AdminSessions
     package let listenToSession: ListenToSession
@@ -26,6 +31,9 @@ package struct BrokerUseCases: Sendable {
         listSessions = ListSessions(context)
         refreshTokens = RefreshTokens(context)
         handOutToken = HandOutToken(context, refreshTokens: refreshTokens)
+        grantPass = GrantPass(context)
+        proofOrigins = context.settings.proofOrigins
+        proofNonce = { ProofCheck(context: context).nonce }
         backchannelLogout = BackchannelLogout(context)
         adminSessions = AdminSessions(context)
         listenToSession = ListenToSession(context)

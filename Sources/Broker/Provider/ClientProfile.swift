@@ -38,6 +38,8 @@ package struct ClientProfile: Sendable {
     /// Zephr's platform (`ios`, `android`, `web`); nil for other kinds.
     package var platform: String?
     package var lifetimes: SessionLifetimes
+    /// The rules for sessions that belong to a key of the device.
+    package var binding = BindingPolicy()
     /// What else ends at the provider when this client's tokens are revoked (`revocation: {reaches}`).
     package var revocationReach: RevocationReach
 

@@ -36,6 +36,7 @@ package struct FinishRegistration: Sendable {
         guard secrets.provider == provider.profile.name, let client = provider.profile.client(secrets.client) else {
             throw BrokerProblem(.stateKeyExpired)
         }
+        let binding = try await binding(secrets, client, input)
         let plan = ExchangePlan(
             key: context.vault.index(
                 .registrationRequest,
@@ -46,11 +47,26 @@ package struct FinishRegistration: Sendable {
                     client: client.name, stateKey: input.stateKey, attributes: input.attributes,
                     identifier: secrets.identifier)),
             device: secrets.device, presentedSession: input.presentedSession, loginToken: loginToken,
-            charge: input.charge)
+            charge: input.charge, binding: binding)
         guard case .signedIn(let signedIn) = try await ExchangeRunner(context: context).run(plan) else {
             throw BrokerProblem(.providerError, privateDetail: "a registration came to another registration")
         }
         return signedIn
+    }
+
+    /// Demands the key that the registration is bound to; one that is bound to none goes by its client's mode.
+    private func binding(
+        _ secrets: RegistrationSecrets, _ client: ClientProfile, _ input: FinishRegistrationInput
+    ) async throws(BrokerProblem) -> SignInKey {
+        let proof = SignInProof(context: context)
+        guard let thumbprint = secrets.thumbprint else {
+            return try proof.look(input.evidence, of: client, at: secrets.provider)
+        }
+        let proved = try await proof.demand(input.evidence, of: client.name, at: secrets.provider, input.charge)
+        guard proved == thumbprint else {
+            throw BrokerProblem(.loginNotYours, privateDetail: "a proof by another key")
+        }
+        return .proved(thumbprint)
     }
 
     /// Checks attributes against the fields that the registration needs, all of them together: Zephr would spend the state

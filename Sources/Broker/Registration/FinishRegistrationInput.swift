@@ -8,6 +8,8 @@ package struct FinishRegistrationInput: Sendable {
     package var loginToken: Secret?
     package var presentedSession: Secret?
     package var charge: Charge
+    /// The proof of the key that the session is to belong to.
+    package var evidence = PresentedEvidence.none
 
     package init(
         provider: ProviderName, client: ClientName?, stateKey: Secret, attributes: [(name: String, value: JSONValue)],

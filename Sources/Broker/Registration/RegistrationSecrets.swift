@@ -7,12 +7,12 @@ package struct RegistrationSecrets: Sendable {
     package var identifier: String?
     package var fields: [RegistrationField]
     package var device: String?
-
-    private static let format: UInt8 = 1
+    /// The thumbprint of the key that has to finish it.
+    package var thumbprint: Digest?
 
     /// The record to seal.
     package var record: [UInt8] {
-        var writer = RecordWriter(format: Self.format)
+        var writer = RecordWriter(boundTo: thumbprint)
         writer.string(provider.text)
         writer.string(client.text)
         writer.string(stateKey.reveal())
@@ -28,7 +28,8 @@ package struct RegistrationSecrets: Sendable {
 
     /// Reads an opened record.
     package init(record bytes: [UInt8]) throws(RecordFailure) {
-        var reader = try RecordReader(bytes, format: Self.format)
+        var (reader, thumbprint) = try RecordReader.bindable(bytes)
+        self.thumbprint = thumbprint
         provider = ProviderName(unchecked: try reader.string())
         client = ClientName(unchecked: try reader.string())
         stateKey = try reader.secret()
@@ -47,7 +48,7 @@ package struct RegistrationSecrets: Sendable {
 
     package init(
         provider: ProviderName, client: ClientName, stateKey: Secret, identifier: String?, fields: [RegistrationField],
-        device: String?
+        device: String?, thumbprint: Digest? = nil
     ) {
         self.provider = provider
         self.client = client
@@ -55,6 +56,7 @@ package struct RegistrationSecrets: Sendable {
         self.identifier = identifier
         self.fields = fields
         self.device = device
+        self.thumbprint = thumbprint
     }
 
     /// Opens a row; a row that does not open is as good as expired.

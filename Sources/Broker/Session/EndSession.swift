@@ -25,16 +25,20 @@ package struct EndSession: Sendable {
     /// session that this very call ended, and nil where the provider has none.
     ///
     /// With a page the provider's session is the browser's to end: the background call for it is not made (decision 13).
-    package func logOutInBrowser(_ token: Secret) async throws(BrokerProblem) -> Secret? {
-        guard let page = await page(of: token) else {
+    /// The page may name the user, so for a session that belongs to a key there is none without evidence.
+    package func logOutInBrowser(
+        _ token: Secret, _ evidence: PresentedEvidence = .none
+    ) async throws(BrokerProblem) -> Secret? {
+        guard let page = await page(of: token, evidence) else {
             try await logOut(token)
             return nil
         }
         return try await end(.token(context.vault.digest(token)), reason: .loggedOutInBrowser) == 1 ? page : nil
     }
 
-    private func page(of token: Secret) async -> Secret? {
-        guard let session = try? await ResumeSession(context).resume(token), let sealed = session.row.tokens,
+    private func page(of token: Secret, _ evidence: PresentedEvidence) async -> Secret? {
+        guard let session = try? await ResumeSession(context).resume(token, evidence),
+            let sealed = session.row.tokens,
             let provider = context.providers[session.facts.provider] as? any SessionEnding,
             let bytes = try? context.vault.open(sealed, as: .tokens, row: session.token),
             let stored = try? StoredTokens(record: bytes), let state = try? context.vault.randomToken()

@@ -11,19 +11,18 @@ package struct HandOutToken: Sendable {
         self.refreshTokens = refreshTokens
     }
 
-    /// Returns the access token of the session that a token opens, refreshed if needed; it counts as use.
+    /// Returns the access token of a session, refreshed if needed; it counts as use.
     ///
     /// Throws `client_not_allowed` for a client that did not opt in, and for a session that has no access token (Zephr, an id_token).
-    package func handOut(_ token: Secret) async throws(BrokerProblem) -> AccessToken {
-        let resume = ResumeSession(context)
-        let session = try await resume.resume(token)
+    package func handOut(from session: LiveSession) async throws(BrokerProblem) -> AccessToken {
         let profile = context.providers[session.view.provider]?.profile
         guard let client = profile?.client(session.view.client), client.handsOutAccessToken, profile?.kind != .zephr
         else { throw BrokerProblem(.clientNotAllowed, privateDetail: "hand_out_access_token is not on") }
         guard session.hasTokens else {
             throw BrokerProblem(.clientNotAllowed, privateDetail: "the session has no access token")
         }
-        let access = try await refreshTokens.accessToken(for: try await resume.use(token))
+        ResumeSession(context).slide(session)
+        let access = try await refreshTokens.accessToken(for: session)
         guard access.credential == .bearer else { throw BrokerProblem(.clientNotAllowed) }
         context.events.emit(
             .accessTokenHandedOut(

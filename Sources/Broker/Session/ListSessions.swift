@@ -37,7 +37,8 @@ package struct ListSessions: Sendable {
             else { continue }
             items.append(
                 SessionPage.Item(
-                    session: SessionView(row: row, facts: facts), current: row.token == current,
+                    session: SessionView(row: row, facts: facts, binding: context.providers.binding(of: facts)),
+                    current: row.token == current,
                     endedAt: row.endedAt, reason: row.endReason?.shown))
         }
         let last = rows.count > limit ? rows.prefix(limit).last : nil

@@ -8,17 +8,23 @@ package final class LiveSession: Sendable {
     /// The row it was read from, at most 5 s old; one that came from the store is without its sealed facts.
     package let row: SessionRow
     package let facts: SessionFacts
+    /// The key that it belongs to, by its client's settings when it was read; nil for one that is not bound.
+    package let binding: SessionBinding?
     /// When the idle time is to be written next.
     let slidesAt: WallTime
 
-    package init(row: SessionRow, facts: SessionFacts) {
+    package init(row: SessionRow, facts: SessionFacts, binding: SessionBinding?) {
         self.row = row
         self.facts = facts
+        self.binding = binding
         slidesAt = row.lastUsedAt.advanced(by: SessionLimits.slideInterval(idle: facts.lifetimes.idle))
     }
 
+    /// Returns the session with a row that has changed; its facts stay as they are.
+    func with(_ row: SessionRow) -> LiveSession { LiveSession(row: row, facts: facts, binding: binding) }
+
     /// What its owner may see of it; made when it is asked for, because a hundred thousand may be cached.
-    package var view: SessionView { SessionView(row: row, facts: facts) }
+    package var view: SessionView { SessionView(row: row, facts: facts, binding: binding) }
 
     /// The access token, once somebody has asked for it.
     private let opened = Mutex<AccessToken?>(nil)
@@ -47,11 +53,12 @@ package final class LiveSession: Sendable {
 
 extension SessionView {
     /// Creates the view of a row and its opened facts.
-    package init(row: SessionRow, facts: SessionFacts) {
+    package init(row: SessionRow, facts: SessionFacts, binding: SessionBinding?) {
         self.init(
             handle: row.handle, provider: facts.provider, client: facts.client, subject: facts.subject,
             identity: facts.identity, unverified: facts.unverified, scope: facts.scope, createdAt: row.createdAt,
             lastUsedAt: row.lastUsedAt, idleExpiresAt: min(row.idleExpiresAt, row.expiresAt), expiresAt: row.expiresAt,
-            tokensExpireAt: row.tokenExpiresAt, refreshable: row.refreshable, device: facts.device)
+            tokensExpireAt: row.tokenExpiresAt, refreshable: row.refreshable, device: facts.device,
+            binding: binding)
     }
 }

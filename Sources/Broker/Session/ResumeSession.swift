@@ -5,8 +5,36 @@ package struct ResumeSession: Sendable {
     package init(_ context: BrokerContext) { self.context = context }
 
     /// Returns the live session of a token without sliding its idle time; throws `session_required` for a token that the
-    /// broker never issued, `session_ended` with its reason, and `store_unavailable` when nobody can know.
-    package func resume(_ token: Secret) async throws(BrokerProblem) -> LiveSession {
+    /// broker never issued, `session_ended` with its reason, `store_unavailable` when nobody can know, and for a session that
+    /// belongs to a key what is wrong with the evidence.
+    ///
+    /// The session is looked up first: a stranger cannot buy a signature check.
+    package func resume(
+        _ token: Secret, _ evidence: PresentedEvidence = .none, _ demand: EvidenceDemand = .any
+    ) async throws(BrokerProblem) -> LiveSession {
+        try await present(token, evidence, demand).session
+    }
+
+    /// The same with the end of the pass that opened it.
+    ///
+    /// `admits` says who may ask about the session at all, which comes first.
+    package func present(
+        _ token: Secret, _ evidence: PresentedEvidence, _ demand: EvidenceDemand = .any,
+        admits: (LiveSession) throws(BrokerProblem) -> Void = { _ in }
+    ) async throws(BrokerProblem) -> PresentedSession {
+        let session = try await live(token)
+        try admits(session)
+        let passEndsAt = try await EvidenceCheck(context: context).check(evidence, for: session, token: token, demand)
+        return PresentedSession(session: session, passEndsAt: passEndsAt)
+    }
+
+    /// Throws as `resume` does, but for a proof's signature, and takes no proof: for who wants to know whether the rest of a
+    /// request is worth reading.
+    package func look(_ token: Secret, _ evidence: PresentedEvidence) async throws(BrokerProblem) {
+        try EvidenceCheck(context: context).look(evidence, for: try await live(token), token: token)
+    }
+
+    private func live(_ token: Secret) async throws(BrokerProblem) -> LiveSession {
         guard Base64URL.isToken(token.reveal(), length: 43...43) else { throw BrokerProblem(.sessionRequired) }
         return try await resume(context.vault.digest(token))
     }
@@ -50,8 +78,11 @@ package struct ResumeSession: Sendable {
     }
 
     /// Returns the live session and slides its idle time: for what counts as use (relay, forward-auth, token exchange).
-    package func use(_ token: Secret) async throws(BrokerProblem) -> LiveSession {
-        let session = try await resume(token)
+    package func use(
+        _ token: Secret, _ evidence: PresentedEvidence = .none, _ demand: EvidenceDemand = .any,
+        admits: (LiveSession) throws(BrokerProblem) -> Void = { _ in }
+    ) async throws(BrokerProblem) -> LiveSession {
+        let session = try await present(token, evidence, demand, admits: admits).session
         slide(session)
         return session
     }
@@ -106,7 +137,7 @@ package struct ResumeSession: Sendable {
             throw BrokerProblem(.sessionEnded, reason: .integrity)
         }
         try checkIsConfigured(facts)
-        return LiveSession(row: row.withoutFacts, facts: facts)
+        return LiveSession(row: row.withoutFacts, facts: facts, binding: context.providers.binding(of: facts))
     }
 
     /// Nobody is logged out by a line that left the configuration.
@@ -122,4 +153,11 @@ package struct ResumeSession: Sendable {
             _ = try? await EndSession(context).end(.token(row.token), reason: reason, handle: row.handle)
         }
     }
+}
+
+/// A live session whose request showed what it needs.
+package struct PresentedSession: Sendable {
+    package let session: LiveSession
+    /// When the pass ends that the request showed; nil where it showed a proof, or needed nothing.
+    package let passEndsAt: WallTime?
 }

@@ -91,7 +91,7 @@ package final class SessionCache: Sendable {
             guard let entry = state.young[token] ?? state.old[token] else { return }
             var row = entry.session.row
             change(&row)
-            state.young[token] = Entry(session: LiveSession(row: row, facts: entry.session.facts), until: entry.until)
+            state.young[token] = Entry(session: entry.session.with(row), until: entry.until)
         }
     }
 

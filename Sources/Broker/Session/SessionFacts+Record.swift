@@ -1,9 +1,7 @@
 extension SessionFacts {
-    private static let format: UInt8 = 1
-
     /// The record to seal.
     package var record: [UInt8] {
-        var writer = RecordWriter(format: Self.format)
+        var writer = RecordWriter(boundTo: thumbprint)
         writer.string(provider.text)
         writer.string(client.text)
         writer.string(subject)
@@ -19,13 +17,13 @@ extension SessionFacts {
 
     /// Reads an opened record.
     package init(record bytes: [UInt8]) throws(RecordFailure) {
-        var reader = try RecordReader(bytes, format: Self.format)
+        var (reader, thumbprint) = try RecordReader.bindable(bytes)
         self.init(
             provider: ProviderName(unchecked: try reader.string()), client: ClientName(unchecked: try reader.string()),
             subject: try reader.string(), identity: try reader.claims(), unverified: try reader.claims(),
             scope: try reader.strings(), device: try reader.optionalString(),
             lifetimes: SessionLifetimes(
                 idle: .milliseconds(try reader.integer()), absolute: .milliseconds(try reader.integer())),
-            authenticatedAt: try reader.optionalInteger())
+            authenticatedAt: try reader.optionalInteger(), thumbprint: thumbprint)
     }
 }

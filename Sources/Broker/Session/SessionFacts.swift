@@ -11,11 +11,13 @@ package struct SessionFacts: Sendable {
     package var lifetimes: SessionLifetimes
     /// `auth_time`, which a refreshed id_token must repeat (SEC-59).
     package var authenticatedAt: Int64?
+    /// The thumbprint of the key that it belongs to (RFC 7638); sealed, because it links sessions of one device.
+    package var thumbprint: Digest?
 
     package init(
         provider: ProviderName, client: ClientName, subject: String, identity: [(name: String, value: JSONValue)],
         unverified: [(name: String, value: JSONValue)], scope: [String], device: String?, lifetimes: SessionLifetimes,
-        authenticatedAt: Int64?
+        authenticatedAt: Int64?, thumbprint: Digest? = nil
     ) {
         self.provider = provider
         self.client = client
@@ -26,5 +28,6 @@ package struct SessionFacts: Sendable {
         self.device = device
         self.lifetimes = lifetimes
         self.authenticatedAt = authenticatedAt
+        self.thumbprint = thumbprint
     }
 }

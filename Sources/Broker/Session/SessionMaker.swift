@@ -8,13 +8,13 @@ struct SessionMaker: Sendable {
     /// tokens of the provider's.
     func make(
         token: Digest, tokens: TokenSet?, identity: ProviderIdentity, profile: ProviderProfile, client: ClientProfile,
-        device: String?, now: WallTime
+        device: String?, thumbprint: Digest?, now: WallTime
     ) throws(VaultFailure) -> LiveSession {
         let vault = context.vault
         let facts = SessionFacts(
             provider: profile.name, client: client.name, subject: identity.subject, identity: identity.claims,
             unverified: identity.unverified, scope: tokens?.scope ?? [], device: device, lifetimes: client.lifetimes,
-            authenticatedAt: identity.authenticatedAt)
+            authenticatedAt: identity.authenticatedAt, thumbprint: thumbprint)
         let refreshable = tokens?.refreshToken != nil && context.providers[profile.name] is any TokenRefreshing
         let stored = tokens.map {
             StoredTokens(provider: profile.name, client: client.name, tokens: $0, issuedAt: now)
@@ -34,6 +34,6 @@ struct SessionMaker: Sendable {
             tokens: try stored.map { stored throws(VaultFailure) in
                 try vault.seal(stored.record, as: .tokens, row: token)
             })
-        return LiveSession(row: row, facts: facts)
+        return LiveSession(row: row, facts: facts, binding: context.providers.binding(of: facts))
     }
 }

@@ -16,12 +16,13 @@ package struct SessionView: Sendable {
     package var tokensExpireAt: WallTime?
     package var refreshable: Bool
     package var device: String?
+    package var binding: SessionBinding?
 
     package init(
         handle: SessionHandle, provider: ProviderName, client: ClientName, subject: String,
         identity: [(name: String, value: JSONValue)], unverified: [(name: String, value: JSONValue)], scope: [String],
         createdAt: WallTime, lastUsedAt: WallTime, idleExpiresAt: WallTime, expiresAt: WallTime,
-        tokensExpireAt: WallTime?, refreshable: Bool, device: String?
+        tokensExpireAt: WallTime?, refreshable: Bool, device: String?, binding: SessionBinding?
     ) {
         self.handle = handle
         self.provider = provider
@@ -37,5 +38,6 @@ package struct SessionView: Sendable {
         self.tokensExpireAt = tokensExpireAt
         self.refreshable = refreshable
         self.device = device
+        self.binding = binding
     }
 }

@@ -6,7 +6,7 @@ package enum AdminPermission: String, Sendable, CaseIterable { case read, end, m
 
 /// An operator's credential for the management listener, known by its hash only (SEC-97).
 package struct AdminToken: Sendable {
-    /// Who stands in the audit.
+    /// The name in the audit.
     package let name: String
     package let digest: Digest
     package let may: Set<AdminPermission>

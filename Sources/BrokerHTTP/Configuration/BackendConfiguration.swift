@@ -33,6 +33,12 @@ package struct BackendConfiguration: Sendable {
     package let forwardAccessToken: Bool
     /// Whether its introspection of a session counts as use, for backends that ask in no other way.
     package let slides: Bool
+    /// Whether the proxy in front says the original request's method and address, so that proofs can be judged here.
+    package var originalRequest = false
+    /// Further origins that an original request may have (`https://app.example.com`).
+    package var origins = ProofOrigins()
+    /// Whether it checks proofs itself, by `cnf`.
+    package var checksEvidence = false
 
     package init(
         name: BackendName, digest: Digest?, may: Set<BackendPermission>, peers: [IPNetwork] = [],
@@ -48,10 +54,19 @@ package struct BackendConfiguration: Sendable {
     }
 
     /// Returns whether it may ask about this session (SEC-42).
-    func mayAsk(about session: SessionView) -> Bool {
+    func mayAsk(about session: SessionView) -> Bool { mayAsk(about: session.provider, session.client) }
+
+    /// Returns whether it may ask about the sessions of a client.
+    package func mayAsk(about provider: ProviderName, _ client: ClientName) -> Bool {
         guard let allow else { return true }
-        return allow.contains { scope in
-            scope.provider == session.provider && scope.clients?.contains(session.client) ?? true
-        }
+        return allow.contains { scope in scope.provider == provider && scope.clients?.contains(client) ?? true }
     }
+
+    /// Throws where it may not ask about a session.
+    @Sendable func admits(_ session: LiveSession) throws(BrokerProblem) {
+        guard mayAsk(about: session.view) else { throw BrokerProblem(.backendNotAllowed) }
+    }
+
+    /// The evidence that it has to hand on.
+    var demand: EvidenceDemand { checksEvidence ? .none : .any }
 }

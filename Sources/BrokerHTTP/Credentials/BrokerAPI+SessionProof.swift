@@ -1,5 +1,6 @@
 import Broker
 import BrokerWire
+import HTTPTypes
 
 extension BrokerAPI {
     /// Returns the session token that the request presents, from the cookie or the bearer field; nil when it has none.
@@ -25,22 +26,50 @@ extension BrokerAPI {
     func sessionCookie(_ call: Call) throws(BrokerProblem) -> Secret? { try cookie(cookies.sessionName, call) }
 
     /// Returns the live session that the request presents, without sliding its idle time.
-    func session(_ call: Call) async throws(BrokerProblem) -> LiveSession {
-        let session = try await presented(call)
+    func session(
+        _ call: Call, demanding demand: EvidenceDemand = .any
+    ) async throws(BrokerProblem) -> LiveSession { try await presented(call, demanding: demand).session }
+
+    /// The same with the end of the pass that opened it.
+    func presented(
+        _ call: Call, demanding demand: EvidenceDemand = .any
+    ) async throws(BrokerProblem) -> PresentedSession {
+        let token = try requiredSession(call)
+        let evidence = try evidence(of: call)
+        let presented = try await counting(call) { () async throws(BrokerProblem) in
+            try await useCases.resumeSession.present(token, evidence, demand)
+        }
         call.connection?.carriesSession()
-        return session
+        return presented
     }
 
-    /// Throws what a request without a live session is refused with.
+    /// Throws what a request without a live session, or without evidence for it, is refused with.
     ///
     /// What it sends is its address's all the same, until it was read: a body of these routes says nothing.
-    @Sendable func hasSession(_ call: Call) async throws(BrokerProblem) { _ = try await presented(call) }
-
-    private func presented(_ call: Call) async throws(BrokerProblem) -> LiveSession {
-        guard let token = try presentedSession(call) else { throw BrokerProblem(.sessionRequired) }
-        return try await counting(call) { () async throws(BrokerProblem) in
-            try await useCases.resumeSession.resume(token)
+    @Sendable func hasSession(_ call: Call) async throws(BrokerProblem) {
+        let token = try requiredSession(call)
+        let evidence = try evidence(of: call)
+        try await counting(call) { () async throws(BrokerProblem) in
+            try await useCases.resumeSession.look(token, evidence)
         }
+    }
+
+    /// Returns the session token that the request presents; throws `session_required` without one.
+    func requiredSession(_ call: Call) throws(BrokerProblem) -> Secret {
+        guard let token = try presentedSession(call) else { throw BrokerProblem(.sessionRequired) }
+        return token
+    }
+
+    /// Returns the evidence that the request shows for a session that belongs to a key.
+    func evidence(of call: Call) throws(BrokerProblem) -> PresentedEvidence {
+        PresentedEvidence(
+            proofs: call.fields.proofs, passes: try passes(call),
+            target: ProofTarget(method: call.request.method.rawValue, address: .own(path: String(call.path))))
+    }
+
+    /// Returns the passes of a request, by cookie and field.
+    func passes(_ call: Call) throws(BrokerProblem) -> [Secret] {
+        try (cookie(cookies.passName, call).map { [$0] } ?? []) + call.fields.passes.map { Secret($0) }
     }
 
     /// Returns the login token that the request presents: the body's, else the cookie's.

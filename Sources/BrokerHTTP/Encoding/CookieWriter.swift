@@ -1,12 +1,14 @@
 import Broker
 import HTTPTypes
 
-/// Writes our two cookies, each as one literal so that no attribute is ever missing (SEC-37).
+/// Writes our three cookies, each as one literal so that no attribute is ever missing (SEC-37).
 struct CookieWriter: Sendable {
     /// The session cookie's name as it goes over the wire.
     let sessionName: String
     /// The login cookie's name.
     let loginName: String
+    /// The name of the cookie that holds a bound session's pass.
+    let passName: String
     private let attributes: String
 
     init(_ configuration: HTTPConfiguration, isSecure: Bool) {
@@ -15,6 +17,7 @@ struct CookieWriter: Sendable {
         let name = configuration.cookieName
         sessionName = isSecure || !name.hasPrefix(prefix) ? name : String(name.dropFirst(prefix.count))
         loginName = sessionName + "-login"
+        passName = sessionName + "-pass"
         attributes =
             "; Path=/" + (isSecure ? "; Secure" : "") + "; HttpOnly; SameSite=\(configuration.sameSite.attribute)"
     }
@@ -29,8 +32,15 @@ struct CookieWriter: Sendable {
         make(loginName, token.reveal(), seconds: lifetime.wholeSeconds)
     }
 
-    /// Returns the field that clears the session cookie.
-    var clearedSession: HTTPField { make(sessionName, "", seconds: 0) }
+    /// Returns the field that sets the cookie of a pass.
+    func pass(_ pass: GrantedPass) -> HTTPField {
+        make(passName, pass.text.reveal(), seconds: pass.lifetime.wholeSeconds)
+    }
+
+    /// Returns the fields that clear the session cookie and, where the request brought one, that of its pass.
+    func cleared(_ hasPass: Bool) -> [HTTPField] {
+        [make(sessionName, "", seconds: 0)] + (hasPass ? [make(passName, "", seconds: 0)] : [])
+    }
 
     private func make(_ name: String, _ value: String, seconds: Int64) -> HTTPField {
         let age = min(max(seconds, 0), 400 * 86_400)

@@ -29,6 +29,11 @@ enum ProvidersBody {
                     writer.member("pkce", client.pkce.rawValue)
                     strings("redirect_uris", client.redirectURIs.map(\.text), into: &writer)
                     strings("scope", client.scope, into: &writer)
+                    writer.name("binding")
+                    writer.object { writer in
+                        writer.member("mode", client.binding.mode.rawValue)
+                        writer.member("evidence", client.binding.evidence.rawValue)
+                    }
                     if profile.kind == .zephr { strings("social_providers", client.socialProviders, into: &writer) }
                 }
             }

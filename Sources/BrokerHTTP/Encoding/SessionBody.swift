@@ -5,11 +5,15 @@ import Broker
 /// Every member is always there, and none is a token (SEC-52).
 enum SessionBody {
     /// Returns the object's bytes; bearer clients get their token with the 201.
-    static func bytes(_ session: SessionView, sessionToken: Secret? = nil) -> [UInt8] {
+    static func bytes(_ session: SessionView, sessionToken: Secret? = nil, pass: GrantedPass? = nil) -> [UInt8] {
         var writer = JSONWriter(capacity: 640)
         writer.object { writer in
             members(of: session, into: &writer)
             if let sessionToken { writer.member("session_token", sessionToken.reveal()) }
+            if let pass {
+                writer.name("pass")
+                writer.object { PassBody.members(of: pass, into: &$0) }
+            }
         }
         return writer.bytes
     }
@@ -38,6 +42,12 @@ enum SessionBody {
         writer.object { writer in
             writer.member("expires_at", session.tokensExpireAt?.rfc3339)
             writer.member("refreshable", session.refreshable)
+        }
+        writer.name("binding")
+        guard let binding = session.binding else { return writer.value(.null) }
+        writer.object { writer in
+            writer.member("jkt", binding.jkt)
+            writer.member("evidence", binding.policy.evidence.rawValue)
         }
     }
 }

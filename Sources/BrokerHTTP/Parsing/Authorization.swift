@@ -18,11 +18,14 @@ enum Authorization: Sendable {
             return
         }
         let credential = value[space...].drop { $0 == " " }
-        if value[..<space].isASCIIEqual(to: "bearer"), !credential.isEmpty, credential.utf8.count <= 512,
+        // A proof beside it is evidence; the scheme is none (RFC 9449 section 7.1).
+        let scheme = value[..<space]
+        if scheme.isASCIIEqual(to: "bearer") || scheme.isASCIIEqual(to: "dpop"), !credential.isEmpty,
+            credential.utf8.count <= 512,
             credential.utf8.allSatisfy({ (0x21...0x7E).contains($0) })
         {
             self = .bearer(Secret(String(credential)))
-        } else if value[..<space].isASCIIEqual(to: "basic"), let pair = Self.basic(credential) {
+        } else if scheme.isASCIIEqual(to: "basic"), let pair = Self.basic(credential) {
             self = pair
         } else {
             self = .other

@@ -12,6 +12,8 @@ struct RequestFields: Sendable {
     var forwardedProto: [String] = []
     var sessions: [String] = []
     var backends: [String] = []
+    var proofs: [String] = []
+    var passes: [String] = []
     var userAgent: String?
     var requestMethod: String?
     var hasBody = false
@@ -40,6 +42,8 @@ struct RequestFields: Sendable {
             case "x-forwarded-proto": forwardedProto.append(Self.plain(field.value))
             case "x-coatcheck-session": sessions.append(Self.plain(field.value))
             case "x-coatcheck-backend": backends.append(Self.plain(field.value))
+            case "dpop": proofs.append(Self.plain(field.value))
+            case "coatcheck-pass": passes.append(Self.plain(field.value))
             case "access-control-request-method": requestMethod = Self.plain(field.value)
             case "sec-purpose", "purpose", "x-purpose", "x-moz":
                 isPrefetch = isPrefetch || Self.plain(field.value).lowercased().contains("pre")

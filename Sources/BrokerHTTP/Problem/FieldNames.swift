@@ -11,6 +11,8 @@ extension HTTPField.Name {
     static let referrerPolicy = known("Referrer-Policy")
     static let coatcheckSource = known("Coatcheck-Source")
     static let coatcheckReason = known("Coatcheck-Reason")
+    static let coatcheckCode = known("Coatcheck-Code")
+    static let dpopNonce = known("DPoP-Nonce")
     static let traceparent = known("traceparent")
     static let authSubject = known("X-Auth-Subject")
     static let authProvider = known("X-Auth-Provider")

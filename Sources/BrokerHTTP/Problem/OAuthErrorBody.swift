@@ -6,16 +6,18 @@ enum OAuthErrorBody {
     /// Returns the OAuth error of a problem, and the status it goes out with.
     static func render(_ problem: BrokerProblem) -> (status: Int, bytes: [UInt8]) {
         let (error, status) = name(problem.code)
-        return (status, bytes(error, code: problem.code, detail: problem.detail ?? problem.code.standardDetail))
+        let detail = problem.detail ?? problem.code.standardDetail
+        return (status, bytes(error, code: problem.code, detail: detail, reason: problem.proof?.reason))
     }
 
     /// Returns an error document.
-    static func bytes(_ error: String, code: ProblemCode, detail: String) -> [UInt8] {
+    static func bytes(_ error: String, code: ProblemCode, detail: String, reason: String? = nil) -> [UInt8] {
         var writer = JSONWriter(capacity: 160)
         writer.object { writer in
             writer.member("error", error)
             writer.member("error_description", detail)
             writer.member("code", code.rawValue)
+            if let reason { writer.member("reason", reason) }
         }
         return writer.bytes
     }
@@ -25,7 +27,9 @@ enum OAuthErrorBody {
         case .backendUnauthorized: ("invalid_client", 401)
         case .backendNotAllowed: ("unauthorized_client", 403)
         // The session is the grant here: a dead one is 400, not 401, which would be the caller's fault.
-        case .sessionRequired, .sessionEnded, .notRefreshable, .loginRequired: ("invalid_grant", 400)
+        case .sessionRequired, .sessionEnded, .notRefreshable, .loginRequired, .proofRequired, .useDPoPNonce,
+            .proofInvalid:
+            ("invalid_grant", 400)
         case .rateLimited, .providerUnavailable, .storeUnavailable, .upstreamBusy, .shuttingDown, .upstreamTimeout:
             ("temporarily_unavailable", code.status)
         case .internalError, .providerError, .identityRejected, .upstreamError: ("server_error", code.status)

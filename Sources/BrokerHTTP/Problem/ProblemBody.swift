@@ -26,6 +26,7 @@ enum ProblemBody {
                     }
                 }
             }
+            if let reason = problem.proof?.reason { writer.member("reason", reason) }
             if let reason = problem.reason { writer.member("reason", reason.rawValue) }
             if let retry = problem.retry { writer.member("retry", retry) }
             if let word = problem.providerError { writer.member("provider_error", word) }

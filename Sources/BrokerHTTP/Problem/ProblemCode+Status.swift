@@ -7,7 +7,7 @@ extension ProblemCode {
         case .invalidRequest, .invalidCallback, .stateMismatch, .issuerMismatch, .codeRejected, .verifierMismatch,
             .registrationRejected:
             400
-        case .sessionRequired, .sessionEnded, .backendUnauthorized: 401
+        case .sessionRequired, .sessionEnded, .backendUnauthorized, .proofRequired, .useDPoPNonce, .proofInvalid: 401
         case .loginNotYours, .accessDenied, .clientNotAllowed, .backendNotAllowed, .emailDomainDenied, .crossOrigin,
             .upstreamNotAllowed:
             403
@@ -48,6 +48,9 @@ extension ProblemCode {
         case .sessionRequired: ("Session required", "The request has no session. Sign in first.")
         case .sessionEnded: ("Session ended", "The session has ended. Sign in again.")
         case .backendUnauthorized: ("Unknown backend", "The caller did not prove which backend it is.")
+        case .proofRequired: ("Proof required", "The session belongs to a key: show a proof or a pass.")
+        case .useDPoPNonce: ("Use the nonce", "Make the proof with the nonce of this answer.")
+        case .proofInvalid: ("Invalid proof", "The proof or pass is not accepted.")
         case .loginNotYours: ("Not your login", "The login was started by somebody else. Start a new one.")
         case .accessDenied: ("Access denied", "The user or the provider refused the sign-in.")
         case .clientNotAllowed: ("Client not allowed", "This client may not sign in this way.")

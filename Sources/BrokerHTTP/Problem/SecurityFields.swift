@@ -28,7 +28,8 @@ enum ConstantFields {
     static let varyOrigin = HTTPField(name: .vary, value: "Origin")
     static let allowCredentials = HTTPField(name: .accessControlAllowCredentials, value: "true")
     static let exposeHeaders = HTTPField(
-        name: .accessControlExposeHeaders, value: "X-Request-Id, Retry-After, Coatcheck-Source")
+        name: .accessControlExposeHeaders,
+        value: "X-Request-Id, Retry-After, Coatcheck-Source, Coatcheck-Code, DPoP-Nonce, WWW-Authenticate")
     static let sourceBroker = HTTPField(name: .coatcheckSource, value: "broker")
     static let bearerChallenge = HTTPField(name: .wwwAuthenticate, value: "Bearer realm=\"coatcheck\"")
     static let backendChallenge = HTTPField(name: .wwwAuthenticate, value: "Bearer realm=\"coatcheck-backend\"")

@@ -5,15 +5,15 @@ import HTTPTypes
 extension BrokerAPI {
     /// `GET /v1/forward-auth`: decides on the session alone.
     ///
-    /// Headers that tell the original request are not looked at (SEC-83 … SEC-85), so there is nothing in them to
-    /// forge; any failure denies (SEC-87).
+    /// Headers that tell the original request are not looked at (SEC-83 … SEC-85) but for the proof of a session that belongs
+    /// to a key, where the backend is trusted to say them; any failure denies (SEC-87).
     @Sendable func forwardAuth(_ call: Call) async throws(BrokerProblem) -> Answer {
         let backend = try backend(call, for: .forwardAuth)
         guard let token = try forwardedSession(call, backend) else { throw BrokerProblem(.sessionRequired) }
         // Not counted: the backend has proved itself, and the guess is not its own but one of all its users'.
-        let session = try await useCases.resumeSession.use(token)
+        let session = try await useCases.resumeSession.use(
+            token, try forwardedEvidence(call, backend.configuration), admits: backend.configuration.admits)
         let view = session.view
-        guard backend.configuration.mayAsk(about: view) else { throw BrokerProblem(.backendNotAllowed) }
         var fields = Answers.fields(call.requestID)
         try IdentityFields.append(view, to: &fields)
         if backend.configuration.forwardAccessToken {
@@ -38,28 +38,68 @@ extension BrokerAPI {
         return token
     }
 
+    /// Returns the evidence that the app showed the proxy: its pass, and its proof where the proxy says what it was about.
+    private func forwardedEvidence(
+        _ call: Call, _ backend: BackendConfiguration
+    ) throws(BrokerProblem) -> PresentedEvidence {
+        let nobodys = ProofTarget(method: "", address: .foreign(nil))
+        let own = useCases.proofOrigins
+        let target =
+            backend.originalRequest
+            ? try OriginalRequest.target(in: call.request.headerFields) { address in
+                own.contains(address) || backend.origins.contains(address)
+            } : nil
+        return PresentedEvidence(
+            proofs: target == nil ? [] : call.fields.proofs, passes: try passes(call), target: target ?? nobodys)
+    }
+
+    /// Returns the evidence that a backend was given by the app, from its form.
+    private func evidence(in form: inout RequestForm) -> PresentedEvidence {
+        let pass = form.visible("pass", required: false, maximum: 64)
+        let proof = form.visible("dpop", required: false, maximum: DPoPProof.maximumBytes)
+        let method = form.visible("htm", required: proof != nil, maximum: 32)
+        let address = form.visible("htu", required: proof != nil, maximum: 4096)
+        return PresentedEvidence(
+            proofs: proof.map { [$0] } ?? [], passes: pass.map { [Secret($0)] } ?? [],
+            target: ProofTarget(method: method ?? "", address: .foreign(address.flatMap { ProofAddress($0) })))
+    }
+
     /// `POST /v1/introspect` (RFC 7662); it slides the idle time for backends with `slides` alone.
     @Sendable func introspect(_ call: Call) async throws(BrokerProblem) -> Answer {
         let backend = try backend(call, for: .introspect)
         var form = try form(call)
         let token = form.visible("token", required: true, maximum: 4096)
         _ = form.visible("token_type_hint", required: false, maximum: 64)
+        let evidence = evidence(in: &form)
         try form.finish()
-        guard let token, let session = try await known(Secret(token)),
-            backend.configuration.mayAsk(about: session.view)
-        else { return Answers.json(.ok, Self.inactive, call) }
+        guard let token else { throw BrokerProblem(.invalidRequest) }
+        let session: LiveSession
+        do throws(BrokerProblem) {
+            session = try await useCases.resumeSession.present(
+                Secret(token), evidence, backend.configuration.demand, admits: backend.configuration.admits
+            ).session
+        } catch { return try inactive(error, call) }
         if backend.configuration.slides { useCases.resumeSession.slide(session) }
         return Answers.json(.ok, introspection(of: session.view), call)
     }
 
-    private func known(_ token: Secret) async throws(BrokerProblem) -> LiveSession? {
-        do throws(BrokerProblem) { return try await useCases.resumeSession.resume(token) } catch {
-            guard error.code == .sessionRequired || error.code == .sessionEnded else { throw error }
-            return nil
+    /// Answers about a session that the backend is told nothing of: want of evidence says its code, and is no log-out.
+    private func inactive(_ problem: BrokerProblem, _ call: Call) throws(BrokerProblem) -> Answer {
+        var writer = JSONWriter(capacity: 96)
+        switch problem.code {
+        case .sessionRequired, .sessionEnded, .backendNotAllowed: writer.object { $0.member("active", false) }
+        case .proofRequired, .useDPoPNonce, .proofInvalid:
+            writer.object { writer in
+                writer.member("active", false)
+                writer.member("code", problem.code.rawValue)
+                if let reason = problem.proof?.reason { writer.member("reason", reason) }
+            }
+            return Answers.json(
+                .ok, writer.bytes, call, adding: [HTTPField(name: .dpopNonce, value: useCases.proofNonce())])
+        default: throw problem
         }
+        return Answers.json(.ok, writer.bytes, call)
     }
-
-    private static let inactive = Array(#"{"active":false}"#.utf8)
 
     private func introspection(of session: SessionView) -> [UInt8] {
         var writer = JSONWriter(capacity: 320)
@@ -73,6 +113,11 @@ extension BrokerAPI {
             writer.member("exp", min(session.idleExpiresAt, session.expiresAt).seconds)
             writer.member("iat", session.createdAt.seconds)
             writer.member("sid", session.handle.text)
+            if let binding = session.binding {
+                writer.member("token_type", "DPoP")
+                writer.name("cnf")
+                writer.object { $0.member("jkt", binding.jkt) }
+            }
         }
         return writer.bytes
     }
@@ -88,10 +133,11 @@ extension BrokerAPI {
         let subject = form.visible("subject_token", required: true, maximum: 4096)
         form.expect("subject_token_type", Self.accessTokenType, required: true)
         form.expect("requested_token_type", Self.accessTokenType, required: false)
+        let evidence = evidence(in: &form)
         try form.finish()
         guard let subject else { throw BrokerProblem(.invalidRequest) }
-        let session = try await useCases.resumeSession.use(Secret(subject))
-        guard backend.configuration.mayAsk(about: session.view) else { throw BrokerProblem(.backendNotAllowed) }
+        let session = try await useCases.resumeSession.use(
+            Secret(subject), evidence, backend.configuration.demand, admits: backend.configuration.admits)
         let access = session.hasTokens ? try await useCases.refreshTokens.accessToken(for: session) : nil
         guard let access, access.credential == .bearer else {
             return oauthRefusal("invalid_target", "The session has no access token.", call)

@@ -37,7 +37,7 @@ extension BrokerAPI {
         let location = target.reveal()
         guard HTTPField.isValidValue(location) else { throw BrokerProblem(.internalError) }
         // 303 and nothing else: the browser must not repeat a POST, nor keep the redirect (SEC-94).
-        return Answers.empty(.seeOther, call, adding: HTTPField(name: .location, value: location))
+        return Answers.empty(.seeOther, call, adding: [HTTPField(name: .location, value: location)])
     }
 
     /// `POST /v1/backchannel-logout/{provider}`: the logout token's signature is its authentication.

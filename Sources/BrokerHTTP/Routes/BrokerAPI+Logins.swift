@@ -9,7 +9,7 @@ extension BrokerAPI {
         let login = try await useCases.startLogin.start(input)
         let cookie =
             login.transport == .cookie
-            ? cookies.login(login.loginToken, lifetime: login.expiresAt.since(clock.now())) : nil
+            ? [cookies.login(login.loginToken, lifetime: login.expiresAt.since(clock.now()))] : []
         return Answers.json(.created, StartedLoginBody.bytes(login), call, adding: cookie)
     }
 
@@ -31,11 +31,13 @@ extension BrokerAPI {
         let token = body.token("login_token", length: 43...128)
         try body.finish()
         guard let provider else { throw BrokerProblem(.invalidRequest) }
-        return StartLoginInput(
+        var input = StartLoginInput(
             provider: provider, client: client, redirectURI: redirectURI, scope: scope, codeChallenge: challenge,
             codeChallengeMethod: method, socialProvider: social,
             parameters: (parameters ?? []).map { ($0.name, $0.value.string ?? "") },
             loginToken: try loginToken(call, body: token), charge: charge(call))
+        input.evidence = try evidence(of: call)
+        return input
     }
 
     /// Returns the words of a member `scope`.

@@ -24,9 +24,11 @@ extension BrokerAPI {
         let token = body.token("login_token", length: 43...128)
         try body.finish()
         guard let provider, let stateKey, let attributes else { throw BrokerProblem(.invalidRequest) }
-        return FinishRegistrationInput(
+        var input = FinishRegistrationInput(
             provider: provider, client: client, stateKey: stateKey, attributes: attributes,
             loginToken: try loginToken(call, body: token), presentedSession: try presentedSession(call),
             charge: charge(call))
+        input.evidence = try evidence(of: call)
+        return input
     }
 }

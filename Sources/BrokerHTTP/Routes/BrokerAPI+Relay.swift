@@ -10,11 +10,9 @@ extension BrokerAPI {
         guard let relay, let target = RelayTarget(call.request.path ?? "") else {
             throw BrokerProblem(.upstreamNotFound)
         }
-        guard let presented = try presentedSession(call) else { throw BrokerProblem(.sessionRequired) }
-        let session = try await counting(call) { () async throws(BrokerProblem) in
-            try await useCases.resumeSession.use(presented)
-        }
-        call.connection?.carriesSession()
+        let presented = try await presented(call)
+        let session = presented.session
+        useCases.resumeSession.slide(session)
         let held = call.fields.hasBody ? try load.bodies.take(call.fields.contentLength, for: session.row) : nil
         defer { held.map(load.bodies.giveBack) }
         let body = call.fields.hasBody ? RelayedBody(call, limits: configuration.limits) : nil

@@ -23,10 +23,13 @@ extension BrokerAPI {
         case .cookie:
             let lifetime = signedIn.endsAtLatest.since(clock.now())
             return Answers.json(
-                .created, SessionBody.bytes(signedIn.session), call,
-                adding: cookies.session(signedIn.token, lifetime: lifetime))
+                .created, SessionBody.bytes(signedIn.session, pass: signedIn.pass), call,
+                adding: [cookies.session(signedIn.token, lifetime: lifetime)]
+                    + (signedIn.pass.map { [cookies.pass($0)] } ?? []))
         case .bearer:
-            return Answers.json(.created, SessionBody.bytes(signedIn.session, sessionToken: signedIn.token), call)
+            return Answers.json(
+                .created,
+                SessionBody.bytes(signedIn.session, sessionToken: signedIn.token, pass: signedIn.pass), call)
         }
     }
 
@@ -53,6 +56,7 @@ extension BrokerAPI {
         input.loginToken = try loginToken(call, body: token)
         input.presentedSession = try presentedSession(call)
         input.charge = charge(call)
+        input.evidence = try evidence(of: call)
         return input
     }
 
@@ -71,10 +75,7 @@ extension BrokerAPI {
 
     /// `POST /v1/session/token`: the provider's access token, for clients that opted in.
     @Sendable func handOutToken(_ call: Call) async throws(BrokerProblem) -> Answer {
-        guard let token = try presentedSession(call) else { throw BrokerProblem(.sessionRequired) }
-        let access = try await counting(call) { () async throws(BrokerProblem) in
-            try await useCases.handOutToken.handOut(token)
-        }
+        let access = try await useCases.handOutToken.handOut(from: try await session(call, demanding: .proof))
         var writer = JSONWriter(capacity: 1024)
         writer.object { writer in
             writer.member("access_token", access.token.reveal())
@@ -87,6 +88,17 @@ extension BrokerAPI {
         return Answers.json(.ok, writer.bytes, call)
     }
 
+    /// `POST /v1/session/pass`: a pass in exchange for a proof, for a session that belongs to a key.
+    @Sendable func grantPass(_ call: Call) async throws(BrokerProblem) -> Answer {
+        let session = try await session(call, demanding: .proof)
+        let pass = try useCases.grantPass.grant(to: session)
+        return Answers.json(
+            .ok, PassBody.bytes(pass), call, adding: pass.transport == .cookie ? [cookies.pass(pass)] : [])
+    }
+
+    /// Returns the fields that clear the cookies of a session that has ended.
+    private func cleared(_ call: Call) -> [HTTPField] { cookies.cleared(rules.hasPassCookie(call.fields)) }
+
     /// `DELETE /v1/session`: gone here at once; 204 whether or not there was one, or 200 with the provider's log-out page.
     @Sendable func logOut(_ call: Call) async throws(BrokerProblem) -> Answer {
         var query = try RequestQuery(parsing: call.query)
@@ -96,14 +108,14 @@ extension BrokerAPI {
         if wanted == "true" {
             var page: Secret?
             if let token = try presentedSession(call) {
-                page = try await useCases.endSession.logOutInBrowser(token)
+                page = try await useCases.endSession.logOutInBrowser(token, try evidence(of: call))
             }
             var writer = JSONWriter(capacity: 512)
             writer.object { $0.member("logout_url", page?.reveal()) }
-            return Answers.json(.ok, writer.bytes, call, adding: cookies.clearedSession)
+            return Answers.json(.ok, writer.bytes, call, adding: cleared(call))
         }
         if let token = try presentedSession(call) { try await useCases.endSession.logOut(token) }
-        return Answers.empty(.noContent, call, adding: cookies.clearedSession)
+        return Answers.empty(.noContent, call, adding: cleared(call))
     }
 
     /// `GET /v1/sessions`: the user's own devices.
@@ -124,7 +136,7 @@ extension BrokerAPI {
             throw BrokerProblem(.notFound)
         }
         try await useCases.endSession.end(handle: handle, ownedBy: owner)
-        return Answers.empty(.noContent, call, adding: handle == owner.view.handle ? cookies.clearedSession : nil)
+        return Answers.empty(.noContent, call, adding: handle == owner.view.handle ? cleared(call) : [])
     }
 
     /// `DELETE /v1/sessions?except=current`: ends all of the user's other sessions.

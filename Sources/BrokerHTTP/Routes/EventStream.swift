@@ -8,6 +8,8 @@ struct EventStream: Sendable {
     private enum Tick: Sendable {
         case notice(SessionNotice)
         case heartbeat
+        /// The pass that opened it has ended.
+        case passEnded
     }
 
     private let session: Digest
@@ -17,9 +19,15 @@ struct EventStream: Sendable {
     private let subscription: Subscription
     private let eventLoop: any EventLoop
     private let connection: ClientConnection?
+    /// How long the pass that opened it is good; nil for a stream that lives as its session.
+    private let rest: Duration?
 
-    /// Listens to a session from now on.
-    init(_ events: ListenToSession, _ live: LiveSession, lookedUpBy sessions: ResumeSession, on call: Call) {
+    /// Listens to a session from now on, `rest` at most.
+    init(
+        _ events: ListenToSession, _ live: LiveSession, lookedUpBy sessions: ResumeSession, on call: Call,
+        until rest: Duration? = nil
+    ) {
+        self.rest = rest
         let session = live.token
         self.session = session
         self.sessions = sessions.waiting
@@ -49,8 +57,14 @@ struct EventStream: Sendable {
         let timer = eventLoop.scheduleRepeatedTask(
             initialDelay: TimeAmount(heartbeat), delay: TimeAmount(heartbeat)
         ) { [continuation] _ in continuation.yield(.heartbeat) }
+        let end = rest.map { rest in
+            eventLoop.scheduleTask(in: TimeAmount(max(rest, .zero))) { [continuation] in
+                _ = continuation.yield(.passEnded)
+            }
+        }
         defer {
             timer.cancel()
+            end?.cancel()
             forgetGone?()
             forgetQuiescing?()
         }
@@ -68,6 +82,8 @@ struct EventStream: Sendable {
             case .notice(.ended(let reason)):
                 try await writer.write(Self.end(reason))
                 break ticks
+            // The session goes on: its client proves its key, and listens again.
+            case .passEnded: break ticks
             case .notice(.superseded):
                 // The session goes on: its client listens again if it still wants to.
                 break ticks

@@ -67,7 +67,7 @@ final class ManagementAPI: Sendable {
             }
         }
         guard status != "ready" else { return Answers.json(.ok, writer.bytes, call) }
-        return Answers.json(.serviceUnavailable, writer.bytes, call, adding: Self.retryAfter)
+        return Answers.json(.serviceUnavailable, writer.bytes, call, adding: [Self.retryAfter])
     }
 
     /// What is wrong, a sentence each.

@@ -19,11 +19,11 @@ enum Answers {
 
     /// Returns a JSON answer that nobody may store.
     static func json(
-        _ status: HTTPResponse.Status, _ bytes: [UInt8], _ call: Call, adding extra: HTTPField? = nil
+        _ status: HTTPResponse.Status, _ bytes: [UInt8], _ call: Call, adding extra: [HTTPField] = []
     ) -> Answer {
         var fields = fields(call.requestID)
         fields.append(ConstantFields.json)
-        if let extra { fields.append(extra) }
+        fields += extra
         return Answer(status, fields, body: .whole(ByteBuffer(bytes: bytes)))
     }
 
@@ -35,9 +35,9 @@ enum Answers {
     }
 
     /// Returns an answer without a body.
-    static func empty(_ status: HTTPResponse.Status, _ call: Call, adding extra: HTTPField? = nil) -> Answer {
+    static func empty(_ status: HTTPResponse.Status, _ call: Call, adding extra: [HTTPField] = []) -> Answer {
         var fields = fields(call.requestID)
-        if let extra { fields.append(extra) }
+        fields += extra
         return Answer(status, fields)
     }
 

@@ -25,7 +25,9 @@ package enum BackendRouter {
             useCases: useCases, relay: nil, configuration: configuration, listener: .backend,
             load: load, ledger: ledger, clock: clock, digest: digest)
         return BrokerResponder(
-            routes: routes(api), rules: api.rules, errors: ProblemResponder(cookies: api.cookies, now: clock.now),
+            routes: routes(api), rules: api.rules,
+            errors: ProblemResponder(
+                cookies: api.cookies, now: clock.now, nonce: useCases.proofNonce),
             limits: configuration.limits, clock: clock, load: load, log: log, traces: traces)
     }
 }

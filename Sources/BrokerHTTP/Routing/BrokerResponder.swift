@@ -92,8 +92,10 @@ package struct BrokerResponder: WireService {
             problem = error
             circumstances.usedBasic = call.fields.authorization.contains { $0.prefix(6).isASCIIEqual(to: "basic ") }
             circumstances.hasSessionCookie = rules.hasSessionCookie(call.fields)
+            circumstances.hasPass = rules.hasPassCookie(call.fields)
             answer = errors.answer(error, requestID: call.requestID, circumstances)
         }
+        if scope.wantsNonce, problem?.proof == nil { errors.addNonce(to: &answer.fields) }
         rules.addOriginFields(to: &answer.fields, call.fields)
         if rules.hasStrictTransport { answer.fields.append(SecurityFields.strictTransport) }
         // An upstream's date is the upstream's; the answer is ours (RFC 9110 section 6.6.1).

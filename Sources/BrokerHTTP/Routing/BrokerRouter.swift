@@ -17,6 +17,7 @@ package enum BrokerRouter {
             Route(.get, "/v1/session", proof: api.hasSession, handler: api.readSession),
             Route(.delete, "/v1/session", handler: api.logOut),
             Route(.post, "/v1/session/token", proof: api.hasSession, handler: api.handOutToken),
+            Route(.post, "/v1/session/pass", proof: api.hasSession, handler: api.grantPass),
             Route(.post, "/v1/session/refresh", proof: api.hasSession, handler: api.refreshSession),
             Route(
                 .get, "/v1/session/events", .sameOriginAlways, proof: api.hasSession, handler: api.sessionEvents),
@@ -56,7 +57,9 @@ package enum BrokerRouter {
             useCases: useCases, relay: relay, configuration: configuration, listener: .public,
             load: load, ledger: ledger, clock: clock, digest: digest)
         return BrokerResponder(
-            routes: routes(api), rules: api.rules, errors: ProblemResponder(cookies: api.cookies, now: clock.now),
+            routes: routes(api), rules: api.rules,
+            errors: ProblemResponder(
+                cookies: api.cookies, now: clock.now, nonce: useCases.proofNonce),
             limits: configuration.limits, clock: clock, load: load, log: log, traces: traces,
             appLinkPaths: configuration.appLinkPaths)
     }

@@ -94,6 +94,11 @@ struct ListenerRules: Sendable {
         kind != .management && CookieReader.value(of: cookies.sessionName, in: fields.cookies) != .absent
     }
 
+    /// Returns whether the request brought the cookie of a pass, well formed or not.
+    func hasPassCookie(_ fields: RequestFields) -> Bool {
+        kind != .management && CookieReader.value(of: cookies.passName, in: fields.cookies) != .absent
+    }
+
     /// Throws `cross_origin` where a page of a web origin that is not listed makes a browser act with our cookie, or
     /// with nothing (SEC-45).
     func checkOrigin(_ call: Call, _ route: Route) throws(BrokerProblem) {
@@ -148,6 +153,6 @@ struct ListenerRules: Sendable {
     private static let allowHeaders = HTTPField(
         name: .accessControlAllowHeaders,
         value: "Accept, Authorization, Content-Type, Content-Encoding, If-Match, If-None-Match, If-Modified-Since, "
-            + "If-Unmodified-Since, If-Range, Range, Idempotency-Key, traceparent, tracestate")
+            + "If-Unmodified-Since, If-Range, Range, Idempotency-Key, traceparent, tracestate, DPoP, Coatcheck-Pass")
     private static let maxAge = HTTPField(name: .accessControlMaxAge, value: "600")
 }

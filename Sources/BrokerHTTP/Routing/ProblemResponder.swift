@@ -9,6 +9,8 @@ struct ProblemResponder: Sendable {
     struct Circumstances {
         /// Whether the request brought our session cookie.
         var hasSessionCookie = false
+        /// Whether the request brought our cookie of a pass.
+        var hasPass = false
         /// Whether the route's errors are OAuth's.
         var isOAuth = false
         /// Whether the caller tried HTTP Basic.
@@ -21,6 +23,8 @@ struct ProblemResponder: Sendable {
 
     let cookies: CookieWriter
     let now: @Sendable () -> WallTime
+    /// The nonce for the next proof; nil where there are no sessions (the management listener).
+    var nonce: (@Sendable () -> String)?
 
     func answer(_ problem: BrokerProblem, requestID: String, _ circumstances: Circumstances) -> Answer {
         var fields = Answers.fields(requestID)
@@ -33,7 +37,12 @@ struct ProblemResponder: Sendable {
             body = ProblemBody.bytes(problem, requestID: requestID)
             fields.append(ConstantFields.problem)
         }
-        if status == 401 {
+        if let refusal = problem.proof, problem.code != .rateLimited {
+            // In the code's own field, too: gateways that ask by a subrequest lose the body.
+            if status == 401 { fields.append(Self.challenge(refusal)) }
+            fields.append(HTTPField(name: .coatcheckCode, value: problem.code.rawValue))
+            addNonce(to: &fields)
+        } else if status == 401 {
             let isBackend = problem.code == .backendUnauthorized
             fields.append(
                 !isBackend
@@ -45,7 +54,9 @@ struct ProblemResponder: Sendable {
             fields.append(HTTPField(name: .coatcheckReason, value: reason.rawValue))
         }
         // The cookie goes when its session is known to have ended, and for no other reason (guarantee 3).
-        if problem.code == .sessionEnded, circumstances.hasSessionCookie { fields.append(cookies.clearedSession) }
+        if problem.code == .sessionEnded, circumstances.hasSessionCookie {
+            fields += cookies.cleared(circumstances.hasPass)
+        }
         if let login = problem.login, login.transport == .cookie {
             fields.append(cookies.login(login.loginToken, lifetime: login.expiresAt.since(now())))
         }
@@ -56,5 +67,15 @@ struct ProblemResponder: Sendable {
         if circumstances.isRelay { fields.append(ConstantFields.sourceBroker) }
         if status == 405, let allow = circumstances.allow { fields.append(HTTPField(name: .allow, value: allow)) }
         return Answer(.init(code: status), fields, body: .whole(ByteBuffer(bytes: body)))
+    }
+
+    /// Adds the nonce for the next proof.
+    func addNonce(to fields: inout [HTTPField]) {
+        if let nonce { fields.append(HTTPField(name: .dpopNonce, value: nonce())) }
+    }
+
+    /// The challenge of RFC 9449 section 7.1.
+    private static func challenge(_ refusal: ProofRefusal) -> HTTPField {
+        HTTPField(name: .wwwAuthenticate, value: #"DPoP error="\#(refusal.challengeError)", algs="ES256""#)
     }
 }

@@ -22,6 +22,13 @@ struct Configuration: Sendable {
     /// What is allowed and unwise; start-up logs each.
     let warnings: [ConfigProblem]
 
+    /// The settings of the domain itself.
+    var broker: BrokerSettings {
+        var settings = limits.broker
+        settings.proofOrigins = ProofOrigins(publicURL: server.publicURL.text, hosts: server.hosts)
+        return settings
+    }
+
     /// The longest that a session of any client may live.
     var longestLifetime: Duration {
         providers.flatMap(\.clients).map(\.settings.profile.lifetimes.absolute).reduce(session.lifetimes.absolute, max)

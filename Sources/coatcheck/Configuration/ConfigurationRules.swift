@@ -21,6 +21,26 @@ enum ConfigurationRules {
         checkRegistrations(draft.providers, context)
         checkSigningKeys(draft.providers, context)
         checkReferences(draft, context)
+        checkEvidence(draft, context)
+    }
+
+    /// A client whose every request needs a proof cannot pass a proxy that does not say what the proof was about.
+    private static func checkEvidence(_ draft: ConfigurationDraft, _ context: ConfigContext) {
+        for backend in draft.backends where backend.settings.may.contains(.forwardAuth) {
+            guard !backend.settings.originalRequest else { continue }
+            for provider in draft.providers {
+                for client in provider.clients.map(\.settings.profile)
+                where client.binding.mode == .enforce && client.binding.evidence == .proof
+                    && backend.settings.mayAsk(about: provider.name, client.name)
+                {
+                    context.report(
+                        "cannot see the proofs of client `\(client.name)` of `\(provider.name)`, which has "
+                            + "`binding: {evidence: proof}`: let the proxy send the original request and write "
+                            + "`original_request: true`, or leave the client to passes", path: backend.path,
+                        line: backend.line)
+                }
+            }
+        }
     }
 
     private static func checkListeners(

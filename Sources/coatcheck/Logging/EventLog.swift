@@ -43,6 +43,12 @@ struct EventLog: Sendable {
             write(
                 .warning, "the id_token's `sid` is no text of at most 4 KiB: back-channel log-outs by it do nothing",
                 provider, client, [("session", session.text)])
+        case .proofJudged(let provider, let client, let result):
+            count("proofs", provider, client, [("result", result)])
+            // Another's key beside a session token is what a thief sends.
+            if result == ProofRefusal.key.result {
+                write(.warning, "a session token was sent with another key's proof", provider, client)
+            }
         case .exchangeReplayed(let provider):
             count("exchanges_replayed", [("provider", provider.text)])
             write(.info, "exchange answered again", provider, nil)
@@ -99,7 +105,7 @@ struct EventLog: Sendable {
     }
 
     /// Operations that do not pass the timed store.
-    static let uncounted = ["reseal", "tokenVersions"]
+    static let uncounted = ["reseal", "tokenVersions", "takeProof"]
 
     private func takeOther(_ event: BrokerEvent) {
         switch event {

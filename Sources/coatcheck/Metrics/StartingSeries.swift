@@ -33,6 +33,7 @@ enum StartingSeries {
         let owners: [Labels] = clients.map { [("provider", $0.provider), ("client", $0.client)] }
         for name in ["logins_started", "registrations_started"] + refreshCounters { make.counters(name, owners) }
         make.counters("access_tokens_handed_out", owners)
+        make.counters("proofs", owners, (["accepted"] + ProofRefusal.allCases.map(\.result)).map { [("result", $0)] })
         make.counters("logins", owners + [[("provider", "-"), ("client", "-")]], logins.map { [("result", $0)] })
         make.counters("exchanges_failed", owners, failures.map { [("reason", $0)] })
         make.counters("registrations", owners, registrations.map { [("result", $0)] })

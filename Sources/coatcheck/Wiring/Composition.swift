@@ -31,7 +31,7 @@ struct Composition: Sendable {
         let context = BrokerContext(
             clock: clock, spawner: detached.spawner, events: events.sink, vault: vault, store: timed,
             providers: ProviderDirectory([]), cache: SessionCache(lifetime: configuration.session.cache),
-            notices: SessionNotices(), settings: configuration.limits.broker, watch: watch)
+            notices: SessionNotices(), settings: configuration.broker, watch: watch, shared: shared)
         if let shared { ReplicaNotices(context).listen(to: shared) }
         let load = ServerLoad()
         let readiness = Readiness(

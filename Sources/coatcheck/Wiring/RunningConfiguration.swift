@@ -51,7 +51,7 @@ final class RunningConfiguration: Sendable {
             throw StartFailure("\(error)")
         }
         kept = configuration.providers.count { unchanged.has($0.name) }
-        let context = parts.context.with(ProviderDirectory(providers), configuration.limits.broker)
+        let context = parts.context.with(ProviderDirectory(providers), configuration.broker)
         self.context = context
         revocations = parts.revocations.with(context)
         let useCases = BrokerUseCases(context, publicURL: configuration.server.publicURL.text)

@@ -7,7 +7,8 @@ struct ProofAddressTests {
     @Test(
         "What RFC 3986 calls the same is the same",
         arguments: [
-            "https://b.test/a/b", "HTTPS://B.test/a/b", "https://b.test:443/a/b", "https://b.test:/a/b", "https://b.test/a/b?q=1",
+            "https://b.test/a/b", "HTTPS://B.test/a/b", "https://b.test:443/a/b", "https://b.test:/a/b",
+            "https://b.test/a/b?q=1",
             "https://b.test/a/b#f", "https://b.test/%61/b", "https://b.test/a/./b", "https://b.test/x/../a/b",
             "https://b.test/../a/b", "https://b.test/a/b?x=/../..",
         ])
@@ -19,8 +20,10 @@ struct ProofAddressTests {
     @Test(
         "And what is not is not",
         arguments: [
-            "http://b.test/a/b", "https://b.test:444/a/b", "https://c.test/a/b", "https://b.test/a/b/", "https://b.test/a//b",
-            "https://b.test/A/b", "https://b.test/a%2Fb", "https://b.test./a/b", "https://b.test/a/b/.", "https://b.test/a;/b",
+            "http://b.test/a/b", "https://b.test:444/a/b", "https://c.test/a/b", "https://b.test/a/b/",
+            "https://b.test/a//b",
+            "https://b.test/A/b", "https://b.test/a%2Fb", "https://b.test./a/b", "https://b.test/a/b/.",
+            "https://b.test/a;/b",
             "https://b.test:80/a/b",
         ])
     func different(_ text: String) throws {
@@ -32,7 +35,8 @@ struct ProofAddressTests {
         "No address at all",
         arguments: [
             "", "/a/b", "//b.test/a/b", "https:/b.test/a", "https:b.test", "ftp://b.test/a", "https://", "https:///a",
-            "https://u@b.test/a", "https://u:p@b.test/a", "https://b.test:123456/a", "https://b.test:x/a", "https://b.test/%zz",
+            "https://u@b.test/a", "https://u:p@b.test/a", "https://b.test:123456/a", "https://b.test:x/a",
+            "https://b.test/%zz",
             "https://b.test/%4", "https://b.test/a b", "https://b.tést/a", "https://%62.test/a", "https://[::1/a",
             "https://[::1]x/a", "https://b.test\u{7F}/a",
         ])

@@ -9,13 +9,13 @@ import Testing
 struct ProofVerifierTests {
     private let phone = SigningPhone()
     private let vault: OpenSSLVault
-    private let verifier: ProofVerifier<OpenSSLVault>
+    private let verifier: ProofVerifier
     private let now = WallTime(seconds: 1_800_000_000)
     private let session = Secret("a-session-token")
 
     init() throws {
         vault = try OpenSSLVault(ring: KeyRing.generate(now: WallTime(seconds: 0), random: SystemRandom.bytes))
-        verifier = ProofVerifier(vault: vault, origins: ["https://broker.example.test"])
+        verifier = ProofVerifier(vault: vault, origins: ProofOrigins(publicURL: "https://broker.example.test"))
     }
 
     private var nonce: String { ProofNonce.text(at: now, by: vault) }
@@ -25,7 +25,8 @@ struct ProofVerifierTests {
         _ fields: [String], thumbprint: String? = nil, taken: TakenProofs = TakenProofs(), later: Duration = .zero
     ) throws -> ProofRefusal? {
         let key = try thumbprint.map { try #require(Base64URL.decode($0).flatMap(Digest.init)) }
-        let demand = ProofVerifier<OpenSSLVault>.Demand(method: "GET", path: "/v1/session", token: session, thumbprint: key)
+        let demand = ProofVerifier.Demand(
+            ProofTarget(method: "GET", address: .own(path: "/v1/session")), token: session, thumbprint: key)
         let now = now.advanced(by: later)
         do throws(ProofRefusal) {
             let candidate = try verifier.judge(DPoPProof(fields), demand, taken: taken, now: now)
@@ -49,7 +50,8 @@ struct ProofVerifierTests {
         arguments: [
             #"{"alg":"ES256","jwk":JWK}"#, #"{"typ":"JWT","alg":"ES256","jwk":JWK}"#, #"{"typ":"dpop+jwt","jwk":JWK}"#,
             #"{"typ":"dpop+jwt","alg":7,"jwk":JWK}"#, #"{"typ":"dpop+jwt","alg":"ES256"}"#,
-            #"{"typ":"dpop+jwt","alg":"ES256","jwk":"key"}"#, #"{"typ":"dpop+jwt","alg":"ES256","jwk":JWK,"crit":["x"]}"#,
+            #"{"typ":"dpop+jwt","alg":"ES256","jwk":"key"}"#,
+            #"{"typ":"dpop+jwt","alg":"ES256","jwk":JWK,"crit":["x"]}"#,
             #"{"typ":"dpop+jwt","typ":"dpop+jwt","alg":"ES256","jwk":JWK}"#, #"["dpop+jwt"]"#, "{", "",
             #"{"typ":"dpop+jwt","alg":"ES256","jwk":{"kty":"EC","crv":"P-256","x":"AA","y":"AA"}}"#,
             #"{"typ":"dpop+jwt","alg":"ES256","jwk":{"kty":"RSA","n":"AQAB","e":"AQAB"}}"#,
@@ -165,7 +167,8 @@ struct ProofVerifierTests {
         let proof = try DPoPProof([text])
         // Section 6.1 has the thumbprint.
         #expect(
-            Base64URL.encode(vault.digest(Array(proof.key.canonical.utf8)).bytes) == "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I")
+            Base64URL.encode(vault.digest(Array(proof.key.canonical.utf8)).bytes)
+                == "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I")
         #expect(vault.isES256Signature(proof.signature, over: proof.signingInput, by: proof.key))
     }
 

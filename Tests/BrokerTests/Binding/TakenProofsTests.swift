@@ -8,7 +8,9 @@ struct TakenProofsTests {
     private let vault: OpenSSLVault
     private let start = WallTime(seconds: 1_800_000_000)
 
-    init() throws { vault = try OpenSSLVault(ring: KeyRing.generate(now: WallTime(seconds: 0), random: SystemRandom.bytes)) }
+    init() throws {
+        vault = try OpenSSLVault(ring: KeyRing.generate(now: WallTime(seconds: 0), random: SystemRandom.bytes))
+    }
 
     private func nonce(_ seconds: Int64) throws -> ProofNonce {
         let time = start.advanced(by: .seconds(seconds))
@@ -17,7 +19,8 @@ struct TakenProofsTests {
 
     private func name(_ number: Int) -> Digest { vault.digest(Array("\(number)".utf8)) }
 
-    private func take(_ number: Int, of key: Int = 0, nonce minute: Int64, at seconds: Int64, in table: TakenProofs) throws
+    private func take(_ number: Int, of key: Int = 0, nonce minute: Int64, at seconds: Int64, in table: TakenProofs)
+        throws
         -> ProofRefusal?
     {
         let nonce = try nonce(minute)

@@ -17,6 +17,7 @@ struct ClientSection: Sendable {
             transport: section.choice("transport", among: [.cookie, .bearer]) ?? .cookie,
             redirectURIs: section.redirectURIs("redirect_uris"))
         profile.hostedCallbackTo = Self.hosted(section)
+        profile.binding = BindingReader.read(section.section("binding"))
         profile.lifetimes = SessionSettings.lifetimes(section.section("session"), defaults: provider.lifetimes)
         var wire = provider.wire
         if kind == .zephr {

@@ -15,6 +15,9 @@ struct BackendSection: Sendable {
         let ranges = section.networks("peers")
         let forward = section.flag("forward_access_token", default: false)
         let slides = section.flag("slides", default: false)
+        let original = section.flag("original_request", default: false)
+        let origins = Self.origins(section)
+        let evidence = section.choice("evidence", as: Evidence.self)
         let scopes = section.list("allow").compactMap { item -> BackendConfiguration.Scope? in
             let clients = item.words("clients").map { Set($0.map { ClientName(unchecked: $0) }) }
             guard let provider = item.requiredText("provider", limit: 63) else { return nil }
@@ -28,13 +31,34 @@ struct BackendSection: Sendable {
             section.report("forward_access_token", "needs `forward-auth` in `may`")
         }
         if slides, !may.contains(.introspect) { section.report("slides", "needs `introspect` in `may`") }
+        if original, !may.contains(.forwardAuth) { section.report("original_request", "needs `forward-auth` in `may`") }
+        if section.has("origins"), !original { section.report("origins", "needs `original_request: true`") }
+        if evidence == .own, may.contains(.forwardAuth) {
+            section.report("evidence", "cannot be `own` with `forward-auth` in `may`: nobody would look at the proof")
+        }
         for range in ranges where range.isEverything { section.report("peers", "holds the whole internet (\(range))") }
         guard let name = BackendName(name) else {
             section.report(nil, "has a name that is not 1 to 63 letters, digits, `-`, `_` or `.`")
             return nil
         }
-        settings = BackendConfiguration(
+        var settings = BackendConfiguration(
             name: name, digest: digest, may: may, peers: ranges,
             allow: section.has("allow") ? scopes : nil, forwardAccessToken: forward, slides: slides)
+        settings.originalRequest = original
+        settings.origins = origins
+        settings.checksEvidence = evidence == .own
+        self.settings = settings
+    }
+
+    /// Who judges the proof of a session that belongs to a key.
+    private enum Evidence: String, CaseIterable { case broker, own }
+
+    /// Reads the origins that an original request may have.
+    private static func origins(_ section: ConfigSection) -> ProofOrigins {
+        let texts = section.texts("origins")
+        for text in texts where ProofAddress(text).map({ $0.path != "/" || $0.origin != text }) ?? true {
+            section.report("origins", "has `\(text)`, which is no origin as `https://app.example.com` is one")
+        }
+        return ProofOrigins(texts.compactMap { ProofAddress($0) })
     }
 }

@@ -1,0 +1,73 @@
+/// Checks the proofs of requests: judges, verifies off the event loop, and takes each once.
+struct ProofCheck: Sendable {
+    let context: BrokerContext
+
+    private var verifier: ProofVerifier {
+        ProofVerifier(vault: context.vault, origins: context.settings.proofOrigins, scope: context.memory.nonceScope)
+    }
+
+    /// The nonce for the next proof.
+    var nonce: String {
+        ProofNonce.text(at: context.clock.now(), scope: context.memory.nonceScope, by: context.vault)
+    }
+
+    /// Judges all of a proof but its signature; throws `required` where there is none.
+    func candidate(
+        _ evidence: PresentedEvidence, token: Secret? = nil, thumbprint: Digest? = nil
+    ) throws(ProofRefusal) -> ProofVerifier.Candidate {
+        try verifier.judge(
+            DPoPProof(evidence.proofs),
+            ProofVerifier.Demand(evidence.target, token: token, thumbprint: thumbprint), taken: context.memory.proofs,
+            now: context.clock.now())
+    }
+
+    /// Verifies the signature and takes the proof, once over all replicas where its request changes something.
+    ///
+    /// An answer to a proof whose nonce is aging brings a new one.
+    func take(_ candidate: ProofVerifier.Candidate) async throws(BrokerProblem) {
+        let refusal = await Self.verified(candidate, verifier)
+        if let refusal { throw BrokerProblem(refusal) }
+        do throws(ProofRefusal) {
+            // In this process first: it bounds what one key may make anybody store.
+            try context.memory.proofs.take(
+                candidate.name, of: candidate.thumbprint, nonce: candidate.nonce, now: context.clock.now())
+        } catch { throw BrokerProblem(error) }
+        if !candidate.isSafe, let shared = context.shared { try await takeOnce(candidate, shared) }
+        if candidate.nonce.isAging { RequestScope.current?.givesNonce() }
+    }
+
+    private func takeOnce(
+        _ candidate: ProofVerifier.Candidate, _ store: any SharedStore
+    ) async throws(BrokerProblem) {
+        let until = context.clock.now().advanced(by: ProofNonce.lifetime)
+        let isFirst: Bool
+        do throws(StoreFailure) { isFirst = try await store.takeProof(candidate.name, until: until) } catch {
+            context.events.emit(.storeFailed(operation: "takeProof", detail: "\(error)"))
+            throw BrokerProblem(error)
+        }
+        guard isFirst else { throw BrokerProblem(ProofRefusal.replayed) }
+    }
+
+    /// Arithmetic of some tens of microseconds, on no event loop.
+    @concurrent private static func verified(
+        _ candidate: ProofVerifier.Candidate, _ verifier: ProofVerifier
+    ) async -> ProofRefusal? {
+        do throws(ProofRefusal) {
+            try verifier.verify(candidate)
+            return nil
+        } catch { return error }
+    }
+}
+
+extension BrokerProblem {
+    /// Creates the problem of evidence that is not accepted; none clears a cookie, and none says that a session has ended.
+    package init(_ refusal: ProofRefusal) {
+        switch refusal {
+        case .required: self.init(.proofRequired)
+        case .nonce: self.init(.useDPoPNonce)
+        case .limited: self.init(.rateLimited, privateDetail: "proofs of one key", retryAfter: .seconds(60))
+        default: self.init(.proofInvalid, privateDetail: refusal.reason)
+        }
+        proof = refusal
+    }
+}

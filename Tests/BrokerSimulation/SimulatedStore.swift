@@ -14,9 +14,9 @@ final class SimulatedStore: AroundStore, SharedStore, @unchecked Sendable {
 
     var base: any BrokerStore { world.memory }
 
-    /// What may come back late.
+    /// The operations that may come back late.
     private static let slow: Set<StoreOperation> = [.session]
-    /// What writes sealed values of sessions.
+    /// The operations that write sealed values of sessions.
     private static let writingTokens: Set<StoreOperation> = [.completeExchange, .commitRefresh]
     /// How long a statement waits for a lock.
     private static let lockPatience = 4_000

@@ -8,16 +8,16 @@ import Synchronization
 package final class InMemoryStore: BrokerStore {
     /// Guards everything.
     private let state = Mutex(MemoryState())
-    /// How many transactions go through before one is refused; nil refuses none.
+    /// The count of transactions that go through before one is refused; nil refuses none.
     private let refusing = Mutex<Int?>(nil)
     /// Whether the answer of the next completed exchange is lost.
     private let losing = Mutex(false)
     /// Whether the answer of the next ending is lost.
     private let losingEnding = Mutex(false)
-    /// What happens between the next logout token's work and its answer.
+    /// The work that is done between the next logout token's work and its answer.
     private let meanwhile = Mutex<(@Sendable () async -> Void)?>(nil)
 
-    /// How the next calls of some operations fail.
+    /// The faults of the next calls of some operations.
     private let faults = Mutex<[FaultyOperation: [OperationFault]]>([:])
 
     /// The store's own clock, by which claims are timed.
@@ -55,7 +55,7 @@ package final class InMemoryStore: BrokerStore {
         faults.withLock { $0[operation] = next }
     }
 
-    /// How many calls of an operation are still to fail.
+    /// The count of calls of an operation that are still to fail.
     package func failures(_ operation: FaultyOperation) -> Int { faults.withLock { $0[operation, default: []].count } }
 
     private func unlessFaulty<Value>(
@@ -317,7 +317,7 @@ package final class InMemoryStore: BrokerStore {
 
     package func close() async { state.withLock { $0.closed = true } }
 
-    /// How many revocations wait, for tests.
+    /// The count of revocations that wait, for tests.
     package var outboxRows: Int { state.withLock { $0.outbox.count } }
 
     /// The audit records, oldest first, for tests.

@@ -14,14 +14,14 @@ struct MemoryState {
     /// Until when exchanges are claimed, by the store's clock.
     var exchangeClaims: [Digest: Duration] = [:]
     var sessions: [Digest: SessionRow] = [:]
-    /// What the rows remember of their refreshes.
+    /// The rows' memory of their refreshes.
     var marks: [Digest: RefreshMarks] = [:]
     var handles: [SessionHandle: Digest] = [:]
     var registrations: [Digest: RegistrationRow] = [:]
     /// By login.
     var handoffs: [Digest: HandoffRow] = [:]
     var outbox: [Digest: OutboxRow] = [:]
-    /// How often each key has sealed.
+    /// The count of seals by each key.
     var seals: [String: Int] = [:]
     var logoutTokens: [Digest: WallTime] = [:]
     var leases: [String: Lease] = [:]

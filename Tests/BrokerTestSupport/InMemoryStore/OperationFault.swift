@@ -1,4 +1,4 @@
-/// How an operation of the in-memory store fails.
+/// A failure of an operation of the in-memory store.
 package enum OperationFault: Sendable {
     /// Nothing was done.
     case refused

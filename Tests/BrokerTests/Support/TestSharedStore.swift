@@ -4,7 +4,7 @@ import Synchronization
 /// The abilities of a shared store as a test plays them: its time, the news of other replicas, the versions they have made.
 final class TestSharedStore: SharedStore {
     private let clock: TestClock
-    /// How far its time is from the test's.
+    /// The distance of its time from the test's.
     private let ahead: Duration
     let isAway = Mutex(false)
     private let handler = Mutex<(@Sendable (EndingNotice) -> Void)?>(nil)

@@ -2,7 +2,8 @@
 import PackageDescription
 
 // The import list is the architecture (docs/decisions/0001): a module exists because it alone may import something.
-// `make build` checks it with --explicit-target-dependency-import-check error.
+// `make build` checks it with --explicit-target-dependency-import-check error, which takes whatever a dependency brings along;
+// `make lint` compares each target's imports with what it declares here, both ways.
 
 let strict: [SwiftSetting] = [
     .swiftLanguageMode(.v6),
@@ -20,8 +21,6 @@ let nioCore: Target.Dependency = .product(name: "NIOCore", package: "swift-nio")
 let nioPosix: Target.Dependency = .product(name: "NIOPosix", package: "swift-nio")
 let nioTLS: Target.Dependency = .product(name: "NIOTLS", package: "swift-nio")
 let nioHTTP1: Target.Dependency = .product(name: "NIOHTTP1", package: "swift-nio")
-let nioFoundationCompat: Target.Dependency = .product(name: "NIOFoundationCompat", package: "swift-nio")
-let nioConcurrencyHelpers: Target.Dependency = .product(name: "NIOConcurrencyHelpers", package: "swift-nio")
 let nioSSL: Target.Dependency = .product(name: "NIOSSL", package: "swift-nio-ssl")
 let nioExtras: Target.Dependency = .product(name: "NIOExtras", package: "swift-nio-extras")
 let nioHTTPCompression: Target.Dependency = .product(name: "NIOHTTPCompression", package: "swift-nio-extras")
@@ -29,9 +28,6 @@ let asyncHTTPClient: Target.Dependency = .product(name: "AsyncHTTPClient", packa
 let jwtKit: Target.Dependency = .product(name: "JWTKit", package: "jwt-kit")
 let crypto: Target.Dependency = .product(name: "Crypto", package: "swift-crypto")
 let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")
-let metrics: Target.Dependency = .product(name: "Metrics", package: "swift-metrics")
-let coreMetrics: Target.Dependency = .product(name: "CoreMetrics", package: "swift-metrics")
-let tracing: Target.Dependency = .product(name: "Tracing", package: "swift-distributed-tracing")
 let serviceLifecycle: Target.Dependency = .product(name: "ServiceLifecycle", package: "swift-service-lifecycle")
 let unixSignals: Target.Dependency = .product(name: "UnixSignals", package: "swift-service-lifecycle")
 let argumentParser: Target.Dependency = .product(name: "ArgumentParser", package: "swift-argument-parser")
@@ -56,8 +52,6 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-nio-extras", exact: "1.35.2"),
         .package(url: "https://github.com/apple/swift-http-types", exact: "1.8.0"),
         .package(url: "https://github.com/apple/swift-log", exact: "1.16.2"),
-        .package(url: "https://github.com/apple/swift-metrics", exact: "2.13.0"),
-        .package(url: "https://github.com/apple/swift-distributed-tracing", exact: "1.7.3"),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", exact: "2.13.0"),
         .package(url: "https://github.com/apple/swift-argument-parser", exact: "1.8.2"),
         .package(url: "https://github.com/apple/swift-crypto", exact: "4.5.2"),
@@ -73,14 +67,11 @@ let package = Package(
         .systemLibrary(name: "CLibPQ", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
         .target(name: "Broker", swiftSettings: product),
         .target(name: "BrokerVault", dependencies: ["Broker", "COpenSSL"], swiftSettings: product),
-        .target(
-            name: "BrokerStore", dependencies: ["Broker", "CLibPQ", grdb, nioConcurrencyHelpers], swiftSettings: product
-        ),
+        .target(name: "BrokerStore", dependencies: ["Broker", "CLibPQ", grdb], swiftSettings: product),
         .target(
             name: "BrokerProviders",
             dependencies: [
-                "Broker", asyncHTTPClient, nioCore, nioHTTP1, nioHTTPCompression, nioSSL, nioFoundationCompat, jwtKit,
-                crypto,
+                "Broker", asyncHTTPClient, nioCore, nioHTTP1, nioHTTPCompression, nioSSL, jwtKit, crypto,
             ],
             swiftSettings: product),
         .target(
@@ -105,14 +96,13 @@ let package = Package(
             name: "coatcheck",
             dependencies: [
                 "Broker", "BrokerWire", "BrokerHTTP", "BrokerRelay", "BrokerProviders", "BrokerVault", "BrokerStore",
-                "CMalloc", httpTypes, nioCore, nioPosix, nioHTTP1, asyncHTTPClient, nioSSL, argumentParser, yams,
-                logging,
-                metrics, coreMetrics, tracing, serviceLifecycle, unixSignals,
+                "CMalloc", httpTypes, nioCore, nioHTTP1, asyncHTTPClient, nioSSL, argumentParser, yams, logging,
+                serviceLifecycle, unixSignals,
             ],
             swiftSettings: product),
         .executableTarget(
             name: "coatcheck-sandbox",
-            dependencies: ["Sandbox", hummingbird, argumentParser, logging, serviceLifecycle],
+            dependencies: ["Sandbox", argumentParser, logging],
             swiftSettings: strict),
         // What the tests of several modules share: the in-memory store, which no program has.
         .target(
@@ -147,7 +137,7 @@ let package = Package(
         .testTarget(
             name: "BrokerProvidersTests",
             dependencies: [
-                "Broker", "BrokerProviders", "Sandbox", hummingbird, asyncHTTPClient, nioCore, nioHTTP1, jwtKit, crypto,
+                "Broker", "BrokerProviders", "Sandbox", asyncHTTPClient, nioCore, nioHTTP1, jwtKit, crypto,
             ],
             swiftSettings: strict),
         .testTarget(
@@ -165,10 +155,8 @@ let package = Package(
             name: "coatcheckTests",
             dependencies: [
                 "BrokerTestSupport", "coatcheck", "Broker", "BrokerHTTP", "BrokerProviders", "BrokerVault",
-                "BrokerRelay",
-                "BrokerWire", "Sandbox", httpTypes, asyncHTTPClient, nioCore, nioPosix, logging, coreMetrics, yams,
-                argumentParser, tracing,
-                serviceLifecycle,
+                "BrokerWire",
+                logging, yams, argumentParser, serviceLifecycle,
             ],
             swiftSettings: strict),
     ]

@@ -10,6 +10,13 @@ enum SystemClock {
         return WallTime(milliseconds: Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000)
     }
 
+    /// The calendar time as spans have it: nanoseconds since 1970.
+    static func nanoseconds() -> UInt64 {
+        var time = timespec()
+        clock_gettime(CLOCK_REALTIME, &time)
+        return UInt64(clamping: time.tv_sec) &* 1_000_000_000 &+ UInt64(clamping: time.tv_nsec)
+    }
+
     /// Time since the machine started, sleep included, which never goes back (SEC-128).
     static func monotonic() -> Duration {
         var time = timespec()

@@ -1,8 +1,7 @@
-import CoreMetrics
 import Synchronization
 
 /// Counts up.
-final class CounterSeries: CounterHandler {
+final class CounterSeries: Sendable {
     private let count = Atomic<Int64>(0)
 
     var value: Int64 { count.load(ordering: .relaxed) }
@@ -11,11 +10,10 @@ final class CounterSeries: CounterHandler {
     func advance(to value: Int64) { count.max(value, ordering: .relaxed) }
 
     func increment(by amount: Int64) { count.wrappingAdd(amount, ordering: .relaxed) }
-    func reset() { count.store(0, ordering: .relaxed) }
 }
 
 /// Holds the newest value.
-final class GaugeSeries: MeterHandler, RecorderHandler {
+final class GaugeSeries: Sendable {
     /// Guards the value: adding reads it first.
     private let state = Mutex(0.0)
 
@@ -25,12 +23,10 @@ final class GaugeSeries: MeterHandler, RecorderHandler {
     func set(_ value: Double) { state.withLock { $0 = value } }
     func increment(by amount: Double) { state.withLock { $0 += amount } }
     func decrement(by amount: Double) { state.withLock { $0 -= amount } }
-    func record(_ value: Int64) { set(value) }
-    func record(_ value: Double) { set(value) }
 }
 
 /// Counts durations by fixed buckets, in seconds.
-final class HistogramSeries: TimerHandler, RecorderHandler {
+final class HistogramSeries: Sendable {
     /// The buckets' upper bounds in nanoseconds: 0.5 ms to 30 s.
     static let bounds: [Int64] = [
         500_000, 1_000_000, 2_500_000, 5_000_000, 10_000_000, 25_000_000, 50_000_000, 100_000_000, 250_000_000,
@@ -56,8 +52,4 @@ final class HistogramSeries: TimerHandler, RecorderHandler {
             if let place { reading.buckets[place] += 1 }
         }
     }
-
-    /// Takes seconds, as recorders do.
-    func record(_ value: Int64) { record(Double(value)) }
-    func record(_ value: Double) { recordNanoseconds(Int64(exactly: (min(max(value, 0), 1e9) * 1e9).rounded()) ?? 0) }
 }

@@ -1,11 +1,10 @@
-import CoreMetrics
 import Synchronization
 
-/// Keeps every metric of the process, behind swift-metrics, and gives them as Prometheus text.
+/// Keeps every metric of the process, and gives them as Prometheus text.
 ///
-/// Labels come from fixed sets; should one not, a family stops growing at `seriesLimit` and counts what it left out
-/// (SEC-118).
-final class MetricsRegistry: MetricsFactory {
+/// A counter stays for the life of the process: one that vanished would look like a restart. Labels come from fixed sets;
+/// should one not, a family stops growing at `seriesLimit` and counts what it left out (SEC-118).
+final class MetricsRegistry: Sendable {
     /// How many label combinations one metric may have.
     static let seriesLimit = 512
 
@@ -30,24 +29,6 @@ final class MetricsRegistry: MetricsFactory {
     private let state = Mutex(State())
     /// Takes what a full family gets.
     private let overflow = (counter: CounterSeries(), gauge: GaugeSeries(), histogram: HistogramSeries())
-
-    func makeCounter(label: String, dimensions: [(String, String)]) -> any CounterHandler {
-        counter(label, dimensions)
-    }
-
-    func makeMeter(label: String, dimensions: [(String, String)]) -> any MeterHandler { gauge(label, dimensions) }
-
-    func makeRecorder(label: String, dimensions: [(String, String)], aggregate: Bool) -> any RecorderHandler {
-        aggregate ? histogram(label, dimensions) : gauge(label, dimensions)
-    }
-
-    func makeTimer(label: String, dimensions: [(String, String)]) -> any TimerHandler { histogram(label, dimensions) }
-
-    // A series stays for the life of the process: a counter that vanished would look like a restart.
-    func destroyCounter(_ handler: any CounterHandler) {}
-    func destroyMeter(_ handler: any MeterHandler) {}
-    func destroyRecorder(_ handler: any RecorderHandler) {}
-    func destroyTimer(_ handler: any TimerHandler) {}
 
     /// Returns the counter of a name and its labels.
     func counter(_ label: String, _ dimensions: [(String, String)] = []) -> CounterSeries {

@@ -5,7 +5,6 @@ import NIOCore
 import NIOHTTP1
 import ServiceLifecycle
 import Synchronization
-import Tracing
 
 /// Sends spans to a collector: OTLP over HTTP, in the protocol's JSON (decision 32).
 ///
@@ -155,8 +154,8 @@ final class OTLPExporter: Service {
                     writer.object { writer in
                         attributes(
                             [
-                                "service.name": "coatcheck", "service.version": .string(Version.text),
-                                "service.instance.id": .string(instance),
+                                "service.name": .text("coatcheck"), "service.version": .text(Version.text),
+                                "service.instance.id": .text(instance),
                             ], &writer)
                     }
                     writer.name("scopeSpans")
@@ -194,22 +193,17 @@ final class OTLPExporter: Service {
         }
     }
 
-    private static func kind(_ kind: SpanKind) -> Int64 {
+    private static func kind(_ kind: TraceKind) -> Int64 {
         switch kind {
-        case .internal: 1
         case .server: 2
         case .client: 3
-        case .producer: 4
-        case .consumer: 5
         }
     }
 
-    private static func attributes(_ attributes: SpanAttributes, _ writer: inout JSONWriter) {
-        var list: [(key: String, value: SpanAttribute)] = []
-        attributes.forEach { list.append(($0, $1)) }
+    private static func attributes(_ attributes: [String: FinishedSpan.Value], _ writer: inout JSONWriter) {
         writer.name("attributes")
         writer.array { writer in
-            for (key, value) in list.sorted(by: { $0.key < $1.key }) {
+            for (key, value) in attributes.sorted(by: { $0.key < $1.key }) {
                 writer.object { writer in
                     writer.member("key", key)
                     writer.name("value")
@@ -220,16 +214,12 @@ final class OTLPExporter: Service {
     }
 }
 
-extension SpanAttribute {
+extension FinishedSpan.Value {
     /// Writes the one member of an `AnyValue`.
     fileprivate func write(to writer: inout JSONWriter) {
         switch self {
-        case .int32(let number): writer.member("intValue", String(number))
-        case .int64(let number): writer.member("intValue", String(number))
-        case .bool(let flag): writer.member("boolValue", flag)
-        case .string(let text): writer.member("stringValue", text)
-        // None of ours is of another kind.
-        default: writer.member("stringValue", "")
+        case .text(let text): writer.member("stringValue", text)
+        case .integer(let number): writer.member("intValue", String(number))
         }
     }
 }

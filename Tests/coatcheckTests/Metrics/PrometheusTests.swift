@@ -1,4 +1,3 @@
-import CoreMetrics
 import Testing
 
 @testable import coatcheck
@@ -34,9 +33,7 @@ struct PrometheusTests {
     @Test("Histograms add up")
     func histogram() {
         let metrics = MetricsRegistry()
-        let timer = Timer(
-            label: "t_seconds", dimensions: [("route", "/x")],
-            handler: metrics.makeTimer(label: "t_seconds", dimensions: [("route", "/x")]))
+        let timer = metrics.histogram("t_seconds", [("route", "/x")])
         for milliseconds in [0, 1, 4, 400, 40_000] { timer.recordNanoseconds(Int64(milliseconds) * 1_000_000) }
         timer.recordNanoseconds(-5)
         let text = metrics.text()
@@ -56,12 +53,12 @@ struct PrometheusTests {
         #expect(metrics.text().contains("# TYPE x counter\nx 1\n"))
     }
 
-    @Test("swift-metrics finds the same series again")
-    func factory() {
+    @Test("One name with the same labels is one series")
+    func sameSeries() {
         let metrics = MetricsRegistry()
-        metrics.makeCounter(label: "y", dimensions: [("a", "1")]).increment(by: 1)
-        metrics.makeCounter(label: "y", dimensions: [("a", "1")]).increment(by: 2)
-        metrics.makeMeter(label: "z", dimensions: []).set(1.5)
+        metrics.counter("y", [("a", "1")]).increment(by: 1)
+        metrics.counter("y", [("a", "1")]).increment(by: 2)
+        metrics.gauge("z").set(1.5)
         #expect(metrics.text().contains("y{a=\"1\"} 3\n"))
         #expect(metrics.text().contains("z 1.5\n"))
     }

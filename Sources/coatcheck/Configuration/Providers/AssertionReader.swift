@@ -1,7 +1,5 @@
 import Broker
 import BrokerProviders
-import Crypto
-import FoundationEssentials
 
 /// Reads how a client's signed proof looks (`assertion`).
 enum AssertionReader {
@@ -30,21 +28,10 @@ enum AssertionReader {
         let certificate = section.section("certificate")
         if section.has("certificate") { certificate.require("file") }
         guard let file = certificate.readableFile("file") else { return }
-        guard let thumbprint = thumbprint(String(decoding: file.bytes, as: UTF8.self)) else {
+        guard let thumbprint = CertificateThumbprint.first(inPEM: String(decoding: file.bytes, as: UTF8.self)) else {
             certificate.report("file", "names a file without a certificate in PEM")
             return
         }
         settings.thumbprint = thumbprint
-    }
-
-    /// The base64url SHA-256 of the first certificate (RFC 7515 section 4.1.8).
-    private static func thumbprint(_ text: String) -> String? {
-        let begin = "-----BEGIN CERTIFICATE-----"
-        guard let start = text.firstRange(of: begin)?.upperBound,
-            let end = text[start...].firstRange(of: "-----END CERTIFICATE-----")?.lowerBound
-        else { return nil }
-        let body = text[start..<end].filter { !$0.isWhitespace && !$0.isNewline }
-        guard !body.isEmpty, let bytes = Data(base64Encoded: String(body)), !bytes.isEmpty else { return nil }
-        return Base64URL.encode(Array(SHA256.hash(data: bytes)))
     }
 }

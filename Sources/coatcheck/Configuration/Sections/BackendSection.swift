@@ -50,7 +50,7 @@ struct BackendSection: Sendable {
         self.settings = settings
     }
 
-    /// Who judges the proof of a session that belongs to a key.
+    /// The judge of the proofs of sessions that belong to a key.
     private enum Evidence: String, CaseIterable { case broker, own }
 
     /// Reads the origins that an original request may have.

@@ -8,10 +8,11 @@ struct EvidenceCheck: Sendable {
     ///
     /// - Returns: when the pass ends, where it was a pass that counted.
     func check(
-        _ evidence: PresentedEvidence, for session: LiveSession, token: Secret, _ demand: EvidenceDemand
+        _ read: PresentedEvidence.Reading, for session: LiveSession, token: Secret, _ demand: EvidenceDemand
     ) async throws(BrokerProblem) -> WallTime? {
         guard let binding = session.binding else { return nil }
         if case .none = demand { return nil }
+        let evidence = try read()
         do throws(BrokerProblem) {
             guard evidence.proofs.isEmpty else {
                 try await ProofCheck(context: context).take(try candidate(evidence, binding, token))
@@ -26,8 +27,9 @@ struct EvidenceCheck: Sendable {
     }
 
     /// Judges what is cheap, and takes nothing: for who only wants to know whether it is worth reading on.
-    func look(_ evidence: PresentedEvidence, for session: LiveSession, token: Secret) throws(BrokerProblem) {
+    func look(_ read: PresentedEvidence.Reading, for session: LiveSession, token: Secret) throws(BrokerProblem) {
         guard let binding = session.binding else { return }
+        let evidence = try read()
         guard evidence.proofs.isEmpty else {
             _ = try candidate(evidence, binding, token)
             return

@@ -13,6 +13,9 @@ package struct PresentedEvidence: Sendable {
         self.target = target
     }
 
+    /// Reads the evidence of a request, where a session asks for it: most belong to no key.
+    package typealias Reading = () throws(BrokerProblem) -> PresentedEvidence
+
     /// No evidence: enough for a session that is not bound.
     package static let none = PresentedEvidence(proofs: [], target: ProofTarget(method: "", address: .own(path: "/")))
 

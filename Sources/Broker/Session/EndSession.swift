@@ -27,7 +27,7 @@ package struct EndSession: Sendable {
     /// With a page the provider's session is the browser's to end: the background call for it is not made (decision 13).
     /// The page may name the user, so for a session that belongs to a key there is none without evidence.
     package func logOutInBrowser(
-        _ token: Secret, _ evidence: PresentedEvidence = .none
+        _ token: Secret, _ evidence: PresentedEvidence.Reading = { .none }
     ) async throws(BrokerProblem) -> Secret? {
         guard let page = await page(of: token, evidence) else {
             try await logOut(token)
@@ -36,7 +36,7 @@ package struct EndSession: Sendable {
         return try await end(.token(context.vault.digest(token)), reason: .loggedOutInBrowser) == 1 ? page : nil
     }
 
-    private func page(of token: Secret, _ evidence: PresentedEvidence) async -> Secret? {
+    private func page(of token: Secret, _ evidence: PresentedEvidence.Reading) async -> Secret? {
         guard let session = try? await ResumeSession(context).resume(token, evidence),
             let sealed = session.row.tokens,
             let provider = context.providers[session.facts.provider] as? any SessionEnding,

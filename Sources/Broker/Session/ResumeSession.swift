@@ -10,7 +10,7 @@ package struct ResumeSession: Sendable {
     ///
     /// The session is looked up first: a stranger cannot buy a signature check.
     package func resume(
-        _ token: Secret, _ evidence: PresentedEvidence = .none, _ demand: EvidenceDemand = .any
+        _ token: Secret, _ evidence: PresentedEvidence.Reading = { .none }, _ demand: EvidenceDemand = .any
     ) async throws(BrokerProblem) -> LiveSession {
         try await present(token, evidence, demand).session
     }
@@ -19,7 +19,7 @@ package struct ResumeSession: Sendable {
     ///
     /// `admits` says who may ask about the session at all, which comes first.
     package func present(
-        _ token: Secret, _ evidence: PresentedEvidence, _ demand: EvidenceDemand = .any,
+        _ token: Secret, _ evidence: PresentedEvidence.Reading, _ demand: EvidenceDemand = .any,
         admits: (LiveSession) throws(BrokerProblem) -> Void = { _ in }
     ) async throws(BrokerProblem) -> PresentedSession {
         let session = try await live(token)
@@ -30,7 +30,7 @@ package struct ResumeSession: Sendable {
 
     /// Throws as `resume` does, but for a proof's signature, and takes no proof: for who wants to know whether the rest of a
     /// request is worth reading.
-    package func look(_ token: Secret, _ evidence: PresentedEvidence) async throws(BrokerProblem) {
+    package func look(_ token: Secret, _ evidence: PresentedEvidence.Reading) async throws(BrokerProblem) {
         try EvidenceCheck(context: context).look(evidence, for: try await live(token), token: token)
     }
 
@@ -79,7 +79,7 @@ package struct ResumeSession: Sendable {
 
     /// Returns the live session and slides its idle time: for what counts as use (relay, forward-auth, token exchange).
     package func use(
-        _ token: Secret, _ evidence: PresentedEvidence = .none, _ demand: EvidenceDemand = .any,
+        _ token: Secret, _ evidence: PresentedEvidence.Reading = { .none }, _ demand: EvidenceDemand = .any,
         admits: (LiveSession) throws(BrokerProblem) -> Void = { _ in }
     ) async throws(BrokerProblem) -> LiveSession {
         let session = try await present(token, evidence, demand, admits: admits).session

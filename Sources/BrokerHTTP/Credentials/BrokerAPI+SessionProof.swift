@@ -35,9 +35,9 @@ extension BrokerAPI {
         _ call: Call, demanding demand: EvidenceDemand = .any
     ) async throws(BrokerProblem) -> PresentedSession {
         let token = try requiredSession(call)
-        let evidence = try evidence(of: call)
         let presented = try await counting(call) { () async throws(BrokerProblem) in
-            try await useCases.resumeSession.present(token, evidence, demand)
+            try await useCases.resumeSession.present(
+                token, { () throws(BrokerProblem) in try evidence(of: call) }, demand)
         }
         call.connection?.carriesSession()
         return presented
@@ -48,9 +48,8 @@ extension BrokerAPI {
     /// What it sends is its address's all the same, until it was read: a body of these routes says nothing.
     @Sendable func hasSession(_ call: Call) async throws(BrokerProblem) {
         let token = try requiredSession(call)
-        let evidence = try evidence(of: call)
         try await counting(call) { () async throws(BrokerProblem) in
-            try await useCases.resumeSession.look(token, evidence)
+            try await useCases.resumeSession.look(token) { () throws(BrokerProblem) in try evidence(of: call) }
         }
     }
 

@@ -12,7 +12,8 @@ extension BrokerAPI {
         guard let token = try forwardedSession(call, backend) else { throw BrokerProblem(.sessionRequired) }
         // Not counted: the backend has proved itself, and the guess is not its own but one of all its users'.
         let session = try await useCases.resumeSession.use(
-            token, try forwardedEvidence(call, backend.configuration), admits: backend.configuration.admits)
+            token, { () throws(BrokerProblem) in try forwardedEvidence(call, backend.configuration) },
+            admits: backend.configuration.admits)
         let view = session.view
         var fields = Answers.fields(call.requestID)
         try IdentityFields.append(view, to: &fields)
@@ -76,7 +77,7 @@ extension BrokerAPI {
         let session: LiveSession
         do throws(BrokerProblem) {
             session = try await useCases.resumeSession.present(
-                Secret(token), evidence, backend.configuration.demand, admits: backend.configuration.admits
+                Secret(token), { evidence }, backend.configuration.demand, admits: backend.configuration.admits
             ).session
         } catch { return try inactive(error, call) }
         if backend.configuration.slides { useCases.resumeSession.slide(session) }
@@ -137,7 +138,7 @@ extension BrokerAPI {
         try form.finish()
         guard let subject else { throw BrokerProblem(.invalidRequest) }
         let session = try await useCases.resumeSession.use(
-            Secret(subject), evidence, backend.configuration.demand, admits: backend.configuration.admits)
+            Secret(subject), { evidence }, backend.configuration.demand, admits: backend.configuration.admits)
         let access = session.hasTokens ? try await useCases.refreshTokens.accessToken(for: session) : nil
         guard let access, access.credential == .bearer else {
             return oauthRefusal("invalid_target", "The session has no access token.", call)

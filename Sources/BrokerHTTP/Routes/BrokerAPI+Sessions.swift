@@ -108,7 +108,9 @@ extension BrokerAPI {
         if wanted == "true" {
             var page: Secret?
             if let token = try presentedSession(call) {
-                page = try await useCases.endSession.logOutInBrowser(token, try evidence(of: call))
+                page = try await useCases.endSession.logOutInBrowser(token) { () throws(BrokerProblem) in
+                    try evidence(of: call)
+                }
             }
             var writer = JSONWriter(capacity: 512)
             writer.object { $0.member("logout_url", page?.reveal()) }

@@ -14,6 +14,7 @@ import os
 import platform
 import re
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -224,6 +225,15 @@ def cells(texts):
 # -- the rows that are held to their numbers
 
 
+def judged(measure, wanted):
+    """A count; where it is beyond the tolerance, the median of five, since a busy machine's tickers fall into the one window or
+    the other."""
+    counts = [measure()]
+    if abs(counts[0] / wanted - 1) > TOLERANCE:
+        counts += [measure() for _ in range(4)]
+    return statistics.median(counts)
+
+
 def check(directory):
     """Counts the exact rows; says `ok` or `not ok` of each, where the numbers are of this toolchain."""
     with open(EXPECTED) as file:
@@ -236,7 +246,8 @@ def check(directory):
     try:
         for name, work in broker.reads().items():
             work(100)(1)
-            count, wanted = meter.count(work, 1, *FEWER).total, expected["instructions"][name]
+            wanted = expected["instructions"][name]
+            count = judged(lambda: meter.count(work, 1, *FEWER).total, wanted)
             text = f"{name}: {count:,.0f} instructions, {wanted:,} expected ({count / wanted - 1:+.1%})"
             if not same:
                 print(text)

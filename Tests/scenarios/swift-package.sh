@@ -9,20 +9,21 @@ git clone -q "$root" "$work/coatcheck" || give_up "the clone"
 git -C "$work/coatcheck" branch -f given HEAD
 mkdir -p "$work/app/Sources/App"
 start_stack
-block_behind "$readme" swift "an executable of this manifest" | sed "s|https://git.example.com/you/coatcheck|file://$work/coatcheck|; s|from: \"[0-9.]*\"|branch: \"given\"|" >"$work/app/Package.swift"
-block_behind "$readme" swift 'this `main.swift`' | sed "s|http://127.0.0.1:8080|$BROKER|" >"$work/app/Sources/App/main.swift"
+block_behind "$readme" swift "an executable of this manifest" | sed "s|https://git.example.com/you/coatcheck|file://$work/coatcheck|; s|from: \"[0-9.]*\"|branch: \"given\"|" >"$work/app/Package.swift" || give_up "the manifest in the README"
+block_behind "$readme" swift 'this `main.swift`' | sed "s|http://127.0.0.1:8080|$BROKER|" >"$work/app/Sources/App/main.swift" || give_up "the program in the README"
 timeout 400 swift build --package-path "$work/app" >"$work/build.log" 2>&1
 same 0 $? "it builds"
 same coatcheck "$(ls "$work/app/.build/checkouts")" "nothing else was fetched"
 
 step "2. A first sign-in"
 mkfifo "$work/typed"
-timeout 60 stdbuf -oL "$work/app/.build/debug/App" <>"$work/typed" >"$work/said" 2>&1 &
+exec 9<>"$work/typed"   # so that opening it waits for nobody
+timeout 60 stdbuf -oL "$work/app/.build/debug/App" <"$work/typed" >"$work/said" 2>&1 &
 app=$!
 pids+=("$app")
-wait_for 30 grep -q 'leads back to' "$work/said"
+wait_for 30 grep -q 'leads back to' "$work/said" || give_up "the app's first line"
 (cd "$work" && sed -nE 's/^(curl .*)   leads back to:$/\1/p' said | bash >callback)
-printf '%s\n' "$(cat "$work/callback")" >"$work/typed"
+printf '%s\n' "$(cat "$work/callback")" >&9
 wait "$app"
 same 0 $? "the app ends well"
 same "signed in: user-ana, the API: 200, and out: signedOut(reason: nil)" "$(tail -n +2 "$work/said" | paste -sd, | sed 's/,/, /g')" "Ana is in, the API answers, and she is out"

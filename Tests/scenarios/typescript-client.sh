@@ -22,7 +22,7 @@ same 0 $status "they ran to the end"
 step "3. The first sign-in of the README"
 mkdir "$work/first"
 cp "$root/clients/typescript/coatcheck.ts" "$work/first/"
-block_behind "$root/clients/typescript/README.md" typescript "**A first sign-in**" | sed "s|http://127.0.0.1:8080|$BROKER|" >"$work/first/app.ts"
+block_behind "$root/clients/typescript/README.md" typescript "**A first sign-in**" | sed "s|http://127.0.0.1:8080|$BROKER|" >"$work/first/app.ts" || give_up "the program in the README"
 command=$(sed -nE 's/^\*\*A first sign-in\*\*.*by `(.*)`:$/\1/p' "$root/clients/typescript/README.md")
 (cd "$work/first" && timeout 120 bash -c "$command" >"$work/first.log" 2>&1)
 same 0 $? "it compiles and runs: ${command%% *}"

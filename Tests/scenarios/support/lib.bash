@@ -306,9 +306,10 @@ form_names() { jq -r ".[${1:-0}].body | split(\"&\") | map(split(\"=\")[0]) | jo
 # sent_header NAME [N]: a header field of that request
 sent_header() { jq -r --arg name "$1" ".[${2:-0}].headers[] | select((.[0] | ascii_downcase) == (\$name | ascii_downcase)) | .[1]" "$work/control"; }
 
-# block_behind FILE LANGUAGE TEXT: a document's first block of a language behind the line that has this text
+# block_behind FILE LANGUAGE TEXT: a document's first block of a language behind the line that has this text; fails without one
 block_behind() {
-    awk -v fence="\`\`\`$2" -v text="$3" 'index($0, text) { found = 1 } found && $0 == fence { inside = 1; next } inside && $0 == "```" { exit } inside' "$1"
+    awk -v fence="\`\`\`$2" -v text="$3" 'index($0, text) { found = 1 } found && $0 == fence { inside = 1; next }
+        inside && $0 == "```" { exit } inside { lines++; print } END { exit !lines }' "$1"
 }
 
 # ---- signing in ------------------------------------------------------------------------------------------------------

@@ -44,20 +44,21 @@ struct SignInProof: Sendable {
 
     /// Verifies what was looked at and charged for, and returns the thumbprint that the session will belong to.
     ///
-    /// A signature that is not the key's is a wrong token of its address.
+    /// A signature that is not the key's is a wrong token of its address; `payer` names the login, exchange or registration whose
+    /// charge pays for the first of them.
     func prove(
-        _ key: SignInKey, of client: ClientName, at provider: ProviderName, _ charge: Charge
+        _ key: SignInKey, of client: ClientName, at provider: ProviderName, paidBy payer: Digest, _ charge: Charge
     ) async throws(BrokerProblem) -> Digest? {
         switch key {
         case .none: return nil
         case .proved(let thumbprint): return thumbprint
         case .observed(let candidate):
-            do throws(BrokerProblem) { try await take(candidate, client, provider, charge) } catch {
+            do throws(BrokerProblem) { try await take(candidate, client, provider, paidBy: payer, charge) } catch {
                 // Counted, and no more.
             }
             return nil
         case .claimed(let candidate):
-            try await take(candidate, client, provider, charge)
+            try await take(candidate, client, provider, paidBy: payer, charge)
             return candidate.thumbprint
         }
     }
@@ -65,20 +66,23 @@ struct SignInProof: Sendable {
     /// Demands the proof of a login that is bound to a key, whatever the mode is by now; returns the key that was proved, which
     /// may be another.
     func demand(
-        _ evidence: PresentedEvidence, of client: ClientName, at provider: ProviderName, _ charge: Charge
+        _ evidence: PresentedEvidence, of client: ClientName, at provider: ProviderName, paidBy payer: Digest,
+        _ charge: Charge
     ) async throws(BrokerProblem) -> Digest {
         let candidate: ProofVerifier.Candidate
         do throws(ProofRefusal) { candidate = try ProofCheck(context: context).candidate(evidence) } catch {
             note(error.result, client, provider)
             throw BrokerProblem(error)
         }
-        try await take(candidate, client, provider, charge)
+        try await take(candidate, client, provider, paidBy: payer, charge)
         return candidate.thumbprint
     }
 
     private func take(
-        _ candidate: ProofVerifier.Candidate, _ client: ClientName, _ provider: ProviderName, _ charge: Charge
+        _ candidate: ProofVerifier.Candidate, _ client: ClientName, _ provider: ProviderName, paidBy payer: Digest,
+        _ charge: Charge
     ) async throws(BrokerProblem) {
+        try charge.takeSignature(of: payer)
         do throws(BrokerProblem) {
             try await ProofCheck(context: context).take(candidate)
             note("accepted", client, provider)

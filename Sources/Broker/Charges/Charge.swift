@@ -53,6 +53,13 @@ package struct Charge: Sendable {
     /// Counts a call of a login or registration that is about to be made.
     func countCall(of key: Digest) { ledger?.countCall(of: key) }
 
+    /// Takes what it costs to verify a proof's signature, beyond those that the login, exchange or registration of this key has
+    /// paid for.
+    func takeSignature(of key: Digest) throws(BrokerProblem) {
+        guard let ledger, let address, let wait = ledger.takeSignature(of: key, from: address) else { return }
+        throw Self.refusal(wait, "signatures of proofs")
+    }
+
     /// Takes what a secret costs that was not found; throws `rate_limited` when the caller tried too many (SEC-121).
     package func takeWrongToken() throws(BrokerProblem) {
         guard let ledger, let address, let wait = ledger.takeWrongToken(from: address) else { return }

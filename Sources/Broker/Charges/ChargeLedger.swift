@@ -10,16 +10,18 @@ package final class ChargeLedger: Sendable {
         /// How many items of each kind there may be.
         var capacity = 1
         /// How many provider calls a login or registration has had, by its key.
-        var calls: [Digest: (count: Int, until: Duration)] = [:]
-        var nextSweep = Duration.zero
+        var calls = PaidCounts(lifetime: .seconds(1800))
+        /// How many signatures of proofs were verified for a login, exchange or registration, by its key.
+        var signatures = PaidCounts(lifetime: .seconds(1800))
     }
 
     /// What a login or registration has paid for with its own charge: three, however they fail.
     static let paidCalls = 3
+    /// How many signatures of proofs a login, exchange or registration has paid for: those of an app that repeats what may
+    /// have been lost.
+    static let paidSignatures = 16
     /// How long an exchange stays paid for: longer than a claim stands.
     static let exchangeLifetime = Duration.seconds(60)
-    /// How long the calls of a login or registration are counted: longer than either lives.
-    private static let callsLifetime = Duration.seconds(1800)
 
     private let logins: TokenBuckets
     private let callbacks: TokenBuckets
@@ -101,7 +103,7 @@ package final class ChargeLedger: Sendable {
                     giveBack(login: payer, &state)
                     giveBack(.exchange, payer, &state)
                 }
-                state.calls[key] = nil
+                state.calls.forget(key)
             }
         }
     }
@@ -109,7 +111,7 @@ package final class ChargeLedger: Sendable {
     private func giveBack(login: Digest, _ state: inout State) {
         giveBack(.login, login, &state)
         giveBack(.handoff, login, &state)
-        state.calls[login] = nil
+        state.calls.forget(login)
     }
 
     @discardableResult
@@ -121,7 +123,7 @@ package final class ChargeLedger: Sendable {
     }
 
     /// Returns how many calls a login or registration has had.
-    func calls(of key: Digest) -> Int { state.withLock { $0.calls[key]?.count ?? 0 } }
+    func calls(of key: Digest) -> Int { state.withLock { $0.calls.count(of: key) } }
 
     /// Charges an address for a call; returns how long it has to wait when it cannot be charged.
     func takeCall(from address: IPAddress) -> Duration? { logins.take(address) }
@@ -129,16 +131,17 @@ package final class ChargeLedger: Sendable {
     /// Counts a call of a login or registration that is about to be made.
     func countCall(of key: Digest) {
         let now = monotonic()
-        state.withLock { state in
-            if state.calls.count >= state.capacity, now >= state.nextSweep {
-                state.nextSweep = now + .seconds(1)
-                state.calls = state.calls.filter { now < $0.value.until }
-            }
-            let made = state.calls[key]?.count ?? 0
-            // A table full of others: what is not counted was charged for when its row was made.
-            guard made > 0 || state.calls.count < state.capacity else { return }
-            state.calls[key] = (made + 1, now + Self.callsLifetime)
-        }
+        // A table full of others: what is not counted was charged for when its row was made.
+        _ = state.withLock { $0.calls.add(key, now: now, capacity: $0.capacity) }
+    }
+
+    /// Counts a signature that is about to be verified for a login, exchange or registration; one that these have not paid for
+    /// is charged to the address, which may have to wait.
+    func takeSignature(of key: Digest, from address: IPAddress) -> Duration? {
+        let now = monotonic()
+        let count = state.withLock { $0.signatures.add(key, now: now, capacity: $0.capacity) }
+        if let count, count <= Self.paidSignatures { return nil }
+        return logins.take(address)
     }
 
     /// Charges an address for a secret that was not found; returns how long it has to wait when it tried too many.

@@ -86,7 +86,8 @@ struct BrokerLoginForward: Sendable {
         guard let thumbprint = secrets.thumbprint else {
             return try proof.look(input.evidence, of: client, at: secrets.provider)
         }
-        let proved = try await proof.demand(input.evidence, of: client.name, at: secrets.provider, input.charge)
+        let proved = try await proof.demand(
+            input.evidence, of: client.name, at: secrets.provider, paidBy: row.state, input.charge)
         guard proved == thumbprint else {
             if row.status == .pending, await burn(row) {
                 context.events.emit(.loginBurned(provider: secrets.provider, client: secrets.client))

@@ -49,11 +49,7 @@ struct ExchangeRunner: Sendable {
     /// Refuses to spend a code on a session whose times would be wrong; what has been spent is answered all the same.
     private func checkTime(_ key: Digest) async throws(BrokerProblem) {
         guard !context.watch.tellsTime(context.clock) else { return }
-        let standing: ExchangeRow?
-        do throws(StoreFailure) { standing = try await context.store.exchange(key) } catch {
-            throw BrokerProblem(error)
-        }
-        guard let standing, standing.outcome != .released else { throw .clockDoubted }
+        guard try await standing(key) != nil else { throw .clockDoubted }
     }
 
     /// Claims; where the answer was lost, asks again for as long as the starter waits.
@@ -99,21 +95,30 @@ struct ExchangeRunner: Sendable {
         } catch { throw BrokerProblem(error) }
     }
 
-    /// Verifies the signature of a key that is only claimed yet: for an exchange that stands already, for its own starter
-    /// alone.
+    /// Verifies the signature of a key that is only claimed or observed yet.
+    ///
+    /// For an exchange that stands already a claimed one is its own starter's alone to have verified, and an observed one has been
+    /// counted.
     private func prove(_ plan: inout ExchangePlan) async throws(BrokerProblem) {
-        if case .claimed = plan.binding {
-            let standing: ExchangeRow?
-            do throws(StoreFailure) { standing = try await context.store.exchange(plan.key) } catch {
-                throw BrokerProblem(error)
-            }
-            if let standing, standing.outcome != .released, !isSameStarter(plan, standing) {
+        switch plan.binding {
+        case .none, .proved: break
+        case .claimed:
+            if let standing = try await standing(plan.key), !isSameStarter(plan, standing) {
                 throw BrokerProblem(.codeAlreadyUsed)
             }
+        case .observed: if try await standing(plan.key) != nil { plan.binding = .none }
         }
         let proved = try await SignInProof(context: context).prove(
-            plan.binding, of: plan.client.name, at: plan.provider.profile.name, plan.charge)
+            plan.binding, of: plan.client.name, at: plan.provider.profile.name, paidBy: plan.key, plan.charge)
         plan.binding = proved.map { .proved($0) } ?? .none
+    }
+
+    /// Reads the exchange of a key, unless it was released.
+    private func standing(_ key: Digest) async throws(BrokerProblem) -> ExchangeRow? {
+        do throws(StoreFailure) {
+            let row = try await context.store.exchange(key)
+            return row?.outcome == .released ? nil : row
+        } catch { throw BrokerProblem(error) }
     }
 
     /// The digest of the starter's secret, together with the key that the session belongs to.

@@ -36,7 +36,7 @@ package struct FinishRegistration: Sendable {
         guard secrets.provider == provider.profile.name, let client = provider.profile.client(secrets.client) else {
             throw BrokerProblem(.stateKeyExpired)
         }
-        let binding = try await binding(secrets, client, input)
+        let binding = try await binding(row.key, secrets, client, input)
         let plan = ExchangePlan(
             key: context.vault.index(
                 .registrationRequest,
@@ -56,13 +56,14 @@ package struct FinishRegistration: Sendable {
 
     /// Demands the key that the registration is bound to; one that is bound to none goes by its client's mode.
     private func binding(
-        _ secrets: RegistrationSecrets, _ client: ClientProfile, _ input: FinishRegistrationInput
+        _ key: Digest, _ secrets: RegistrationSecrets, _ client: ClientProfile, _ input: FinishRegistrationInput
     ) async throws(BrokerProblem) -> SignInKey {
         let proof = SignInProof(context: context)
         guard let thumbprint = secrets.thumbprint else {
             return try proof.look(input.evidence, of: client, at: secrets.provider)
         }
-        let proved = try await proof.demand(input.evidence, of: client.name, at: secrets.provider, input.charge)
+        let proved = try await proof.demand(
+            input.evidence, of: client.name, at: secrets.provider, paidBy: key, input.charge)
         guard proved == thumbprint else {
             throw BrokerProblem(.loginNotYours, privateDetail: "a proof by another key")
         }

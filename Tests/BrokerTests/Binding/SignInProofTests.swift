@@ -1,0 +1,108 @@
+import BrokerTestSupport
+import Testing
+
+@testable import Broker
+
+/// The signatures that sign-ins have verified, and who pays for them (guarantee 8).
+@Suite(.timeLimit(.minutes(1))) struct SignInProofTests {
+    private let phone = SigningPhone()
+    private let loginToken = Secret(String(repeating: "l", count: 43))
+
+    /// A broker whose clients have a mode, with a stranger's charge.
+    private struct Fixture {
+        let broker: TestBroker
+        let charge: Charge
+
+        init(_ mode: BindingPolicy.Mode, perMinute: Int = 60) throws {
+            var client = ClientProfile(
+                name: ClientName(unchecked: "ios"), login: .both,
+                redirectURIs: [RedirectURI(TestBroker.redirect)].compactMap { $0 })
+            client.binding.mode = mode
+            var settings = BrokerSettings()
+            settings.proofOrigins = ProofOrigins(publicURL: "https://broker.example.test")
+            broker = try TestBroker(clients: [client], settings: settings)
+            charge = Charge(
+                IPAddress(high: 0, low: 0xFFFF_0A00_0001),
+                in: ChargeLedger(
+                    ChargeLimits(loginsPerMinute: perMinute), monotonic: broker.clock.clock.monotonic))
+        }
+
+        /// How many signatures were verified and good.
+        var accepted: Int {
+            broker.events.all.filter { if case .proofJudged(_, _, "accepted") = $0 { true } else { false } }.count
+        }
+
+        func evidence(_ phone: SigningPhone, _ path: String, _ identifier: String) throws -> PresentedEvidence {
+            let nonce = ProofNonce.text(
+                at: broker.clock.now, scope: broker.context.memory.nonceScope, by: broker.vault)
+            let proof = try phone.proof(
+                method: "POST", address: "https://broker.example.test" + path, identifier: identifier, nonce: nonce)
+            return PresentedEvidence(proofs: [proof], target: ProofTarget(method: "POST", address: .own(path: path)))
+        }
+    }
+
+    private func appLogin(_ fixture: Fixture, _ identifier: String, by phone: SigningPhone) throws -> ForwardCodeInput {
+        var input = ForwardCodeInput()
+        input.provider = ProviderName(unchecked: "as")
+        input.client = ClientName(unchecked: "ios")
+        input.code = Secret("code-1")
+        input.codeVerifier = Secret(String(repeating: "v", count: 43))
+        input.loginToken = loginToken
+        input.charge = fixture.charge
+        input.evidence = try fixture.evidence(phone, "/v1/sessions", identifier)
+        return input
+    }
+
+    @Test("With observe, who repeats a code has no signature verified: it was counted once")
+    func observedOnce() async throws {
+        let fixture = try Fixture(.observe)
+        for number in 0..<40 {
+            _ = try await fixture.broker.forward(appLogin(fixture, "id-\(number)", by: phone))
+        }
+        #expect(fixture.accepted == 1)
+        #expect(fixture.broker.context.memory.proofs.count == 1)
+    }
+
+    @Test("A code's starter has sixteen signatures verified; each further one is a start of its address")
+    func repeats() async throws {
+        let fixture = try Fixture(.enforce, perMinute: 4)
+        var codes: [ProblemCode?] = []
+        for number in 0..<30 {
+            codes.append(
+                await problem {
+                    try await fixture.broker.forward(
+                        appLogin(fixture, "id-\(number)", by: phone))
+                }?.code)
+        }
+        #expect(codes.first == .some(nil))
+        #expect(fixture.accepted <= ChargeLedger.paidSignatures + 4)
+        #expect(codes.last == .rateLimited)
+        // The rightful phone has its answer as soon as its address may.
+        fixture.broker.clock.advance(.seconds(60))
+        #expect(await problem { try await fixture.broker.forward(appLogin(fixture, "late", by: phone)) } == nil)
+    }
+
+    @Test("Who holds a bound login's token has sixteen signatures verified; each further one is a start of its address")
+    func boundLogin() async throws {
+        let fixture = try Fixture(.enforce, perMinute: 4)
+        var start = StartLoginInput(
+            provider: ProviderName(unchecked: "as"), client: ClientName(unchecked: "ios"), charge: fixture.charge)
+        start.evidence = try fixture.evidence(phone, "/v1/logins", "start")
+        let login = try await fixture.broker.useCases.startLogin.start(start)
+        var input = ForwardCodeInput()
+        input.callbackURL = fixture.broker.callback(login)
+        input.loginToken = login.loginToken
+        input.charge = fixture.charge
+        var codes: [ProblemCode?] = []
+        for number in 0..<30 {
+            input.evidence = try fixture.evidence(phone, "/v1/sessions", "id-\(number)")
+            codes.append(await problem { try await fixture.broker.forward(input) }?.code)
+        }
+        // The login's own is one of them; three starts are left, and the one that the session gave back.
+        #expect(fixture.accepted <= ChargeLedger.paidSignatures + 4 + 1)
+        #expect(codes.first == .some(nil) && codes.last == .rateLimited)
+        fixture.broker.clock.advance(.seconds(60))
+        input.evidence = try fixture.evidence(phone, "/v1/sessions", "late")
+        #expect(await problem { try await fixture.broker.forward(input) } == nil)
+    }
+}

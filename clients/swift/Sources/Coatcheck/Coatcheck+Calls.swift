@@ -8,67 +8,62 @@ extension Coatcheck {
     /// Returns what is kept, or empty credentials.
     func kept() throws -> Credentials { try storage.read() ?? Credentials() }
 
-    /// Which of the credentials a call needs.
-    enum Needed { case login, both }
-
-    /// Makes a request with the device's credentials, or with others.
-    func request(
-        _ method: String, _ path: String, query: String? = nil, body: Data? = nil, with needed: Needed = .both,
-        as credentials: Credentials? = nil
-    ) throws -> URLRequest {
+    /// Makes a request with these credentials, without evidence.
+    func request(_ call: Call, of credentials: Credentials) throws -> URLRequest {
         let text = broker.absoluteString
         let base = text.hasSuffix("/") ? String(text.dropLast()) : text
-        guard let url = URL(string: base + path + (query.map { "?\($0)" } ?? "")) else { throw CoatcheckError.badPath }
+        guard let url = URL(string: base + call.path + (call.query.map { "?\($0)" } ?? "")) else {
+            throw CoatcheckError.badPath
+        }
         var request = URLRequest(url: url)
-        request.httpMethod = method
-        request.httpBody = body
+        request.httpMethod = call.method
+        request.httpBody = call.body
         request.timeoutInterval = 40
         request.httpShouldHandleCookies = false
-        let credentials = try credentials ?? kept()
-        if let session = credentials.session, credentials.transport == .bearer, needed == .both {
+        for (name, value) in call.fields { request.setValue(value, forHTTPHeaderField: name) }
+        if let session = credentials.session, credentials.transport == .bearer, call.needed == .both {
             request.setValue("Bearer \(session)", forHTTPHeaderField: "Authorization")
         }
         if credentials.transport == .cookie {
             let names = CookieNames(broker)
             var cookies: [String] = []
-            if let session = credentials.session, needed == .both { cookies.append("\(names.session)=\(session)") }
+            if let session = credentials.session, call.needed == .both { cookies.append("\(names.session)=\(session)") }
             if let login = credentials.login { cookies.append("\(names.login)=\(login)") }
             if !cookies.isEmpty { request.setValue(cookies.joined(separator: "; "), forHTTPHeaderField: "Cookie") }
         }
         return request
     }
 
-    /// Calls the broker with a JSON body.
-    func call(_ method: String, _ path: String, body: some Encodable, with needed: Needed = .both) async throws
+    /// Calls the broker with a JSON body, as sign-ins do.
+    func call(_ method: String, _ path: String, body: some Encodable, with needed: Call.Needed = .both) async throws
         -> Answer
     {
-        try await call(method, path, data: try JSONEncoder().encode(body), with: needed)
+        try await call(
+            Call(
+                method: method, path: path, fields: ["Content-Type": "application/json"],
+                body: try JSONEncoder().encode(body), needed: needed, evidence: .signIn))
     }
 
     /// Calls the broker, again as long as that helps and patience lasts.
     ///
     /// Every call of the API may be repeated: a forward gives the same session, a start another login, an ending
     /// what it gave before.
-    func call(
-        _ method: String, _ path: String, query: String? = nil, data: Data? = nil, with needed: Needed = .both,
-        as credentials: Credentials? = nil, patience: Patience? = nil
-    ) async throws -> Answer {
+    func call(_ call: Call, patience: Patience? = nil) async throws -> Answer {
         let patience = patience ?? self.patience
         let begin = ContinuousClock.now
         var number = 0
+        var mending = Mending()
         while true {
             try Task.checkCancellation()
-            var request = try request(method, path, query: query, body: data, with: needed, as: credentials)
-            if data != nil { request.setValue("application/json", forHTTPHeaderField: "Content-Type") }
             var retryAfter: Duration?
             var failure: any Error = CoatcheckError.unreachable
             do {
-                let sent = request
                 // However short patience is, the first try has its second.
                 let limit = max(patience.left(since: begin), number == 0 ? .seconds(1) : .zero)
-                let answer = try await within(limit) { [wire] in try await wire.send(sent) }
+                let mended = mending
+                let (request, answer) = try await within(limit) { try await self.sent(call, mended) }
                 if (200..<300).contains(answer.status) {
-                    if credentials == nil { endSessions() }
+                    if call.credentials == nil { endSessions() }
                     return answer
                 }
                 guard let problem = answer.problem else {
@@ -79,13 +74,25 @@ extension Coatcheck {
                     throw CoatcheckError.unreachable
                 }
                 try learn(from: problem, answer, sent: request)
+                if try mends(problem, of: call, &mending, sent: request) { continue }
                 guard problem.passes else { throw problem }
                 (retryAfter, failure) = (answer.retryAfter, problem)
-            } catch CoatcheckError.unreachable {}
+            } catch CoatcheckError.unreachable {
+            } catch let problem as Problem where problem.passes {
+                failure = problem
+            }
             guard let pause = patience.pause(try: number, since: begin, retryAfter: retryAfter) else { throw failure }
             try await Task.sleep(for: pause)
             number += 1
         }
+    }
+
+    /// Sends a call once.
+    func sent(_ call: Call, _ mending: Mending) async throws -> (request: URLRequest, answer: Answer) {
+        let request = try await prepared(call, mending)
+        let answer = try await wire.send(request)
+        keepNonce(answer.fields)
+        return (request, answer)
     }
 
     /// Does the work, and gives up when the time has passed.
@@ -114,12 +121,20 @@ extension Coatcheck {
         }
     }
 
-    /// Ends a session that was signed out here, and forgets its secret.
+    /// Ends a session that was signed out here, and forgets its secret; with what was kept before it asks for the page that
+    /// signs the user out at the provider.
     @discardableResult
-    func end(_ ending: Credentials.Ending, query: String? = nil) async throws -> Answer {
+    func end(_ ending: Credentials.Ending, shownBy before: Credentials? = nil) async throws -> Answer {
         var credentials = Credentials()
         (credentials.session, credentials.transport) = (ending.session, ending.transport)
-        let answer = try await call("DELETE", "/v1/session", query: query, as: credentials)
+        var call = Call(method: "DELETE", path: "/v1/session", evidence: .none)
+        if let before {
+            // An ending needs no evidence; with it the broker tells the provider's log-out page, too.
+            (credentials.pass, credentials.lastSession) = (before.pass, before.lastSession)
+            (call.query, call.evidence) = ("logout_url=true", .session)
+        }
+        call.credentials = credentials
+        let answer = try await self.call(call)
         var kept = try kept()
         kept.endings.removeAll { $0 == ending }
         try keepOrForget(kept)
@@ -139,10 +154,16 @@ extension Coatcheck {
 
     /// Forgets the session, unless another took its place while the answer was under way.
     func forget(asSentIn request: URLRequest) throws {
-        guard var credentials = try storage.read(), let session = credentials.session else { return }
+        guard let session = try storage.read()?.session else { return }
         let sent = ["Cookie", "Authorization"].compactMap { request.value(forHTTPHeaderField: $0) }
-        guard sent.contains(where: { $0.contains(session) }) else { return }
+        if sent.contains(where: { $0.contains(session) }) { try forget(session) }
+    }
+
+    /// Forgets a session, unless another took its place.
+    func forget(_ session: String?) throws {
+        guard var credentials = try storage.read(), credentials.session == session else { return }
         credentials.session = nil
+        credentials.pass = nil
         credentials.lastSession = nil
         try storage.write(credentials)
     }

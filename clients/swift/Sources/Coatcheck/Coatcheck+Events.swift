@@ -23,36 +23,47 @@ extension Coatcheck {
 
     private func listen(_ tell: @Sendable (SessionEvent) -> Void) async throws {
         var number = 0
+        var mending = Mending()
+        // By a proof: opened by a pass it would end with that.
+        let call = Call(method: "GET", path: "/v1/session/events", evidence: .proof)
         while true {
             try Task.checkCancellation()
             var retryAfter: Duration?
             let sent = try kept().session
-            var request = try request("GET", "/v1/session/events")
-            // The broker says something every 25 seconds.
-            request.timeoutInterval = 60
-            switch try await stream(
-                request, of: sent,
-                tell: {
-                    number = 0; tell($0)
-                })
-            {
-            case .ended: return
-            case .broken(let pause): retryAfter = pause
-            }
+            do {
+                var request = try await prepared(call, mending)
+                // The broker says something every 25 seconds.
+                request.timeoutInterval = 60
+                switch try await stream(
+                    request, of: sent, call, &mending,
+                    tell: {
+                        number = 0; tell($0)
+                    })
+                {
+                case .ended: return
+                case .mended: continue
+                case .broken(let pause): retryAfter = pause
+                }
+            } catch CoatcheckError.keyLost { return tell(.ended(reason: Self.keyLost)) }
             let growing = Duration.milliseconds(Int.random(in: 500...1000) << min(number, 5))
             try await Task.sleep(for: max(retryAfter ?? .zero, growing))
             number += 1
         }
     }
 
-    private enum End { case ended, broken(retryAfter: Duration?) }
+    private enum End { case ended, mended, broken(retryAfter: Duration?) }
 
-    private func stream(_ request: URLRequest, of sent: String?, tell: (SessionEvent) -> Void) async throws -> End {
+    private func stream(
+        _ request: URLRequest, of sent: String?, _ call: Call, _ mending: inout Mending, tell: (SessionEvent) -> Void
+    ) async throws -> End {
         var answer: Answer?
         var lines = EventLines()
         for await part in wire.parts(of: request) {
             switch part {
-            case .head(let status, let fields): answer = Answer(status: status, fields: fields, body: Data())
+            case .head(let status, let fields):
+                answer = Answer(status: status, fields: fields, body: Data())
+                keepNonce(fields)
+                if status == 200 { mending = Mending() }
             case .body(let data):
                 guard answer?.status == 200 else {
                     answer?.body.append(data)
@@ -76,6 +87,7 @@ extension Coatcheck {
             tell(.ended(reason: problem.reason))
             return .ended
         }
+        if try mends(problem, of: call, &mending, sent: request) { return .mended }
         guard problem.passes else { throw problem }
         return .broken(retryAfter: answer.retryAfter)
     }

@@ -19,15 +19,17 @@ extension Coatcheck {
             !segments.contains(where: { $0.isEmpty || $0 == "." || $0 == ".." || $0.contains("?") || $0.contains("#") })
         else { throw CoatcheckError.badPath }
         let idempotent = ["GET", "HEAD", "PUT", "DELETE", "OPTIONS"].contains(method)
+        let call = Call(
+            method: method, path: "/v1/relay/\(upstream)/\(path)", query: query, fields: fields, body: body,
+            isIdempotent: idempotent)
         let begin = ContinuousClock.now
         var number = 0
+        var mending = Mending()
         while true {
-            var request = try request(method, "/v1/relay/\(upstream)/\(path)", query: query, body: body)
-            for (name, value) in fields { request.setValue(value, forHTTPHeaderField: name) }
             var retryAfter: Duration?
             var failure: any Error = CoatcheckError.unreachable
             do {
-                let answer = try await wire.send(request)
+                let (request, answer) = try await sent(call, mending)
                 guard answer.fields["coatcheck-source"] == "broker" || answer.fields["coatcheck-source"] == nil,
                     let problem = answer.problem
                 else {
@@ -35,11 +37,14 @@ extension Coatcheck {
                     return RelayAnswer(status: answer.status, fields: answer.fields, body: answer.body)
                 }
                 try learn(from: problem, answer, sent: request)
+                if try mends(problem, of: call, &mending, sent: request) { continue }
                 // A 408 may have reached the upstream in part; a 503 and a 429 of the broker's have not reached it.
                 guard problem.passes, idempotent || problem.code != .requestTimeout else { throw problem }
                 (retryAfter, failure) = (answer.retryAfter, problem)
             } catch CoatcheckError.unreachable {
                 guard idempotent else { throw CoatcheckError.unreachable }
+            } catch let problem as Problem where problem.passes && idempotent {
+                failure = problem
             }
             guard let pause = patience.pause(try: number, since: begin, retryAfter: retryAfter) else { throw failure }
             try await Task.sleep(for: pause)

@@ -19,28 +19,50 @@ public actor Coatcheck {
     nonisolated let broker: URL
     nonisolated let client: String?
     nonisolated let storage: any CredentialStorage
+    nonisolated let key: (any ProofKey)?
     nonisolated let browser: (any SignInBrowser)?
     nonisolated let patience: Patience
+    nonisolated let now: @Sendable () -> Date
     let wire: Wire
+    var nonce: String?
+    var making: SharedCall<ProofPublicKey>?
+    var renewing: (session: String?, call: SharedCall<Credentials.Pass?>)?
+    /// Whether the client's sessions want a proof with each request.
+    var provesEach = false
     private var asking: SharedCall<Session>?
     private var signingIn: [String: SharedCall<SignIn>] = [:]
     var endingSessions = false
 
     /// Creates what talks to a broker; `client` may be left out where the provider has one.
     ///
-    /// Two accounts on one device are two of these, each with a storage of its own. `configuration` and `authenticate`
-    /// are of the connections: a proxy, a pinned certificate.
+    /// Two accounts on one device are two of these, each with a storage of its own. With a `key` sessions belong to it,
+    /// where the broker binds this client's. `configuration` and `authenticate` are of the connections: a proxy, a pinned
+    /// certificate.
     public init(
-        broker: URL, client: String? = nil, storage: any CredentialStorage, browser: (any SignInBrowser)? = nil,
-        patience: Patience = Patience(), configuration: URLSessionConfiguration = .ephemeral,
+        broker: URL, client: String? = nil, storage: any CredentialStorage, key: (any ProofKey)? = nil,
+        browser: (any SignInBrowser)? = nil, patience: Patience = Patience(),
+        configuration: URLSessionConfiguration = .ephemeral,
         authenticate: (
             @Sendable (URLAuthenticationChallenge) async -> (URLSession.AuthChallengeDisposition, URLCredential?)
         )? = nil
+    ) {
+        self.init(
+            broker: broker, client: client, storage: storage, key: key, browser: browser, patience: patience,
+            configuration: configuration, authenticate: authenticate, now: { Date() })
+    }
+
+    /// Creates what talks to a broker by another clock.
+    init(
+        broker: URL, client: String?, storage: any CredentialStorage, key: (any ProofKey)?,
+        browser: (any SignInBrowser)?, patience: Patience, configuration: URLSessionConfiguration = .ephemeral,
+        authenticate: Wire.Authenticate? = nil, now: @escaping @Sendable () -> Date
     ) {
         wire = Wire(configuration, authenticate: authenticate)
         self.broker = broker
         self.client = client
         self.storage = storage
+        self.key = key
+        self.now = now
         self.browser = browser
         self.patience = patience
     }
@@ -101,7 +123,9 @@ public actor Coatcheck {
 
     /// Returns the providers that the broker offers.
     public func providers() async throws -> [Provider] {
-        try await call("GET", "/v1/providers", with: .login).decoded(ProviderList.self).items
+        try await call(
+            Call(method: "GET", path: "/v1/providers", needed: .login, evidence: .none)
+        ).decoded(ProviderList.self).items
     }
 
     /// Finishes a Zephr registration.
@@ -161,13 +185,15 @@ public actor Coatcheck {
     /// Keeps what a 201 gives, and forgets the login.
     private func made(_ answer: Answer) throws -> Session {
         let session = try answer.decoded(Session.self)
-        let token = try? answer.decoded(TokenBody.self).session_token
+        let given = try? answer.decoded(GivenBody.self)
+        let token = given?.session_token
         var credentials = try kept()
         credentials.transport = token == nil ? .cookie : .bearer
         guard let secret = token ?? answer.cookie(CookieNames(broker).session) else {
             throw CoatcheckError.notTheBroker(status: answer.status)
         }
         credentials.session = secret
+        credentials.pass = pass(given?.pass, in: answer)
         credentials.login = nil
         credentials.loginID = nil
         credentials.lastSession = session
@@ -199,6 +225,8 @@ public actor Coatcheck {
             return .signedIn(try await remembered("GET", "/v1/session", patience: .atStart))
         } catch let problem as Problem where problem.endsSession {
             return .signedOut(reason: problem.reason)
+        } catch CoatcheckError.keyLost {
+            return .signedOut(reason: Self.keyLost)
         } catch {
             return .unknown(last: last)
         }
@@ -215,7 +243,7 @@ public actor Coatcheck {
 
     /// Returns the provider's access token, for an SDK on the device (clients with `hand_out_access_token: true`).
     public func accessToken() async throws -> AccessToken {
-        try await call("POST", "/v1/session/token").decoded(AccessToken.self)
+        try await call(Call(method: "POST", path: "/v1/session/token", evidence: .proof)).decoded(AccessToken.self)
     }
 
     /// Has the broker refresh the provider's tokens now.
@@ -231,16 +259,24 @@ public actor Coatcheck {
     /// it returns the provider's log-out page to open in the browser, where it has one and the broker was reached.
     @discardableResult
     public func signOut(atProvider: Bool = false) async throws -> URL? {
-        var credentials = try kept()
+        let before = try kept()
+        var credentials = before
         credentials.signOut()
         let ending = credentials.endings.last
         try keepOrForget(credentials)
         guard let ending else { return nil }
         do {
-            let answer = try await end(ending, query: atProvider ? "logout_url=true" : nil)
-            guard atProvider else { return nil }
+            guard atProvider else {
+                try await end(ending)
+                return nil
+            }
+            let answer = try await end(ending, shownBy: before)
             return try answer.decoded(LogOutBody.self).logout_url.flatMap { URL(string: $0) }
         } catch CoatcheckError.unreachable {
+            return nil
+        } catch CoatcheckError.keyLost {
+            // An ending needs no key; the page is told to none without one.
+            endSessions()
             return nil
         } catch let problem as Problem where problem.passes {
             return nil
@@ -252,8 +288,9 @@ public actor Coatcheck {
         var found: [Session] = []
         var cursor: String?
         repeat {
-            let page = try await call("GET", "/v1/sessions", query: cursor.map { "cursor=\($0)" })
-                .decoded(SessionPage.self)
+            let page = try await call(
+                Call(method: "GET", path: "/v1/sessions", query: cursor.map { "cursor=\($0)" })
+            ).decoded(SessionPage.self)
             found += page.items
             cursor = page.next_cursor
         } while cursor != nil
@@ -261,15 +298,19 @@ public actor Coatcheck {
     }
 
     /// Ends one of the user's sessions.
-    public func end(_ handle: String) async throws { _ = try await call("DELETE", "/v1/sessions/\(handle)") }
+    public func end(_ handle: String) async throws {
+        _ = try await call(Call(method: "DELETE", path: "/v1/sessions/\(handle)"))
+    }
 
     /// Ends the user's sessions on all other devices.
-    public func endOthers() async throws { _ = try await call("DELETE", "/v1/sessions", query: "except=current") }
+    public func endOthers() async throws {
+        _ = try await call(Call(method: "DELETE", path: "/v1/sessions", query: "except=current"))
+    }
 
     /// Asks for the session and keeps the answer, unless another took its place meanwhile.
     private func remembered(_ method: String, _ path: String, patience: Patience? = nil) async throws -> Session {
         let sent = try kept().session
-        let session = try await call(method, path, patience: patience).decoded(Session.self)
+        let session = try await call(Call(method: method, path: path), patience: patience).decoded(Session.self)
         try remember(session, of: sent)
         return session
     }
@@ -312,7 +353,10 @@ public actor Coatcheck {
         var login_token: String?
     }
 
-    private struct TokenBody: Decodable { var session_token: String? }
+    private struct GivenBody: Decodable {
+        var session_token: String?
+        var pass: PassBody?
+    }
     private struct LogOutBody: Decodable { var logout_url: String? }
     private struct ProviderList: Decodable { var items: [Provider] }
     private struct SessionPage: Decodable {

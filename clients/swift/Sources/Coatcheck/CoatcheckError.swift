@@ -16,6 +16,8 @@ public enum CoatcheckError: Error, Sendable, Hashable {
     case noLogin
     /// The relay's path has segments that could be read in more than one way.
     case badPath
+    /// The key that the session belongs to is not on this device any more (a restored back-up, a new phone): sign in again.
+    case keyLost
 }
 
 extension CoatcheckError: LocalizedError {
@@ -29,6 +31,7 @@ extension CoatcheckError: LocalizedError {
         case .loginFailed(let code): "The sign-in failed (\(code.rawValue))."
         case .noLogin: "This is not a sign-in of this device."
         case .badPath: "The path could be read in more than one way."
+        case .keyLost: "This device has to be signed in again: its key is gone."
         }
     }
 }

@@ -14,6 +14,7 @@ public final class CookieStorage: CredentialStorage, @unchecked Sendable {
     private let lock = NSLock()
     private var lastSession: Session?
     private var loginID: String?
+    private var pass: Credentials.Pass?
 
     /// Creates a storage over the cookies of one broker.
     public init(broker: URL, cookies: HTTPCookieStorage = .shared) {
@@ -33,6 +34,7 @@ public final class CookieStorage: CredentialStorage, @unchecked Sendable {
         defer { lock.unlock() }
         credentials.lastSession = lastSession
         credentials.loginID = loginID
+        credentials.pass = found.first { $0.name == names.pass }.map { pass(as: $0) }
         return credentials
     }
 
@@ -41,12 +43,23 @@ public final class CookieStorage: CredentialStorage, @unchecked Sendable {
         let names = CookieNames(broker)
         set(names.session, credentials?.session, until: credentials?.lastSession?.expiresAt)
         set(names.login, credentials?.login, until: nil)
+        let pass = credentials?.pass
+        set(names.pass, pass?.value, until: pass.map { $0.received.addingTimeInterval($0.lifetime) })
         let endings = try credentials.flatMap { $0.endings.isEmpty ? nil : try JSONEncoder().encode($0.endings) }
         set(Self.endings, endings?.base64EncodedString(), until: .distantFuture, path: "/\(Self.endings)")
         lock.lock()
         defer { lock.unlock() }
         lastSession = credentials?.lastSession
         loginID = credentials?.loginID
+        self.pass = pass
+    }
+
+    /// Returns the pass of a cookie: after a restart of the app only its end is known.
+    private func pass(as cookie: HTTPCookie) -> Credentials.Pass {
+        if let pass, pass.value == cookie.value { return pass }
+        let now = Date()
+        return Credentials.Pass(
+            value: cookie.value, received: now, lifetime: max(0, cookie.expiresDate?.timeIntervalSince(now) ?? 0))
     }
 
     private static let endings = "coatcheck-endings"

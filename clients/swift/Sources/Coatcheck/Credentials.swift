@@ -13,8 +13,31 @@ public struct Credentials: Codable, Sendable, Hashable {
         public let transport: Transport
     }
 
+    /// A bound session's evidence for some minutes.
+    public struct Pass: Codable, Sendable, Hashable {
+        /// The pass.
+        public let value: String
+        /// The time at which it came, by the device's clock.
+        public let received: Date
+        /// Its life, in seconds.
+        public let lifetime: Double
+
+        /// Creates a pass that came at a time.
+        public init(value: String, received: Date, lifetime: Double) {
+            (self.value, self.received, self.lifetime) = (value, received, lifetime)
+        }
+
+        /// Whether it is time for another: in the last minute or quarter of its life, and after a clock was set back.
+        func isDue(at time: Date) -> Bool {
+            let age = time.timeIntervalSince(received)
+            return age < 0 || age > lifetime - min(60, lifetime / 4)
+        }
+    }
+
     /// The session token.
     public var session: String?
+    /// A bound session's pass.
+    public var pass: Pass?
     /// The login token: it has to survive until the session is there, over a restart of the app, too.
     public var login: String?
     /// Which login it is of.
@@ -33,6 +56,7 @@ public struct Credentials: Codable, Sendable, Hashable {
     public init(from decoder: any Decoder) throws {
         let values = try decoder.container(keyedBy: CodingKeys.self)
         session = try values.decodeIfPresent(String.self, forKey: .session)
+        pass = try? values.decodeIfPresent(Pass.self, forKey: .pass)
         login = try values.decodeIfPresent(String.self, forKey: .login)
         loginID = try? values.decodeIfPresent(String.self, forKey: .loginID)
         transport = try values.decodeIfPresent(Transport.self, forKey: .transport) ?? .cookie
@@ -40,7 +64,7 @@ public struct Credentials: Codable, Sendable, Hashable {
         endings = (try? values.decodeIfPresent([Ending].self, forKey: .endings)) ?? []
     }
 
-    private enum CodingKeys: String, CodingKey { case session, login, loginID, transport, lastSession, endings }
+    private enum CodingKeys: String, CodingKey { case session, pass, login, loginID, transport, lastSession, endings }
 
     /// Whether nothing is kept.
     var isEmpty: Bool { self == Credentials() || (session == nil && login == nil && endings.isEmpty) }
@@ -49,6 +73,7 @@ public struct Credentials: Codable, Sendable, Hashable {
     mutating func signOut() {
         if let session { endings = (endings + [Ending(session: session, transport: transport)]).suffix(8) }
         session = nil
+        pass = nil
         login = nil
         loginID = nil
         lastSession = nil

@@ -10,6 +10,14 @@ public struct ProblemCode: RawRepresentable, Codable, Sendable, Hashable {
 
     /// The code `session_required`.
     public static let sessionRequired = ProblemCode(rawValue: "session_required")
+    /// The code `proof_required`.
+    public static let proofRequired = ProblemCode(rawValue: "proof_required")
+    /// The code `use_dpop_nonce`.
+    public static let useDPoPNonce = ProblemCode(rawValue: "use_dpop_nonce")
+    /// The code `proof_invalid`.
+    public static let proofInvalid = ProblemCode(rawValue: "proof_invalid")
+    /// The code `client_not_allowed`.
+    public static let clientNotAllowed = ProblemCode(rawValue: "client_not_allowed")
     /// The code `session_ended`.
     public static let sessionEnded = ProblemCode(rawValue: "session_ended")
     /// The code `login_not_yours`.

@@ -12,6 +12,14 @@ public struct Session: Codable, Sendable, Hashable {
         enum CodingKeys: String, CodingKey { case expiresAt = "expires_at", refreshable }
     }
 
+    /// The key that a bound session belongs to.
+    public struct Binding: Codable, Sendable, Hashable {
+        /// The key's thumbprint (RFC 7638).
+        public let jkt: String
+        /// The evidence that its requests may show: `pass` (or a proof), or `proof`.
+        public let evidence: String
+    }
+
     /// The session's public name: not a secret, opens nothing.
     public let handle: String
     /// The provider's name at the broker.
@@ -34,13 +42,15 @@ public struct Session: Codable, Sendable, Hashable {
     public let expiresAt: Date
     /// What is known of the provider's tokens.
     public let tokens: Tokens
+    /// The key that it belongs to; nil for one that whoever has its secret may use.
+    public let binding: Binding?
     /// Whether it is this device's own, in a list of sessions.
     public let current: Bool?
     /// What the user calls the device, in a list of sessions.
     public let device: String?
 
     enum CodingKeys: String, CodingKey {
-        case handle, provider, client, subject, identity, scope, tokens, current, device
+        case handle, provider, client, subject, identity, scope, tokens, binding, current, device
         case createdAt = "created_at", lastUsedAt = "last_used_at"
         case idleExpiresAt = "idle_expires_at", expiresAt = "expires_at"
     }

@@ -3,6 +3,6 @@ public enum SessionEvent: Sendable, Hashable {
     /// How things stand: the first event, and the first after each reconnect.
     case session(Session)
     case tokensRefreshed
-    /// The last event; the credentials are forgotten.
+    /// The last event; the credentials are forgotten. The reason is the broker's, or `key_lost`.
     case ended(reason: String?)
 }

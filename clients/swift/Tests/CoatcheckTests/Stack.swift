@@ -53,8 +53,16 @@ final class Stack: @unchecked Sendable {
             "PUT", "/clients/clever/web-0001", #"{"secret":"wq8ZrT5nLk2YvB7xHs0d","auth":"client_secret_basic"}"#)
         let key = try await Self.fetch(sandbox.appendingPathComponent("_sandbox/client-key.pem"))
         try Self.write(key, to: folder.appendingPathComponent("client-key.pem"))
-        var text = try String(
-            contentsOf: root.appendingPathComponent("Tests/scenarios/support/coatcheck.yaml"), encoding: .utf8)
+        let support = root.appendingPathComponent("Tests/scenarios/support")
+        let template = folder.appendingPathComponent("template.yaml")
+        try Self.start(
+            "/usr/bin/env",
+            [
+                "sed", "-f", support.appendingPathComponent("bound-clients.sed").path,
+                support.appendingPathComponent("coatcheck.yaml").path,
+            ], log: template
+        ).waitUntilExit()
+        var text = try String(contentsOf: template, encoding: .utf8)
         for (name, value) in [
             ("SANDBOX", sandbox.absoluteString), ("BROKER", broker.absoluteString), ("BROKER_PORT", "\(ports[0])"),
             ("MANAGEMENT_PORT", "\(ports[1])"), ("CLOSED_PORT", "\(ports[3])"), ("WORK", folder.path),
@@ -107,6 +115,16 @@ final class Stack: @unchecked Sendable {
     /// How often the sandbox was called at one endpoint, `oidc/token`.
     func calls(_ endpoint: String) async throws -> Int {
         try JSONDecoder().decode([String: Int].self, from: try await control("GET", "/counts"))[endpoint] ?? 0
+    }
+
+    /// A device with a key of its own, behind a network that may be another, by a clock that may be wrong.
+    func boundDevice(
+        _ client: String = "bound", user: String, key: SoftwareProofKey?, at url: URL? = nil,
+        storage: any CredentialStorage = MemoryStorage(), now: @escaping @Sendable () -> Date = { Date() }
+    ) -> Coatcheck {
+        Coatcheck(
+            broker: url ?? broker, client: client, storage: storage, key: key, browser: ScriptedBrowser(user: user),
+            patience: Patience(), now: now)
     }
 
     /// A device of its own.

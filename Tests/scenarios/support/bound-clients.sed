@@ -1,0 +1,6 @@
+# Adds to coatcheck.yaml clients whose sessions belong to a key of the device: those of the tests of clients/.
+/client_id: hosted-app,/a\
+      bound: {client_id: bound-app, auth: none, redirect_uris: ["com.example.bound:/cb"], scope: openid email offline_access, hand_out_access_token: true, binding: {mode: enforce, pass: 60s}}\
+      bound-bearer: {client_id: bound-bearer-app, auth: none, redirect_uris: ["com.example.boundbearer:/cb"], scope: openid email offline_access, transport: bearer, hand_out_access_token: true, binding: {mode: enforce, pass: 60s}}
+/client_id: oauth2-app,/a\
+      proving: {client_id: proving-app, auth: none, redirect_uris: ["com.example.proving:/cb"], scope: profile email, transport: bearer, binding: {mode: enforce, evidence: proof}}

@@ -1,0 +1,145 @@
+"""An HTTP proxy before the broker that tells which requests came by with which evidence, and meddles with them where a test says
+so. Prints its port, and ends with its input.
+
+    python3 evidence_proxy.py TARGET_PORT
+
+    GET /_calls                     the requests since the last DELETE: {method, path, proof, pass, status, code, iat}
+    DELETE /_calls                  forgets them, and what was still to be meddled with
+    POST /_meddle/KIND/TIMES/PATH   with the next so many requests for a path:
+        twice       sent to the broker twice, as a network stack does; the second answer is passed on
+        cut         the connection is closed without an answer
+        passless    the pass is taken out, as where it has ended
+        CODE        answered here with a 401 of that code: `use_dpop_nonce`, `proof_required`; `key` is `proof_invalid` for it
+"""
+
+import base64
+import http.client
+import http.server
+import json
+import os
+import re
+import sys
+import threading
+
+target = int(sys.argv[1])
+lock = threading.Lock()
+calls = []
+meddling = []
+
+
+def claims_of(proof):
+    try:
+        part = proof.split(".")[1]
+        return json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+    except (AttributeError, IndexError, ValueError):
+        return {}
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    def answer(self, status, fields, body):
+        self.send_response_only(status)
+        for name, value in fields:
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self.wfile.write(body)
+        self.close_connection = True
+
+    def control(self):
+        global calls, meddling
+        with lock:
+            if self.command == "DELETE":
+                calls, meddling = [], []
+            elif self.command == "POST":
+                _, _, kind, times, path = self.path.split("/", 4)
+                meddling += [(kind, "/" + path)] * int(times)
+            body = json.dumps(calls).encode()
+        self.answer(200, [("Content-Type", "application/json")], body)
+
+    def refusal(self, kind):
+        code, reason = ("proof_invalid", kind) if kind == "key" else (kind, None)
+        problem = {"type": "about:blank", "title": "Refused", "status": 401, "code": code, "detail": "", "request_id": "req_" + "A" * 22}
+        if reason:
+            problem["reason"] = reason
+        fields = [("Content-Type", "application/problem+json"), ("DPoP-Nonce", "A" * 16), ("Coatcheck-Source", "broker")]
+        return 401, fields, json.dumps(problem).encode()
+
+    def forward(self, body, kind):
+        fields = {name: value for name, value in self.headers.items() if name.lower() not in ("connection", "keep-alive")}
+        if kind == "passless":
+            fields = {name: value for name, value in fields.items() if name.lower() != "coatcheck-pass"}
+            for name in fields:
+                if name.lower() == "cookie":
+                    fields[name] = "; ".join(part for part in fields[name].split("; ") if "-pass=" not in part)
+        for _ in range(2 if kind == "twice" else 1):
+            connection = http.client.HTTPConnection("127.0.0.1", target, timeout=90)
+            connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
+            for name, value in fields.items():
+                connection.putheader(name, value)
+            connection.endheaders(body)
+            response = connection.getresponse()
+            if kind == "twice" and _ == 0:
+                response.read()
+                connection.close()
+        return response
+
+    def serve(self):
+        if self.path.startswith("/_"):
+            return self.control()
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        path = self.path.split("?")[0]
+        with lock:
+            found = next((one for one in meddling if one[1] == path), None)
+            if found:
+                meddling.remove(found)
+        kind = found[0] if found else None
+        claims = claims_of(self.headers.get("DPoP"))
+        call = {
+            "method": self.command, "path": path, "proof": bool(self.headers.get("DPoP")), "iat": claims.get("iat"), "jti": claims.get("jti"),
+            "pass": bool(self.headers.get("Coatcheck-Pass")) or bool(re.search(r"-pass=", self.headers.get("Cookie") or ""))}
+        with lock:
+            calls.append(call)
+        if kind == "cut":
+            self.close_connection = True
+            return
+        if kind not in (None, "twice", "passless"):
+            status, fields, content = self.refusal(kind)
+            call |= {"status": status, "code": json.loads(content)["code"]}
+            return self.answer(status, fields, content)
+        response = self.forward(body, kind)
+        call["status"] = response.status
+        fields = [pair for pair in response.getheaders() if pair[0].lower() not in ("connection", "keep-alive", "transfer-encoding", "content-length")]
+        call["code"] = response.getheader("Coatcheck-Code")
+        if "event-stream" not in (response.getheader("Content-Type") or ""):
+            return self.answer(response.status, fields, response.read())
+        self.send_response_only(response.status)
+        for name, value in fields + [("Connection", "close")]:
+            self.send_header(name, value)
+        self.end_headers()
+        self.close_connection = True
+        while part := response.read1(65536):
+            self.wfile.write(part)
+            self.wfile.flush()
+
+    do_GET = do_POST = do_PUT = do_DELETE = do_PATCH = do_HEAD = serve
+
+
+class Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 256
+
+    def handle_error(self, *_):
+        pass
+
+
+server = Server(("127.0.0.1", 0), Handler)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+print(server.server_port, flush=True)
+sys.stdin.read()
+os._exit(0)

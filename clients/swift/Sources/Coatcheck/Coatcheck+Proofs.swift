@@ -1,0 +1,204 @@
+import Foundation
+
+#if canImport(FoundationNetworking)
+    import FoundationNetworking
+#endif
+
+/// The evidence that a bound session's requests show beside its secret: `docs/bound-sessions.md` has the rules.
+extension Coatcheck {
+    /// The reason for a sign-out that the broker does not know.
+    static let keyLost = "key_lost"
+
+    /// Returns a bound session's pass for requests of the app's own, and renews it where it is due; nil where it needs none.
+    ///
+    /// They send it as `Coatcheck-Pass`, or as the cookie that ``CookieStorage`` keeps.
+    public func pass() async throws -> String? {
+        let credentials = try kept()
+        guard credentials.session != nil else { return nil }
+        let known = credentials.lastSession
+        if let known, known.binding?.evidence != "pass" { return nil }
+        do { return try await pass(of: credentials) } catch CoatcheckError.keyLost {
+            try forget(credentials.session)
+            throw CoatcheckError.keyLost
+        }
+    }
+
+    /// Makes a call's request, with the evidence that it needs.
+    func prepared(_ call: Call, _ mending: Mending) async throws -> URLRequest {
+        let credentials = try call.credentials ?? kept()
+        var request = try request(call, of: credentials)
+        do { try await show(call.evidence, of: credentials, mending, in: &request) } catch CoatcheckError.keyLost {
+            // Not told the broker: the session may go on where its key is, as on the phone that a back-up is of.
+            try forget(credentials.session)
+            throw CoatcheckError.keyLost
+        }
+        return request
+    }
+
+    /// Keeps the newest nonce of the broker's.
+    func keepNonce(_ fields: [String: String]) {
+        if let value = fields["dpop-nonce"], !value.isEmpty { nonce = value }
+    }
+
+    /// Decides whether a refused call is sent again at once, and forgets a pass that was refused; throws where the session's
+    /// key is not this device's.
+    func mends(_ problem: Problem, of call: Call, _ mending: inout Mending, sent request: URLRequest) throws -> Bool {
+        guard problem.status == 401, key != nil else { return false }
+        if problem.code == .proofInvalid, problem.reason == "key" {
+            try forget(asSentIn: request)
+            throw CoatcheckError.keyLost
+        }
+        guard mending.mends(problem, of: call) else { return false }
+        if problem.code == .proofRequired || problem.reason == "pass" { try forgetPass(asSentIn: request) }
+        return true
+    }
+
+    // MARK: - Evidence
+
+    private func show(
+        _ evidence: Call.Evidence, of credentials: Credentials, _ mending: Mending, in request: inout URLRequest
+    ) async throws {
+        switch evidence {
+        case .none: return
+        case .signIn: try await proveSignIn(in: &request)
+        case .session:
+            guard mending.isBound || credentials.lastSession?.binding != nil else {
+                // It may be bound all the same, where a storage forgets whose it is.
+                if let pass = credentials.pass { set(pass.value, of: credentials, in: &request) }
+                return
+            }
+            let proves = provesEach || credentials.lastSession?.binding?.evidence == "proof"
+            if !proves, let pass = try await pass(of: credentials) {
+                set(pass, of: credentials, in: &request)
+            } else {
+                try await prove(credentials, in: &request)
+            }
+        case .proof:
+            let isUnbound = credentials.lastSession.map { $0.binding == nil } ?? false
+            if mending.isBound || !isUnbound { try await prove(credentials, in: &request) }
+        }
+    }
+
+    private func set(_ pass: String, of credentials: Credentials, in request: inout URLRequest) {
+        guard credentials.transport == .cookie else {
+            return request.setValue(pass, forHTTPHeaderField: "Coatcheck-Pass")
+        }
+        let cookies = request.value(forHTTPHeaderField: "Cookie").map { "\($0); " } ?? ""
+        request.setValue("\(cookies)\(CookieNames(broker).pass)=\(pass)", forHTTPHeaderField: "Cookie")
+    }
+
+    /// Signs a request of a session.
+    private func prove(_ credentials: Credentials, in request: inout URLRequest) async throws {
+        guard let key, let session = credentials.session else { return }
+        guard let known = try await key.publicKey() else { throw CoatcheckError.keyLost }
+        if let jkt = credentials.lastSession?.binding?.jkt, jkt != known.thumbprint { throw CoatcheckError.keyLost }
+        try await sign(&request, by: key, known, session: session)
+    }
+
+    /// Signs a request that makes a login or a session: a device without a key makes one.
+    private func proveSignIn(in request: inout URLRequest) async throws {
+        guard let key else { return }
+        guard let known = try await key.publicKey() else {
+            return try await sign(&request, by: key, try await made(key, insteadOf: nil), session: nil)
+        }
+        do { try await sign(&request, by: key, known, session: nil) } catch CoatcheckError.keyLost {
+            try await sign(&request, by: key, try await made(key, insteadOf: known), session: nil)
+        }
+    }
+
+    private func sign(
+        _ request: inout URLRequest, by key: any ProofKey, _ known: ProofPublicKey, session: String?
+    ) async throws {
+        let proof = Proof(
+            method: request.httpMethod ?? "GET", address: request.provedAddress, session: session, nonce: nonce,
+            time: now())
+        request.setValue(try await proof.token(by: key, known), forHTTPHeaderField: "DPoP")
+    }
+
+    /// Makes a key, one for all sign-ins that want one, unless there is another than the one that was lost by now.
+    private func made(_ key: any ProofKey, insteadOf lost: ProofPublicKey?) async throws -> ProofPublicKey {
+        if let making, making.isOpen { return try await making.value() }
+        let call = SharedCall {
+            if let known = try await key.publicKey(), known != lost { return known }
+            return try await key.make()
+        }
+        making = call
+        return try await call.value()
+    }
+
+    // MARK: - Passes
+
+    /// Returns the kept pass, or a new one where that is due; nil where the client's sessions want proofs.
+    private func pass(of credentials: Credentials) async throws -> String? {
+        let kept = try self.kept()
+        let pass = kept.session == credentials.session ? kept.pass : credentials.pass
+        if let pass, key == nil || !pass.isDue(at: now()) { return pass.value }
+        guard key != nil else { return nil }
+        do { return try await renewed(credentials)?.value } catch CoatcheckError.unreachable where pass != nil {
+            return pass?.value
+        } catch let problem as Problem where problem.passes && pass != nil { return pass?.value }
+    }
+
+    /// Gets a pass by a proof; calls at the same time share the request.
+    private func renewed(_ credentials: Credentials) async throws -> Credentials.Pass? {
+        if let renewing, renewing.session == credentials.session, renewing.call.isOpen {
+            return try await renewing.call.value()
+        }
+        let call = SharedCall { try await self.renew(credentials) }
+        renewing = (credentials.session, call)
+        return try await call.value()
+    }
+
+    private func renew(_ credentials: Credentials) async throws -> Credentials.Pass? {
+        let call = Call(method: "POST", path: "/v1/session/pass", evidence: .proof, credentials: credentials)
+        var mending = Mending()
+        while true {
+            let request = try await prepared(call, mending)
+            let answer = try await wire.send(request)
+            keepNonce(answer.fields)
+            if answer.status == 200 { return try keepPass(from: answer, of: credentials) }
+            guard let problem = answer.problem else { throw CoatcheckError.unreachable }
+            if problem.code == .clientNotAllowed {
+                provesEach = true
+                return nil
+            }
+            try learn(from: problem, answer, sent: request)
+            guard try mends(problem, of: call, &mending, sent: request) else { throw problem }
+        }
+    }
+
+    private func keepPass(from answer: Answer, of credentials: Credentials) throws -> Credentials.Pass {
+        guard let pass = pass(try answer.decoded(PassBody.self), in: answer) else {
+            throw CoatcheckError.notTheBroker(status: answer.status)
+        }
+        var kept = try kept()
+        if kept.session == credentials.session {
+            kept.pass = pass
+            try storage.write(kept)
+        }
+        return pass
+    }
+
+    /// Returns the pass that an answer brings.
+    func pass(_ body: PassBody?, in answer: Answer) -> Credentials.Pass? {
+        guard let body, let value = body.pass ?? answer.cookie(CookieNames(broker).pass), !value.isEmpty else {
+            return nil
+        }
+        return Credentials.Pass(value: value, received: now(), lifetime: body.expires_in)
+    }
+
+    /// Forgets a pass that was refused, unless another took its place.
+    private func forgetPass(asSentIn request: URLRequest) throws {
+        guard var credentials = try storage.read(), let pass = credentials.pass else { return }
+        let sent = ["Cookie", "Coatcheck-Pass"].compactMap { request.value(forHTTPHeaderField: $0) }
+        guard sent.contains(where: { $0.contains(pass.value) }) else { return }
+        credentials.pass = nil
+        try storage.write(credentials)
+    }
+
+    /// A pass, as it is on the wire.
+    struct PassBody: Decodable {
+        var expires_in: Double
+        var pass: String?
+    }
+}

@@ -1,0 +1,69 @@
+import Foundation
+
+@testable import Coatcheck
+
+#if canImport(FoundationNetworking)
+    import FoundationNetworking
+#endif
+
+/// A proxy before the broker that tells what came by with which evidence, and meddles with it (`evidence_proxy.py`).
+final class MeddlingNetwork: @unchecked Sendable {
+    /// A request that came by.
+    struct Seen: Decodable, Hashable {
+        let method: String
+        let path: String
+        let proof: Bool
+        let pass: Bool
+        let status: Int?
+        let code: String?
+        let jti: String?
+        let iat: Int?
+    }
+
+    let url: URL
+    private let process = Process()
+    private let input = Pipe()
+
+    init(to broker: URL) throws {
+        let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+        let output = Pipe()
+        process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
+        process.arguments = [
+            "python3", root.appendingPathComponent("Tests/scenarios/support/evidence_proxy.py").path,
+            "\(broker.port ?? 80)",
+        ]
+        process.standardInput = input
+        process.standardOutput = output
+        try process.run()
+        let line = String(decoding: output.fileHandleForReading.availableData, as: UTF8.self)
+        guard let port = Int(line.trimmingCharacters(in: .whitespacesAndNewlines)) else {
+            throw Stack.Failure(text: "no proxy: \(line)")
+        }
+        url = try Stack.url("http://127.0.0.1:\(port)")
+    }
+
+    deinit {
+        try? input.fileHandleForWriting.close()
+        process.terminate()
+    }
+
+    /// Returns the requests since they were forgotten.
+    func calls() async throws -> [Seen] {
+        try JSONDecoder().decode([Seen].self, from: try await control("GET", "_calls"))
+    }
+
+    /// Forgets the requests.
+    func forget() async throws { _ = try await control("DELETE", "_calls") }
+
+    /// Meddles with the next requests for a path.
+    func meddle(_ kind: String, _ path: String, times: Int = 1) async throws {
+        _ = try await control("POST", "_meddle/\(kind)/\(times)\(path)")
+    }
+
+    private func control(_ method: String, _ path: String) async throws -> Data {
+        var request = URLRequest(url: try Stack.url("\(url.absoluteString)/\(path)"))
+        request.httpMethod = method
+        return try await URLSession.shared.data(for: request).0
+    }
+}

@@ -1224,6 +1224,7 @@ paths:
           in: query
           description: Live ones by their creation, or ended ones by their end.
           schema: {type: string, enum: [live, ended], default: live}
+        - {$ref: '#/components/parameters/Binding'}
         - {$ref: '#/components/parameters/Cursor'}
       responses:
         '200':
@@ -1245,11 +1246,15 @@ paths:
       tags: [management]
       operationId: adminEndSessions
       summary: End every session of a provider, or of one of its clients, with the reason `admin`.
-      description: Needs an admin token with `end`. The audit row is written first; if it cannot be, nothing happens.
+      description: |
+        Needs an admin token with `end`. The audit row is written first; if it cannot be, nothing happens. With `binding=none` those
+        that belong to no key, for some seconds: while `next_cursor` is not null, call again with it as `cursor`.
       security: [{adminBearer: []}]
       parameters:
         - {name: provider, in: query, required: true, schema: {$ref: '#/components/schemas/Name'}}
         - {name: client, in: query, schema: {$ref: '#/components/schemas/Name'}}
+        - {$ref: '#/components/parameters/Binding'}
+        - {$ref: '#/components/parameters/Cursor'}
       responses:
         '200': {$ref: '#/components/responses/HowManyEnded'}
         '400': {$ref: '#/components/responses/InvalidRequest'}
@@ -1565,6 +1570,11 @@ components:
       in: path
       required: true
       schema: {$ref: '#/components/schemas/Handle'}
+    Binding:
+      name: binding
+      in: query
+      description: Only sessions that belong to no key of a device. A page may have fewer items for it, or none, and a `next_cursor`.
+      schema: {type: string, enum: [none]}
     Cursor:
       name: cursor
       in: query
@@ -2251,7 +2261,9 @@ components:
     HowManyEnded:
       type: object
       required: [ended]
-      properties: {ended: {type: integer, minimum: 0}}
+      properties:
+        ended: {type: integer, minimum: 0}
+        next_cursor: {type: [string, 'null'], description: With `binding=none`; where it is a string there may be more.}
     LogOutPage:
       type: object
       required: [logout_url]

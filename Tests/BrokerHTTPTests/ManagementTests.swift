@@ -217,7 +217,10 @@ struct ManagementTests {
         func end(_ query: String, _ token: String = Self.ender) async throws -> Reply {
             try await send(harness, .delete, "/admin/v1/sessions" + query, token)
         }
-        for query in ["", "?client=ios", "?provider=", "?provider=as&subject=user-1", "?state=live"] {
+        for query in [
+            "", "?client=ios", "?provider=", "?provider=as&subject=user-1", "?state=live", "?provider=as&binding=pass",
+            "?binding=none", "?provider=as&cursor=AAAA", "?provider=as&binding=none&cursor=AAAA",
+        ] {
             #expect(try await end(query).code == "invalid_request", "\(query)")
         }
         #expect(try await end("?provider=none").status == 404)
@@ -234,7 +237,8 @@ struct ManagementTests {
         "A tampered cursor, an unknown filter and SQL are 400 (SEC-98)",
         arguments: [
             "?cursor=';DROP", "?cursor=AAAA", "?subject=x", "?client=ios", "?provider=as&subject=x&client=ios",
-            "?provider=';DROP%20TABLE", "?colour=red", "?provider=as&provider=as", "?state=all", "?state=",
+            "?provider=';DROP%20TABLE", "?colour=red", "?binding=some", "?binding=", "?provider=as&provider=as",
+            "?state=all", "?state=",
         ])
     func badFilters(query: String) async throws {
         let reply = try await send(try harness(), .get, "/admin/v1/sessions" + query, Self.reader)

@@ -6,6 +6,7 @@ import http.client
 import json
 import re
 import signal
+import subprocess
 import threading
 import time
 import urllib.parse
@@ -260,6 +261,40 @@ def observing(case):
     case.same({"mode": "off", "evidence": "pass"}, listed.get("binding"), "apps can see their client's mode")
 
 
+def operators(case):
+    """Operators see and end the sessions that belong to no key."""
+    sandbox = Sandbox(case)
+    broker = bound(case, sandbox, {"mode": "off"})
+    unbound = [broker.sign_in(user) for user in ("ana", "ben", "eva")]
+    broker.configure(providers={"oidc": {"clients": {"ios": {"binding": ENFORCE}}}})
+    broker.restart()
+    phone = Phone(broker)
+    case.same(201, phone.sign_in("bob").status, "three sessions of before, and a bound one")
+
+    def listed(filters=""):
+        return call(f"{broker.management}/admin/v1/sessions?provider=oidc{filters}", Authorization=f"Bearer {ADMIN}")
+
+    token = case.folder / "admin"
+    token.write_text(ADMIN)
+
+    def sessions(verb, *more):
+        return subprocess.run(
+            [broker.program, "sessions", verb, "--management", broker.management, "--token-file", token, *more],
+            capture_output=True, text=True, timeout=30)
+
+    case.same(4, len(listed().json["items"]), "all are listed")
+    bindings = [item["binding"] for item in listed("&binding=none").json["items"]]
+    case.same([None] * 3, bindings, "binding=none lists those without a key")
+    case.same(400, listed("&binding=pass").status, "no other word is taken")
+    refused = sessions("end", "--provider", "oidc", "--unbound")
+    case.verdict(refused.returncode == 64 and "--all" in refused.stderr, "the command wants --all", refused.stderr)
+    case.same(3, len(sessions("list", "--unbound", "--no-header").stdout.splitlines()), "sessions list --unbound")
+    case.same("ended 3", sessions("end", "--provider", "oidc", "--client", "ios", "--unbound", "--all").stdout.strip(), "sessions end --unbound")
+    case.same(["401 session_ended admin"] * 3, [told(broker.look(session)) for session in unbound], "they have ended, by an operator")
+    case.same(200, phone.call("GET", "/v1/session", phone.session).status, "and the bound one lives")
+    case.same([("oidc/ios/unbound",)], broker.query("SELECT target FROM audit WHERE action = 'end_sessions'"), "it is on record")
+
+
 def backends(case):
     """Backends hand in the evidence that the app gave them."""
     sandbox = Sandbox(case)
@@ -388,7 +423,7 @@ def replicas(case):
 
 CASES = {
     "sign_ins": (sign_ins, 180), "every_route": (every_route, 120), "passes": (passes, 120), "clocks": (clocks, 120),
-    "restarts": (restarts, 120), "observing": (observing, 120), "backends": (backends, 120), "streams": (streams, 180),
+    "restarts": (restarts, 120), "observing": (observing, 120), "operators": (operators, 120), "backends": (backends, 120), "streams": (streams, 180),
     "replicas": (replicas, 240),
 }
 

@@ -9,6 +9,8 @@ package struct AdminSessions: Sendable {
         package var provider: ProviderName?
         package var client: ClientName?
         package var subject: String?
+        /// Only those that belong to no key.
+        package var isUnbound = false
 
         package init(provider: ProviderName? = nil, client: ClientName? = nil, subject: String? = nil) {
             self.provider = provider
@@ -21,7 +23,8 @@ package struct AdminSessions: Sendable {
     package func list(
         _ filter: Filter, _ state: SessionState, cursor: String?, limit: Int = 50
     ) async throws(BrokerProblem) -> SessionPage {
-        try await ListSessions(context).page(try selector(filter), state, current: nil, cursor: cursor, limit: limit)
+        try await ListSessions(context).page(
+            try selector(filter), state, isUnbound: filter.isUnbound, current: nil, cursor: cursor, limit: limit)
     }
 
     /// Ends the session of a handle; `not_found` when there is none.
@@ -45,6 +48,40 @@ package struct AdminSessions: Sendable {
         try await audit("end_sessions", target: target + tag(filter.subject), actor: actor)
         return try await EndSession(context).end(selector, reason: .admin)
     }
+
+    /// Ends the sessions of a filter that belong to no key, for a few seconds; returns how many there were, and the cursor to go on
+    /// with where there may be more.
+    ///
+    /// The binding is sealed, so each is read; one that this process cannot open stays.
+    package func endUnbound(
+        _ filter: Filter, cursor: String?, actor: String
+    ) async throws(BrokerProblem) -> (ended: Int, nextCursor: String?) {
+        let selector = try selector(filter)
+        var after = try SessionCursor.parse(cursor)
+        let target = [filter.provider?.text, filter.client?.text, "unbound"].compactMap { $0 }.joined(separator: "/")
+        try await audit("end_sessions", target: target, actor: actor)
+        let end = context.clock.monotonic() + .seconds(5)
+        var ended = 0
+        repeat {
+            let rows: [SessionRow]
+            do throws(StoreFailure) {
+                rows = try await context.store.sessions(
+                    selector, .live, after: after, limit: Self.unboundAtOnce, now: context.clock.now())
+            } catch { throw BrokerProblem(error) }
+            for row in rows {
+                guard let bytes = try? context.vault.open(row.facts, as: .session, row: row.token),
+                    let facts = try? SessionFacts(record: bytes), facts.thumbprint == nil
+                else { continue }
+                ended += try await EndSession(context).end(.token(row.token), reason: .admin, handle: row.handle)
+            }
+            guard rows.count == Self.unboundAtOnce, let last = rows.last else { return (ended, nil) }
+            after = SessionCursor(after: last)
+        } while context.clock.monotonic() < end
+        return (ended, after?.text)
+    }
+
+    /// How many sessions are read at once.
+    private static let unboundAtOnce = 200
 
     private func tag(_ subject: String?) -> String {
         guard let subject else { return "" }

@@ -12,17 +12,13 @@ package struct ListSessions: Sendable {
         return try await page(own, .live, current: owner.token, cursor: cursor, limit: limit)
     }
 
-    /// Returns a page of what a selector names.
+    /// Returns a page of what a selector names; of those that belong to no key, where `isUnbound`: it may have fewer items, or
+    /// none, and a cursor.
     func page(
-        _ selector: SessionSelector, _ state: SessionState, current: Digest?, cursor: String?, limit: Int
+        _ selector: SessionSelector, _ state: SessionState, isUnbound: Bool = false, current: Digest?, cursor: String?,
+        limit: Int
     ) async throws(BrokerProblem) -> SessionPage {
-        var after: SessionCursor?
-        if let cursor {
-            guard let parsed = SessionCursor(text: cursor) else {
-                throw BrokerProblem(.invalidRequest, errors: [FieldFault("cursor", .malformed)])
-            }
-            after = parsed
-        }
+        let after = try SessionCursor.parse(cursor)
         let limit = min(max(limit, 1), 200)
         let rows: [SessionRow]
         do throws(StoreFailure) {
@@ -33,7 +29,7 @@ package struct ListSessions: Sendable {
         for row in rows.prefix(limit) {
             // A row that this process cannot open is left out, not ended: listing judges nobody.
             guard let bytes = try? context.vault.open(row.facts, as: .session, row: row.token),
-                let facts = try? SessionFacts(record: bytes)
+                let facts = try? SessionFacts(record: bytes), !isUnbound || facts.thumbprint == nil
             else { continue }
             items.append(
                 SessionPage.Item(
@@ -66,6 +62,15 @@ extension SessionCursor {
     ///
     /// It holds a time and a handle, so there is nothing in it to protect.
     package var text: String { Base64URL.encode(Array("\(moment.milliseconds).\(handle.text)".utf8)) }
+
+    /// Parses the cursor of a request, or throws `invalid_request`.
+    static func parse(_ text: String?) throws(BrokerProblem) -> SessionCursor? {
+        guard let text else { return nil }
+        guard let cursor = SessionCursor(text: text) else {
+            throw BrokerProblem(.invalidRequest, errors: [FieldFault("cursor", .malformed)])
+        }
+        return cursor
+    }
 
     /// Parses a cursor, or returns nil (SEC-98).
     package init?(text: String) {

@@ -11,6 +11,7 @@ extension ManagementAPI {
         filter.subject = query.text("subject", maximum: 512)
         filter.provider = name("provider", &query)
         filter.client = name("client", &query)
+        filter.isUnbound = isUnbound(&query)
         let state = state(&query)
         let cursor = query.text("cursor", maximum: 256)
         try query.finish()
@@ -40,19 +41,29 @@ extension ManagementAPI {
         return try await end(AdminSessions.Filter(provider: provider, subject: subject), token, call)
     }
 
-    /// `DELETE /admin/v1/sessions?provider=&client=`: every session of a provider, or of one of its clients.
+    /// `DELETE /admin/v1/sessions?provider=&client=&binding=none&cursor=`: every session of a provider, or of one of its clients;
+    /// with `binding=none` those that belong to no key, some at a time.
     @Sendable func endSessions(_ call: Call) async throws(BrokerProblem) -> Answer {
         let token = try admin(call, for: .end)
         var query = try RequestQuery(parsing: call.query)
         var filter = AdminSessions.Filter()
         filter.provider = name("provider", &query)
         filter.client = name("client", &query)
+        filter.isUnbound = isUnbound(&query)
+        let cursor = filter.isUnbound ? query.text("cursor", maximum: 256) : nil
         try query.finish()
         // Nobody ends everything by leaving a parameter out.
         guard filter.provider != nil else {
             throw BrokerProblem(.invalidRequest, errors: [FieldFault("provider", .required)])
         }
-        return try await end(filter, token, call)
+        guard filter.isUnbound else { return try await end(filter, token, call) }
+        let (ended, next) = try await sessions.endUnbound(filter, cursor: cursor, actor: token.name)
+        var writer = JSONWriter(capacity: 128)
+        writer.object { writer in
+            writer.member("ended", Int64(ended))
+            writer.member("next_cursor", next)
+        }
+        return Answers.json(.ok, writer.bytes, call)
     }
 
     private func end(
@@ -90,6 +101,12 @@ extension ManagementAPI {
             return nil
         }
         return name
+    }
+
+    private func isUnbound(_ query: inout RequestQuery) -> Bool {
+        guard let text = query.text("binding", maximum: 16) else { return false }
+        if text != "none" { query.fault("binding", .malformed) }
+        return true
     }
 
     private func state(_ query: inout RequestQuery) -> SessionState {

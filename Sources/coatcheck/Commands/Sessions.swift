@@ -20,6 +20,7 @@ struct Sessions: AsyncParsableCommand {
         @Option(help: "Only this client's; needs --provider.") var client: String?
         @Option(help: "Only this subject's; needs --provider.") var subject: String?
         @Flag(help: "Those that have ended, with the reason.") var ended = false
+        @Flag(help: "Only those that belong to no key of a device.") var unbound = false
         @Flag(help: "Without the line of the columns' names.") var noHeader = false
 
         func run() async throws {
@@ -28,7 +29,7 @@ struct Sessions: AsyncParsableCommand {
             repeat {
                 let pairs = [
                     ("provider", provider), ("client", client), ("subject", subject), ("cursor", cursor),
-                    ("state", ended ? "ended" : nil),
+                    ("state", ended ? "ended" : nil), ("binding", unbound ? "none" : nil),
                 ].compactMap { name, value in value.map { (name: name, value: $0) } }
                 let query = pairs.isEmpty ? "" : "?" + FormPairs.encode(pairs)
                 let page = try await management.call("GET", "/admin/v1/sessions" + query)
@@ -66,12 +67,16 @@ struct Sessions: AsyncParsableCommand {
         @Option(help: "The provider whose sessions end.") var provider: String?
         @Option(help: "Only this client's.") var client: String?
         @Option(help: "Only this subject's.") var subject: String?
+        @Flag(help: "Only those that belong to no key of a device; with --provider.") var unbound = false
         @Flag(help: "Everybody's sessions; needed where no subject is named.") var all = false
 
         func validate() throws {
             guard (handle != nil) != (provider != nil), handle == nil || (client == nil && subject == nil),
                 client == nil || subject == nil
             else { throw ValidationError("name a handle, or --provider with at most one of --client and --subject") }
+            guard !unbound || (handle == nil && subject == nil) else {
+                throw ValidationError("--unbound goes with --provider and, if need be, --client")
+            }
             guard handle != nil || (subject == nil) == all else {
                 throw ValidationError("without --subject this logs everybody out: say --all if that is meant")
             }
@@ -89,10 +94,21 @@ struct Sessions: AsyncParsableCommand {
             if let subject {
                 path = "/admin/v1/subjects/\(Self.encoded(provider))/\(Self.encoded(subject))/sessions"
             } else {
-                path = "/admin/v1/sessions?" + FormPairs.encode([("provider", provider)] + named("client", client))
+                path =
+                    "/admin/v1/sessions?"
+                    + FormPairs.encode(
+                        [("provider", provider)] + named("client", client) + named("binding", unbound ? "none" : nil))
             }
-            let answer = try await management.call("DELETE", path)
-            print("ended", answer?["ended"]?.integer ?? 0)
+            // Those without a key are ended some at a time, from where the call before left off.
+            var ended: Int64 = 0
+            var cursor: String?
+            repeat {
+                let more = cursor.map { "&" + FormPairs.encode([("cursor", $0)]) } ?? ""
+                let answer = try await management.call("DELETE", path + more)
+                ended += answer?["ended"]?.integer ?? 0
+                cursor = answer?["next_cursor"]?.string
+            } while cursor != nil
+            print("ended", ended)
         }
 
         private func named(_ name: String, _ value: String?) -> [(name: String, value: String)] {

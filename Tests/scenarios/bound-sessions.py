@@ -3,6 +3,7 @@ honest phone needs. Refusals before acceptances.
 """
 
 import http.client
+import http.server
 import json
 import re
 import signal
@@ -360,15 +361,40 @@ def backends(case):
 
 
 def streams(case):
-    """An event stream that a pass opened ends with it, cleanly; one that a proof opened lives on."""
+    """An event stream that a pass opened ends with it, cleanly, a relayed one too; one that a proof opened lives on."""
     sandbox = Sandbox(case)
-    broker = bound(case, sandbox, {"mode": "enforce", "pass": "60s"})
+
+    class Upstream(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        broken_off = []
+
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("Content-Type", "text/event-stream; charset=utf-8" if self.path == "/events" else "text/plain")
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            try:
+                while True:
+                    self.wfile.write(b"4\r\n: a\n\r\n")
+                    time.sleep(0.5)
+            except OSError:
+                self.broken_off.append(self.path)
+
+        def log_message(self, *arguments):
+            pass
+
+    upstream = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Upstream)
+    threading.Thread(target=upstream.serve_forever, daemon=True).start()
+    broker = bound(case, sandbox, {"mode": "enforce", "pass": "60s"}, start=False)
+    broker.configure(upstreams={
+        "far": {"base_url": f"http://127.0.0.1:{upstream.server_port}", "provider": "oidc", "allow": ["GET /**"]}})
+    broker.start()
     phone = Phone(broker)
     phone.sign_in()
 
-    def listen(**fields):
+    def listen(path="/v1/session/events", **fields):
         connection = http.client.HTTPConnection("127.0.0.1", broker.port, timeout=90)
-        connection.request("GET", "/v1/session/events", headers=fields | {"Host": f"127.0.0.1:{broker.port}"})
+        connection.request("GET", path, headers=fields | {"Host": f"127.0.0.1:{broker.port}"})
         return connection.getresponse()
 
     begun = time.monotonic()
@@ -376,10 +402,19 @@ def streams(case):
     phone.call("GET", "/v1/session", phone.session)
     by_proof = listen(Cookie=f"coatcheck={phone.session}", DPoP=phone.proof("GET", "/v1/session/events", phone.session))
     case.same((200, 200), (by_pass.status, by_proof.status), "two streams")
+    both = {"Cookie": f"coatcheck={phone.session}; coatcheck-pass={phone.held_pass}"}
+    relayed = case.beside(listen("/v1/relay/far/events", **both).read)
+    download, far_by_proof = listen("/v1/relay/far/download", **both), listen(
+        "/v1/relay/far/events", Cookie=f"coatcheck={phone.session}", DPoP=phone.proof("GET", "/v1/relay/far/events", phone.session))
     whole = by_pass.read().decode()
     took = time.monotonic() - begun
     case.verdict(40 < took < 75, "the one of the pass ends with the pass", f"{took:.1f} s")
     case.verdict("event: session\n" in whole and "session_ended" not in whole, "whole, and without a session_ended", whole[-200:])
+    far = relayed.result(timeout=20)
+    case.verdict(
+        len(far) > 200 and not len(far) % 4 and time.monotonic() - begun < 80, "a relayed one that the pass opened ends with it, whole", str(len(far)))
+    case.verdict(wait_for(10, lambda: Upstream.broken_off == ["/events"]), "and is no longer read from its upstream", str(Upstream.broken_off))
+    case.verdict(download.read1(4) and far_by_proof.read1(4), "a download that the pass opened goes on, and a relayed stream that a proof opened")
     phone.call("DELETE", "/v1/session", phone.session)
     case.verdict("logged_out" in by_proof.read().decode(), "the one of the proof hears the log-out")
 

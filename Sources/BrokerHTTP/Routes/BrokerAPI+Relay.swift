@@ -15,7 +15,10 @@ extension BrokerAPI {
         useCases.resumeSession.slide(session)
         let held = call.fields.hasBody ? try load.bodies.take(call.fields.contentLength, for: session.row) : nil
         defer { held.map(load.bodies.giveBack) }
-        let body = call.fields.hasBody ? RelayedBody(call, limits: configuration.limits) : nil
+        let ending = presented.passEndsAt.map { RelayedEnding(passEndsAt: $0, clock) }
+        var limits = configuration.limits
+        if let ending { limits.relayUploadDeadline = min(limits.relayUploadDeadline, ending.longest) }
+        let body = call.fields.hasBody ? RelayedBody(call, limits: limits) : nil
         let request = RelayRequest(
             method: call.request.method, target: target, headers: call.request.headerFields,
             body: body.map { .stream(RelayBodyStream($0), length: call.fields.contentLength) } ?? .none,
@@ -23,7 +26,7 @@ extension BrokerAPI {
         let answer = try await whileWanted(call) { () async throws(BrokerProblem) in
             try await relayed(request, through: relay, session)
         }
-        return self.answer(answer, call)
+        return self.answer(answer, ending, call)
     }
 
     private func relayed(
@@ -53,7 +56,7 @@ extension BrokerAPI {
         return try await connection.cancellingWhenGone(work)
     }
 
-    private func answer(_ answer: RelayResponse, _ call: Call) -> Answer {
+    private func answer(_ answer: RelayResponse, _ ending: RelayedEnding?, _ call: Call) -> Answer {
         // Whatever the upstream said about these, the page is served from our origin (SEC-108).
         let type = answer.headers[.contentType]?.prefix { $0 != ";" && $0 != " " } ?? ""
         let policy =
@@ -67,10 +70,10 @@ extension BrokerAPI {
         if let length = answer.contentLength {
             fields.append(HTTPField(name: .contentLength, value: String(length)))
         }
-        return Answer(answer.status, fields, body: body(answer, call))
+        return Answer(answer.status, fields, body: body(answer, ending, call))
     }
 
-    private func body(_ answer: RelayResponse, _ call: Call) -> Answer.Body {
+    private func body(_ answer: RelayResponse, _ ending: RelayedEnding?, _ call: Call) -> Answer.Body {
         switch answer.body {
         case .buffered(let buffer): return .whole(buffer)
         case .none:
@@ -79,18 +82,23 @@ extension BrokerAPI {
             return .stream(length: nil) { try await $0.finish(nil) }
         case .stream(let stream):
             let connection = call.connection
+            let isEventStream =
+                answer.contentLength == nil
+                && answer.headers[.contentType]?.prefix { $0 != ";" && $0 != " " }.isASCIIEqual(to: "text/event-stream")
+                    == true
             return .stream(length: answer.contentLength) { writer in
-                try await Self.write(stream, wantedBy: connection, to: writer)
+                connection?.beginCancellable()
+                defer { connection?.endCancellable() }
+                guard let ending else { return try await Self.write(stream, to: writer) }
+                try await ending.write(stream, isEventStream: isEventStream, to: writer)
             }
         }
     }
 
     /// An upstream that breaks off throws here, and the connection is cut: a body that is not whole must not look so.
     @concurrent private static func write(
-        _ stream: RelayBody, wantedBy connection: ClientConnection?, to writer: any BodyWriter
+        _ stream: RelayBody, to writer: any BodyWriter
     ) async throws {
-        connection?.beginCancellable()
-        defer { connection?.endCancellable() }
         for try await chunk in stream { try await writer.write(chunk) }
         try await writer.finish(nil)
     }

@@ -1,0 +1,49 @@
+import Broker
+import BrokerWire
+import NIOCore
+
+/// The end of a relayed call that a pass has opened (docs/bound-sessions.md); one that a proof has opened ends by itself.
+struct RelayedEnding: Sendable {
+    /// How long after its pass a call may go on that is no event stream: long enough for a large transfer.
+    private static let grace = Duration.seconds(3600)
+
+    /// How long the pass is good.
+    private let pass: Duration
+    private let clock: BrokerClock
+
+    /// Creates the end of a call that is made with a pass.
+    init(passEndsAt: WallTime, _ clock: BrokerClock) {
+        pass = max(passEndsAt.since(clock.now()), .zero)
+        self.clock = clock
+    }
+
+    /// How long the call may take, its request and its answer.
+    var longest: Duration { pass + Self.grace }
+
+    /// Writes an answer's body until it ends.
+    ///
+    /// At the pass's end an event stream of no announced length ends as one that has no more to say, and its app asks again;
+    /// everything else is cut an hour later, so that it does not look whole.
+    func write(
+        _ body: some AsyncSequence<ByteBuffer, any Error> & Sendable, isEventStream: Bool, to writer: any BodyWriter
+    ) async throws {
+        let rest = isEventStream ? pass : longest
+        let isWhole = try await withThrowingTaskGroup(of: Bool.self) { group in
+            group.addTask {
+                for try await piece in body { try await writer.write(piece) }
+                return true
+            }
+            group.addTask { [clock] in
+                try await clock.sleep(rest)
+                return false
+            }
+            defer { group.cancelAll() }
+            return try await group.next() ?? true
+        }
+        guard isWhole || isEventStream else { throw Cut() }
+        try await writer.finish(nil)
+    }
+
+    /// The pass ended an hour ago.
+    private struct Cut: Error {}
+}

@@ -102,7 +102,13 @@ broken_file kubernetes/base/serviceaccount.yaml 's/automountServiceAccountToken:
 broken_file proxy/traefik.yaml 's/passHostHeader/passHostHeaders/'
 broken_file proxy/envoy.yaml 's/merge_slashes/merges_slashes/'
 broken_file forward-auth/traefik.yaml 's/authRequestHeaders/authRequestHeader/'
+broken_file forward-auth/traefik.yaml 's/, DPoP, Coatcheck-Pass\]/, DPoP]/'
+broken_file forward-auth/traefik.yaml 's/trustForwardHeader: false/trustForwardHeader: true/'
+broken_file forward-auth/traefik.yaml 's/coatcheck, coatcheck-evidence\]/coatcheck]/'
 broken_file forward-auth/envoy.yaml 's/failure_mode_allow/failure_mode_allowed/'
+broken_file forward-auth/envoy.yaml 's/{exact: dpop}, //'
+broken_file forward-auth/envoy.yaml 's/, coatcheck-pass, dpop\]/, coatcheck-pass]/'
+broken_file forward-auth/envoy.yaml '/"x-original-url"/d'
 
 same "coatcheck management" "$("$python" -c 'import sys, yaml
 job = yaml.safe_load(open(sys.argv[1]))["scrape_configs"][0]

@@ -29,7 +29,7 @@ recipe() {
         sed -e "s|@BROKER@|127.0.0.1:$BACKENDS_PORT|g" -e "s|@BROKER_NAME@|127.0.0.1:$BROKER_PORT|g" \
             -e "s|@UPSTREAM@|127.0.0.1:$upstream_port|g" -e "s|@LISTEN@|127.0.0.1:$port|g" -e "s|@NAME@|localhost|g" \
             -e "s|@SITE@|http://127.0.0.1:$port|g" -e "s|@TIMEOUT@|2|g" -e "s|@FOLDER@|$folder|g" \
-            -e "s|@CREDENTIAL_FILE@|$folder/credential|g" -e "${BREAK:-}" "$recipes/$file" >"$folder/$file"
+            -e "s|@CREDENTIAL_FILE@|$folder/credential|g" -e "s|@ORIGIN@|https://app.example.com|g" -e "${BREAK:-}" "$recipes/$file" >"$folder/$file"
         if grep -n '@[A-Z_]*@' "$folder/$file"; then give_up "$file has an unknown placeholder, it"; fi
     done
 }
@@ -172,6 +172,7 @@ walk_live() {
     request GET "$SITE/orders?a=b%20c" -H "Cookie: theme=dark; coatcheck=$cookie; lang=en"
     expect_status 200 "it passes"
     expect_json .path '/orders?a=b%20c'
+    same "" "$(header DPoP-Nonce)" "with no nonce, the service's least of all"
     saw x_auth_subject "[\"$secret\"]" "the subject"
     saw x_auth_session "[\"$handle\"]" "the session's handle"
     saw x_auth_provider '["oidc"]' "the provider"
@@ -257,6 +258,84 @@ walk_live() {
     same "session_ended logged_out" "$(json .code) $(json .reason)" "with the reason, too"
 }
 
+# walk_bound SERVER: sessions that belong to a key
+walk_bound() {
+    step "$1: sessions that belong to a key"
+    "$PYTHON" "$root/Tests/scenarios/support/bound_app.py" gate "$1" "${site[$1]}" "$BROKER" https://app.example.com \
+        "http://127.0.0.1:$upstream_port" >"$work/$1.bound" 2>&1 || not_ok "$1: to the end" "$(tail -1 "$work/$1.bound")"
+    take_over <"$work/$1.bound"
+}
+
+# copies SERVER: copies of its recipe that have lost something of this, one a line: what happens to it, and what is noticed
+copies() {
+    case $1 in
+        nginx) cat <<'TEXT' ;;
+/DPoP \$http_dpop/d|a proof without a nonce$
+/Coatcheck-Pass \$http/d|DPoP with Coatcheck-Pass
+/X-Original-URL/d|the proof at its own request
+s/X-Original-Method .*/X-Original-Method GET;/|by another method$
+s/X-Original-URL .*/X-Original-URL $http_x_original_url;/|with the fields of the request that it is of
+/proxy_set_header DPoP "";/d|sees no dpop
+/proxy_set_header Coatcheck-Pass "";/d|which it sees nowhere
+s/coatcheck-pass=\[/coatcheck-none=[/|which the service does not see
+/add_header Coatcheck-Code/d|alone: nonce, code and challenge
+/add_header DPoP-Nonce/d|alone: nonce, code and challenge
+/"~^401 .*coatcheck_challenge/d|alone: nonce, code and challenge
+/<coatcheck_named>/d|a copied cookie alone$
+/Set-Cookie \$coatcheck_clear_pass/d|both cookies are cleared
+TEXT
+        caddy) cat <<'TEXT' ;;
+/X-Original-URL/d|the proof at its own request
+s/X-Original-Method .*/X-Original-Method GET/|by another method$
+/header_up X-Original-/d|with the fields of the request that it is of
+/header_up -X-Forwarded-Uri/d|the proof at its own request
+/header_up -X-Forwarded-Method/d|by another method, with the fields
+/request_header -DPoP/d|sees no dpop
+/request_header -Coatcheck-Pass/d|which it sees nowhere
+s/|-pass)/)/|which the service does not see
+TEXT
+        haproxy) cat <<'TEXT' ;;
+/\["dpop"\]/d|a proof without a nonce$
+/\["coatcheck-pass"\]/d|DPoP with Coatcheck-Pass
+/\["x-original-url"\]/d|the proof at its own request
+s/txn.sf:method()/"GET"/|by another method$
+s/origin .. txn.sf:pathq()/first(fields["x-original-url"])/|with the fields of the request that it is of
+/del-header DPoP$/d|sees no dpop
+/del-header .coatcheck/d|which it sees nowhere
+s/coatcheck-pass=\[/coatcheck-none=[/|which the service does not see
+s/"coatcheck-code", //|alone: nonce, code and challenge
+s/"dpop-nonce",$//|alone: nonce, code and challenge
+TEXT
+        apache) cat <<'TEXT' ;;
+/\["DPoP"\]/d|a proof without a nonce$
+/\["Coatcheck-Pass"\]/d|DPoP with Coatcheck-Pass
+/\["X-Original-URL"\]/d|the proof at its own request
+s/= r.method,/= "GET",/|by another method$
+s/origin .. r.unparsed_uri.*/r.headers_in["X-Original-URL"],/|with the fields of the request that it is of
+s/:gsub("^%a.*/,/|GET http:
+/RequestHeader unset DPoP/d|sees no dpop
+/RequestHeader unset Coatcheck-Pass/d|which it sees nowhere
+s/|-pass)/)/|which the service does not see
+s/"Coatcheck-Code", //|alone: nonce, code and challenge
+s/, "DPoP-Nonce" }/ }/|alone: nonce, code and challenge
+s/kept\["Set-Cookie"\] = cookie or/kept["Set-Cookie"] =/|both cookies are cleared
+TEXT
+    esac
+}
+
+# walk_copies SERVER: that walk turns red for each of them, and says what is wrong
+walk_copies() {
+    local change sentence recipe=${site[$1]}
+    step "$1: a recipe that has lost something of this is noticed"
+    while IFS=$'\t' read -r change sentence; do
+        BREAK=$change serve "$1" gateway-credential-4f1d9c
+        site[$1]=$SITE
+        (failed=0; walk_bound "$1") >"$work/$1.red" 2>&1
+        same "not ok" "$(grep -aE "^not ok .*$sentence" "$work/$1.red" | head -1 | cut -c1-6)" "noticed: $change"
+    done < <(copies "$1" | sed -E 's/\|([^|]*)$/\t\1/')
+    site[$1]=$recipe
+}
+
 # walk_broken SERVER: our own script fails
 walk_broken() {
     case $1 in haproxy | apache) ;; *) return ;; esac
@@ -298,6 +377,11 @@ walk_faults() {
         denied "$answer" 503 GET -H "Cookie: coatcheck=$late"
         matches '^[0-9]+$' "$(header Retry-After)" "$answer: with Retry-After"
     done
+    step "$1: a yes that brings the next proof's nonce"
+    become aging
+    request GET "$SITE/orders" -H "Cookie: coatcheck=$late"
+    expect_status 200 "it passes"
+    expect_header DPoP-Nonce the-next-nonce-0 "the app gets the broker's nonce, and not the service's"
 }
 
 # walk_traefik: what Traefik's forwardAuth sends, from its address and without a credential
@@ -332,9 +416,12 @@ become() { curl -s -f -o /dev/null -X PUT --data "$1" "http://127.0.0.1:$BACKEND
 
 # ---- the run ---------------------------------------------------------------------------------------------------------
 
+with_packages
 BACKENDS_PORT=$(free_port)
 sed -e "s|^  public_url:.*|&\n  backend_listen: 127.0.0.1:$BACKENDS_PORT\n  trusted_proxies: [127.0.0.2]|" \
-    -e 's|^backends:|&\n  traefik: {peers: [127.0.0.2], may: [forward-auth], allow: [{provider: oidc}]}|' \
+    -e 's|^backends:|&\n  traefik: {peers: [127.0.0.2], may: [forward-auth], allow: [{provider: oidc}], original_request: true, origins: ["https://app.example.com"]}|' \
+    -e 's|^  gateway: {|&original_request: true, origins: ["https://app.example.com"], |' \
+    -e 's|client_id: strict-app, |&binding: {mode: enforce}, |; s|client_id: silent-app, |&transport: bearer, binding: {mode: enforce}, |' \
     "$here/coatcheck.yaml" >"$work/stack.yaml"
 start_stack "$work/stack.yaml"
 upstream_port=$(free_port)
@@ -349,6 +436,8 @@ for server in "${servers[@]}"; do
 done
 
 for server in "${servers[@]}"; do walk_live "$server"; done
+for server in "${servers[@]}"; do walk_bound "$server"; done
+for server in "${servers[@]}"; do walk_copies "$server"; done
 walk_traefik
 
 device a-late-phone

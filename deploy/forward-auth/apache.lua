@@ -8,6 +8,7 @@ local ltn12 = require "ltn12"
 
 local broker = "http://@BROKER@/v1/forward-auth"
 local broker_name = "@BROKER_NAME@"
+local origin = "@ORIGIN@"
 local timeout = @TIMEOUT@
 
 -- Read once in each Lua state, so the user that Apache runs as must be able to read it.
@@ -20,7 +21,7 @@ local identity = {
     "X-Auth-Name", "X-Auth-Email", "X-Auth-Scope", "X-Auth-Token",
 }
 -- What of the broker's refusal the client gets.
-local passed_on = { "Cache-Control", "Retry-After", "Set-Cookie", "WWW-Authenticate", "X-Request-Id" }
+local passed_on = { "Cache-Control", "Retry-After", "WWW-Authenticate", "X-Request-Id", "Coatcheck-Code", "DPoP-Nonce" }
 local refusals = { [400] = true, [401] = true, [403] = true, [429] = true, [503] = true }
 
 local function answer(r, status, headers, body)
@@ -44,6 +45,7 @@ local function strip(r)
     for name in pairs(r:headers_in_table()) do
         local plain = name:lower():gsub("[^a-z0-9]", "-")
         if plain:find("^x%-auth%-") or plain:find("^x%-coatcheck%-") then r.headers_in[name] = nil end
+        if plain == "coatcheck-pass" and name:lower() ~= plain then r.headers_in[name] = nil end
     end
     -- Apache takes out what Connection names, ours too. All that a service behind it needs of it is "upgrade".
     local connection = r.headers_in["Connection"]
@@ -67,6 +69,11 @@ local function ask(r)
             ["Host"] = broker_name,
             ["Cookie"] = r.headers_in["Cookie"],
             ["Authorization"] = r.headers_in["Authorization"],
+            -- The evidence of a session that belongs to a key, and what a proof has to be about.
+            ["Coatcheck-Pass"] = r.headers_in["Coatcheck-Pass"],
+            ["DPoP"] = r.headers_in["DPoP"],
+            ["X-Original-Method"] = r.method,
+            ["X-Original-URL"] = origin .. r.unparsed_uri:gsub("^%a[%w+.-]*://[^/?]*", ""),
             ["X-Coatcheck-Backend"] = credential,
             ["X-Forwarded-For"] = r.useragent_ip,
         },
@@ -95,6 +102,7 @@ local function decide(r)
 
     if status == 200 and (headers["x-auth-session"] or ""):sub(1, 4) == "ses_" then
         for _, name in ipairs(identity) do r.headers_in[name] = headers[name:lower()] or "" end
+        r.err_headers_out["DPoP-Nonce"] = headers["dpop-nonce"]
         return apache2.OK
     end
     -- A credential of ours that the broker does not know is not the user's fault.
@@ -104,6 +112,10 @@ local function decide(r)
 
     local kept = {}
     for _, name in ipairs(passed_on) do kept[name] = headers[name:lower()] end
+    -- LuaSocket makes one field of the cookies that are cleared, and a table here holds one of a name: there are two tables.
+    local cookie, pass = (headers["set-cookie"] or ""):match("^(.-), ([%w_-]+=.*)$")
+    kept["Set-Cookie"] = cookie or headers["set-cookie"]
+    r.headers_out["Set-Cookie"] = pass
     return answer(r, status, kept, body)
 end
 

@@ -3,6 +3,7 @@
 
 local broker = "http://@BROKER@/v1/forward-auth"
 local broker_name = "@BROKER_NAME@"
+local origin = "@ORIGIN@"
 local timeout = @TIMEOUT@ * 1000
 
 -- Read at the start, before HAProxy gives up its rights.
@@ -15,7 +16,10 @@ local identity = {
     "x-auth-name", "x-auth-email", "x-auth-scope", "x-auth-token",
 }
 -- What of the broker's refusal the client gets.
-local passed_on = { "content-type", "cache-control", "retry-after", "set-cookie", "www-authenticate", "x-request-id" }
+local passed_on = {
+    "content-type", "cache-control", "retry-after", "set-cookie", "www-authenticate", "x-request-id",
+    "coatcheck-code", "dpop-nonce",
+}
 local reasons = {
     [400] = "Bad Request", [401] = "Unauthorized", [403] = "Forbidden", [429] = "Too Many Requests",
     [503] = "Service Unavailable",
@@ -54,6 +58,11 @@ local function ask(txn)
             ["host"] = { broker_name },
             ["cookie"] = list(fields["cookie"]),
             ["authorization"] = list(fields["authorization"]),
+            -- The evidence of a session that belongs to a key, and what a proof has to be about.
+            ["coatcheck-pass"] = list(fields["coatcheck-pass"]),
+            ["dpop"] = list(fields["dpop"]),
+            ["x-original-method"] = { txn.sf:method() },
+            ["x-original-url"] = { origin .. txn.sf:pathq() },
             ["x-coatcheck-backend"] = { credential },
             ["x-forwarded-for"] = { txn.sf:src() },
         },
@@ -69,6 +78,7 @@ core.register_action("coatcheck", { "http-req" }, function(txn)
 
     if status == 200 and first(headers["x-auth-session"]):sub(1, 4) == "ses_" then
         for _, name in ipairs(identity) do txn.http:req_set_header(name, first(headers[name])) end
+        if first(headers["dpop-nonce"]) ~= "" then txn:set_var("txn.coatcheck_nonce", first(headers["dpop-nonce"])) end
         txn:set_var("txn.coatcheck_allowed", true)
         return
     end

@@ -28,7 +28,7 @@ TRAEFIK = {
     "http.middlewares.*.headers": {"customRequestHeaders", "customResponseHeaders"},
     "http.middlewares.*.forwardAuth": {"address", "trustForwardHeader", "authRequestHeaders", "authResponseHeaders", "authResponseHeadersRegex", "tls"},
 }
-TRAEFIK_OPEN = {"http.routers.*.tls", "http.middlewares.*.headers.customRequestHeaders"}
+TRAEFIK_OPEN = {"http.routers.*.tls", "http.middlewares.*.headers.customRequestHeaders", "http.middlewares.*.headers.customResponseHeaders"}
 
 # By the message's type where there is one, else by the member that holds it.
 ENVOY = {
@@ -80,8 +80,9 @@ ENVOY = {
     "http_service": {"server_uri", "authorization_request", "authorization_response"},
     "server_uri": {"uri", "cluster", "timeout"},
     "authorization_request": {"headers_to_add"},
-    "authorization_response": {"allowed_upstream_headers"},
+    "authorization_response": {"allowed_upstream_headers", "allowed_client_headers_on_success"},
     "allowed_upstream_headers": {"patterns"},
+    "allowed_client_headers_on_success": {"patterns"},
     "Lua": {"@type", "default_source_code"},
     "default_source_code": {"inline_string"},
 }
@@ -91,6 +92,37 @@ FLAGS = {"UF", "UH", "UC", "UT", "UR", "UO", "LH", "NR", "DC", "UAEX"}
 def filled(path):
     """A recipe with its placeholders filled in: YAML does not take an at sign everywhere."""
     return re.sub(r"@[A-Z_]+@", "10.0.0.5", path.read_text())
+
+
+# What a recipe of forward-auth hands to the broker, and all that it does; and what of it the service must not see.
+ASKED_WITH = {"cookie", "authorization", "dpop", "coatcheck-pass"}
+KEPT_BACK = {"dpop", "coatcheck-pass"}
+
+
+def envoy_evidence(document):
+    """What of a bound session's evidence gets lost, or gets through, between app, broker and service."""
+    listeners = {listener["name"]: listener["filter_chains"][0]["filters"][0]["typed_config"] for listener in document["static_resources"]["listeners"]}
+    filters = {item["name"].rpartition(".")[2]: item["typed_config"] for listener in listeners.values() for item in listener["http_filters"]}
+    asked = {pattern["exact"] for pattern in filters["ext_authz"]["allowed_headers"]["patterns"]}
+    faults = [f"asks with {name}, or without" for name in asked ^ ASKED_WITH]
+    removed = set(listeners["protected"]["route_config"]["virtual_hosts"][0]["request_headers_to_remove"])
+    faults += [f"the service sees {name}" for name in KEPT_BACK - removed]
+    script = filters["lua"]["default_source_code"]["inline_string"]
+    said = [script.find(text) for text in ('"x-original-method"', '"x-original-url"', '":method", "GET"')]
+    return faults + (["the original request is not said"] if -1 in said or sorted(said) != said else [])
+
+
+def traefik_evidence(document):
+    middlewares = document["http"]["middlewares"]
+    order = document["http"]["routers"]["protected"]["middlewares"]
+    asking = next(name for name in order if "forwardAuth" in middlewares[name])
+    asked = {name.lower() for name in middlewares[asking]["forwardAuth"]["authRequestHeaders"]}
+    faults = [f"asks with {name}, or without" for name in asked ^ ASKED_WITH]
+    if middlewares[asking]["forwardAuth"]["trustForwardHeader"] is not False:
+        faults.append("the original request is the client's word")
+    after = [middlewares[name]["headers"] for name in order[order.index(asking) + 1:]]
+    removed = {name.lower() for headers in after for name, value in headers["customRequestHeaders"].items() if value == ""}
+    return faults + [f"the service sees {name}" for name in KEPT_BACK - removed]
 
 
 def envoy_faults(value, place):
@@ -127,8 +159,9 @@ def proxy_faults(path):
         faults = envoy_faults(document, "")
         clusters = {cluster["name"] for cluster in document["static_resources"]["clusters"]}
         used = set(re.findall(r"\bcluster: ([a-z-]+)", path.read_text()))
+        faults += envoy_evidence(document) if path.parent.name == "forward-auth" else []
         return faults + [f"no cluster {name}" for name in used - clusters]
-    faults = traefik_faults(document)
+    faults = traefik_faults(document) + (traefik_evidence(document) if path.parent.name == "forward-auth" else [])
     services = document["http"]["services"]
     wanted = [router["service"] for router in document["http"]["routers"].values()]
     for service in services.values():

@@ -25,6 +25,7 @@ MODES = {
     "redirect": (302, {"Location": "/mode"}, "", 0),
     "not-modified": (304, {}, "", 0),
     "html": (404, {"Content-Type": "text/html"}, "<h1>Welcome</h1>", 0),
+    "aging": (200, {**IDENTITY, "DPoP-Nonce": "the-next-nonce-0"}, "", 0),
     "slow": (200, IDENTITY, "", 6),
     "nothing": (0, {}, "", 0),
 }
@@ -65,7 +66,7 @@ class Upstream(Handler):
             plain = "".join(c if c.isalnum() else "_" for c in name.lower())
             fields.setdefault(plain, []).append(value)
         document = {"method": self.command, "path": self.path, "body": body, "fields": fields, "served": "protected"}
-        self.answer(200, {"Content-Type": "application/json"}, json.dumps(document))
+        self.answer(200, {"Content-Type": "application/json", "DPoP-Nonce": "of-the-service"}, json.dumps(document))
 
     do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = do_OPTIONS = do_any
 

@@ -232,6 +232,13 @@ walk_log() {
     same "" "$(grep -ho "canary-$1" ${logs[$1]} | head -1)" "no query string"
 }
 
+walk_bound() {
+    step "$1: sessions that belong to a key"
+    "$PYTHON" "$root/Tests/scenarios/support/bound_app.py" front "$1" "$SITE" "$direct" >"$work/$1.bound" 2>&1 \
+        || not_ok "$1: to the end" "$(tail -1 "$work/$1.bound")"
+    take_over <"$work/$1.bound"
+}
+
 # walk_away SERVER: the broker is killed
 walk_away() {
     local method
@@ -271,6 +278,8 @@ nginx.conf|s/proxy_connect_timeout.*/&\n    proxy_intercept_errors on;/|errors|o
 nginx.conf|/relay\/ {/,/}/s/proxy_buffering off;//|download|not stored on the way
 nginx.conf|s/proxy_request_buffering off;//|streams|an upload
 nginx.conf|s/\$uri/$request_uri/|log|no query string
+nginx.conf|s,http://coatcheck;,http://coatcheck/;,|bound|of the path as it came
+nginx.conf|s/proxy_connect_timeout.*/&\n    proxy_hide_header WWW-Authenticate;/|bound|nonce, code and challenge
 nginx.conf|/error_page 502/d|away|503 shutting_down
 nginx.conf|/Retry-After/d|away|with Retry-After
 TEXT
@@ -294,6 +303,7 @@ TEXT
 apache.conf|/X-Forwarded-For/d|address|the broker knows the client
 apache.conf|s/ nocanon//|paths|arrives as it is
 apache.conf|/AllowEncodedSlashes/d|paths|arrives as it is
+apache.conf|s/ nocanon//|bound|of the path as it came
 apache.conf|s/ProxyRequests Off/&\nProxyErrorOverride On/|errors|own 502
 apache.conf|s/%m %U/%r/|log|no query string
 apache.conf|/ErrorDocument 503/d|away|503 shutting_down
@@ -327,7 +337,9 @@ notices() {
 
 declare -A late
 away=()
-sed -e 's|^  public_url:.*|&\n  trusted_proxies: [127.0.0.1]|' "$here/coatcheck.yaml" >"$work/stack.yaml"
+with_packages
+sed -e 's|^  public_url:.*|&\n  trusted_proxies: [127.0.0.1]|' -e 's|client_id: strict-app, |&binding: {mode: enforce}, |' \
+    "$here/coatcheck.yaml" >"$work/stack.yaml"
 start_stack "$work/stack.yaml"
 direct=$BROKER
 for server in "${servers[@]}"; do
@@ -335,7 +347,7 @@ for server in "${servers[@]}"; do
     site[$server]=$SITE
 done
 for server in "${servers[@]}"; do
-    for walk in login address paths errors streams download log; do
+    for walk in login address paths errors streams download log bound; do
         at "$server"
         "walk_$walk" "$server"
         late[$server]=$cookie

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # docs/backends.md: its Node and Python services and its curl line, taken out of the page and run as they stand there.
 source "$(dirname "$0")/support/lib.bash"
-start_stack
+with_packages
+sed 's|client_id: silent-app, |&transport: bearer, binding: {mode: enforce}, |' "$here/coatcheck.yaml" >"$work/stack.yaml"
+start_stack "$work/stack.yaml"
 page="$root/docs/backends.md"
 
 # block LANGUAGE: the page's block in that language
@@ -12,7 +14,7 @@ browser "$AUTHORIZATION_URL" ana
 forward "$CALLBACK" "\"login_token\":\"$LOGIN_TOKEN\""
 TOKEN=$(json .session_token)
 JAR=
-export COATCHECK_URL=$BROKER CREDENTIAL=orders-credential-4f1d9c TOKEN
+export ORIGIN=https://orders.example.com COATCHECK_URL=$BROKER CREDENTIAL=orders-credential-4f1d9c TOKEN
 
 # service NAME COMMAND…: runs one of the services through who is let in
 service() {
@@ -30,6 +32,9 @@ service() {
     expect_status 401 "without a token"
     request GET "http://127.0.0.1:$PORT/" -H "Authorization: Bearer $(random_token)"
     expect_status 401 "an unknown token"
+    "$PYTHON" "$root/Tests/scenarios/support/bound_app.py" service "$name" "http://127.0.0.1:$PORT" "$BROKER" "$ORIGIN" >"$work/bound" 2>&1 \
+        || not_ok "$name: to the end" "$(tail -1 "$work/bound")"
+    take_over <"$work/bound"
     ports+=("$PORT")
 }
 

@@ -1,6 +1,7 @@
 """An app whose sessions belong to a key, before a proxy (forward-auth.sh, proxies.sh). Prints `ok` and `not ok` lines.
 
   bound_app.py gate SERVER SITE BROKER ORIGIN SERVICE   a recipe of deploy/forward-auth at SITE, which apps know as ORIGIN
+  bound_app.py service NAME SITE BROKER ORIGIN          a service of docs/backends.md at SITE, which apps know as ORIGIN
   bound_app.py front SERVER SITE BROKER                 a recipe of deploy/proxy at SITE, before the broker itself
 """
 
@@ -176,6 +177,37 @@ def gate(server, site, broker, origin, service):
     says.same(sorted(cleared), sorted(answer.fields.get_all("Set-Cookie", [])), f"{server}: and both cookies are cleared")
 
 
+def service(name, site, broker, origin):
+    """A service of docs/backends.md that asks for itself."""
+    gate, phone = Gate(name, site, origin, None), Phone(Door(broker), BEARER)
+    begun, _ = phone.begin()
+    made = phone.call("POST", "/v1/sessions", body={"callback_url": phone.callback(begun), "login_token": begun.json["login_token"]})
+    says.same(201, made.status, f"{name}: a session that belongs to a key")
+    phone.session, held, phone.nonce = made.json["session_token"], made.json["pass"]["pass"], None
+
+    def ask(**fields):
+        answer = gate.ask("GET", "/orders?page=2", {"Authorization": f"DPoP {phone.session}"} | {n.replace("_", "-"): v for n, v in fields.items()})
+        phone.nonce = answer.fields["DPoP-Nonce"] or phone.nonce
+        return answer
+
+    for code, sentence, fields in [
+        ("proof_required", "without evidence", {}), ("proof_invalid", "an invented pass", {"Coatcheck_Pass": "A" * 32}),
+        ("proof_invalid", "a proof of another path", {"DPoP": lambda: gate.proof(phone, "GET", "/transfer")}),
+        ("use_dpop_nonce", "a proof without a nonce", {"DPoP": lambda: gate.proof(phone, "GET", "/orders", nonce=None)}),
+    ]:
+        answer = ask(**{name: value() if callable(value) else value for name, value in fields.items()})
+        error = code if code == "use_dpop_nonce" else "invalid_dpop_proof"
+        says.same(
+            (401, code, f'DPoP error="{error}", algs="ES256"', True),
+            (answer.status, answer.fields["Coatcheck-Code"], answer.fields["WWW-Authenticate"], bool(answer.fields["DPoP-Nonce"])), f"{name}: {sentence}")
+    good = gate.proof(phone, "GET", "/orders")
+    says.same((200, b"user-ana"), (lambda a: (a.status, a.body))(ask(DPoP=good)), f"{name}: a good proof")
+    says.same((401, "proof_invalid"), (lambda a: (a.status, a.fields["Coatcheck-Code"]))(ask(DPoP=good)), f"{name}: once")
+    says.same((200, b"user-ana"), (lambda a: (a.status, a.body))(ask(Coatcheck_Pass=held)), f"{name}: the pass")
+    phone.session = "t" * 43
+    says.same((401, None), (lambda a: (a.status, a.fields["Coatcheck-Code"]))(ask(Coatcheck_Pass=held)), f"{name}: a token of no session is as ever")
+
+
 def front(server, site, broker):
     """The broker's own routes, by an app that knows them by the proxy's address."""
     # Proofs are of the address that the broker says is its own; the app reaches it at the proxy's.
@@ -207,4 +239,4 @@ def front(server, site, broker):
 
 
 if __name__ == "__main__":
-    {"gate": gate, "front": front}[sys.argv[1]](*sys.argv[2:])
+    {"gate": gate, "front": front, "service": service}[sys.argv[1]](*sys.argv[2:])

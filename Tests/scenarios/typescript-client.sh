@@ -9,7 +9,7 @@ same "" "$(cat "$work/tsc.log")" "and without a word"
 echo '{"type": "module"}' >"$work/client/package.json"
 
 step "2. The flows"
-start_stack
+start_bound_stack
 start_unsteady_network
 CLIENT="$work/client/coatcheck.js" BROKER=$BROKER SANDBOX=$SANDBOX NETWORK_PORT=$NETWORK_PORT \
     timeout 500 node --test-reporter=tap "$root/clients/typescript/coatcheck.test.mjs" >"$work/flows.log" 2>&1
@@ -19,7 +19,29 @@ grep -aE '^(not )?ok ' "$work/flows.log" >"$work/verdicts"
 take_over <"$work/verdicts"
 same 0 $status "they ran to the end"
 
-step "3. The first sign-in of the README"
+step "3. Sessions that belong to a key"
+start_evidence_proxy
+CLIENT="$work/client/coatcheck.js" NETWORK="http://127.0.0.1:$EVIDENCE_PORT" BROKER=$BROKER \
+    timeout 300 node --test-reporter=tap "$root/clients/typescript/bound.test.mjs" >"$work/bound.log" 2>&1
+status=$?
+[ "$status" -eq 0 ] || cat "$work/bound.log"
+grep -aE '^(not )?ok ' "$work/bound.log" >"$work/verdicts"
+take_over <"$work/verdicts"
+same 0 $status "they ran to the end"
+
+step "4. A key in a browser"
+if command -v chromium >/dev/null; then
+    timeout 120 python3 "$here/browser_key.py" "$work/client" >"$work/browser.log" 2>&1
+    status=$?
+    [ "$status" -eq 0 ] || cat "$work/browser.log"
+    grep -aE '^(not )?ok ' "$work/browser.log" >"$work/verdicts"
+    take_over <"$work/verdicts"
+    same 0 $status "it ran to the end"
+else
+    echo "# skipped: there is no chromium"
+fi
+
+step "5. The first sign-in of the README"
 mkdir "$work/first"
 cp "$root/clients/typescript/coatcheck.ts" "$work/first/"
 block_behind "$root/clients/typescript/README.md" typescript "**A first sign-in**" | sed "s|http://127.0.0.1:8080|$BROKER|" >"$work/first/app.ts" || give_up "the program in the README"

@@ -5,7 +5,7 @@
 //     const signIn = await coatcheck.signIn('cloudentity')
 //
 // Make one and share it. What can be sent again is sent again, as docs/native-apps.md says; what is thrown is a Problem, an
-// Unreachable, a LoginFailed, or what an AbortSignal was aborted with.
+// Unreachable, a LoginFailed, a KeyLost, or what an AbortSignal was aborted with.
 
 /** Who is signed in, as the broker tells it; never a token. A later broker may have more members. */
 export interface Session {
@@ -22,6 +22,8 @@ export interface Session {
     idle_expires_at: string
     expires_at: string
     tokens: { expires_at: string | null; refreshable: boolean }
+    /** The key that a bound session belongs to, by its thumbprint (RFC 7638). `evidence` is `pass` or `proof`. */
+    binding?: { jkt: string; evidence: string } | null
     /** In a list of sessions. */
     current?: boolean
     device?: string | null
@@ -56,6 +58,8 @@ export interface Credentials {
     login?: string
     loginId?: string
     lastSession?: Session
+    /** A bound session's evidence for some minutes: when it came by this device's clock, in milliseconds, and its life in seconds. */
+    pass?: { value: string; received: number; lifetime: number }
     /** The sessions that the broker has still to be told to end, the newest eight; null stands for the cookie's. */
     endings?: (string | null)[]
 }
@@ -64,6 +68,22 @@ export interface Credentials {
 export interface CredentialStorage {
     read(): Promise<Credentials | null>
     write(credentials: Credentials | null): Promise<void>
+}
+
+/** The public half of a `ProofKey`: the coordinates of its point, 32 bytes each as base64url, as in its JSON Web Key. */
+export interface ProofPublicKey { x: string; y: string }
+
+/**
+ * A P-256 key of this device, to which its sessions belong (docs/bound-sessions.md): who copies the token opens nothing without
+ * it. In a browser and Node it is a `WebCryptoKey`; React Native needs a module that reaches Secure Enclave and Keystore.
+ */
+export interface ProofKey {
+    /** The public key; null where there is none, yet or any more. Throws where the device cannot say so now: that is not a lost key. */
+    publicKey(): Promise<ProofPublicKey | null>
+    /** Makes a key, in place of one that no longer signs; called by sign-ins alone. */
+    make(): Promise<ProofPublicKey>
+    /** The ES256 signature: r and s, 32 bytes each. Throws a `KeyLost` where the key will never sign again. */
+    sign(bytes: Uint8Array): Promise<Uint8Array>
 }
 
 /** Opens a sign-in page and returns the whole URL with which it came back; closes it when the signal is aborted. */
@@ -89,6 +109,8 @@ export interface Options {
     /** As the client is configured at the broker. */
     transport: 'cookie' | 'bearer'
     storage: CredentialStorage
+    /** For bearer clients whose sessions the broker binds: no script sees the cookie of the others, so none can prove it. */
+    key?: ProofKey
     browser?: SignInBrowser
     fetch?: typeof fetch
     /** How long a call may take in all, its repetitions included; 60 seconds. */
@@ -100,7 +122,7 @@ export class Problem extends Error {
     readonly status: number
     readonly code: string
     readonly requestId: string
-    /** Why a session ended. */
+    /** Why a session ended, or a proof is not accepted. */
     readonly reason: string | null
     /** The provider's own word, where a standard defines it. */
     readonly providerError: string | null
@@ -141,6 +163,14 @@ export class LoginFailed extends Error {
     }
 }
 
+/** The key that the session belongs to is not on this device any more (a restored back-up, a new phone): sign in again. */
+export class KeyLost extends Error {
+    constructor() {
+        super('this device has to be signed in again: its key is gone')
+        this.name = 'KeyLost'
+    }
+}
+
 /** Keeps the credentials as long as the page or the process lives. */
 export class MemoryStorage implements CredentialStorage {
     private kept: Credentials | null = null
@@ -148,14 +178,111 @@ export class MemoryStorage implements CredentialStorage {
     async write(credentials: Credentials | null): Promise<void> { this.kept = credentials && { ...credentials } }
 }
 
+/** Keeps a pair of keys, which cannot be read, only used. */
+export interface KeyPairStorage {
+    read(): Promise<CryptoKeyPair | null>
+    write(pair: CryptoKeyPair): Promise<void>
+}
+
+/** A key by WebCrypto that no script can read; in a browser it lies in IndexedDB. */
+export class WebCryptoKey implements ProofKey {
+    constructor(private readonly storage: KeyPairStorage = indexedKeys('coatcheck')) {}
+
+    async publicKey(): Promise<ProofPublicKey | null> {
+        const pair = await this.storage.read()
+        return pair && (await exported(pair))
+    }
+
+    async make(): Promise<ProofPublicKey> {
+        const pair = await crypto.subtle.generateKey({ name: 'ECDSA', namedCurve: 'P-256' }, false, ['sign', 'verify'])
+        await this.storage.write(pair)
+        return await exported(pair)
+    }
+
+    async sign(bytes: Uint8Array): Promise<Uint8Array> {
+        const pair = await this.storage.read()
+        if (!pair) throw new KeyLost()
+        return new Uint8Array(await crypto.subtle.sign({ name: 'ECDSA', hash: 'SHA-256' }, pair.privateKey, bytes))
+    }
+}
+
+async function exported(pair: CryptoKeyPair): Promise<ProofPublicKey> {
+    const jwk = await crypto.subtle.exportKey('jwk', pair.publicKey)
+    return { x: jwk.x ?? '', y: jwk.y ?? '' }
+}
+
+/** Keeps a pair of keys in a browser's IndexedDB, under a name. */
+export function indexedKeys(name: string): KeyPairStorage {
+    function done<Value>(request: IDBRequest<Value>): Promise<Value> {
+        return new Promise((resolve, reject) => {
+            request.onsuccess = () => resolve(request.result)
+            request.onerror = () => reject(request.error)
+        })
+    }
+    async function keys<Value>(mode: IDBTransactionMode, work: (keys: IDBObjectStore) => IDBRequest<Value>): Promise<Value> {
+        const opening = indexedDB.open(name, 1)
+        opening.onupgradeneeded = () => opening.result.createObjectStore('keys')
+        const database = await done(opening)
+        try {
+            return await done(work(database.transaction('keys', mode).objectStore('keys')))
+        } finally {
+            database.close()
+        }
+    }
+    return {
+        read: async () => (await keys('readonly', keys => keys.get('proof'))) ?? null,
+        write: async pair => { await keys('readwrite', keys => keys.put(pair, 'proof')) },
+    }
+}
+
+/**
+ * The evidence that a call shows of a bound session's key: a proof that makes the new session belong to it; a pass, or a proof
+ * where the client's sessions want one each; a proof, where the call gives what outlives a pass.
+ */
+type Evidence = 'none' | 'signIn' | 'session' | 'proof'
+
+/** A call's evidence, put right where the broker refuses it: in each way once, so that no refusal makes a loop. */
+class Mending {
+    /** Whether the broker said that this session is a bound one, whatever is known of it here. */
+    bound = false
+    private nonce = false
+    private fresh = false
+
+    mends(problem: Problem, evidence: Evidence, repeatable: boolean): boolean {
+        const before = { ...this }
+        if (problem.code === 'use_dpop_nonce') {
+            this.nonce = true
+            return !before.nonce
+        }
+        if (evidence === 'signIn') return false
+        if (problem.code === 'proof_required' || (problem.code === 'proof_invalid' && problem.reason === 'pass')) {
+            this.bound = true
+            return !before.bound
+        }
+        // The network sent it twice: the other one may have done what it asks for.
+        if (problem.code !== 'proof_invalid' || problem.reason !== 'replayed' || !repeatable) return false
+        this.fresh = true
+        return !before.fresh
+    }
+}
+
 interface Call {
     query?: string
     body?: unknown
     /** Whose session it is for: the one that is kept, none, or another. */
     as?: string | null
+    /** `session`, where nothing is said. */
+    evidence?: Evidence
+    /** What was kept before the session was signed out. */
+    before?: Credentials
     deadline?: number
     signal?: AbortSignal
 }
+
+/** A try's value, or why another may help. */
+type Attempt<Value> = { value: Value } | { failure: Error; retryAfter?: number | null }
+
+type Fields = { [name: string]: string }
 
 interface Answer { status: number; headers: Headers; json: any }
 
@@ -168,11 +295,22 @@ export class Coatcheck {
     private asking: SharedCall<Session> | null = null
     private signingIn = new Map<string, SharedCall<SignIn>>()
     private ending = false
+    private nonce: string | null = null
+    private making: Promise<ProofPublicKey> | null = null
+    private renewing: { session: string; call: SharedCall<string | null> } | null = null
+    /** Whether the client's sessions want a proof with each request. */
+    private provesEach = false
 
     constructor(private readonly options: Options) {
+        if (options.key && options.transport !== 'bearer') throw new TypeError('a cookie that no script sees cannot be proved')
         this.broker = options.broker.replace(/\/$/, '')
         this.deadline = options.deadline ?? 60_000
-        this.send = options.fetch ?? ((input, init) => fetch(input, init))
+        const send = options.fetch ?? ((input, init) => fetch(input, init))
+        this.send = async (input, init) => {
+            const answer = await send(input, init)
+            this.nonce = answer.headers.get('DPoP-Nonce') || this.nonce
+            return answer
+        }
     }
 
     // ---- Signing in --------------------------------------------------------------------------------------------------
@@ -202,7 +340,7 @@ export class Coatcheck {
         provider: string, more: { socialProvider?: string; parameters?: { [name: string]: string }; signal?: AbortSignal } = {}
     ): Promise<string> {
         const body = { provider, client: this.options.client, social_provider: more.socialProvider, parameters: more.parameters }
-        const answer = await this.call('POST', '/v1/logins', { body, as: null, signal: more.signal })
+        const answer = await this.call('POST', '/v1/logins', { body, as: null, evidence: 'signIn', signal: more.signal })
         return await this.keepLogin(answer.json)
     }
 
@@ -230,12 +368,12 @@ export class Coatcheck {
             provider: registration.provider, client: this.options.client, state_key: registration.state_key, attributes,
             login_token: (await this.kept()).login,
         }
-        return await this.made(await this.call('POST', '/v1/registrations', { body, signal }))
+        return await this.made(await this.call('POST', '/v1/registrations', { body, evidence: 'signIn', signal }))
     }
 
     /** The providers that the broker offers: what an app needs to draw its buttons. */
     async providers(signal?: AbortSignal): Promise<{ name: string; kind: string; display_name: string; clients: { name: string }[] }[]> {
-        return (await this.call('GET', '/v1/providers', { as: null, signal })).json.items
+        return (await this.call('GET', '/v1/providers', { as: null, evidence: 'none', signal })).json.items
     }
 
     private body(login: AppLogin, device?: string): object {
@@ -270,17 +408,17 @@ export class Coatcheck {
     }
 
     private async forwarded(body: object, signal?: AbortSignal): Promise<SignIn> {
-        const answer = await this.call('POST', '/v1/sessions', { body, signal })
+        const answer = await this.call('POST', '/v1/sessions', { body, evidence: 'signIn', signal })
         if (answer.status === 202) return { kind: 'registration', registration: answer.json }
         return { kind: 'signedIn', session: await this.made(answer) }
     }
 
     /** Keeps what a 201 gives, and forgets the login. */
     private async made(answer: Answer): Promise<Session> {
-        const { session_token: token, ...session } = answer.json
+        const { session_token: token, pass, ...session } = answer.json
         if (this.options.transport === 'bearer' && !token) throw new Unreachable('a session without its secret')
         // A new cookie took the old one's place, and the broker ended that session with it.
-        await this.change(kept => ({ session: token, lastSession: session, endings: kept.endings?.filter(one => one !== null) }))
+        await this.change(kept => ({ session: token, pass: passOf(pass), lastSession: session, endings: kept.endings?.filter(one => one !== null) }))
         return session
     }
 
@@ -305,6 +443,7 @@ export class Coatcheck {
             return { kind: 'signedIn', session: await this.remembered('GET', '/v1/session', { deadline: 2_000 }) }
         } catch (error) {
             if (error instanceof Problem && error.endsSession) return { kind: 'signedOut', reason: error.reason }
+            if (error instanceof KeyLost) return { kind: 'signedOut', reason: 'key_lost' }
             return { kind: 'unknown', last }
         }
     }
@@ -320,7 +459,7 @@ export class Coatcheck {
 
     /** The provider's access token, for an SDK on the device (clients with `hand_out_access_token`). */
     async accessToken(signal?: AbortSignal): Promise<{ access_token: string; token_type: string; expires_at: string | null; scope: string[] }> {
-        return (await this.call('POST', '/v1/session/token', { signal })).json
+        return (await this.call('POST', '/v1/session/token', { evidence: 'proof', signal })).json
     }
 
     /**
@@ -330,6 +469,7 @@ export class Coatcheck {
      */
     async signOut(more: { atProvider?: boolean; signal?: AbortSignal } = {}): Promise<string | null> {
         const bearer = this.options.transport === 'bearer'
+        const before = await this.kept()
         const kept = await this.change(kept => {
             const ending = bearer ? kept.session : null
             const others = (kept.endings ?? []).filter(one => one !== ending)
@@ -338,10 +478,12 @@ export class Coatcheck {
         const ending = kept.endings?.[kept.endings.length - 1]
         if (ending === undefined) return null
         try {
-            const answer = await this.end(ending, more.atProvider ? 'logout_url=true' : undefined, more.signal)
+            const answer = await this.end(ending, more.atProvider ? before : undefined, more.signal)
             return more.atProvider ? answer.json.logout_url : null
         } catch (error) {
-            if (error instanceof Unreachable || (error instanceof Problem && error.passes)) return null
+            // An ending needs no key; the page is told to none without one.
+            if (error instanceof KeyLost) this.endSessions()
+            if (error instanceof KeyLost || error instanceof Unreachable || (error instanceof Problem && error.passes)) return null
             throw error
         }
     }
@@ -367,9 +509,11 @@ export class Coatcheck {
     /** Ends the user's sessions on all other devices. */
     async endOthers(signal?: AbortSignal): Promise<void> { await this.call('DELETE', '/v1/sessions', { query: 'except=current', signal }) }
 
-    /** Ends a session that was signed out here, and forgets it. */
-    private async end(ending: string | null, query?: string, signal?: AbortSignal): Promise<Answer> {
-        const answer = await this.call('DELETE', '/v1/session', { query, as: ending ?? undefined, signal }, true)
+    /** Ends a session that was signed out here, and forgets it; with what was kept before it asks for the provider's page. */
+    private async end(ending: string | null, before?: Credentials, signal?: AbortSignal): Promise<Answer> {
+        // An ending needs no evidence; with it the broker tells the page, too.
+        const more: Partial<Call> = before ? { query: 'logout_url=true', evidence: 'session', before } : { evidence: 'none' }
+        const answer = await this.call('DELETE', '/v1/session', { ...more, as: ending ?? undefined, signal }, true)
         await this.change(kept => ({ ...kept, endings: kept.endings?.filter(one => one !== ending) }))
         return answer
     }
@@ -409,11 +553,20 @@ export class Coatcheck {
         const { query, signal, ...rest } = init
         const method = (rest.method ?? 'GET').toUpperCase()
         const again = ['GET', 'HEAD', 'PUT', 'DELETE', 'OPTIONS'].includes(method)
-        const url = `${this.broker}/v1/relay/${upstream}/${path}${query ? `?${query}` : ''}`
-        return await this.repeated<Response>(this.deadline, signal, async () => {
+        const address = written(`${this.broker}/v1/relay/${upstream}/${path}`)
+        const url = `${address}${query ? `?${query}` : ''}`
+        const mending = new Mending()
+        const attempt = async (): Promise<Attempt<Response>> => {
             const kept = await this.kept()
             const headers = new Headers(rest.headers)
             if (kept.session) headers.set('Authorization', `Bearer ${kept.session}`)
+            let shown: Fields
+            try {
+                shown = await this.evidence('session', method, address, kept.session, mending, { signal })
+            } catch (lost) {
+                return await this.unsent(lost, kept.session, signal)
+            }
+            for (const name of Object.keys(shown)) headers.set(name, shown[name])
             let answer: Response
             try {
                 answer = await this.send(url, { ...rest, method, headers, signal, redirect: 'manual', credentials: this.credentials() })
@@ -425,10 +578,12 @@ export class Coatcheck {
             const problem = await this.problem(answer)
             if (!problem) return again ? { failure: new Unreachable(`status ${answer.status}`) } : fail(new Unreachable(`status ${answer.status}`))
             await this.learn(problem, kept.session)
+            if (await this.mends(problem, 'session', again, mending, shown, kept.session)) return await attempt()
             // A 408 may have reached the upstream in part; a 503 and a 429 of the broker's have not reached it.
             if (!problem.passes || (!again && problem.code === 'request_timeout')) throw problem
             return { failure: problem, retryAfter: retryAfter(answer.headers) }
-        })
+        }
+        return await this.repeated<Response>(this.deadline, signal, attempt)
     }
 
     /**
@@ -437,13 +592,18 @@ export class Coatcheck {
      * Node, `expo/fetch`; not React Native's own).
      */
     async *events(signal?: AbortSignal): AsyncGenerator<SessionEvent, void, void> {
+        let mending = new Mending()
+        const url = `${this.broker}/v1/session/events`
         for (let number = 0; ; number += 1) {
             let pause = (500 + Math.random() * 500) * 2 ** Math.min(number, 5)
             const kept = await this.kept()
-            const headers: { [name: string]: string } = kept.session ? { Authorization: `Bearer ${kept.session}` } : {}
+            const headers: Fields = kept.session ? { Authorization: `Bearer ${kept.session}` } : {}
             try {
-                const answer = await this.send(`${this.broker}/v1/session/events`, { headers, signal, credentials: this.credentials() })
+                // By a proof: opened by a pass it would end with that.
+                Object.assign(headers, await this.evidence('proof', 'GET', url, kept.session, mending, { signal }))
+                const answer = await this.send(url, { headers, signal, credentials: this.credentials() })
                 if (answer.status === 200) {
+                    mending = new Mending()
                     if (!answer.body) throw new TypeError('this fetch cannot stream')
                     for await (const event of streamed(answer.body)) {
                         number = 0
@@ -462,12 +622,18 @@ export class Coatcheck {
                             yield { kind: 'ended', reason: problem.reason }
                             return
                         }
+                        if (await this.mends(problem, 'proof', true, mending, headers, kept.session)) continue
                         if (!problem.passes) throw problem
                     }
                     pause = Math.max(pause, retryAfter(answer.headers) ?? 0)
                 }
             } catch (lost) {
                 if (signal?.aborted) throw lost
+                if (lost instanceof KeyLost) {
+                    await this.forget(kept.session)
+                    yield { kind: 'ended', reason: 'key_lost' }
+                    return
+                }
                 if (lost instanceof Problem || (lost instanceof TypeError && lost.message === 'this fetch cannot stream')) throw lost
             }
             await sleep(pause, signal)
@@ -496,42 +662,59 @@ export class Coatcheck {
 
     /** Calls the broker, again as long as that helps: every call of the API may be repeated. */
     private async call(method: string, path: string, call: Call, ending = false): Promise<Answer> {
-        return await this.repeated<Answer>(call.deadline ?? this.deadline, call.signal, async limit => {
-            const session = call.as === undefined ? (await this.kept()).session : call.as
-            const headers: { [name: string]: string } = {}
-            if (session && this.options.transport === 'bearer') headers.Authorization = `Bearer ${session}`
-            if (call.body !== undefined) headers['Content-Type'] = 'application/json'
-            const url = this.broker + path + (call.query ? `?${call.query}` : '')
-            const body = call.body === undefined ? undefined : JSON.stringify(call.body)
-            let answer: Response
-            let text: string
-            try {
-                [answer, text] = await limited(limit, call.signal, async signal => {
-                    const answer = await this.send(url, { method, headers, body, signal, redirect: 'manual', credentials: this.credentials() })
-                    return [answer, await answer.text()] as [Response, string]
-                })
-            } catch (lost) {
-                if (call.signal?.aborted) throw lost
-                return { failure: new Unreachable(String(lost)) }
-            }
-            const json = parsed(text)
-            if (answer.ok && (json !== undefined || answer.status === 204)) {
-                if (!ending) this.endSessions()
-                return { value: { status: answer.status, headers: answer.headers, json } }
-            }
-            // A proxy's page says as little about the session as no answer at all.
-            if (!isProblem(answer, json)) return { failure: new Unreachable(`status ${answer.status}, not the broker's`) }
-            const problem = new Problem(json)
-            await this.learn(problem, session ?? undefined)
-            if (!problem.passes) throw problem
-            return { failure: problem, retryAfter: retryAfter(answer.headers) }
-        })
+        const mending = new Mending()
+        return await this.repeated<Answer>(call.deadline ?? this.deadline, call.signal, limit => this.attempt(method, path, call, mending, limit, ending))
+    }
+
+    /** Calls the broker once; where evidence is refused that can be put right, once more. */
+    private async attempt(method: string, path: string, call: Call, mending: Mending, limit: number, ending = false): Promise<Attempt<Answer>> {
+        const begin = Date.now()
+        const evidence = call.evidence ?? 'session'
+        const session = call.as === undefined ? (await this.kept()).session : call.as
+        const headers: Fields = {}
+        if (session && this.options.transport === 'bearer') headers.Authorization = `Bearer ${session}`
+        if (call.body !== undefined) headers['Content-Type'] = 'application/json'
+        const url = this.broker + path + (call.query ? `?${call.query}` : '')
+        const body = call.body === undefined ? undefined : JSON.stringify(call.body)
+        let answer: Response
+        let text: string
+        try {
+            [answer, text] = await limited(limit, call.signal, async signal => {
+                Object.assign(headers, await this.evidence(evidence, method, this.broker + path, session, mending, { signal, before: call.before }))
+                const answer = await this.send(url, { method, headers, body, signal, redirect: 'manual', credentials: this.credentials() })
+                return [answer, await answer.text()] as [Response, string]
+            })
+        } catch (lost) {
+            return await this.unsent(lost, session, call.signal)
+        }
+        const json = parsed(text)
+        if (answer.ok && (json !== undefined || answer.status === 204)) {
+            if (!ending) this.endSessions()
+            return { value: { status: answer.status, headers: answer.headers, json } }
+        }
+        // A proxy's page says as little about the session as no answer at all.
+        if (!isProblem(answer, json)) return { failure: new Unreachable(`status ${answer.status}, not the broker's`) }
+        const problem = new Problem(json)
+        await this.learn(problem, session ?? undefined)
+        if (await this.mends(problem, evidence, true, mending, headers, session)) {
+            return await this.attempt(method, path, call, mending, Math.max(1, limit - (Date.now() - begin)), ending)
+        }
+        if (!problem.passes) throw problem
+        return { failure: problem, retryAfter: retryAfter(answer.headers) }
+    }
+
+    /** Tells what a request that was not answered means: a failure that passes, or one that is thrown. */
+    private async unsent(lost: unknown, session: string | null | undefined, signal?: AbortSignal): Promise<{ failure: Error }> {
+        // The broker is not told of a lost key: the session may go on where it is, as on the phone that a back-up is of.
+        if (lost instanceof KeyLost) await this.forget(session ?? undefined)
+        if (signal?.aborted || lost instanceof KeyLost || (lost instanceof Problem && !lost.passes)) throw lost
+        return { failure: lost instanceof Problem ? lost : new Unreachable(String(lost)) }
     }
 
     /** Tries until there is a value, a failure is thrown, or the deadline has passed. */
     private async repeated<Value>(
         deadline: number, signal: AbortSignal | undefined,
-        attempt: (limit: number) => Promise<{ value: Value } | { failure: Error; retryAfter?: number | null }>
+        attempt: (limit: number) => Promise<Attempt<Value>>
     ): Promise<Value> {
         const begin = Date.now()
         for (let number = 0; ; number += 1) {
@@ -561,6 +744,192 @@ export class Coatcheck {
     private async forget(sent: string | undefined): Promise<void> {
         await this.change(kept => (kept.session === sent ? { login: kept.login, loginId: kept.loginId, endings: kept.endings } : kept))
     }
+
+    // ---- Evidence of a bound session -----------------------------------------------------------------------------------
+
+    /** A bound session's pass for requests of the app's own, sent as `Coatcheck-Pass`; renewed where it is due, null where none is needed. */
+    async pass(signal?: AbortSignal): Promise<string | null> {
+        const kept = await this.kept()
+        if (!kept.session || (kept.lastSession && kept.lastSession.binding?.evidence !== 'pass')) return null
+        try {
+            return await this.passOf(kept.session, undefined, signal)
+        } catch (lost) {
+            if (lost instanceof KeyLost) await this.forget(kept.session)
+            throw lost
+        }
+    }
+
+    /** The header fields that show a request's evidence. */
+    private async evidence(
+        wanted: Evidence, method: string, url: string, session: string | null | undefined, mending: Mending,
+        more: { before?: Credentials; signal?: AbortSignal }
+    ): Promise<Fields> {
+        const { key } = this.options
+        if (wanted === 'signIn') return key ? { DPoP: await this.signInProof(key, method, url) } : {}
+        if (wanted === 'none' || !session) return {}
+        const now = more.before ?? (await this.kept())
+        const kept: Credentials = now.session === session ? now : {}
+        const binding = kept.lastSession?.binding
+        if (wanted === 'session') {
+            // It may be bound all the same, where a storage forgot whose it is.
+            if (!mending.bound && !binding) return kept.pass ? { 'Coatcheck-Pass': kept.pass.value } : {}
+            const pass = this.provesEach || binding?.evidence === 'proof' ? null : await this.passOf(session, more.before, more.signal)
+            if (pass) return { 'Coatcheck-Pass': pass }
+        } else if (kept.lastSession && !binding && !mending.bound) return {}
+        return key ? { DPoP: await this.sessionProof(key, method, url, session, binding?.jkt) } : {}
+    }
+
+    /** Whether a refused request is sent again at once; forgets a pass that was refused. Throws where the key is not this device's. */
+    private async mends(
+        problem: Problem, evidence: Evidence, repeatable: boolean, mending: Mending, sent: Fields, session: string | null | undefined
+    ): Promise<boolean> {
+        if (problem.status !== 401 || !this.options.key) return false
+        if (problem.code === 'proof_invalid' && problem.reason === 'key') {
+            await this.forget(session ?? undefined)
+            throw new KeyLost()
+        }
+        if (!mending.mends(problem, evidence, repeatable)) return false
+        const refused = sent['Coatcheck-Pass']
+        if (refused && problem.reason !== 'replayed') await this.change(kept => (kept.pass?.value === refused ? { ...kept, pass: undefined } : kept))
+        return true
+    }
+
+    /** Signs a request that makes a login or a session: a device without a key makes one. */
+    private async signInProof(key: ProofKey, method: string, url: string): Promise<string> {
+        const known = (await key.publicKey()) ?? (await this.makeKey(key))
+        try {
+            return await this.proof(key, known, method, url)
+        } catch (lost) {
+            if (!(lost instanceof KeyLost)) throw lost
+            return await this.proof(key, await this.makeKey(key, known), method, url)
+        }
+    }
+
+    private async sessionProof(key: ProofKey, method: string, url: string, session: string, jkt?: string): Promise<string> {
+        const known = await key.publicKey()
+        if (!known || (jkt && jkt !== thumbprint(known))) throw new KeyLost()
+        return await this.proof(key, known, method, url, session)
+    }
+
+    /** A DPoP proof (RFC 9449); its time is that of the device's clock, which may be wrong: the nonce decides. */
+    private async proof(key: ProofKey, known: ProofPublicKey, method: string, url: string, session?: string): Promise<string> {
+        const header = `{"typ":"dpop+jwt","alg":"ES256","jwk":${jwk(known)}}`
+        const claims = {
+            jti: unlikeOthers(), htm: method, htu: url, iat: Math.floor(Date.now() / 1000), nonce: this.nonce ?? undefined,
+            ath: session && base64url(sha256(bytes(session))),
+        }
+        const text = `${base64url(bytes(header))}.${base64url(bytes(JSON.stringify(claims)))}`
+        return `${text}.${base64url(await key.sign(bytes(text)))}`
+    }
+
+    /** Makes a key, one for all sign-ins that want one, unless there is another than the one that was lost by now. */
+    private makeKey(key: ProofKey, lost?: ProofPublicKey): Promise<ProofPublicKey> {
+        const make = async () => {
+            const now = await key.publicKey()
+            return now && now.x !== lost?.x ? now : await key.make()
+        }
+        this.making = this.making ?? make().finally(() => { this.making = null })
+        return this.making
+    }
+
+    /** The kept pass, or a new one where that is due: calls at the same time share the request. Null where proofs are wanted. */
+    private async passOf(session: string, before?: Credentials, signal?: AbortSignal): Promise<string | null> {
+        const now = before ?? (await this.kept())
+        const pass = now.session === session ? now.pass : undefined
+        if (!this.options.key || (pass && !isDue(pass))) return pass?.value ?? null
+        if (!this.renewing?.call.isOpen || this.renewing.session !== session) {
+            this.renewing = { session, call: new SharedCall(signal => this.renew(session, signal)) }
+        }
+        try {
+            return await this.renewing.call.value(signal)
+        } catch (lost) {
+            if (pass && (lost instanceof Unreachable || (lost instanceof Problem && lost.passes))) return pass.value
+            throw lost
+        }
+    }
+
+    private async renew(session: string, signal: AbortSignal): Promise<string | null> {
+        const kept = await this.kept()
+        // Another call may have renewed it while the storage was read.
+        if (kept.session === session && kept.pass && !isDue(kept.pass)) return kept.pass.value
+        try {
+            const result = await this.attempt('POST', '/v1/session/pass', { evidence: 'proof', as: session, signal }, new Mending(), 40_000)
+            if ('failure' in result) throw result.failure
+            const pass = passOf(result.value.json)
+            await this.change(now => (now.session === session ? { ...now, pass } : now))
+            return pass?.value ?? null
+        } catch (refused) {
+            if (!(refused instanceof Problem) || refused.code !== 'client_not_allowed') throw refused
+            this.provesEach = true
+            return null
+        }
+    }
+}
+
+/** The pass that an answer brings. */
+function passOf(body: { pass?: string; expires_in: number } | undefined): Credentials['pass'] {
+    return body?.pass ? { value: body.pass, received: Date.now(), lifetime: body.expires_in } : undefined
+}
+
+/** Whether it is time for another pass: in the last minute or quarter of its life, and after a clock was set back. */
+function isDue(pass: { received: number; lifetime: number }): boolean {
+    const age = (Date.now() - pass.received) / 1000
+    return age < 0 || age > pass.lifetime - Math.min(60, pass.lifetime / 4)
+}
+
+/** The JSON Web Key, its members in the order of their names: the form of which RFC 7638 takes the thumbprint. */
+function jwk(key: ProofPublicKey): string { return `{"crv":"P-256","kty":"EC","x":"${key.x}","y":"${key.y}"}` }
+
+function thumbprint(key: ProofPublicKey): string { return base64url(sha256(bytes(jwk(key)))) }
+
+/** A word that is unlike this key's others; it is signed, and need not be a secret. */
+function unlikeOthers(): string { return [1, 2, 3].map(() => Math.random().toString(36).slice(2)).join('') + Date.now().toString(36) }
+
+/** An address as it goes over the wire and into a proof: what no address may hold is escaped. */
+function written(url: string): string { return url.replace(/[^\x21-\x7e]+|["<>`{}]/g, encodeURIComponent) }
+
+function bytes(text: string): Uint8Array { return Uint8Array.from(text, letter => letter.charCodeAt(0)) }
+
+function base64url(data: Uint8Array): string {
+    const letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
+    let text = ''
+    for (let at = 0; at < data.length; at += 3) {
+        const [one, two = 0, three = 0] = [data[at], data[at + 1], data[at + 2]]
+        text += letters[one >> 2] + letters[((one & 3) << 4) | (two >> 4)] + letters[((two & 15) << 2) | (three >> 6)] + letters[three & 63]
+    }
+    return text.slice(0, Math.ceil((data.length * 4) / 3))
+}
+
+const primes = Array.from({ length: 310 }, (_, at) => at + 2).filter(one => !Array.from({ length: 16 }, (_, at) => at + 2).some(by => by < one && one % by === 0))
+const fraction = (root: number) => ((root - Math.floor(root)) * 2 ** 32) | 0
+
+/** SHA-256 (FIPS 180-4), of tokens and keys alone: React Native has none. Its constants are the roots of the first primes. */
+function sha256(message: Uint8Array): Uint8Array {
+    const state = primes.slice(0, 8).map(prime => fraction(Math.sqrt(prime)))
+    const rounds = primes.slice(0, 64).map(prime => fraction(Math.cbrt(prime)))
+    const turned = (word: number, by: number) => (word >>> by) | (word << (32 - by))
+    const padded = new DataView(new ArrayBuffer(Math.ceil((message.length + 9) / 64) * 64))
+    message.forEach((byte, at) => padded.setUint8(at, byte))
+    padded.setUint8(message.length, 0x80)
+    padded.setUint32(padded.byteLength - 4, message.length * 8)
+    for (let start = 0; start < padded.byteLength; start += 64) {
+        const words = Array.from({ length: 16 }, (_, at) => padded.getInt32(start + at * 4))
+        for (let at = 16; at < 64; at += 1) {
+            const [early, late] = [words[at - 15], words[at - 2]]
+            const mixed = (turned(early, 7) ^ turned(early, 18) ^ (early >>> 3)) + (turned(late, 17) ^ turned(late, 19) ^ (late >>> 10))
+            words.push((words[at - 16] + words[at - 7] + mixed) | 0)
+        }
+        let [a, b, c, d, e, f, g, h] = state
+        for (let at = 0; at < 64; at += 1) {
+            const added = (h + (turned(e, 6) ^ turned(e, 11) ^ turned(e, 25)) + ((e & f) ^ (~e & g)) + rounds[at] + words[at]) | 0
+            const first = (turned(a, 2) ^ turned(a, 13) ^ turned(a, 22)) + ((a & b) ^ (a & c) ^ (b & c));
+            [a, b, c, d, e, f, g, h] = [(added + first) | 0, a, b, c, (d + added) | 0, e, f, g]
+        }
+        for (const [at, word] of [a, b, c, d, e, f, g, h].entries()) state[at] = (state[at] + word) | 0
+    }
+    const digest = new DataView(new ArrayBuffer(32))
+    state.forEach((word, at) => digest.setInt32(at * 4, word))
+    return new Uint8Array(digest.buffer)
 }
 
 /** A call that several callers wait for; it is aborted when the last of them leaves off. */

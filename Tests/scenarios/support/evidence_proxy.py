@@ -8,8 +8,8 @@ so. Prints its port, and ends with its input.
     POST /_meddle/KIND/TIMES/PATH   with the next so many requests for a path:
         twice       sent to the broker twice, as a network stack does; the second answer is passed on
         cut         the connection is closed without an answer
-        passless    the pass is taken out, as where it has ended
         CODE        answered here with a 401 of that code: `use_dpop_nonce`, `proof_required`; `key` is `proof_invalid` for it
+    POST /_end/PASS                 from now on that pass is taken out of requests, which is what it is worth when it has ended
 """
 
 import base64
@@ -25,6 +25,7 @@ target = int(sys.argv[1])
 lock = threading.Lock()
 calls = []
 meddling = []
+ended = set()
 
 
 def claims_of(proof):
@@ -56,6 +57,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         with lock:
             if self.command == "DELETE":
                 calls, meddling = [], []
+            elif self.path.startswith("/_end/"):
+                ended.add(self.path.split("/")[2])
             elif self.command == "POST":
                 _, _, kind, times, path = self.path.split("/", 4)
                 meddling += [(kind, "/" + path)] * int(times)
@@ -72,11 +75,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def forward(self, body, kind):
         fields = {name: value for name, value in self.headers.items() if name.lower() not in ("connection", "keep-alive")}
-        if kind == "passless":
-            fields = {name: value for name, value in fields.items() if name.lower() != "coatcheck-pass"}
-            for name in fields:
-                if name.lower() == "cookie":
-                    fields[name] = "; ".join(part for part in fields[name].split("; ") if "-pass=" not in part)
+        fields = {name: value for name, value in fields.items() if value not in ended}
+        for name in fields:
+            if name.lower() == "cookie":
+                fields[name] = "; ".join(part for part in fields[name].split("; ") if part.split("=")[-1] not in ended)
         for _ in range(2 if kind == "twice" else 1):
             connection = http.client.HTTPConnection("127.0.0.1", target, timeout=90)
             connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
@@ -108,7 +110,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if kind == "cut":
             self.close_connection = True
             return
-        if kind not in (None, "twice", "passless"):
+        if kind not in (None, "twice"):
             status, fields, content = self.refusal(kind)
             call |= {"status": status, "code": json.loads(content)["code"]}
             return self.answer(status, fields, content)

@@ -280,6 +280,21 @@ start_unsteady_network() {
     NETWORK_PORT=$(cat "$work/network.port")
 }
 
+# start_bound_stack: as start_stack, with clients whose sessions belong to a key of the device
+start_bound_stack() {
+    sed -f "$here/bound-clients.sed" "$here/coatcheck.yaml" >"$work/template.yaml"
+    start_stack "$work/template.yaml"
+}
+
+# start_evidence_proxy: a network that tells what came by with which evidence (evidence_proxy.py); EVIDENCE_PORT
+start_evidence_proxy() {
+    mkfifo "$work/evidence.input"
+    python3 "$here/evidence_proxy.py" "$BROKER_PORT" <>"$work/evidence.input" >"$work/evidence.port" 2>"$work/evidence.log" &
+    pids+=($!)
+    wait_for 20 test -s "$work/evidence.port" || give_up "the proxy that tells of evidence"
+    EVIDENCE_PORT=$(cat "$work/evidence.port")
+}
+
 # sandbox METHOD PATH [JSON]: the emulator's control interface (docs/sandbox.md)
 sandbox() {
     if [ $# -gt 2 ]; then

@@ -116,16 +116,19 @@ extension BrokerTests {
             _ = try await phone.signIn(with: "oidc")
             func fifty() async throws -> [MeddlingNetwork.Seen] {
                 try await network.forget()
-                if clock.now() < Date() + 1 { try await network.meddle("passless", "/v1/relay/api/echo", times: 50) }
                 try await withThrowingTaskGroup(of: Int.self) { group in
                     for _ in 0..<50 { group.addTask { try await phone.relay("api", "echo").status } }
                     for try await status in group { #expect(status == 200) }
                 }
                 return try await network.calls()
             }
+            try await network.end(try #require(try await phone.pass()))
+            // A pass of the same second would be the same.
+            try await Task.sleep(for: .milliseconds(1_100))
             let refused = try await fifty()
+            let refusals = refused.filter { $0.code == "proof_required" }.count
             #expect(refused.filter { $0.path == "/v1/session/pass" }.count == 1)
-            #expect(refused.filter { $0.code == "proof_required" }.count == 50 && refused.count == 101)
+            #expect(refusals > 1 && refused.count == 51 + refusals)
             clock.turn(by: 50)
             let due = try await fifty()
             #expect(due.filter { $0.path == "/v1/session/pass" }.count == 1 && due.count == 51)

@@ -61,6 +61,9 @@ final class MeddlingNetwork: @unchecked Sendable {
         _ = try await control("POST", "_meddle/\(kind)/\(times)\(path)")
     }
 
+    /// Has a pass count for nothing from now on, as when it has ended.
+    func end(_ pass: String) async throws { _ = try await control("POST", "_end/\(pass)") }
+
     private func control(_ method: String, _ path: String) async throws -> Data {
         var request = URLRequest(url: try Stack.url("\(url.absoluteString)/\(path)"))
         request.httpMethod = method

@@ -5,14 +5,15 @@ java=/usr/share/java
 classpath="$java/okhttp.jar:$java/okio.jar:$java/com.android.json.jar:$java/kotlinx-coroutines-core.jar:$java/atomicfu.jar"
 
 step "1. It compiles"
-timeout 300 kotlinc "$root"/clients/kotlin/{Coatcheck,Coroutines,OkHttp3,Flows,Tunnel}.kt -cp "$classpath" -d "$work/client.jar" >"$work/compile.log" 2>&1
+timeout 300 kotlinc "$root"/clients/kotlin/{Coatcheck,Coroutines,OkHttp3,Flows,Bound,Tunnel}.kt -cp "$classpath" -d "$work/client.jar" >"$work/compile.log" 2>&1
 same 0 $? "without an error"
 same "" "$(grep -E 'warning: [^O]|error:' "$work/compile.log" | grep -v 'Options -Xverify')" "without a warning"
 
 step "2. The flows"
-start_stack
+start_bound_stack
 start_unsteady_network
-timeout 400 java -XX:TieredStopAtLevel=1 -cp "$work/client.jar:$classpath:$java/kotlin-stdlib.jar" coatcheck.FlowsKt "$BROKER" "$SANDBOX" "$NETWORK_PORT" >"$work/flows.log" 2>&1
+start_evidence_proxy
+timeout 400 java -XX:TieredStopAtLevel=1 -cp "$work/client.jar:$classpath:$java/kotlin-stdlib.jar" coatcheck.FlowsKt "$BROKER" "$SANDBOX" "$NETWORK_PORT" "http://127.0.0.1:$EVIDENCE_PORT" >"$work/flows.log" 2>&1
 status=$?
 take_over <"$work/flows.log"
 same 0 $status "they ran to the end"
@@ -25,6 +26,8 @@ timeout 60 java -XX:TieredStopAtLevel=1 -cp "$work/first.jar:$work/client.jar:$c
 same "signed in: user-ana, the API: 200, and out: true" "$(grep -v warning "$work/first.log" | paste -sd, | sed 's/,/, /g')" "Ana is in, the API answers, and she is out"
 
 step "4. What is not compiled here says so"
-same "// Not compiled here" "$(head -1 "$root/clients/kotlin/android/CustomTabSignIn.kt" | cut -d: -f1)" "the Custom Tab's file"
+for file in CustomTabSignIn KeystoreProofKey; do
+    same "// Not compiled here" "$(head -1 "$root/clients/kotlin/android/$file.kt" | cut -d: -f1)" "android/$file.kt"
+done
 
 finish

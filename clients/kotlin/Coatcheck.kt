@@ -1,7 +1,7 @@
 // A client of Coatcheck for Android, in one file to copy: OkHttp and org.json, which Android has, nothing else. It keeps to what
 // OkHttp 3, 4 and 5 have in common; with 3 copy OkHttp3.kt, too. (The project's tests compile it with 3 and Kotlin 1.3.)
 // Every call blocks: call it from a background thread, or from a coroutine by what is in Coroutines.kt. What opens the sign-in
-// page in a Custom Tab is in android/CustomTabSignIn.kt.
+// page in a Custom Tab is in android/CustomTabSignIn.kt, and a key of the Android Keystore in android/KeystoreProofKey.kt.
 //
 //     val coatcheck = Coatcheck("https://auth.example.com".toHttpUrl(), "android", KeystoreStorage(context))
 //     val page = coatcheck.start("cloudentity")                 // open it; the browser comes back to the app
@@ -13,11 +13,17 @@ package coatcheck
 
 import java.io.IOException
 import java.io.InterruptedIOException
+import java.math.BigInteger
+import java.security.KeyPair
+import java.security.MessageDigest
 import java.security.SecureRandom
+import java.security.Signature
+import java.security.interfaces.ECPublicKey
 import java.util.Random
 import java.util.concurrent.ConcurrentHashMap
 import java.util.concurrent.CountDownLatch
 import java.util.concurrent.TimeUnit
+import java.util.concurrent.locks.ReentrantLock
 import okhttp3.Call
 import okhttp3.HttpUrl
 import okhttp3.MediaType
@@ -26,6 +32,7 @@ import okhttp3.Request
 import okhttp3.RequestBody
 import okhttp3.Response
 import okio.BufferedSink
+import okio.ByteString
 import org.json.JSONArray
 import org.json.JSONException
 import org.json.JSONObject
@@ -39,6 +46,11 @@ class Session(val json: JSONObject) {
     val identity: JSONObject = json.getJSONObject("identity")
     val expiresAt: String = json.getString("expires_at")
     val name: String? = if (identity.isNull("name")) null else identity.optString("name")
+    /** The key that it belongs to; null for a session that whoever has its secret may use. */
+    val binding: Binding? = json.optJSONObject("binding")?.let { Binding(it.getString("jkt"), it.getString("evidence")) }
+
+    /** A key, by its thumbprint (RFC 7638), and the evidence that requests may show: `pass` (or a proof), or `proof`. */
+    class Binding(val jkt: String, val evidence: String)
 }
 
 /** A Zephr partial registration: show a form made of [fields], then call [Coatcheck.register]. */
@@ -64,6 +76,7 @@ sealed class SignIn {
 /** What an app knows at its start. */
 sealed class Standing {
     class SignedIn(val session: Session) : Standing()
+    /** [reason]: why the last session ended, if one did just now; `key_lost`: the device lost the session's key. */
     class SignedOut(val reason: String?) : Standing()
     /** The broker cannot be asked at the moment: nobody is signed out. Show who was there last. */
     class Unknown(val last: Session?) : Standing()
@@ -74,7 +87,7 @@ class Problem(val json: JSONObject) : Exception("${json.optString("code")}: ${js
     val status: Int = json.getInt("status")
     val code: String = json.getString("code")
     val requestId: String = json.getString("request_id")
-    /** Why a session ended. */
+    /** Why a session ended, or a proof is not accepted. */
     val reason: String? = if (json.has("reason")) json.getString("reason") else null
     /** The provider's own word, where a standard defines it. */
     val providerError: String? = if (json.has("provider_error")) json.getString("provider_error") else null
@@ -89,6 +102,63 @@ class Unreachable(why: String) : IOException(why)
 
 /** A hosted callback came back with an error. */
 class LoginFailed(val code: String) : Exception(code)
+
+/** The key that the session belongs to is not on this device any more (a restored back-up, a new phone): sign in again. */
+class KeyLost : Exception("this device has to be signed in again: its key is gone")
+
+/**
+ * A P-256 key of this device, to which its sessions belong (docs/bound-sessions.md): who copies the cookie or the token opens
+ * nothing without it. On Android it is a `KeystoreProofKey`.
+ */
+interface ProofKey {
+    /** The public key; null where there is none, yet or any more. Throws where the device cannot say so now: that is not a lost key. */
+    fun publicKey(): ProofPublicKey?
+    /** Makes a key, in place of one that no longer signs; called by sign-ins alone. */
+    fun make(): ProofPublicKey
+    /** The ES256 signature: r and s, 32 bytes each. Throws a [KeyLost] where the key will never sign again. */
+    fun sign(bytes: ByteArray): ByteArray
+}
+
+/** The public half of a [ProofKey]: the coordinates of its point. */
+class ProofPublicKey(x: BigInteger, y: BigInteger) {
+    constructor(key: ECPublicKey) : this(key.w.affineX, key.w.affineY)
+
+    /** The JSON Web Key, its members in the order of their names: the form of which RFC 7638 takes the thumbprint. */
+    val jwk: String = """{"crv":"P-256","kty":"EC","x":"${base64Url(x.word())}","y":"${base64Url(y.word())}"}"""
+    /** The thumbprint, by which a session names its key. */
+    val thumbprint: String = base64Url(sha256(jwk))
+}
+
+/** A [ProofKey] by the platform's own cryptography: what is left to say is where the pair of keys is. */
+abstract class PlatformProofKey : ProofKey {
+    /** The pair; null where there is none. */
+    protected abstract fun pair(): KeyPair?
+
+    override fun publicKey(): ProofPublicKey? = pair()?.let { ProofPublicKey(it.public as ECPublicKey) }
+
+    override fun sign(bytes: ByteArray): ByteArray {
+        val signature = Signature.getInstance("SHA256withECDSA")
+        signature.initSign((pair() ?: throw KeyLost()).private)
+        signature.update(bytes)
+        return raw(signature.sign())
+    }
+
+    /** Turns a signature's two numbers from DER into 32 bytes each. */
+    private fun raw(der: ByteArray): ByteArray {
+        val first = der[3].toInt()
+        val second = der[5 + first].toInt()
+        return BigInteger(der.copyOfRange(4, 4 + first)).word() + BigInteger(der.copyOfRange(6 + first, 6 + first + second)).word()
+    }
+}
+
+/** A bound session's evidence for some minutes: when it came by the device's clock, in milliseconds, and its life in seconds. */
+class Pass(val value: String, val received: Long, val lifetime: Double) {
+    /** Whether it is time for another: in the last minute or quarter of its life, and after a clock was set back. */
+    internal fun isDue(now: Long): Boolean {
+        val age = (now - received) / 1000.0
+        return age < 0 || age > lifetime - minOf(60.0, lifetime / 4)
+    }
+}
 
 /** A login that the app started itself, or a native SDK's code: keep it until the session is there, over a restart of the app, too. */
 class AppLogin(
@@ -123,16 +193,22 @@ class Credentials(
     val session: String? = null, val login: String? = null, val loginId: String? = null, val bearer: Boolean = false,
     val lastSession: JSONObject? = null,
     /** The sessions that the broker has still to be told to end, the newest eight. */
-    val endings: List<Ending> = emptyList()
+    val endings: List<Ending> = emptyList(),
+    /** A bound session's pass. */
+    val pass: Pass? = null
 ) {
     fun toJson(): String = JSONObject().put("session", session).put("login", login).put("login_id", loginId)
         .put("bearer", bearer).put("last_session", lastSession)
+        .put("pass", pass?.let { JSONObject().put("value", it.value).put("received", it.received).put("lifetime", it.lifetime) })
         .put("endings", JSONArray(endings.map { JSONObject().put("session", it.session).put("bearer", it.bearer) })).toString()
 
     internal val isEmpty: Boolean get() = session == null && login == null && endings.isEmpty()
 
-    internal fun with(lastSession: JSONObject?) = Credentials(session, login, loginId, bearer, lastSession, endings)
-    internal fun with(endings: List<Ending>) = Credentials(session, login, loginId, bearer, lastSession, endings)
+    internal fun with(lastSession: JSONObject?) = Credentials(session, login, loginId, bearer, lastSession, endings, pass)
+    internal fun with(endings: List<Ending>) = Credentials(session, login, loginId, bearer, lastSession, endings, pass)
+    internal fun with(pass: Pass?) = Credentials(session, login, loginId, bearer, lastSession, endings, pass)
+    /** The key that the session belongs to; unknown where it is not known whose session it is. */
+    internal val binding: Session.Binding? get() = lastSession?.let { Session(it).binding }
     internal fun signedOut() = Credentials(
         bearer = bearer, endings = (if (session == null) endings else endings + Ending(session, bearer)).takeLast(8))
 
@@ -142,7 +218,8 @@ class Credentials(
             val endings = json.optJSONArray("endings")?.objects() ?: emptyList()
             return Credentials(
                 json.text("session"), json.text("login"), json.text("login_id"), json.optBoolean("bearer"),
-                json.optJSONObject("last_session"), endings.map { Ending(it.getString("session"), it.optBoolean("bearer")) })
+                json.optJSONObject("last_session"), endings.map { Ending(it.getString("session"), it.optBoolean("bearer")) },
+                json.optJSONObject("pass")?.let { Pass(it.getString("value"), it.getLong("received"), it.getDouble("lifetime")) })
         }
     }
 }
@@ -168,7 +245,7 @@ class RelayAnswer(val status: Int, val contentType: String?, val body: ByteArray
 interface SessionListener {
     fun session(session: Session)
     fun tokensRefreshed()
-    /** The last one; the credentials are forgotten. */
+    /** The last one; the credentials are forgotten. The reason is the broker's, or `key_lost`. */
     fun ended(reason: String?)
 }
 
@@ -195,12 +272,39 @@ class Listening {
 }
 
 /**
+ * The evidence that a call shows of a bound session's key: a proof that makes the new session belong to it; a pass, or a proof
+ * where the client's sessions want one each; a proof, where the call gives what outlives a pass.
+ */
+private enum class Evidence { NONE, SIGN_IN, SESSION, PROOF }
+
+/** A call's evidence, put right where the broker refuses it: in each way once, so that no refusal makes a loop. */
+private class Mending {
+    /** Whether the broker said that this session is a bound one, whatever is known of it here. */
+    var bound = false
+    private var nonce = false
+    private var fresh = false
+
+    fun mends(problem: Problem, evidence: Evidence, repeatable: Boolean): Boolean {
+        val refused = if (problem.code == "proof_invalid") problem.reason else problem.code
+        return when {
+            refused == "use_dpop_nonce" -> !nonce.also { nonce = true }
+            evidence == Evidence.SIGN_IN -> false
+            refused == "proof_required" || refused == "pass" -> !bound.also { bound = true }
+            // The network sent it twice: the other one may have done what it asks for.
+            refused == "replayed" && repeatable -> !fresh.also { fresh = true }
+            else -> false
+        }
+    }
+}
+
+/**
  * A broker, as one app on one device sees it. Make one and share it; two accounts on one device are two, each with a storage of
- * its own. [transport] is for a proxy or pinned certificates.
+ * its own. [transport] is for a proxy or pinned certificates. With a [key] sessions belong to it, where the broker binds this
+ * client's.
  */
 class Coatcheck(
     private val broker: HttpUrl, private val client: String?, private val storage: CredentialStorage,
-    private val deadlineMillis: Long = 60_000, transport: OkHttpClient = OkHttpClient()
+    private val deadlineMillis: Long = 60_000, transport: OkHttpClient = OkHttpClient(), private val key: ProofKey? = null
 ) {
     // No cookie jar: the one cookie is kept with the credentials. No redirects: an upstream's is the app's to judge.
     private val http: OkHttpClient = transport.newBuilder().followRedirects(false).followSslRedirects(false)
@@ -212,6 +316,15 @@ class Coatcheck(
     private val asking = Any()
     private var asked: Session? = null
     private var generation = 0
+    /** The device's clock, which may be wrong. */
+    internal var now: () -> Long = { System.currentTimeMillis() }
+    @Volatile private var nonce: String? = null
+    private val making = Any()
+    private val renewing = ReentrantLock()
+    @Volatile private var renewals = 0
+    private var renewal: Pair<String?, () -> String?>? = null
+    // Whether the client's sessions want a proof with each request.
+    @Volatile private var provesEach = false
 
     // ---- Signing in -------------------------------------------------------------------------------------------------
 
@@ -219,7 +332,7 @@ class Coatcheck(
     fun start(provider: String, socialProvider: String? = null, parameters: Map<String, String>? = null): HttpUrl {
         val body = JSONObject().put("provider", provider).put("client", client).put("social_provider", socialProvider)
             .put("parameters", parameters?.let { JSONObject(it) })
-        val answer = call("POST", "/v1/logins", body, withSession = false)
+        val answer = call("POST", "/v1/logins", body, withSession = false, evidence = Evidence.SIGN_IN)
         return keep(answer.json(), answer)
     }
 
@@ -254,7 +367,7 @@ class Coatcheck(
             .put("login_token", login.loginToken).put("device", device)
 
     /** The providers that the broker offers, as it tells them: `name`, `kind`, `display_name`, `clients`. */
-    fun providers(): List<JSONObject> = call("GET", "/v1/providers", withSession = false).json().getJSONArray("items").objects()
+    fun providers(): List<JSONObject> = call("GET", "/v1/providers", withSession = false, evidence = Evidence.NONE).json().getJSONArray("items").objects()
 
     /** Finishes a Zephr registration; `registration_rejected` can be corrected once. */
     fun register(registration: Registration, attributes: Map<String, Any>): Session {
@@ -262,11 +375,11 @@ class Coatcheck(
             .put("state_key", registration.stateKey).put("attributes", JSONObject(attributes))
         val kept = kept()
         if (kept.bearer) body.put("login_token", kept.login)
-        return made(call("POST", "/v1/registrations", body))
+        return made(call("POST", "/v1/registrations", body, evidence = Evidence.SIGN_IN))
     }
 
     private fun forwarded(body: JSONObject): SignIn {
-        val answer = call("POST", "/v1/sessions", body)
+        val answer = call("POST", "/v1/sessions", body, evidence = Evidence.SIGN_IN)
         return if (answer.status == 202) SignIn.Register(Registration(answer.json())) else SignIn.SignedIn(made(answer))
     }
 
@@ -275,7 +388,8 @@ class Coatcheck(
         val token = if (json.has("session_token")) json.getString("session_token") else null
         val secret = token ?: answer.cookie(cookieName) ?: throw Unreachable("a session without its secret")
         json.remove("session_token")
-        change { Credentials(session = secret, bearer = token != null, lastSession = json, endings = it.endings) }
+        val pass = pass(json.remove("pass") as? JSONObject, answer)
+        change { Credentials(session = secret, bearer = token != null, lastSession = json, endings = it.endings, pass = pass) }
         return Session(json)
     }
 
@@ -284,7 +398,7 @@ class Coatcheck(
         change {
             Credentials(
                 it.session, token ?: answer.cookie("$cookieName-login") ?: it.login, login.getString("login_id"),
-                token != null, it.lastSession, it.endings)
+                token != null, it.lastSession, it.endings, it.pass)
         }
         return url(login.getString("authorization_url"))
     }
@@ -303,6 +417,8 @@ class Coatcheck(
             Standing.SignedIn(remembered("GET", "/v1/session", 2_000))
         } catch (problem: Problem) {
             if (problem.endsSession) Standing.SignedOut(problem.reason) else Standing.Unknown(last)
+        } catch (gone: KeyLost) {
+            Standing.SignedOut("key_lost")
         } catch (nobody: IOException) {
             Standing.Unknown(last)
         }
@@ -321,7 +437,7 @@ class Coatcheck(
     }
 
     /** The provider's access token, for an SDK on the device (clients with `hand_out_access_token`). */
-    fun accessToken(): JSONObject = call("POST", "/v1/session/token").json()
+    fun accessToken(): JSONObject = call("POST", "/v1/session/token", evidence = Evidence.PROOF).json()
 
     /** Has the broker refresh the provider's tokens now. An app need not: the broker does it when it has to. */
     fun refresh(): Session = remembered("POST", "/v1/session/refresh")
@@ -332,11 +448,16 @@ class Coatcheck(
      * the provider's log-out page to open, where it has one and the broker was reached.
      */
     fun signOut(atProvider: Boolean = false): HttpUrl? {
-        val ending = change { it.signedOut() }.endings.lastOrNull() ?: return null
+        var before: Credentials? = null
+        val ending = change { before = it; it.signedOut() }.endings.lastOrNull() ?: return null
         val answer = try {
-            end(ending, if (atProvider) "?logout_url=true" else "")
+            end(ending, if (atProvider) before else null)
         } catch (problem: Problem) {
             if (problem.passes) return null else throw problem
+        } catch (gone: KeyLost) {
+            // An ending needs no key; the page is told to none without one.
+            endSessions()
+            return null
         } catch (nobody: IOException) {
             return null
         }
@@ -345,10 +466,13 @@ class Coatcheck(
         return if (json.isNull("logout_url")) null else url(json.getString("logout_url"))
     }
 
-    /** Ends a session that was signed out here, and forgets its secret. */
-    private fun end(ending: Ending, query: String = ""): Answer {
+    /** Ends a session that was signed out here, and forgets its secret; with what was kept before it asks for the provider's page. */
+    private fun end(ending: Ending, before: Credentials? = null): Answer {
+        // An ending needs no evidence; with it the broker tells the page, too.
         val answer = repeat(
-            "/v1/session$query", "DELETE", null, Credentials(ending.session, bearer = ending.bearer), true, deadlineMillis
+            "/v1/session" + (if (before == null) "" else "?logout_url=true"), "DELETE", null,
+            Credentials(ending.session, bearer = ending.bearer, lastSession = before?.lastSession, pass = before?.pass), true, deadlineMillis,
+            if (before == null) Evidence.NONE else Evidence.SESSION
         ) { it.status in 200..299 }
         change { kept -> kept.with(endings = kept.endings.filter { it.session != ending.session }) }
         return answer
@@ -393,7 +517,7 @@ class Coatcheck(
 
     private fun remembered(method: String, path: String, deadline: Long = deadlineMillis): Session {
         val sent = kept()
-        val answer = repeat(path, method, if (method == "POST") Bytes(ByteArray(0)) else null, null, true, deadline) { it.status in 200..299 }
+        val answer = repeat(path, method, if (method == "POST") Bytes(ByteArray(0)) else null, null, true, deadline, Evidence.SESSION) { it.status in 200..299 }
         endSessions()
         return remember(answer.json(), sent.session)
     }
@@ -412,7 +536,7 @@ class Coatcheck(
      */
     fun relay(upstream: String, path: String, method: String = "GET", body: RequestBody? = null): RelayAnswer {
         val idempotent = method in listOf("GET", "HEAD", "PUT", "DELETE", "OPTIONS")
-        val answer = repeat("/v1/relay/$upstream/$path", method, body, null, idempotent, deadlineMillis) { it.source == "upstream" }
+        val answer = repeat("/v1/relay/$upstream/$path", method, body, null, idempotent, deadlineMillis, Evidence.SESSION) { it.source == "upstream" }
         return RelayAnswer(answer.status, answer.contentType, answer.body)
     }
 
@@ -424,27 +548,39 @@ class Coatcheck(
         // The broker says something every 25 seconds.
         val patient = http.newBuilder().readTimeout(60, TimeUnit.SECONDS).build()
         var tries = 0
+        var mending = Mending()
         while (!listening.stopped) {
             var pause = (500L shl minOf(tries, 5)) + random.nextInt(500)
             try {
-                val sent = kept().session
-                val request = request("GET", "/v1/session/events", null)
+                val credentials = kept()
+                val sent = credentials.session
+                // By a proof: opened by a pass it would end with that.
+                val shown = shown(Evidence.PROOF, "GET", "/v1/session/events", credentials, mending, deadlineMillis)
+                val request = request("GET", "/v1/session/events", null, credentials, shown)
+                var mended = false
                 val over = listening.begin(patient.newCall(request)).execute().use { response ->
                     if (response.code == 200) {
                         tries = 0
+                        mending = Mending()
+                        keepNonce(response)
                         events(response, listener, request, sent)
                     } else {
+                        keepNonce(response)
                         val answer = Answer(response)
                         val problem = answer.problem() ?: throw Unreachable("status ${answer.status}")
                         learn(problem, answer, request)
-                        if (problem.endsSession) listener.ended(problem.reason) else if (!problem.passes) throw problem
+                        mended = mends(problem, Evidence.PROOF, true, mending, request, sent)
+                        if (problem.endsSession) listener.ended(problem.reason) else if (!problem.passes && !mended) throw problem
                         answer.retryAfter?.let { pause = maxOf(pause, it * 1000) }
                         problem.endsSession
                     }
                 }
                 if (over) return
+                if (mended) continue
             } catch (lost: IOException) {
                 // Again, after the pause.
+            } catch (gone: KeyLost) {
+                return listener.ended("key_lost")
             }
             listening.pause(pause)
             tries += 1
@@ -491,8 +627,7 @@ class Coatcheck(
         after
     }
 
-    private fun request(method: String, path: String, body: RequestBody?, credentials: Credentials? = null): Request {
-        val kept = credentials ?: kept()
+    private fun request(method: String, path: String, body: RequestBody?, kept: Credentials, shown: Shown): Request {
         val url = url(path)
         // OkHttp takes dot segments out of a path: what it would send has to be what was asked for.
         val sent = "/" + url.toString().substringAfter("://").substringAfter('/')
@@ -502,20 +637,25 @@ class Coatcheck(
         if (body is Bytes) builder.header("Content-Type", "application/json")
         if (kept.bearer) {
             if (kept.session != null) builder.header("Authorization", "Bearer ${kept.session}")
+            if (shown.pass != null) builder.header("Coatcheck-Pass", shown.pass)
         } else {
             val cookies = ArrayList<String>()
             if (kept.session != null) cookies += "$cookieName=${kept.session}"
             if (kept.login != null) cookies += "$cookieName-login=${kept.login}"
+            if (shown.pass != null) cookies += "$cookieName-pass=${shown.pass}"
             if (cookies.isNotEmpty()) builder.header("Cookie", cookies.joinToString("; "))
         }
+        if (shown.proof != null) builder.header("DPoP", shown.proof)
         return builder.build()
     }
 
-    private fun call(method: String, path: String, body: JSONObject? = null, withSession: Boolean = true): Answer {
+    private fun call(
+        method: String, path: String, body: JSONObject? = null, withSession: Boolean = true, evidence: Evidence = Evidence.SESSION
+    ): Answer {
         val bytes = body?.let { Bytes(it.toString().toByteArray()) }
         // A login is started without the session, which need not be this login's user's.
         val credentials = if (withSession) null else kept().let { Credentials(login = it.login, loginId = it.loginId, bearer = it.bearer) }
-        val answer = repeat(path, method, bytes, credentials, true, deadlineMillis) { it.status in 200..299 }
+        val answer = repeat(path, method, bytes, credentials, true, deadlineMillis, evidence) { it.status in 200..299 }
         endSessions()
         return answer
     }
@@ -523,9 +663,10 @@ class Coatcheck(
     /** Sends a request, again as long as that helps and the deadline lasts: docs/native-apps.md has the table. */
     private fun repeat(
         path: String, method: String, body: RequestBody?, credentials: Credentials?, idempotent: Boolean, deadline: Long,
-        good: (Answer) -> Boolean
+        evidence: Evidence, good: (Answer) -> Boolean
     ): Answer {
         val begin = System.nanoTime()
+        val mending = Mending()
         var tries = 0
         while (true) {
             var failure: Exception
@@ -534,19 +675,28 @@ class Coatcheck(
             val first = if (tries == 0) 1_000L else 1L
             val limit = maxOf(first, deadline - TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - begin))
             val caller = if (path.startsWith("/v1/relay/")) http else http.newBuilder().callTimeout(limit, TimeUnit.MILLISECONDS).build()
+            val sent = credentials ?: kept()
+            var isSent = false
             try {
-                val request = request(method, path, body, credentials)
-                val answer = running(caller.newCall(request)) { call -> call.execute().use { Answer(it) } }
+                val shown = try {
+                    shown(evidence, method, path, sent, mending, limit)
+                } catch (refused: Problem) {
+                    if (refused.passes) throw Unreachable("${refused.code}: no pass") else throw refused
+                }
+                val request = request(method, path, body, sent, shown)
+                isSent = true
+                val answer = send(caller, request)
                 if (good(answer)) return answer
                 // A proxy's page says as little about the session as no answer at all.
                 val problem = answer.problem() ?: throw Unreachable("status ${answer.status}, not the broker's")
                 learn(problem, answer, request)
+                if (mends(problem, evidence, idempotent, mending, request, sent.session)) continue
                 // A 408 may have reached an upstream in part; a 503 and a 429 of the broker's have not reached it.
                 if (!problem.passes || (!idempotent && problem.code == "request_timeout")) throw problem
                 failure = problem
                 answer.retryAfter?.let { pause = it * 1000 + random.nextInt(250) }
             } catch (lost: IOException) {
-                if (!idempotent || Thread.currentThread().isInterrupted) throw lost
+                if ((isSent && !idempotent) || Thread.currentThread().isInterrupted) throw lost
                 failure = lost
             }
             val left = deadline - TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - begin)
@@ -558,6 +708,13 @@ class Coatcheck(
                 throw InterruptedIOException("cancelled")
             }
             tries += 1
+        }
+    }
+
+    private fun send(caller: OkHttpClient, request: Request): Answer = running(caller.newCall(request)) { call ->
+        call.execute().use {
+            keepNonce(it)
+            Answer(it)
         }
     }
 
@@ -587,10 +744,185 @@ class Coatcheck(
     /** Forgets the session, unless another took its place while the answer was under way. */
     private fun forget(request: Request) {
         val sent = (request.header("Cookie") ?: "") + (request.header("Authorization") ?: "")
+        forget { sent.contains(it) }
+    }
+
+    private fun forget(isMeant: (String) -> Boolean) {
         change {
-            if (it.session == null || !sent.contains(it.session)) it
+            if (it.session == null || !isMeant(it.session)) it
             else Credentials(login = it.login, loginId = it.loginId, bearer = it.bearer, endings = it.endings)
         }
+    }
+
+    // ---- Evidence of a bound session --------------------------------------------------------------------------------
+
+    private class Shown(val pass: String? = null, val proof: String? = null)
+
+    /**
+     * A bound session's pass for requests of the app's own, sent as `Coatcheck-Pass`; renewed where it is due, null where the
+     * session needs none.
+     */
+    fun pass(): String? {
+        val kept = kept()
+        if (kept.session == null || (kept.lastSession != null && kept.binding?.evidence != "pass")) return null
+        return keeping(kept.session) { pass(kept, deadlineMillis) }
+    }
+
+    /** The evidence that a request needs. */
+    private fun shown(evidence: Evidence, method: String, path: String, sent: Credentials, mending: Mending, limit: Long): Shown {
+        val address = url(path).toString().substringBefore('?')
+        if (evidence == Evidence.SIGN_IN) return Shown(proof = key?.let { signInProof(it, method, address) })
+        if (evidence == Evidence.NONE || sent.session == null) return Shown()
+        val binding = sent.binding
+        if (evidence == Evidence.SESSION) {
+            // It may be bound all the same, where a storage forgot whose it is.
+            if (!mending.bound && binding == null) return Shown(sent.pass?.value)
+            if (!provesEach && binding?.evidence != "proof") {
+                keeping(sent.session) { pass(sent, limit) }?.let { return Shown(it) }
+            }
+        } else if (sent.lastSession != null && binding == null && !mending.bound) {
+            return Shown()
+        }
+        return Shown(proof = key?.let { keeping(sent.session) { sessionProof(it, method, address, sent) } })
+    }
+
+    /** Forgets the session whose key is lost. The broker is not told: it may go on where the key is, as on a back-up's phone. */
+    private fun <Value> keeping(session: String, work: () -> Value): Value = try {
+        work()
+    } catch (gone: KeyLost) {
+        forget { it == session }
+        throw gone
+    }
+
+    /** Whether a refused request is sent again at once; forgets a pass that was refused. Throws where the key is not this device's. */
+    private fun mends(
+        problem: Problem, evidence: Evidence, repeatable: Boolean, mending: Mending, request: Request, session: String?
+    ): Boolean {
+        if (problem.status != 401 || key == null) return false
+        if (problem.code == "proof_invalid" && problem.reason == "key") {
+            forget { it == session }
+            throw KeyLost()
+        }
+        if (!mending.mends(problem, evidence, repeatable)) return false
+        val sent = (request.header("Cookie") ?: "") + (request.header("Coatcheck-Pass") ?: "")
+        if (problem.code == "proof_required" || problem.reason == "pass") {
+            change { if (it.pass != null && sent.contains(it.pass.value)) it.with(pass = null) else it }
+        }
+        return true
+    }
+
+    private fun keepNonce(response: Response) { response.header("DPoP-Nonce")?.let { nonce = it } }
+
+    /** Signs a request that makes a login or a session: a device without a key makes one. */
+    private fun signInProof(key: ProofKey, method: String, address: String): String {
+        val known = key.publicKey() ?: made(key, null)
+        return try {
+            proof(key, known, method, address)
+        } catch (gone: KeyLost) {
+            proof(key, made(key, known), method, address)
+        }
+    }
+
+    private fun sessionProof(key: ProofKey, method: String, address: String, sent: Credentials): String {
+        val known = key.publicKey() ?: throw KeyLost()
+        val jkt = sent.binding?.jkt
+        if (jkt != null && jkt != known.thumbprint) throw KeyLost()
+        return proof(key, known, method, address, sent.session)
+    }
+
+    /** A DPoP proof (RFC 9449); its time is that of the device's clock, which may be wrong: the nonce decides. */
+    private fun proof(key: ProofKey, known: ProofPublicKey, method: String, address: String, session: String? = null): String {
+        val unlikeOthers = ByteArray(16).also { SecureRandom().nextBytes(it) }
+        val claims = JSONObject().put("jti", base64Url(unlikeOthers)).put("htm", method).put("htu", address).put("iat", now() / 1000)
+            .put("nonce", nonce).put("ath", session?.let { base64Url(sha256(it)) })
+        val header = """{"typ":"dpop+jwt","alg":"ES256","jwk":${known.jwk}}"""
+        val text = base64Url(header.toByteArray()) + "." + base64Url(claims.toString().toByteArray())
+        return text + "." + base64Url(key.sign(text.toByteArray()))
+    }
+
+    /** Makes a key, one for all sign-ins that want one, unless there is another than the one that was lost by now. */
+    private fun made(key: ProofKey, lost: ProofPublicKey?): ProofPublicKey = synchronized(making) {
+        val known = key.publicKey()
+        if (known != null && known.thumbprint != lost?.thumbprint) known else key.make()
+    }
+
+    /** The kept pass, or a new one where that is due; null where the client's sessions want proofs. */
+    private fun pass(sent: Credentials, limit: Long): String? {
+        val pass = passOf(sent)
+        if (pass != null && (key == null || !pass.isDue(now()))) return pass.value
+        if (key == null) return null
+        return try {
+            renewed(sent, limit)
+        } catch (later: IOException) {
+            if (Thread.currentThread().isInterrupted) throw later
+            pass?.value ?: throw later
+        } catch (problem: Problem) {
+            if (problem.passes && pass != null) pass.value else throw problem
+        }
+    }
+
+    private fun passOf(sent: Credentials): Pass? = kept().let { if (it.session == sent.session) it.pass else sent.pass }
+
+    /** Gets a pass by a proof; calls that come while one is under way share what comes of it. */
+    private fun renewed(sent: Credentials, limit: Long): String? {
+        val before = renewals
+        try {
+            if (!renewing.tryLock(limit, TimeUnit.MILLISECONDS)) throw Unreachable("the pass is still being renewed")
+        } catch (cancelled: InterruptedException) {
+            Thread.currentThread().interrupt()
+            throw InterruptedIOException("cancelled")
+        }
+        try {
+            val shared = renewal
+            if (renewals != before && shared != null && shared.first == sent.session) return shared.second()
+            // Another call may have renewed it just before.
+            passOf(sent)?.let { if (!it.isDue(now())) return it.value }
+            var result: () -> String? = { null }
+            try {
+                val value = renew(sent, limit)
+                result = { value }
+                return value
+            } catch (failed: Exception) {
+                result = { throw failed }
+                throw failed
+            } finally {
+                // Who was cancelled leaves it to the next.
+                if (!Thread.currentThread().isInterrupted) {
+                    renewal = Pair(sent.session, result)
+                    renewals += 1
+                }
+            }
+        } finally {
+            renewing.unlock()
+        }
+    }
+
+    private fun renew(sent: Credentials, limit: Long): String? {
+        val caller = http.newBuilder().callTimeout(limit, TimeUnit.MILLISECONDS).build()
+        val mending = Mending()
+        while (true) {
+            val shown = shown(Evidence.PROOF, "POST", "/v1/session/pass", sent, mending, limit)
+            val request = request("POST", "/v1/session/pass", null, sent, shown)
+            val answer = send(caller, request)
+            if (answer.status == 200) {
+                val pass = pass(answer.json(), answer) ?: throw Unreachable("an answer without a pass")
+                change { if (it.session == sent.session) it.with(pass = pass) else it }
+                return pass.value
+            }
+            val problem = answer.problem() ?: throw Unreachable("status ${answer.status}, not the broker's")
+            if (problem.code == "client_not_allowed") {
+                provesEach = true
+                return null
+            }
+            learn(problem, answer, request)
+            if (!mends(problem, Evidence.PROOF, true, mending, request, sent.session)) throw problem
+        }
+    }
+
+    /** The pass that an answer brings. */
+    private fun pass(json: JSONObject?, answer: Answer): Pass? {
+        val value = (json ?: return null).text("pass") ?: answer.cookie("$cookieName-pass") ?: return null
+        return Pass(value, now(), json.getDouble("expires_in"))
     }
 
     private fun value(url: String, name: String): String? =
@@ -629,6 +961,13 @@ class Coatcheck(
             .firstOrNull { it.startsWith("$name=") }?.substringAfter('=')?.ifEmpty { null }
     }
 }
+
+private fun base64Url(bytes: ByteArray): String = ByteString.of(*bytes).base64Url().trimEnd('=')
+
+private fun sha256(text: String): ByteArray = MessageDigest.getInstance("SHA-256").digest(text.toByteArray())
+
+/** A number as 32 bytes. */
+private fun BigInteger.word(): ByteArray = toByteArray().let { ByteArray(maxOf(0, 32 - it.size)) + it.takeLast(32).toByteArray() }
 
 private fun JSONObject.text(name: String): String? = if (isNull(name)) null else getString(name)
 

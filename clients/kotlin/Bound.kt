@@ -1,0 +1,273 @@
+// Sessions that belong to a key of the device, by the Kotlin client: over a network that tells what came by with which evidence,
+// and meddles with it (Tests/scenarios/support/evidence_proxy.py).
+package coatcheck
+
+import java.security.KeyPair
+import java.security.KeyPairGenerator
+import java.security.spec.ECGenParameterSpec
+import java.util.concurrent.Callable
+import java.util.concurrent.Executors
+import kotlin.concurrent.thread
+import okhttp3.HttpUrl
+import okhttp3.OkHttpClient
+import okhttp3.Request
+import okhttp3.RequestBody
+import org.json.JSONArray
+import org.json.JSONObject
+
+/** A key in memory, by Java's own cryptography, which can be lost and found. */
+private class SoftwareKey : PlatformProofKey() {
+    var kept: KeyPair? = null
+    var lost = false
+    var made = 0
+
+    override fun pair(): KeyPair? = if (lost) null else kept
+
+    override fun make(): ProofPublicKey {
+        val generator = KeyPairGenerator.getInstance("EC")
+        generator.initialize(ECGenParameterSpec("secp256r1"))
+        kept = generator.generateKeyPair()
+        lost = false
+        made += 1
+        return publicKey() ?: error("no key")
+    }
+}
+
+class Bound(private val network: HttpUrl, private val say: (Boolean, String) -> Unit) {
+    private val http = OkHttpClient()
+
+    private fun control(method: String, path: String): String =
+        http.newCall(Request.Builder().url(network.resolve(path)!!).method(method, if (method == "POST") RequestBody.create(null, "") else null).build())
+            .execute().use { it.body!!.string() }
+
+    private fun forget() = control("DELETE", "/_calls")
+    private fun meddle(kind: String, path: String, times: Int = 1) = control("POST", "/_meddle/$kind/$times$path")
+
+    private fun calls(path: String? = null): List<JSONObject> =
+        JSONArray(control("GET", "/_calls")).let { all -> (0 until all.length()).map { all.getJSONObject(it) } }
+            .filter { path == null || it.getString("path") == path }
+
+    private fun codes() = calls().map { if (it.isNull("code")) null else it.getString("code") }
+
+    private fun device(
+        key: ProofKey?, client: String = "bound", storage: CredentialStorage = MemoryStorage(), ahead: Long = 0
+    ) = Coatcheck(network, client, storage, key = key).apply { now = { System.currentTimeMillis() + ahead * 1000 } }
+
+    private fun session(signIn: SignIn) = (signIn as SignIn.SignedIn).session
+
+    private fun isLost(work: () -> Any?): Boolean = try {
+        work()
+        false
+    } catch (gone: KeyLost) {
+        true
+    }
+
+    fun walk() {
+        for (client in listOf("bound", "bound-bearer")) {
+            signIn(client)
+            copied(client)
+        }
+        nonces()
+        fifty()
+        unreachable()
+        replayed()
+        lost()
+        clocks()
+        events()
+        proofs()
+        unbound()
+    }
+
+    private fun signIn(client: String) {
+        forget()
+        val key = SoftwareKey()
+        val storage = MemoryStorage()
+        val phone = device(key, client, storage)
+        val session = session(phone.signIn("oidc", "bea"))
+        say(session.binding?.jkt == key.publicKey()?.thumbprint && session.binding?.evidence == "pass" && key.made == 1, "$client: a sign-in is bound to the key")
+        say(codes() == listOf("use_dpop_nonce", null, null) && calls().all { it.getBoolean("proof") }, "$client: by a proof each, the first once more with a nonce: ${codes()}")
+        say(calls().map { it.getString("jti") }.toSet().size == 3, "$client: no proof is like another")
+        forget()
+        say(phone.standing() is Standing.SignedIn && phone.relay("api", "private/echo").status == 200 && phone.sessions().isNotEmpty(), "$client: it goes on")
+        say(calls().size == 3 && calls().all { it.getBoolean("pass") && !it.getBoolean("proof") }, "$client: by the pass that came with it")
+        say(phone.pass() == storage.read()?.pass?.value, "$client: which requests of the app's own may show")
+        val restarted = MemoryStorage().apply { write(Credentials.fromJson(storage.read()!!.toJson())) }
+        say(device(key, client, restarted).session().handle == session.handle && calls("/v1/session/pass").isEmpty(), "$client: after a restart, too")
+        forget()
+        phone.accessToken()
+        phone.signOut(atProvider = true)
+        say(calls().map { it.getBoolean("proof") to it.getBoolean("pass") } == listOf(true to false, false to true), "$client: a token wants a proof, a sign-out shows the pass")
+        say(storage.read() == null, "$client: and nothing stays behind")
+    }
+
+    private fun copied(client: String) {
+        val storage = MemoryStorage()
+        val phone = device(SoftwareKey(), client, storage)
+        val session = session(phone.signIn("oidc", "cal"))
+        val kept = storage.read()!!
+        fun thief(key: ProofKey?, knows: Boolean = true) = device(
+            key, client, MemoryStorage().apply { write(Credentials(kept.session, bearer = kept.bearer, lastSession = if (knows) kept.lastSession else null)) })
+        forget()
+        val refused = listOf(
+            problem { thief(null).session() }, problem { thief(null).accessToken() }, problem { thief(null).relay("api", "private/echo") })
+        say(refused.toSet() == setOf("proof_required") && calls().size == 3, "$client: copied credentials open nothing without the key: $refused")
+        forget()
+        val other = SoftwareKey().apply { make() }
+        say(isLost { thief(other, false).session() } && codes() == listOf("proof_required", "proof_invalid"), "$client: nor with another: ${codes()}")
+        say(isLost { thief(other).session() } && calls().size == 2, "$client: which is known without asking where it is known whose session it is")
+        say(phone.session().handle == session.handle, "$client: its owner has it still")
+    }
+
+    private fun nonces() {
+        forget()
+        val phone = device(SoftwareKey())
+        meddle("use_dpop_nonce", "/v1/logins", 9)
+        say(problem { phone.start("oidc") } == "use_dpop_nonce" && calls().size == 2, "a nonce is taken from a refusal once")
+        forget()
+        phone.signIn("oidc", "dan")
+        meddle("use_dpop_nonce", "/v1/session/token", 9)
+        meddle("proof_required", "/v1/session", 9)
+        say(problem { phone.accessToken() } == "use_dpop_nonce" && calls("/v1/session/token").size == 2, "in a session, too")
+        say(problem { phone.session() } == "proof_required" && calls("/v1/session").size == 2, "a pass is renewed for a refusal once")
+    }
+
+    private fun fifty() {
+        val phone = device(SoftwareKey(), "bound-bearer")
+        phone.signIn("oidc", "flo")
+        val pool = Executors.newFixedThreadPool(50) { work -> Thread(work).apply { isDaemon = true } }
+        fun all() = pool.invokeAll((1..50).map { Callable { phone.relay("api", "echo").status } }).map { it.get() }.toSet()
+        forget()
+        control("POST", "/_end/${phone.pass()}")
+        // A pass of the same second would be the same.
+        Thread.sleep(1_100)
+        var statuses = all()
+        val refused = codes().count { it == "proof_required" }
+        say(statuses == setOf(200) && calls("/v1/session/pass").size == 1 && refused > 1 && calls().size == 51 + refused, "fifty calls at once, $refused of them refused, renew the pass with one request")
+        forget()
+        phone.now = { System.currentTimeMillis() + 50_000 }
+        statuses = all()
+        say(statuses == setOf(200) && calls("/v1/session/pass").size == 1 && calls().size == 51, "and so do fifty calls when it is due: ${calls().size}")
+        pool.shutdown()
+    }
+
+    private fun unreachable() {
+        val phone = device(SoftwareKey())
+        val session = session(phone.signIn("oidc", "gus"))
+        forget()
+        meddle("cut", "/v1/session/pass")
+        phone.now = { System.currentTimeMillis() + 50_000 }
+        say(phone.session().handle == session.handle && phone.session().handle == session.handle, "a pass that cannot be renewed now is used on")
+        say(calls("/v1/session/pass").map { it.optInt("status") } == listOf(0, 200), "and renewed by the next call")
+        forget()
+        phone.now = { System.currentTimeMillis() - 86_400_000 }
+        say(phone.session().handle == session.handle && codes() == listOf(null, null), "a clock that is set back is a new pass, not a refusal: ${codes()}")
+    }
+
+    private fun replayed() {
+        val phone = device(SoftwareKey())
+        val callback = browser(phone.start("oidc"), "hal")
+        forget()
+        meddle("twice", "/v1/sessions")
+        say(problem { phone.finish(callback) } == "proof_invalid" && calls().size == 1, "a sign-in that the network sent twice is not sent again by itself")
+        val session = session(phone.finish(callback))
+        forget()
+        meddle("twice", "/v1/session/token")
+        phone.accessToken()
+        say(calls().map { it.getInt("status") } == listOf(401, 200) && calls().map { it.getString("jti") }.toSet().size == 2, "what may be repeated is, with a fresh proof")
+        meddle("twice", "/v1/session/token", 9)
+        say(problem { phone.accessToken() } == "proof_invalid" && calls().size == 4, "once")
+        say(phone.session().handle == session.handle, "it ends nothing")
+    }
+
+    private fun lost() {
+        val key = SoftwareKey()
+        val storage = MemoryStorage()
+        val phone = device(key, "bound-bearer", storage)
+        val session = session(phone.signIn("oidc", "ida"))
+        val copy = storage.read()!!
+        val first = key.kept!!
+        forget()
+        key.lost = true
+        phone.now = { System.currentTimeMillis() + 50_000 }
+        say((phone.standing() as? Standing.SignedOut)?.reason == "key_lost" && storage.read()?.session == null, "a lost key is a sign-in with its reason")
+        say(phone.standing() is Standing.SignedOut && calls().isEmpty(), "without a call")
+        val again = session(phone.signIn("oidc", "ida"))
+        say(key.made == 2 && again.binding?.jkt != session.binding?.jkt && phone.relay("api", "private/echo").status == 200, "which makes another")
+        forget()
+        meddle("key", "/v1/relay/api/echo", 9)
+        say(isLost { phone.relay("api", "echo") } && calls().size == 1 && problem { phone.session() } == "session_required", "the broker's word for it is one call")
+        val old = object : PlatformProofKey() {
+            override fun pair() = first
+            override fun make() = error("it has one")
+        }
+        say(device(old, "bound-bearer", MemoryStorage().apply { write(copy) }).session().handle == session.handle, "where the first key is the session goes on")
+
+        val callback = browser(phone.start("oidc"), "ida")
+        key.lost = true
+        say(problem { phone.finish(callback) } == "login_not_yours" && key.made == 3, "a key that is lost at a sign-in is made anew")
+        key.lost = true
+        (1..10).map { thread { phone.start("oidc") } }.forEach { it.join() }
+        say(key.made == 4, "one for all that want one: ${key.made}")
+    }
+
+    private fun clocks() {
+        for (ahead in listOf(-86_400L, 86_400L, -86_400L * 365 * 20)) {
+            forget()
+            val phone = device(SoftwareKey(), ahead = ahead)
+            val session = session(phone.signIn("oidc", "kay"))
+            val good = phone.relay("api", "private/echo").status == 200 && phone.refresh().handle == session.handle
+            phone.accessToken()
+            val proofs = calls().filter { it.getBoolean("proof") }.count { Math.abs(it.getLong("iat") - System.currentTimeMillis() / 1000 - ahead) < 60 }
+            say(good && proofs == 4 && calls().size == 6 && calls("/v1/session/pass").isEmpty(), "a clock that is ${ahead / 3600} hours off does no harm")
+        }
+    }
+
+    private fun events() {
+        val key = SoftwareKey()
+        val phone = device(key)
+        phone.signIn("oidc", "lea")
+        forget()
+        val seen = java.util.Collections.synchronizedList(ArrayList<String>())
+        val listening = Listening()
+        val listener = object : SessionListener {
+            override fun session(session: Session) { seen += "session"; phone.refresh() }
+            override fun tokensRefreshed() { seen += "refreshed"; listening.stop() }
+            override fun ended(reason: String?) { seen += "ended $reason" }
+        }
+        phone.listen(listener, listening)
+        say(seen == listOf("session", "refreshed"), "events of a bound session: $seen")
+        say(calls("/v1/session/events").map { it.getBoolean("proof") to it.getBoolean("pass") } == listOf(true to false), "are opened by a proof")
+        key.lost = true
+        phone.listen(listener)
+        say(seen.last() == "ended key_lost", "a lost key is their end")
+    }
+
+    private fun proofs() {
+        forget()
+        val storage = MemoryStorage()
+        val phone = device(SoftwareKey(), "proving", storage)
+        val session = session(phone.signIn("oauth2", "max"))
+        say(session.binding?.evidence == "proof" && storage.read()?.pass == null, "sessions that want a proof with each request")
+        forget()
+        say(phone.session().handle == session.handle && phone.refresh().handle == session.handle, "get one with each")
+        say(problem { phone.relay("api", "%C3%A9%20%C3%B6/%7Bx%7D") } == "upstream_not_allowed", "for paths with escapes, too")
+        storage.write(storage.read()!!.with(lastSession = null))
+        say(phone.session().handle == session.handle && phone.refresh().handle == session.handle, "and where nothing is known of the session")
+        say(calls().map { it.getInt("status") } == listOf(200, 200, 403, 401, 403, 200, 200), "after one question for a pass: ${calls().map { it.getInt("status") }}")
+    }
+
+    private fun unbound() {
+        for (key in listOf(null, SoftwareKey())) {
+            forget()
+            val storage = MemoryStorage()
+            val phone = device(key, "ios", storage)
+            val session = session(phone.signIn("oidc", "ole"))
+            say(session.binding == null && storage.read()?.pass == null && phone.pass() == null, "a client that is not bound is as before")
+            phone.session()
+            phone.signOut()
+            say(calls().map { it.getBoolean("proof") } == listOf(key != null, key != null, false, false), "with a key and without")
+        }
+        forget()
+        say(problem { device(null).start("oidc") } == "proof_required" && calls().size == 1, "one that is bound wants a key")
+    }
+}

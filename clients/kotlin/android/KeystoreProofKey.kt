@@ -1,0 +1,48 @@
+// Not compiled here: the project's tests have no Android. Whoever builds it first, please report. Needs nothing but Coatcheck.kt.
+package coatcheck.android
+
+import android.security.keystore.KeyGenParameterSpec
+import android.security.keystore.KeyPermanentlyInvalidatedException
+import android.security.keystore.KeyProperties
+import coatcheck.KeyLost
+import coatcheck.PlatformProofKey
+import coatcheck.ProofPublicKey
+import java.security.KeyPair
+import java.security.KeyPairGenerator
+import java.security.KeyStore
+import java.security.PrivateKey
+import java.security.interfaces.ECPublicKey
+import java.security.spec.ECGenParameterSpec
+
+/**
+ * A key of the Android Keystore, which nobody can take out: not with a back-up, not with the device unlocked. Made in StrongBox
+ * where [strongBox] says so and the device has one (API 28); it signs more slowly there. It asks for no face or finger, since
+ * passes are renewed in the background, and it outlives their changes.
+ */
+class KeystoreProofKey(private val alias: String = "coatcheck-key", private val strongBox: Boolean = false) : PlatformProofKey() {
+    private fun store(): KeyStore = KeyStore.getInstance("AndroidKeyStore").apply { load(null) }
+
+    // A Keystore that is busy throws, and nobody is signed out for it.
+    override fun pair(): KeyPair? {
+        val store = store()
+        val key = store.getKey(alias, null) as? PrivateKey ?: return null
+        val certificate = store.getCertificate(alias) ?: return null
+        return KeyPair(certificate.publicKey, key)
+    }
+
+    override fun make(): ProofPublicKey {
+        store().deleteEntry(alias)
+        val spec = KeyGenParameterSpec.Builder(alias, KeyProperties.PURPOSE_SIGN)
+            .setAlgorithmParameterSpec(ECGenParameterSpec("secp256r1")).setDigests(KeyProperties.DIGEST_SHA256)
+        if (strongBox) spec.setIsStrongBoxBacked(true)
+        val generator = KeyPairGenerator.getInstance(KeyProperties.KEY_ALGORITHM_EC, "AndroidKeyStore")
+        generator.initialize(spec.build())
+        return ProofPublicKey(generator.generateKeyPair().public as ECPublicKey)
+    }
+
+    override fun sign(bytes: ByteArray): ByteArray = try {
+        super.sign(bytes)
+    } catch (gone: KeyPermanentlyInvalidatedException) {
+        throw KeyLost()
+    }
+}

@@ -106,7 +106,7 @@ let package = Package(
             swiftSettings: strict),
         // What the tests of several modules share: the in-memory store, which no program has.
         .target(
-            name: "BrokerTestSupport", dependencies: ["Broker", "BrokerStore"], path: "Tests/BrokerTestSupport",
+            name: "BrokerTestSupport", dependencies: ["Broker", "BrokerStore", crypto], path: "Tests/BrokerTestSupport",
             swiftSettings: product),
         // The deterministic simulation of `Broker`, and the program that runs many seeds of it.
         .target(

@@ -27,6 +27,7 @@ struct Check: AsyncParsableCommand {
         for warning in configuration.warnings { print(warning) }
         let clients = configuration.providers.reduce(0) { $0 + $1.clients.count }
         print("\(file.config) is in order: \(configuration.providers.count) providers, \(clients) clients")
+        for line in BindingWords.lines(configuration) { print(line) }
         guard online else { return }
         let findings = await OnlineCheck.run(configuration)
         for finding in findings { print(finding) }

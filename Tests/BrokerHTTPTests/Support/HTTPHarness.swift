@@ -30,12 +30,12 @@ struct HTTPHarness: Sendable {
     }
 
     init(
-        publicURL: String = "https://auth.example.com", time: Moment = Moment(),
+        publicURL: String = "https://auth.example.com", time: Moment = Moment(), binding: BindingPolicy.Mode = .off,
         _ configure: (inout HTTPConfiguration, OpenSSLVault) -> Void = { _, _ in }
     ) throws {
         let redirect = [RedirectURI("com.example.app:/cb")].compactMap { $0 }
         let hosted = [RedirectURI("https://auth.example.com/callback/as")].compactMap { $0 }
-        let clients = [
+        var clients = [
             ClientProfile(
                 name: ClientName(unchecked: "ios"), login: .both, redirectURIs: redirect, scope: ["openid", "email"],
                 allowedParameters: ["login_hint"]),
@@ -49,6 +49,7 @@ struct HTTPHarness: Sendable {
                 name: ClientName(unchecked: "sdk"), login: .app, transport: .bearer,
                 redirectURIs: [RedirectURI("com.example.sdk:/cb")].compactMap { $0 }, nativeCode: true),
         ]
+        for index in clients.indices { clients[index].binding.mode = binding }
         provider = FakeProvider(
             profile: ProviderProfile(
                 name: ProviderName(unchecked: "as"), kind: .oidc, displayName: "AS", issuer: "https://as.example",
@@ -58,10 +59,12 @@ struct HTTPHarness: Sendable {
         clock = BrokerClock(
             now: { TestMoment.now.advanced(by: time.value - Moment.start) }, monotonic: { .seconds(900) + time.value },
             sleep: { _ in try await Task.sleep(for: .milliseconds(1)) })
+        var settings = BrokerSettings()
+        settings.proofOrigins = ProofOrigins(publicURL: publicURL)
         context = BrokerContext(
             clock: clock, spawner: Spawner { _, work in Task { await work() } }, events: EventSink { _ in },
             vault: vault, store: store, providers: ProviderDirectory([provider]), cache: SessionCache(),
-            notices: SessionNotices(), settings: BrokerSettings())
+            notices: SessionNotices(), settings: settings)
         useCases = BrokerUseCases(context, publicURL: publicURL)
         var configuration = HTTPConfiguration(publicURL: publicURL)
         configuration.hosts = ["localhost", "127.0.0.1"]

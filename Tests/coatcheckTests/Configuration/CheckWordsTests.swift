@@ -42,6 +42,24 @@ struct CheckWordsTests {
         #expect(Self.said("-").contains("does not exist: standard input is `/dev/stdin`"))
     }
 
+    @Test("Each client's binding is said in words, and nothing where there is none")
+    func binding() throws {
+        func lines(_ binding: String) throws -> [String] {
+            BindingWords.lines(
+                try ConfigurationFixture.load(
+                    Self.minimal(Self.redirect, Self.redirect + "\n        binding: " + binding)))
+        }
+        #expect(try lines("{mode: off}").isEmpty)
+        let observed = try lines("{mode: observe}")
+        #expect(
+            observed.count == 1
+                && observed[0].hasPrefix("providers.example.clients.ios.binding: observe: refuses nobody"))
+        #expect(try lines("{mode: enforce, pass: 2m}")[0].contains("need a pass of 120 s, which a proof"))
+        #expect(
+            try lines("{mode: enforce, evidence: proof}")[0].contains(
+                "need a proof by the device's key with each request"))
+    }
+
     @Test("A byte order mark at the beginning is passed over")
     func byteOrderMark() throws {
         let said = try Self.load([0xEF, 0xBB, 0xBF] + Array(ConfigurationFixture.minimal.utf8))

@@ -17,6 +17,7 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from support.dpop import Phone  # noqa: E402
 from support.harness import COATCHECK, Broker, Database, Sandbox, call, main  # noqa: E402
 
 OLD = os.environ.get("OLD_COATCHECK", "")
@@ -166,7 +167,53 @@ def postgresql(case):
             [OLD, OLD], [COATCHECK, OLD], [COATCHECK, COATCHECK], [OLD, COATCHECK], [OLD, OLD], [COATCHECK, COATCHECK]])
 
 
+def binding(mode):
+    return {"oidc": {"clients": {"ios": {"binding": {"mode": mode}}}}}
+
+
+def bound(case):
+    """What belongs to a key, in the hands of the older release: 503, never served and never ended."""
+    sandbox = start_sandbox(case)
+    with Database() as database:
+        for name, store in {"sqlite": None, "postgresql": {"url": database.url()}}.items():
+            broker = Broker(case, sandbox, name=name, settings={"store": store} if store else None, start=False)
+            plain = broker.configuration.read_text()
+            broker.start()
+            unbound = broker.sign_in("sleeper")
+            broker.configure(providers=binding("enforce"))
+            broker.restart(signal.SIGTERM)
+            phone = Phone(broker)
+            case.same(201, phone.sign_in("phone").status, f"{name}: a bound session")
+            begun, fields = phone.begin()
+            callback = phone.callback(begun, "other")
+            broker.stop(signal.SIGTERM)
+            broker.program = OLD
+            kept = broker.configuration.read_text()
+            broker.configuration.write_text(plain)
+            broker.start()
+            case.same(200, broker.look(unbound).status, f"{name}, {version(OLD)}: what is not bound is served")
+            tries = {
+                "the cookie": lambda: broker.look(phone.session),
+                "cookie and pass": lambda: phone.passing("GET", "/v1/session"),
+                "cookie and proof": lambda: phone.call("GET", "/v1/session", phone.session),
+                "a refresh": lambda: broker.refresh(phone.session),
+                "the bound login's forward": lambda: broker.call("POST", "/v1/sessions", body={"callback_url": callback}, **fields),
+            }
+            for what, ask in tries.items():
+                answer = ask()
+                case.verdict(answer.is_passing_fault, f"{name}, {version(OLD)}: {what} is a passing fault", f"{answer.told} {answer.fields}")
+            broker.stop(signal.SIGTERM)
+            broker.program = COATCHECK
+            broker.configuration.write_text(kept)
+            broker.start()
+            case.same(200, phone.call("GET", "/v1/session", phone.session).status, f"{name}: the bound session is there again")
+            case.same(200, phone.passing("GET", "/v1/session").status, f"{name}: with its pass of before")
+            case.same(401, broker.look(phone.session).status, f"{name}: and bound as ever")
+            case.same(201, phone.forward(callback, fields).status, f"{name}: the bound login is finished by its key")
+            broker.stop()
+
+
 if __name__ == "__main__":
     if not OLD or version(OLD) == version(COATCHECK):
         raise SystemExit("upgrade: OLD_COATCHECK and COATCHECK have to be two releases")
-    main({"sqlite": (sqlite, 400), "postgresql": (postgresql, 500)}, "Upgrades between two releases")
+    main({"sqlite": (sqlite, 400), "postgresql": (postgresql, 500), "bound": (bound, 200)}, "Upgrades between two releases")

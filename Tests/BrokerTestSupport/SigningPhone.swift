@@ -1,32 +1,32 @@
-import BrokerVault
-import Crypto
-
-@testable import Broker
+package import Broker
+package import Crypto
 
 /// A phone with a key, whose proofs can be wrong in any one way.
-struct SigningPhone {
-    let key = P256.Signing.PrivateKey()
+package struct SigningPhone {
+    package let key = P256.Signing.PrivateKey()
 
-    static let address = "https://broker.example.test/v1/session"
+    package init() {}
 
-    var coordinates: (x: String, y: String) {
+    package static let address = "https://broker.example.test/v1/session"
+
+    package var coordinates: (x: String, y: String) {
         let raw = Array(key.publicKey.rawRepresentation)
         return (Base64URL.encode(raw[..<32]), Base64URL.encode(raw[32...]))
     }
 
     /// The key's thumbprint, by the words of RFC 7638.
-    var thumbprint: String {
+    package var thumbprint: String {
         let (x, y) = coordinates
         return Base64URL.encode(SHA256.hash(data: Array(#"{"crv":"P-256","kty":"EC","x":"\#(x)","y":"\#(y)"}"#.utf8)))
     }
 
-    func jwk(_ more: String = "") -> String {
+    package func jwk(_ more: String = "") -> String {
         let (x, y) = coordinates
         return #"{"kty":"EC","crv":"P-256","x":"\#(x)","y":"\#(y)"\#(more)}"#
     }
 
     /// A proof; each part can be replaced by what it should not be.
-    func proof(
+    package func proof(
         header: String? = nil, method: String = "GET", address: String = address, identifier: String = "id-1",
         nonce: String?, token: Secret? = nil, more: String = ""
     ) throws -> String {
@@ -36,7 +36,7 @@ struct SigningPhone {
         return try signed(header ?? #"{"typ":"dpop+jwt","alg":"ES256","jwk":\#(jwk())}"#, "{\(claims)\(more)}")
     }
 
-    func signed(_ header: String, _ claims: String) throws -> String {
+    package func signed(_ header: String, _ claims: String) throws -> String {
         let input = Base64URL.encode(Array(header.utf8)) + "." + Base64URL.encode(Array(claims.utf8))
         return input + "." + Base64URL.encode(try key.signature(for: Array(input.utf8)).rawRepresentation)
     }

@@ -1,0 +1,111 @@
+import Broker
+import BrokerRelay
+import BrokerTestSupport
+import BrokerVault
+import HTTPTypes
+import Testing
+
+@testable import BrokerHTTP
+
+/// What a copied session token opens of a session that belongs to a key: a walk over every route there is (guarantee 9).
+@Suite(.timeLimit(.minutes(1)))
+struct BoundRouteTests {
+    /// The routes that take no session: with one they answer what they answer without.
+    private static let takingNone: Set<String> = [
+        "POST /v1/logins", "POST /v1/sessions", "POST /v1/registrations", "GET /v1/providers",
+        "GET /callback/{provider}",
+        "POST /callback/{provider}", "POST /v1/backchannel-logout/{provider}",
+        "GET /.well-known/apple-app-site-association", "GET /.well-known/assetlinks.json", "GET /openapi.yaml",
+    ]
+    /// The routes that end a session, for which its token is enough.
+    private static let ending: Set<String> = ["DELETE /v1/session"]
+
+    private let harness: HTTPHarness
+    private let phone = SigningPhone()
+
+    init() throws {
+        var harness = try HTTPHarness(binding: .enforce) { configuration, vault in
+            configuration.backends = [Backends.orders(vault)]
+        }
+        harness.relay = Relay(upstreams: [])
+        self.harness = harness
+    }
+
+    /// The field of a proof by the phone.
+    private func proof(_ path: String, _ identifier: String) throws -> String {
+        try phone.proof(
+            method: "POST", address: "https://auth.example.com" + path, identifier: identifier,
+            nonce: harness.useCases.proofNonce())
+    }
+
+    private func evidence(_ path: String, _ identifier: String) throws -> PresentedEvidence {
+        PresentedEvidence(
+            proofs: [try proof(path, identifier)], target: ProofTarget(method: "POST", address: .own(path: path)))
+    }
+
+    /// Signs in and returns the token of a session that belongs to the phone's key.
+    private func bound() async throws -> Secret {
+        var start = StartLoginInput(provider: ProviderName(unchecked: "as"), client: ClientName(unchecked: "ios"))
+        start.evidence = try evidence("/v1/logins", "start")
+        let login = try await harness.useCases.startLogin.start(start)
+        var input = ForwardCodeInput()
+        input.callbackURL = "com.example.app:/cb?code=canary-code&state=\(login.state.reveal())"
+        input.loginToken = login.loginToken
+        input.evidence = try evidence("/v1/sessions", "forward")
+        guard case .signedIn(let signedIn) = try await harness.useCases.forwardCode.forward(input) else {
+            throw BrokerProblem(.internalError)
+        }
+        return signedIn.token
+    }
+
+    private var routes: [Route] {
+        BrokerRouter.routes(
+            BrokerAPI(
+                useCases: harness.useCases, relay: harness.relay, configuration: harness.configuration,
+                listener: .public,
+                load: harness.load, clock: harness.clock, digest: { [vault = harness.vault] in vault.digest($0) }))
+    }
+
+    /// Sends a route's request with a session token.
+    private func send(_ method: HTTPRequest.Method, _ path: String, _ token: Secret) async throws -> Reply {
+        var fields = Backends.proof
+        fields[.cookie] = "__Host-coatcheck=\(token.reveal())"
+        let uri =
+            path.replacing("{upstream}", with: "shop").replacing("{path}", with: "orders")
+            .replacing("{provider}", with: "as").replacing("{handle}", with: "ses_" + String(repeating: "A", count: 22))
+        switch path {
+        case "/v1/introspect": return try await harness.form(uri, "token=\(token.reveal())", fields)
+        case "/v1/token":
+            return try await harness.form(
+                uri,
+                "grant_type=urn:ietf:params:oauth:grant-type:token-exchange&subject_token=\(token.reveal())"
+                    + "&subject_token_type=urn:ietf:params:oauth:token-type:access_token", fields)
+        case "/v1/sessions" where method == .delete:
+            return try await harness.send(method, uri + "?except=current", fields)
+        default: return try await harness.send(method, uri, fields, body: method == .post ? "{}" : nil)
+        }
+    }
+
+    @Test("Every route that takes a session refuses a bound one without evidence, or ends it")
+    func everyRoute() async throws {
+        let token = try await bound()
+        #expect(
+            try await harness.send(.get, "/v1/session", [.cookie: "__Host-coatcheck=\(token.reveal())"]).status == 401)
+        var refused = 0
+        for route in routes {
+            let name = "\(route.method.rawValue) \(route.template)"
+            guard !Self.takingNone.contains(name), !Self.ending.contains(name) else { continue }
+            let reply = try await send(route.method, route.template, token)
+            let code = reply.json?["code"]?.string
+            #expect(code == "proof_required", "\(name): \(reply.status) \(reply.body)")
+            #expect(reply.header("DPoP-Nonce") != nil, "\(name)")
+            #expect(reply.headers[.setCookie] == nil, "\(name)")
+            refused += 1
+        }
+        #expect(refused >= 12)
+        // Nothing above ended it; its end needs no evidence.
+        #expect(
+            try await harness.send(.delete, "/v1/session", [.cookie: "__Host-coatcheck=\(token.reveal())"]).status
+                == 204)
+    }
+}

@@ -7,7 +7,7 @@ import Testing
 
 @testable import BrokerHTTP
 
-/// What a copied session token opens of a session that belongs to a key: a walk over every route there is (guarantee 9).
+/// A walk over every route there is, with the copied token of a session that belongs to a key (guarantee 9).
 @Suite(.timeLimit(.minutes(1)))
 struct BoundRouteTests {
     /// The routes that take no session: with one they answer what they answer without.

@@ -80,7 +80,7 @@ package struct AdminSessions: Sendable {
         return (ended, after?.text)
     }
 
-    /// How many sessions are read at once.
+    /// The sessions that are read at once.
     private static let unboundAtOnce = 200
 
     private func tag(_ subject: String?) -> String {

@@ -11,13 +11,13 @@ package final class ChargeLedger: Sendable {
         var capacity = 1
         /// How many provider calls a login or registration has had, by its key.
         var calls = PaidCounts(lifetime: .seconds(1800))
-        /// How many signatures of proofs were verified for a login, exchange or registration, by its key.
+        /// The number of signatures that were verified for a login, exchange or registration, by its key.
         var signatures = PaidCounts(lifetime: .seconds(1800))
     }
 
     /// What a login or registration has paid for with its own charge: three, however they fail.
     static let paidCalls = 3
-    /// How many signatures of proofs a login, exchange or registration has paid for: those of an app that repeats what may
+    /// The signatures of proofs that a login, exchange or registration has paid for: those of an app that repeats what may
     /// have been lost.
     static let paidSignatures = 16
     /// How long an exchange stays paid for: longer than a claim stands.

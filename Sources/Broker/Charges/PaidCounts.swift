@@ -1,6 +1,6 @@
-/// How often each key had what a charge has paid for in advance, in bounded memory.
+/// Counts, in bounded memory, the uses that each key had of what a charge has paid for in advance.
 struct PaidCounts {
-    /// How long a key is remembered after the last time: longer than what it names lives.
+    /// The time that a key is remembered after its last use: longer than what it names lives.
     private let lifetime: Duration
     private var counts: [Digest: (count: Int, until: Duration)] = [:]
     private var nextSweep = Duration.zero

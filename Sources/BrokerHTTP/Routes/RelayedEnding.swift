@@ -4,10 +4,10 @@ import NIOCore
 
 /// The end of a relayed call that a pass has opened (docs/bound-sessions.md); one that a proof has opened ends by itself.
 struct RelayedEnding: Sendable {
-    /// How long after its pass a call may go on that is no event stream: long enough for a large transfer.
+    /// The time after its pass that a call may go on which is no event stream: long enough for a large transfer.
     private static let grace = Duration.seconds(3600)
 
-    /// How long the pass is good.
+    /// The time that the pass is still good.
     private let pass: Duration
     private let clock: BrokerClock
 
@@ -17,7 +17,7 @@ struct RelayedEnding: Sendable {
         self.clock = clock
     }
 
-    /// How long the call may take, its request and its answer.
+    /// The most time that the call may take, its request and its answer.
     var longest: Duration { pass + Self.grace }
 
     /// Writes an answer's body until it ends.

@@ -1,7 +1,7 @@
 import Broker
 import BrokerProviders
 
-/// What a client's binding means for its apps, in the words of `coatcheck check`.
+/// The meaning of a client's binding for its apps, in the words of `coatcheck check`.
 enum BindingWords {
     /// Returns a line for each client whose mode is not `off`.
     static func lines(_ configuration: Configuration) -> [String] {

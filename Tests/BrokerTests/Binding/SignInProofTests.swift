@@ -27,7 +27,7 @@ import Testing
                     ChargeLimits(loginsPerMinute: perMinute), monotonic: broker.clock.clock.monotonic))
         }
 
-        /// How many signatures were verified and good.
+        /// The number of signatures that were verified and good.
         var accepted: Int {
             broker.events.all.filter { if case .proofJudged(_, _, "accepted") = $0 { true } else { false } }.count
         }

@@ -19,9 +19,10 @@ import org.json.JSONObject
 private class SoftwareKey : PlatformProofKey() {
     var kept: KeyPair? = null
     var lost = false
+    var busy = false
     var made = 0
 
-    override fun pair(): KeyPair? = if (lost) null else kept
+    override fun pair(): KeyPair? = if (busy) throw IllegalStateException("busy") else if (lost) null else kept
 
     override fun make(): ProofPublicKey {
         val generator = KeyPairGenerator.getInstance("EC")
@@ -142,7 +143,7 @@ class Bound(private val network: HttpUrl, private val say: (Boolean, String) -> 
         Thread.sleep(1_100)
         var statuses = all()
         val refused = codes().count { it == "proof_required" }
-        say(statuses == setOf(200) && calls("/v1/session/pass").size == 1 && refused > 1 && calls().size == 51 + refused, "fifty calls at once, $refused of them refused, renew the pass with one request")
+        say(statuses == setOf(200) && calls("/v1/session/pass").size == 1 && refused > 0 && calls().size == 51 + refused, "fifty calls at once, $refused of them refused, renew the pass with one request")
         forget()
         phone.now = { System.currentTimeMillis() + 50_000 }
         statuses = all()
@@ -184,9 +185,18 @@ class Bound(private val network: HttpUrl, private val say: (Boolean, String) -> 
         val storage = MemoryStorage()
         val phone = device(key, "bound-bearer", storage)
         val session = session(phone.signIn("oidc", "ida"))
-        val copy = storage.read()!!
+        val copy = storage.read()!!.with(pass = null)
         val first = key.kept!!
         forget()
+        key.busy = true
+        phone.now = { System.currentTimeMillis() + 50_000 }
+        say((phone.standing() as? Standing.SignedIn)?.session?.handle == session.handle, "a key that cannot be asked now is not a lost one: the pass is good still")
+        val busy = try { phone.accessToken(); false } catch (later: IllegalStateException) { true }
+        val none = MemoryStorage().apply { write(storage.read()!!.with(pass = null)) }
+        val standing = device(key, "bound-bearer", none).standing()
+        say(busy && (standing as? Standing.Unknown)?.last?.handle == session.handle && none.read()?.session != null, "without one nothing is known")
+        forget()
+        key.busy = false
         key.lost = true
         phone.now = { System.currentTimeMillis() + 50_000 }
         say((phone.standing() as? Standing.SignedOut)?.reason == "key_lost" && storage.read()?.session == null, "a lost key is a sign-in with its reason")

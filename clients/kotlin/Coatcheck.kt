@@ -419,7 +419,8 @@ class Coatcheck(
             if (problem.endsSession) Standing.SignedOut(problem.reason) else Standing.Unknown(last)
         } catch (gone: KeyLost) {
             Standing.SignedOut("key_lost")
-        } catch (nobody: IOException) {
+        } catch (later: Exception) {
+            // Without a network, or with a Keystore that is busy.
             Standing.Unknown(last)
         }
     }
@@ -853,11 +854,10 @@ class Coatcheck(
         if (key == null) return null
         return try {
             renewed(sent, limit)
-        } catch (later: IOException) {
-            if (Thread.currentThread().isInterrupted) throw later
-            pass?.value ?: throw later
-        } catch (problem: Problem) {
-            if (problem.passes && pass != null) pass.value else throw problem
+        } catch (later: Exception) {
+            // Without a network, or with a key that cannot be asked now, it is shown once more.
+            val passes = later !is KeyLost && (later !is Problem || later.passes) && !Thread.currentThread().isInterrupted
+            if (pass != null && passes) pass.value else throw later
         }
     }
 

@@ -634,6 +634,7 @@ export class Coatcheck {
                     yield { kind: 'ended', reason: 'key_lost' }
                     return
                 }
+                if (lost instanceof KeyFailure) thrownByKey(lost)
                 if (lost instanceof Problem || (lost instanceof TypeError && lost.message === 'this fetch cannot stream')) throw lost
             }
             await sleep(pause, signal)
@@ -707,7 +708,7 @@ export class Coatcheck {
     private async unsent(lost: unknown, session: string | null | undefined, signal?: AbortSignal): Promise<{ failure: Error }> {
         // The broker is not told of a lost key: the session may go on where it is, as on the phone that a back-up is of.
         if (lost instanceof KeyLost) await this.forget(session ?? undefined)
-        if (signal?.aborted || lost instanceof KeyLost || (lost instanceof Problem && !lost.passes)) throw lost
+        if (signal?.aborted || lost instanceof KeyLost || lost instanceof KeyFailure || (lost instanceof Problem && !lost.passes)) throw lost
         return { failure: lost instanceof Problem ? lost : new Unreachable(String(lost)) }
     }
 
@@ -720,7 +721,7 @@ export class Coatcheck {
         for (let number = 0; ; number += 1) {
             if (signal?.aborted) throw reasonOf(signal)
             // However short the deadline is, the first try has its second.
-            const result = await attempt(Math.max(deadline - (Date.now() - begin), number === 0 ? 1_000 : 1))
+            const result = await attempt(Math.max(deadline - (Date.now() - begin), number === 0 ? 1_000 : 1)).catch(thrownByKey)
             if ('value' in result) return result.value
             const growing = (200 + Math.random() * 200) * 2 ** Math.min(number, 6)
             const pause = result.retryAfter ? result.retryAfter + Math.random() * 250 : growing
@@ -755,7 +756,7 @@ export class Coatcheck {
             return await this.passOf(kept.session, undefined, signal)
         } catch (lost) {
             if (lost instanceof KeyLost) await this.forget(kept.session)
-            throw lost
+            return thrownByKey(lost)
         }
     }
 
@@ -765,7 +766,7 @@ export class Coatcheck {
         more: { before?: Credentials; signal?: AbortSignal }
     ): Promise<Fields> {
         const { key } = this.options
-        if (wanted === 'signIn') return key ? { DPoP: await this.signInProof(key, method, url) } : {}
+        if (wanted === 'signIn') return key ? { DPoP: await asked(this.signInProof(key, method, url)) } : {}
         if (wanted === 'none' || !session) return {}
         const now = more.before ?? (await this.kept())
         const kept: Credentials = now.session === session ? now : {}
@@ -776,7 +777,7 @@ export class Coatcheck {
             const pass = this.provesEach || binding?.evidence === 'proof' ? null : await this.passOf(session, more.before, more.signal)
             if (pass) return { 'Coatcheck-Pass': pass }
         } else if (kept.lastSession && !binding && !mending.bound) return {}
-        return key ? { DPoP: await this.sessionProof(key, method, url, session, binding?.jkt) } : {}
+        return key ? { DPoP: await asked(this.sessionProof(key, method, url, session, binding?.jkt)) } : {}
     }
 
     /** Whether a refused request is sent again at once; forgets a pass that was refused. Throws where the key is not this device's. */
@@ -843,7 +844,9 @@ export class Coatcheck {
         try {
             return await this.renewing.call.value(signal)
         } catch (lost) {
-            if (pass && (lost instanceof Unreachable || (lost instanceof Problem && lost.passes))) return pass.value
+            // Without a network, or with a key that cannot be asked now, it is shown once more.
+            const passes = !(lost instanceof KeyLost) && (!(lost instanceof Problem) || lost.passes) && !signal?.aborted
+            if (pass && passes) return pass.value
             throw lost
         }
     }
@@ -865,6 +868,17 @@ export class Coatcheck {
         }
     }
 }
+
+/** What a key threw that cannot be asked now: it is thrown as it is, not repeated as a lost answer. */
+class KeyFailure extends Error {
+    constructor(readonly thrown: unknown) { super(String(thrown)) }
+}
+
+async function asked<Value>(key: Promise<Value>): Promise<Value> {
+    return await key.catch(error => fail(error instanceof KeyLost ? error : new KeyFailure(error)))
+}
+
+function thrownByKey(lost: unknown): never { throw lost instanceof KeyFailure ? lost.thrown : lost }
 
 /** The pass that an answer brings. */
 function passOf(body: { pass?: string; expires_in: number } | undefined): Credentials['pass'] {

@@ -1,9 +1,11 @@
 // Not compiled here: the project's tests have no Android. Whoever builds it first, please report. Needs nothing but Coatcheck.kt.
 package coatcheck.android
 
+import android.os.Build
 import android.security.keystore.KeyGenParameterSpec
 import android.security.keystore.KeyPermanentlyInvalidatedException
 import android.security.keystore.KeyProperties
+import android.security.keystore.StrongBoxUnavailableException
 import coatcheck.KeyLost
 import coatcheck.PlatformProofKey
 import coatcheck.ProofPublicKey
@@ -32,9 +34,14 @@ class KeystoreProofKey(private val alias: String = "coatcheck-key", private val 
 
     override fun make(): ProofPublicKey {
         store().deleteEntry(alias)
+        if (!strongBox || Build.VERSION.SDK_INT < 28) return made(false)
+        return try { made(true) } catch (none: StrongBoxUnavailableException) { made(false) }
+    }
+
+    private fun made(inStrongBox: Boolean): ProofPublicKey {
         val spec = KeyGenParameterSpec.Builder(alias, KeyProperties.PURPOSE_SIGN)
             .setAlgorithmParameterSpec(ECGenParameterSpec("secp256r1")).setDigests(KeyProperties.DIGEST_SHA256)
-        if (strongBox) spec.setIsStrongBoxBacked(true)
+        if (inStrongBox) spec.setIsStrongBoxBacked(true)
         val generator = KeyPairGenerator.getInstance(KeyProperties.KEY_ALGORITHM_EC, "AndroidKeyStore")
         generator.initialize(spec.build())
         return ProofPublicKey(generator.generateKeyPair().public as ECPublicKey)

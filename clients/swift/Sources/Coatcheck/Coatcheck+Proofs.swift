@@ -134,9 +134,20 @@ extension Coatcheck {
         let pass = kept.session == credentials.session ? kept.pass : credentials.pass
         if let pass, key == nil || !pass.isDue(at: now()) { return pass.value }
         guard key != nil else { return nil }
-        do { return try await renewed(credentials)?.value } catch CoatcheckError.unreachable where pass != nil {
-            return pass?.value
-        } catch let problem as Problem where problem.passes && pass != nil { return pass?.value }
+        do { return try await renewed(credentials)?.value } catch {
+            guard let pass, passes(error) else { throw error }
+            return pass.value
+        }
+    }
+
+    /// Decides whether a pass that could not be renewed for this is shown once more: without a network, or with a key that
+    /// cannot be asked now.
+    private func passes(_ error: any Error) -> Bool {
+        switch error {
+        case CoatcheckError.keyLost, is CancellationError: false
+        case let problem as Problem: problem.passes
+        default: true
+        }
     }
 
     /// Gets a pass by a proof; calls at the same time share the request.

@@ -8,6 +8,7 @@ final class SoftwareProofKey: ProofKey, @unchecked Sendable {
     private let folder: URL
     private var made = 0
     private var isGone = false
+    private var isBusy = false
 
     init() throws {
         folder = FileManager.default.temporaryDirectory.appendingPathComponent("proof-key-\(UUID().uuidString)")
@@ -22,10 +23,20 @@ final class SoftwareProofKey: ProofKey, @unchecked Sendable {
     /// Loses the key, as a device does that a back-up was restored to.
     func lose() { lock.withLock { isGone = true } }
 
-    /// Has the key again, as the device has that the back-up is of.
-    func find() { lock.withLock { isGone = false } }
+    /// Returns the same key on another device: the one that a back-up is of.
+    func copy() throws -> SoftwareProofKey {
+        let other = try SoftwareProofKey()
+        try FileManager.default.copyItem(
+            at: folder.appendingPathComponent("key.pem"), to: other.folder.appendingPathComponent("key.pem"))
+        other.made = 1
+        return other
+    }
+
+    /// Cannot be asked while it is busy.
+    func busy(_ now: Bool) { lock.withLock { isBusy = now } }
 
     func publicKey() async throws -> ProofPublicKey? {
+        if lock.withLock({ isBusy }) { throw Stack.Failure(text: "busy") }
         guard lock.withLock({ made > 0 && !isGone }) else { return nil }
         let info = try run(["pkey", "-in", "key.pem", "-pubout", "-outform", "DER"])
         return ProofPublicKey(x963: Data(info.suffix(65)))

@@ -2263,6 +2263,7 @@ components:
       required: [ended]
       properties:
         ended: {type: integer, minimum: 0}
+        unreadable: {type: integer, minimum: 0, description: 'With `binding=none`; sessions that the broker cannot open now, and so left.'}
         next_cursor: {type: [string, 'null'], description: With `binding=none`; where it is a string there may be more.}
     LogOutPage:
       type: object

@@ -66,10 +66,11 @@ struct BoundRouteTests {
                 load: harness.load, clock: harness.clock, digest: { [vault = harness.vault] in vault.digest($0) }))
     }
 
-    /// Sends a route's request with a session token.
-    private func send(_ method: HTTPRequest.Method, _ path: String, _ token: Secret) async throws -> Reply {
+    /// Sends a route's request, with a session token or without.
+    private func send(_ method: HTTPRequest.Method, _ path: String, _ session: Secret?) async throws -> Reply {
         var fields = Backends.proof
-        fields[.cookie] = "__Host-coatcheck=\(token.reveal())"
+        let token = session ?? Secret("")
+        if let session { fields[.cookie] = "__Host-coatcheck=\(session.reveal())" }
         let uri =
             path.replacing("{upstream}", with: "shop").replacing("{path}", with: "orders")
             .replacing("{provider}", with: "as").replacing("{handle}", with: "ses_" + String(repeating: "A", count: 22))
@@ -83,6 +84,20 @@ struct BoundRouteTests {
         case "/v1/sessions" where method == .delete:
             return try await harness.send(method, uri + "?except=current", fields)
         default: return try await harness.send(method, uri, fields, body: method == .post ? "{}" : nil)
+        }
+    }
+
+    @Test("The routes that take no session are there, and answer what they answer without one")
+    func takingNone() async throws {
+        let token = try await bound()
+        let all = Set(routes.map { "\($0.method.rawValue) \($0.template)" })
+        #expect(Self.takingNone.union(Self.ending).isSubset(of: all))
+        for route in routes where Self.takingNone.contains("\(route.method.rawValue) \(route.template)") {
+            let with = try await send(route.method, route.template, token)
+            let without = try await send(route.method, route.template, nil)
+            #expect(with.status == without.status, "\(route.template)")
+            #expect(with.json?["code"]?.string == without.json?["code"]?.string, "\(route.template)")
+            #expect(!with.body.contains("ses_"), "\(route.template)")
         }
     }
 

@@ -13,9 +13,15 @@ struct RelayedEndingTests {
     /// A clock that is told of each sleep, and ends it when a test lets it.
     private final class Sleeps: Sendable {
         private let state = Mutex<(asked: [Duration], waiting: [CheckedContinuation<Void, Never>])>(([], []))
+        private let passed = Mutex(Duration.zero)
+
+        /// Lets time pass.
+        func advance(_ duration: Duration) { passed.withLock { $0 += duration } }
 
         var clock: BrokerClock {
-            BrokerClock(now: { WallTime(milliseconds: 1_000_000) }, monotonic: { .zero }) { duration in
+            BrokerClock(
+                now: { WallTime(milliseconds: 1_000_000) }, monotonic: { self.passed.withLock { $0 } }
+            ) { duration in
                 await withCheckedContinuation { waiting in
                     self.state.withLock { state in
                         state.asked.append(duration)
@@ -43,11 +49,15 @@ struct RelayedEndingTests {
         var pieces: Int { state.withLock(\.pieces) }
     }
 
-    /// Writes an endless body whose call's pass has 60 s left, and ends the wait once a piece is written.
-    private func write(isEventStream: Bool) async -> (asked: [Duration], isFinished: Bool, wasCut: Bool) {
+    /// Writes an endless body whose call's pass had 60 s left, `late` after the call began, and ends the wait once a piece is
+    /// written.
+    private func write(isEventStream: Bool, late: Duration = .zero) async -> (
+        asked: [Duration], isFinished: Bool, wasCut: Bool
+    ) {
         let sleeps = Sleeps()
         let written = Written()
         let ending = RelayedEnding(passEndsAt: WallTime(milliseconds: 1_060_000), sleeps.clock)
+        sleeps.advance(late)
         let (body, pieces) = AsyncThrowingStream.makeStream(of: ByteBuffer.self)
         pieces.yield(ByteBuffer(string: "a"))
         async let wasCut = {
@@ -67,6 +77,13 @@ struct RelayedEndingTests {
         let end = await write(isEventStream: true)
         #expect(end.asked == [.seconds(60)])
         #expect(!end.wasCut)
+    }
+
+    @Test("Neither a slow upload nor a slow upstream moves the end")
+    func late() async {
+        #expect(await write(isEventStream: true, late: .seconds(40)).asked == [.seconds(20)])
+        #expect(await write(isEventStream: true, late: .seconds(90)).asked == [.zero])
+        #expect(await write(isEventStream: false, late: .seconds(3000)).asked == [.seconds(660)])
     }
 
     @Test("Anything else is cut an hour after the pass has ended")

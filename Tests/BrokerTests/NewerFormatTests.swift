@@ -44,6 +44,17 @@ import Testing
         #expect(try await broker.store.outboxCount() == 0)
     }
 
+    @Test("Ending the sessions without a key leaves what cannot be opened, and tells how many", .timeLimit(.minutes(1)))
+    func unbound() async throws {
+        let (broker, _, row) = try await session(facts: true)
+        let other = try await broker.signIn(code: "code-2")
+        let filter = AdminSessions.Filter(provider: ProviderName(unchecked: "as"))
+        let part = try await broker.useCases.adminSessions.endUnbound(filter, cursor: nil, actor: "ops")
+        #expect(part.ended == 1 && part.unreadable == 1 && part.nextCursor == nil)
+        #expect(try await broker.store.session(token: row.token)?.endedAt == nil)
+        #expect(try await broker.store.session(handle: other.session.handle)?.endReason == .admin)
+    }
+
     @Test("Tokens of a newer format are a 503, and the session lives", .timeLimit(.minutes(1)))
     func tokens() async throws {
         let (broker, session, row) = try await session(facts: false)

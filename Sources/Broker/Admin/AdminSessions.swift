@@ -9,8 +9,6 @@ package struct AdminSessions: Sendable {
         package var provider: ProviderName?
         package var client: ClientName?
         package var subject: String?
-        /// Only those that belong to no key.
-        package var isUnbound = false
 
         package init(provider: ProviderName? = nil, client: ClientName? = nil, subject: String? = nil) {
             self.provider = provider
@@ -19,12 +17,13 @@ package struct AdminSessions: Sendable {
         }
     }
 
-    /// Returns a page of sessions, live or ended ("why was I logged out?"); a subject or client needs its provider.
+    /// Returns a page of sessions, live or ended ("why was I logged out?"), all or those that belong to no key; a subject or
+    /// client needs its provider.
     package func list(
-        _ filter: Filter, _ state: SessionState, cursor: String?, limit: Int = 50
+        _ filter: Filter, _ state: SessionState, isUnbound: Bool = false, cursor: String?, limit: Int = 50
     ) async throws(BrokerProblem) -> SessionPage {
         try await ListSessions(context).page(
-            try selector(filter), state, isUnbound: filter.isUnbound, current: nil, cursor: cursor, limit: limit)
+            try selector(filter), state, isUnbound: isUnbound, current: nil, cursor: cursor, limit: limit)
     }
 
     /// Ends the session of a handle; `not_found` when there is none.
@@ -49,19 +48,25 @@ package struct AdminSessions: Sendable {
         return try await EndSession(context).end(selector, reason: .admin)
     }
 
-    /// Ends the sessions of a filter that belong to no key, for a few seconds; returns how many there were, and the cursor to go on
-    /// with where there may be more.
-    ///
-    /// The binding is sealed, so each is read; one that this process cannot open stays.
+    /// The part of an ending that one call came to.
+    package struct PartlyEnded: Sendable {
+        package var ended = 0
+        /// The sessions that stay, as this process cannot open them: another version's, or sealed under a key that it lacks.
+        package var unreadable = 0
+        /// The cursor to go on with, where there may be more.
+        package var nextCursor: String?
+    }
+
+    /// Ends the sessions of a filter that belong to no key, for a few seconds; the binding is sealed, so each is read.
     package func endUnbound(
         _ filter: Filter, cursor: String?, actor: String
-    ) async throws(BrokerProblem) -> (ended: Int, nextCursor: String?) {
+    ) async throws(BrokerProblem) -> PartlyEnded {
         let selector = try selector(filter)
         var after = try SessionCursor.parse(cursor)
         let target = [filter.provider?.text, filter.client?.text, "unbound"].compactMap { $0 }.joined(separator: "/")
         try await audit("end_sessions", target: target, actor: actor)
         let end = context.clock.monotonic() + .seconds(5)
-        var ended = 0
+        var part = PartlyEnded()
         repeat {
             let rows: [SessionRow]
             do throws(StoreFailure) {
@@ -69,15 +74,18 @@ package struct AdminSessions: Sendable {
                     selector, .live, after: after, limit: Self.unboundAtOnce, now: context.clock.now())
             } catch { throw BrokerProblem(error) }
             for row in rows {
-                guard let bytes = try? context.vault.open(row.facts, as: .session, row: row.token),
-                    let facts = try? SessionFacts(record: bytes), facts.thumbprint == nil
-                else { continue }
-                ended += try await EndSession(context).end(.token(row.token), reason: .admin, handle: row.handle)
+                guard let facts = try? SessionFacts.open(row, context.vault) else {
+                    part.unreadable += 1
+                    continue
+                }
+                guard facts.thumbprint == nil else { continue }
+                part.ended += try await EndSession(context).end(.token(row.token), reason: .admin, handle: row.handle)
             }
-            guard rows.count == Self.unboundAtOnce, let last = rows.last else { return (ended, nil) }
+            guard rows.count == Self.unboundAtOnce, let last = rows.last else { return part }
             after = SessionCursor(after: last)
         } while context.clock.monotonic() < end
-        return (ended, after?.text)
+        part.nextCursor = after?.text
+        return part
     }
 
     /// The sessions that are read at once.

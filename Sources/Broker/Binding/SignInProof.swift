@@ -45,9 +45,9 @@ struct SignInProof: Sendable {
     /// Verifies what was looked at and charged for, and returns the thumbprint that the session will belong to.
     ///
     /// A signature that is not the key's is a wrong token of its address; `payer` names the login, exchange or registration whose
-    /// charge pays for the first of them.
+    /// charge pays for the first of them; nil where each was paid for by itself.
     func prove(
-        _ key: SignInKey, of client: ClientName, at provider: ProviderName, paidBy payer: Digest, _ charge: Charge
+        _ key: SignInKey, of client: ClientName, at provider: ProviderName, paidBy payer: Digest?, _ charge: Charge
     ) async throws(BrokerProblem) -> Digest? {
         switch key {
         case .none: return nil
@@ -79,10 +79,10 @@ struct SignInProof: Sendable {
     }
 
     private func take(
-        _ candidate: ProofVerifier.Candidate, _ client: ClientName, _ provider: ProviderName, paidBy payer: Digest,
+        _ candidate: ProofVerifier.Candidate, _ client: ClientName, _ provider: ProviderName, paidBy payer: Digest?,
         _ charge: Charge
     ) async throws(BrokerProblem) {
-        try charge.takeSignature(of: payer)
+        if let payer { try charge.takeSignature(of: payer) }
         do throws(BrokerProblem) {
             try await ProofCheck(context: context).take(candidate)
             note("accepted", client, provider)

@@ -17,8 +17,9 @@ package final class ChargeLedger: Sendable {
 
     /// What a login or registration has paid for with its own charge: three, however they fail.
     static let paidCalls = 3
-    /// The signatures of proofs that a login, exchange or registration has paid for: those of an app that repeats what may
-    /// have been lost.
+    /// The most signatures of proofs that a login, exchange or registration pays for.
+    ///
+    /// They are those of an app that repeats what may have been lost; the sign-in's own is counted no more once the session is made.
     static let paidSignatures = 16
     /// How long an exchange stays paid for: longer than a claim stands.
     static let exchangeLifetime = Duration.seconds(60)
@@ -95,6 +96,7 @@ package final class ChargeLedger: Sendable {
     func giveBack(exchange: Digest, gate: ExchangeGate) {
         state.withLock { state in
             giveBack(.exchange, exchange, &state)
+            state.signatures.forget(exchange)
             switch gate {
             case .none: break
             case .login(let login): giveBack(login: login, &state)
@@ -104,6 +106,7 @@ package final class ChargeLedger: Sendable {
                     giveBack(.exchange, payer, &state)
                 }
                 state.calls.forget(key)
+                state.signatures.forget(key)
             }
         }
     }
@@ -112,6 +115,7 @@ package final class ChargeLedger: Sendable {
         giveBack(.login, login, &state)
         giveBack(.handoff, login, &state)
         state.calls.forget(login)
+        state.signatures.forget(login)
     }
 
     @discardableResult
@@ -140,7 +144,7 @@ package final class ChargeLedger: Sendable {
     func takeSignature(of key: Digest, from address: IPAddress) -> Duration? {
         let now = monotonic()
         let count = state.withLock { $0.signatures.add(key, now: now, capacity: $0.capacity) }
-        if let count, count <= Self.paidSignatures { return nil }
+        if let count, count < Self.paidSignatures { return nil }
         return logins.take(address)
     }
 

@@ -55,7 +55,7 @@ package struct StartLogin: Sendable {
         try charge.take(.login, for: key, lasting: context.settings.loginLifetime)
         do throws(BrokerProblem) {
             let thumbprint = try await SignInProof(context: context).prove(
-                signInKey, of: client.name, at: provider.profile.name, paidBy: key, charge)
+                signInKey, of: client.name, at: provider.profile.name, paidBy: nil, charge)
             return try await make(
                 order, at: provider, client: client, loginToken: presented, state: state, thumbprint: thumbprint)
         } catch {

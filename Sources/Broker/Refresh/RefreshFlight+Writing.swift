@@ -48,7 +48,7 @@ extension RefreshFlight {
         _ fresh: TokenSet, _ stored: StoredTokens, _ row: SessionRow, answerLost: Bool
     ) throws -> RefreshCommit {
         let now = context.clock.now()
-        var facts = try SessionFacts(record: context.vault.open(row.facts, as: .session, row: session))
+        var facts = try SessionFacts.open(row, context.vault)
         let tokens = stored.tokens.refreshed(with: fresh)
         let scopeShrank = fresh.scope != nil && tokens.scope != facts.scope
         if scopeShrank { facts.scope = tokens.scope ?? [] }

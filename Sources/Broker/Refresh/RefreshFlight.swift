@@ -242,8 +242,7 @@ struct RefreshFlight: Sendable {
         let isOurs = work.fresh != nil
         guard let stored = work.stored, let provider = work.provider, let row = work.row,
             let idToken = isOurs ? work.fresh?.idToken : stored.uncheckedIDToken,
-            let bytes = try? context.vault.open(row.facts, as: .session, row: session),
-            let facts = try? SessionFacts(record: bytes)
+            let facts = try? SessionFacts.open(row, context.vault)
         else { return .subjectChecked(.same) }
         var tokens = work.fresh ?? stored.tokens
         tokens.idToken = idToken

@@ -28,8 +28,7 @@ package struct ListSessions: Sendable {
         var items: [SessionPage.Item] = []
         for row in rows.prefix(limit) {
             // A row that this process cannot open is left out, not ended: listing judges nobody.
-            guard let bytes = try? context.vault.open(row.facts, as: .session, row: row.token),
-                let facts = try? SessionFacts(record: bytes), !isUnbound || facts.thumbprint == nil
+            guard let facts = try? SessionFacts.open(row, context.vault), !isUnbound || facts.thumbprint == nil
             else { continue }
             items.append(
                 SessionPage.Item(

@@ -125,7 +125,7 @@ package struct ResumeSession: Sendable {
         try checkLives(row)
         let facts: SessionFacts
         do {
-            facts = try SessionFacts(record: try context.vault.open(row.facts, as: .session, row: row.token))
+            facts = try SessionFacts.open(row, context.vault)
         } catch {
             if let passing = BrokerProblem(opening: error) {
                 context.events.emit(.rowDidNotOpen(kind: .session, unknownKey: true))

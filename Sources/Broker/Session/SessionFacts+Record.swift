@@ -15,6 +15,11 @@ extension SessionFacts {
         return writer.bytes
     }
 
+    /// Opens the facts of a row, which another version, or a key that the ring lacks, may have sealed.
+    static func open(_ row: SessionRow, _ vault: any Vault) throws -> SessionFacts {
+        try SessionFacts(record: try vault.open(row.facts, as: .session, row: row.token))
+    }
+
     /// Reads an opened record.
     package init(record bytes: [UInt8]) throws(RecordFailure) {
         var (reader, thumbprint) = try RecordReader.bindable(bytes)

@@ -16,9 +16,8 @@ extension BrokerAPI {
         let held = call.fields.hasBody ? try load.bodies.take(call.fields.contentLength, for: session.row) : nil
         defer { held.map(load.bodies.giveBack) }
         let ending = presented.passEndsAt.map { RelayedEnding(passEndsAt: $0, clock) }
-        var limits = configuration.limits
-        if let ending { limits.relayUploadDeadline = min(limits.relayUploadDeadline, ending.longest) }
-        let body = call.fields.hasBody ? RelayedBody(call, limits: limits) : nil
+        let body =
+            call.fields.hasBody ? RelayedBody(call, limits: configuration.limits, within: ending?.longest) : nil
         let request = RelayRequest(
             method: call.request.method, target: target, headers: call.request.headerFields,
             body: body.map { .stream(RelayBodyStream($0), length: call.fields.contentLength) } ?? .none,
@@ -58,9 +57,8 @@ extension BrokerAPI {
 
     private func answer(_ answer: RelayResponse, _ ending: RelayedEnding?, _ call: Call) -> Answer {
         // Whatever the upstream said about these, the page is served from our origin (SEC-108).
-        let type = answer.headers[.contentType]?.prefix { $0 != ";" && $0 != " " } ?? ""
         let policy =
-            type.isASCIIEqual(to: "application/pdf")
+            mediaType(answer).isASCIIEqual(to: "application/pdf")
             ? SecurityFields.relayedPDFSecurity : SecurityFields.relayedContentSecurity
         let ours = [policy, SecurityFields.contentType, SecurityFields.referrer]
         var fields = ours
@@ -73,6 +71,11 @@ extension BrokerAPI {
         return Answer(answer.status, fields, body: body(answer, ending, call))
     }
 
+    /// The answer's media type, without its parameters.
+    private func mediaType(_ answer: RelayResponse) -> Substring {
+        answer.headers[.contentType]?.prefix { $0 != ";" && $0 != " " } ?? ""
+    }
+
     private func body(_ answer: RelayResponse, _ ending: RelayedEnding?, _ call: Call) -> Answer.Body {
         switch answer.body {
         case .buffered(let buffer): return .whole(buffer)
@@ -83,9 +86,8 @@ extension BrokerAPI {
         case .stream(let stream):
             let connection = call.connection
             let isEventStream =
-                answer.contentLength == nil
-                && answer.headers[.contentType]?.prefix { $0 != ";" && $0 != " " }.isASCIIEqual(to: "text/event-stream")
-                    == true
+                ending != nil && answer.contentLength == nil
+                && mediaType(answer).isASCIIEqual(to: "text/event-stream")
             return .stream(length: answer.contentLength) { writer in
                 connection?.beginCancellable()
                 defer { connection?.endCancellable() }

@@ -19,15 +19,15 @@ struct EventStream: Sendable {
     private let subscription: Subscription
     private let eventLoop: any EventLoop
     private let connection: ClientConnection?
-    /// How long the pass that opened it is good; nil for a stream that lives as its session.
-    private let rest: Duration?
+    /// The end of the pass that opened it; nil for a stream that lives as its session.
+    private let end: NIODeadline?
 
     /// Listens to a session from now on, `rest` at most.
     init(
         _ events: ListenToSession, _ live: LiveSession, lookedUpBy sessions: ResumeSession, on call: Call,
         until rest: Duration? = nil
     ) {
-        self.rest = rest
+        end = rest.map { .now() + TimeAmount(max($0, .zero)) }
         let session = live.token
         self.session = session
         self.sessions = sessions.waiting
@@ -57,14 +57,14 @@ struct EventStream: Sendable {
         let timer = eventLoop.scheduleRepeatedTask(
             initialDelay: TimeAmount(heartbeat), delay: TimeAmount(heartbeat)
         ) { [continuation] _ in continuation.yield(.heartbeat) }
-        let end = rest.map { rest in
-            eventLoop.scheduleTask(in: TimeAmount(max(rest, .zero))) { [continuation] in
+        let ending = end.map { end in
+            eventLoop.scheduleTask(deadline: end) { [continuation] in
                 _ = continuation.yield(.passEnded)
             }
         }
         defer {
             timer.cancel()
-            end?.cancel()
+            ending?.cancel()
             forgetGone?()
             forgetQuiescing?()
         }

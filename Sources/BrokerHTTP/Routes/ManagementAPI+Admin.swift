@@ -11,11 +11,11 @@ extension ManagementAPI {
         filter.subject = query.text("subject", maximum: 512)
         filter.provider = name("provider", &query)
         filter.client = name("client", &query)
-        filter.isUnbound = isUnbound(&query)
+        let isUnbound = isUnbound(&query)
         let state = state(&query)
         let cursor = query.text("cursor", maximum: 256)
         try query.finish()
-        let page = try await sessions.list(filter, state, cursor: cursor)
+        let page = try await sessions.list(filter, state, isUnbound: isUnbound, cursor: cursor)
         return Answers.json(.ok, AdminSessionListBody.bytes(page), call)
     }
 
@@ -49,19 +49,20 @@ extension ManagementAPI {
         var filter = AdminSessions.Filter()
         filter.provider = name("provider", &query)
         filter.client = name("client", &query)
-        filter.isUnbound = isUnbound(&query)
-        let cursor = filter.isUnbound ? query.text("cursor", maximum: 256) : nil
+        let isUnbound = isUnbound(&query)
+        let cursor = isUnbound ? query.text("cursor", maximum: 256) : nil
         try query.finish()
         // Nobody ends everything by leaving a parameter out.
         guard filter.provider != nil else {
             throw BrokerProblem(.invalidRequest, errors: [FieldFault("provider", .required)])
         }
-        guard filter.isUnbound else { return try await end(filter, token, call) }
-        let (ended, next) = try await sessions.endUnbound(filter, cursor: cursor, actor: token.name)
+        guard isUnbound else { return try await end(filter, token, call) }
+        let part = try await sessions.endUnbound(filter, cursor: cursor, actor: token.name)
         var writer = JSONWriter(capacity: 128)
         writer.object { writer in
-            writer.member("ended", Int64(ended))
-            writer.member("next_cursor", next)
+            writer.member("ended", Int64(part.ended))
+            writer.member("unreadable", Int64(part.unreadable))
+            writer.member("next_cursor", part.nextCursor)
         }
         return Answers.json(.ok, writer.bytes, call)
     }

@@ -14,9 +14,10 @@ struct RelayedBody: AsyncSequence, Sendable {
     private let body: RequestBody
     private let watch: Watch
 
-    init(_ call: Call, limits: HTTPLimits) {
+    /// Reads a call's body; `longest` is a bound of its own beside the limits'.
+    init(_ call: Call, limits: HTTPLimits, within longest: Duration? = nil) {
         body = call.stream
-        watch = Watch(body: call.stream, eventLoop: call.eventLoop, limits: limits)
+        watch = Watch(body: call.stream, eventLoop: call.eventLoop, limits: limits, within: longest)
     }
 
     func makeAsyncIterator() -> AsyncIterator { AsyncIterator(base: body.makeAsyncIterator(), watch: watch) }
@@ -63,10 +64,11 @@ struct RelayedBody: AsyncSequence, Sendable {
         private let step: TimeAmount
         private let state: Mutex<State>
 
-        init(body: RequestBody, eventLoop: any EventLoop, limits: HTTPLimits) {
+        init(body: RequestBody, eventLoop: any EventLoop, limits: HTTPLimits, within longest: Duration?) {
             self.body = body
             self.eventLoop = eventLoop
-            deadline = TimeAmount(limits.relayUploadDeadline)
+            deadline = TimeAmount(
+                longest.map { Swift.min($0, limits.relayUploadDeadline) } ?? limits.relayUploadDeadline)
             let window = TimeAmount(limits.relayRateWindow).nanoseconds
             step = .nanoseconds(Swift.max(window / 10, 1_000_000))
             let rate = ProgressRate(

@@ -7,18 +7,18 @@ struct RelayedEnding: Sendable {
     /// The time after its pass that a call may go on which is no event stream: long enough for a large transfer.
     private static let grace = Duration.seconds(3600)
 
-    /// The time that the pass is still good.
-    private let pass: Duration
+    /// The pass's end on the monotonic clock: neither a slow upload nor a slow upstream moves it.
+    private let passEnd: Duration
     private let clock: BrokerClock
 
     /// Creates the end of a call that is made with a pass.
     init(passEndsAt: WallTime, _ clock: BrokerClock) {
-        pass = max(passEndsAt.since(clock.now()), .zero)
+        passEnd = clock.monotonic() + max(passEndsAt.since(clock.now()), .zero)
         self.clock = clock
     }
 
-    /// The most time that the call may take, its request and its answer.
-    var longest: Duration { pass + Self.grace }
+    /// The most time that the call may take from now on, its request and its answer.
+    var longest: Duration { max(passEnd + Self.grace - clock.monotonic(), .zero) }
 
     /// Writes an answer's body until it ends.
     ///
@@ -27,7 +27,7 @@ struct RelayedEnding: Sendable {
     func write(
         _ body: some AsyncSequence<ByteBuffer, any Error> & Sendable, isEventStream: Bool, to writer: any BodyWriter
     ) async throws {
-        let rest = isEventStream ? pass : longest
+        let rest = isEventStream ? max(passEnd - clock.monotonic(), .zero) : longest
         let isWhole = try await withThrowingTaskGroup(of: Bool.self) { group in
             group.addTask {
                 for try await piece in body { try await writer.write(piece) }

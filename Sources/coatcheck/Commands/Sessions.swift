@@ -100,15 +100,21 @@ struct Sessions: AsyncParsableCommand {
                         [("provider", provider)] + named("client", client) + named("binding", unbound ? "none" : nil))
             }
             // Those without a key are ended some at a time, from where the call before left off.
-            var ended: Int64 = 0
+            var (ended, unreadable): (Int64, Int64) = (0, 0)
             var cursor: String?
             repeat {
                 let more = cursor.map { "&" + FormPairs.encode([("cursor", $0)]) } ?? ""
                 let answer = try await management.call("DELETE", path + more)
                 ended += answer?["ended"]?.integer ?? 0
+                unreadable += answer?["unreadable"]?.integer ?? 0
                 cursor = answer?["next_cursor"]?.string
             } while cursor != nil
             print("ended", ended)
+            guard unreadable > 0 else { return }
+            StandardError.write(
+                "\(unreadable) stay: the broker cannot open them (another release's, or a key that its ring lacks; see /readyz)"
+            )
+            throw ExitCode(1)
         }
 
         private func named(_ name: String, _ value: String?) -> [(name: String, value: String)] {

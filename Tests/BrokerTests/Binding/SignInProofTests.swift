@@ -13,7 +13,7 @@ import Testing
         let broker: TestBroker
         let charge: Charge
 
-        init(_ mode: BindingPolicy.Mode, perMinute: Int = 60) throws {
+        init(_ mode: BindingPolicy.Mode, perMinute: Int = 60, pending: Int = 100_000) throws {
             var client = ClientProfile(
                 name: ClientName(unchecked: "ios"), login: .both,
                 redirectURIs: [RedirectURI(TestBroker.redirect)].compactMap { $0 })
@@ -24,7 +24,8 @@ import Testing
             charge = Charge(
                 IPAddress(high: 0, low: 0xFFFF_0A00_0001),
                 in: ChargeLedger(
-                    ChargeLimits(loginsPerMinute: perMinute), monotonic: broker.clock.clock.monotonic))
+                    ChargeLimits(loginsPerMinute: perMinute, pending: pending), monotonic: broker.clock.clock.monotonic)
+            )
         }
 
         /// The number of signatures that were verified and good.
@@ -41,11 +42,13 @@ import Testing
         }
     }
 
-    private func appLogin(_ fixture: Fixture, _ identifier: String, by phone: SigningPhone) throws -> ForwardCodeInput {
+    private func appLogin(
+        _ fixture: Fixture, _ identifier: String, by phone: SigningPhone, code: String = "code-1"
+    ) throws -> ForwardCodeInput {
         var input = ForwardCodeInput()
         input.provider = ProviderName(unchecked: "as")
         input.client = ClientName(unchecked: "ios")
-        input.code = Secret("code-1")
+        input.code = Secret(code)
         input.codeVerifier = Secret(String(repeating: "v", count: 43))
         input.loginToken = loginToken
         input.charge = fixture.charge
@@ -80,6 +83,20 @@ import Testing
         // The rightful phone has its answer as soon as its address may.
         fixture.broker.clock.advance(.seconds(60))
         #expect(await problem { try await fixture.broker.forward(appLogin(fixture, "late", by: phone)) } == nil)
+    }
+
+    @Test(
+        "Sign-ins that made their session are counted no more: thousands of a carrier's phones pay for none but their own"
+    )
+    func many() async throws {
+        // Two places in the table, and one start a minute that is not given back.
+        let fixture = try Fixture(.enforce, perMinute: 1, pending: 2)
+        for number in 0..<20 {
+            let phone = SigningPhone()
+            let input = try appLogin(fixture, "id", by: phone, code: "code-\(number)")
+            #expect(await problem { try await fixture.broker.forward(input) } == nil, "\(number)")
+        }
+        #expect(fixture.accepted == 20)
     }
 
     @Test("Who holds a bound login's token has sixteen signatures verified; each further one is a start of its address")

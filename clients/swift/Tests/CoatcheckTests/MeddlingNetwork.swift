@@ -20,33 +20,10 @@ final class MeddlingNetwork: @unchecked Sendable {
         let iat: Int?
     }
 
-    let url: URL
-    private let process = Process()
-    private let input = Pipe()
+    var url: URL { proxy.url }
+    private let proxy: ProxyProcess
 
-    init(to broker: URL) throws {
-        let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-            .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
-        let output = Pipe()
-        process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
-        process.arguments = [
-            "python3", root.appendingPathComponent("Tests/scenarios/support/evidence_proxy.py").path,
-            "\(broker.port ?? 80)",
-        ]
-        process.standardInput = input
-        process.standardOutput = output
-        try process.run()
-        let line = String(decoding: output.fileHandleForReading.availableData, as: UTF8.self)
-        guard let port = Int(line.trimmingCharacters(in: .whitespacesAndNewlines)) else {
-            throw Stack.Failure(text: "no proxy: \(line)")
-        }
-        url = try Stack.url("http://127.0.0.1:\(port)")
-    }
-
-    deinit {
-        try? input.fileHandleForWriting.close()
-        process.terminate()
-    }
+    init(to broker: URL) throws { proxy = try ProxyProcess("evidence_proxy.py", to: broker) }
 
     /// Returns the requests since they were forgotten.
     func calls() async throws -> [Seen] {

@@ -21,34 +21,10 @@ final class UnsteadyNetwork: @unchecked Sendable {
         }
     }
 
-    let url: URL
-    private let process = Process()
-    private let input = Pipe()
+    var url: URL { proxy.url }
+    private let proxy: ProxyProcess
 
-    init(to broker: URL) throws {
-        let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-            .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
-        let output = Pipe()
-        process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
-        process.arguments = [
-            "python3", root.appendingPathComponent("Tests/scenarios/support/unsteady_proxy.py").path,
-            "\(broker.port ?? 80)",
-            "1", "whole-heads",
-        ]
-        process.standardInput = input
-        process.standardOutput = output
-        try process.run()
-        let line = String(decoding: output.fileHandleForReading.availableData, as: UTF8.self)
-        guard let port = Int(line.trimmingCharacters(in: .whitespacesAndNewlines)) else {
-            throw Stack.Failure(text: "no proxy: \(line)")
-        }
-        url = try Stack.url("http://127.0.0.1:\(port)")
-    }
-
-    deinit {
-        try? input.fileHandleForWriting.close()
-        process.terminate()
-    }
+    init(to broker: URL) throws { proxy = try ProxyProcess("unsteady_proxy.py", to: broker, "1", "whole-heads") }
 
     /// Signs a device in, calls, and signs out: `calls` in all.
     func walk(user: String, calls: Int, patience: Patience, stack: Stack) async throws -> Seen {

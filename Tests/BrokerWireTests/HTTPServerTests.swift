@@ -161,6 +161,31 @@ struct HTTPServerTests {
         #expect(before <= 64, "\(before) requests were served in one turn")
     }
 
+    @Test("A body that breaks off is incomplete, and not malformed")
+    func brokenBody() async throws {
+        let service = TestService { _, body, _ in
+            do throws(BodyFault) {
+                return .text("took \(try await body.collect(upTo: 100, within: .seconds(30)).count)")
+            } catch {
+                return .text("\(error)")
+            }
+        }
+        try await service.run { (port) async throws in
+            for (body, expected) in [
+                ("Content-Length: 10\r\n\r\nabc", "incomplete"),
+                ("Transfer-Encoding: chunked\r\n\r\n3\r\nab", "incomplete"),
+                ("Transfer-Encoding: chunked\r\n\r\nzz\r\n", "malformed"), ("Content-Length: 3\r\n\r\nabc", "took 3"),
+            ] {
+                let client = try await WireClient.connect(port)
+                try await client.send("POST / HTTP/1.1\r\nHost: a\r\n" + body)
+                // What is malformed is answered before that.
+                try? await client.finish()
+                #expect(try await client.ended() == .orderly)
+                #expect(client.text.hasSuffix("\r\n\r\n" + expected), "\(body)")
+            }
+        }
+    }
+
     // MARK: What its address is charged for
 
     @Test("What is answered is given back: a kept connection may send any number of requests (SEC-105)")

@@ -23,7 +23,8 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
     /// What came in before its turn.
     private enum Part {
         case request(HTTPServerRequestPart)
-        case refused(FramingRefusal)
+        /// `fault` is what the reader of an open body hears of it.
+        case refused(FramingRefusal, fault: BodyFault)
     }
 
     private let service: any WireService
@@ -92,7 +93,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
     /// Takes note of bytes that came in; false when they are too many to be kept.
     func received(_ count: Int) -> Bool {
         guard !connection.isOfSession, !held.add(count) else { return true }
-        take(.refused(.overLimit))
+        take(.refused(.overLimit, fault: .overLimit))
         return false
     }
 
@@ -119,8 +120,10 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         switch error {
-        case let error as HTTPParserError: take(.refused(error == .headerOverflow ? .tooLarge : .malformed))
-        case is ByteToMessageDecoderError: take(.refused(.malformed))
+        // The client has closed its side within a request.
+        case HTTPParserError.invalidEOFState: take(.refused(.malformed, fault: .incomplete))
+        case HTTPParserError.headerOverflow: take(.refused(.tooLarge, fault: .malformed))
+        case is HTTPParserError, is ByteToMessageDecoderError: take(.refused(.malformed, fault: .malformed))
         default:
             // A socket that fails: nobody is there any more.
             perform(state.handle(.answerCut, at: Self.now))
@@ -129,7 +132,6 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
 
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
         if let event = event as? ChannelEvent, event == .inputClosed {
-            bodyFault = .incomplete
             hasInputEnded = true
             perform(state.handle(.inputClosed(more: !waiting.isEmpty), at: Self.now))
         }
@@ -166,19 +168,19 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
 
     private func takesNow(_ part: Part) -> Bool {
         // That its address holds too much concerns the request under way as well as the next one.
-        if case .refused(.overLimit) = part { return true }
+        if case .refused(.overLimit, _) = part { return true }
         return state.takesPart
     }
 
     private func process(_ part: Part) {
         switch part {
-        case .refused(let refusal):
-            bodyFault = refusal == .overLimit ? .overLimit : .malformed
+        case .refused(let refusal, let fault):
+            bodyFault = fault
             waiting.removeAll()
             perform(state.handle(.refused(refusal), at: Self.now))
         case .request(.head(let head)):
             switch FramingRules.check(head) {
-            case .refuse: process(.refused(.malformed))
+            case .refuse: process(.refused(.malformed, fault: .malformed))
             case .pass(let summary, let path):
                 var head = head
                 if let path { head.uri = path }

@@ -167,6 +167,23 @@ struct UpstreamPoolTests {
         }
     }
 
+    @Test("Only so many upstreams are waited for until they close")
+    func lingering() async throws {
+        try await ScriptedUpstream.run({ connection in
+            while try await connection.request() != nil { try await connection.answer(body: "") }
+        }) { (upstream) async throws in
+            let client = Self.client(upstream) {
+                $0.linger = .hours(1)
+                $0.lingering = 2
+            }
+            for _ in 0..<10 { _ = try await Self.text(client, .HEAD) }
+            #expect(try await eventually { upstream.closed == 8 })
+            #expect(upstream.opened == 10)
+            await client.shutDown()
+            #expect(try await eventually { upstream.closed == 10 })
+        }
+    }
+
     @Test(
         "A body that an upstream leaves unread is no request of anybody's (SEC-79)",
         arguments: [HTTPMethod.GET, .HEAD, .DELETE, .OPTIONS, .POST, .PUT])

@@ -63,6 +63,32 @@ struct HTTPServerTests {
         }
     }
 
+    @Test("Who reads nothing over TLS takes a slice of a large body, not all of it (SEC-105)")
+    func sliceMemory() async throws {
+        let body = ByteBuffer(repeating: 0x78, count: 32 << 20)
+        let service = TestService { _, _, _ in Answer(.ok, [], body: .whole(body)) }
+        try await service.run(isSecure: true) { (port) async throws in
+            let context = try TestCertificate.client()
+            let before = try residentBytes()
+            var clients: [WireClient] = []
+            for _ in 0..<24 {
+                let client = try await WireClient.connect(port, context, pausesAtFirst: true)
+                try await client.send(Self.get("/"))
+                _ = try await client.received { !$0.isEmpty }
+                clients.append(client)
+            }
+            // All of it for each of them would be 768 megabytes; other tests take some meanwhile.
+            #expect(try residentBytes() - before < 256 << 20)
+            for client in clients { try await client.reset() }
+        }
+    }
+
+    private func residentBytes() throws -> Int {
+        let pages = try String(contentsOfFile: "/proc/self/statm", encoding: .utf8).split(separator: " ").dropFirst()
+            .first
+        return (pages.flatMap { Int($0) } ?? 0) * 4096
+    }
+
     // MARK: What a client sends and how it ends
 
     @Test("Every whole request before a FIN is answered, however many there are (RFC 9112 section 9.6)")

@@ -95,6 +95,7 @@ final class WireClient: Sendable {
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     let pipeline = channel.pipeline.syncOperations
+                    try pipeline.addHandler(SocketEnding())
                     if let tls { try pipeline.addHandler(NIOSSLClientHandler(context: tls, serverHostname: nil)) }
                     try pipeline.addHandler(handler)
                 }
@@ -110,6 +111,9 @@ final class WireClient: Sendable {
 
     /// Says that nothing more is sent.
     func finish() async throws { try await channel.close(mode: .output).get() }
+
+    /// Breaks off, without TLS's goodbye.
+    func reset() async throws { try await channel.triggerUserOutboundEvent(SocketEnding.Wanted.reset).get() }
 
     /// The bytes so far.
     var text: String { handler.state.withLock { String(buffer: $0.bytes) } }

@@ -1,5 +1,5 @@
 import BrokerWire
-import FoundationEssentials
+import Foundation
 import NIOCore
 import NIOHTTP1
 import NIOPosix
@@ -161,7 +161,9 @@ struct UpstreamPoolTests {
     /// Counts the connections of ours to a port that are over and keep their port all the same (TIME_WAIT).
     private static func takenPorts(to port: Int) throws -> Int {
         let suffix = ":" + String(port + 0x10000, radix: 16, uppercase: true).dropFirst()
-        return try String(contentsOfFile: "/proc/net/tcp", encoding: .utf8).split(separator: "\n").count { line in
+        // As a string it would end with the first page of the table.
+        let table = try FileHandle(forReadingFrom: URL(filePath: "/proc/net/tcp")).readToEnd() ?? Data()
+        return String(decoding: table, as: UTF8.self).split(separator: "\n").count { line in
             let columns = line.split(separator: " ")
             return columns.count > 3 && columns[2].hasSuffix(suffix) && columns[3] == "06"
         }

@@ -1,0 +1,72 @@
+import Foundation
+import NIOCore
+import NIOHTTP1
+import NIOPosix
+import NIOSSL
+import Testing
+
+@testable import BrokerWire
+
+/// The ports that connections to an upstream leave behind.
+@Suite("Ports of upstreams' connections", .timeLimit(.minutes(1)))
+struct UpstreamPortTests {
+    /// Answers HEAD and says TLS's goodbye.
+    private final class Answering: ChannelInboundHandler {
+        typealias InboundIn = ByteBuffer
+        typealias OutboundOut = ByteBuffer
+
+        func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+            let answer = ByteBuffer(string: "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+            context.writeAndFlush(wrapOutboundOut(answer), promise: nil)
+            context.close(mode: .output, promise: nil)
+        }
+    }
+
+    /// Stands below TLS and keeps the FIN back that follows its goodbye.
+    private final class WithoutFIN: ChannelOutboundHandler {
+        typealias OutboundIn = ByteBuffer
+
+        func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
+            if mode == .all { context.close(promise: promise) } else { promise?.succeed(()) }
+        }
+    }
+
+    @Test("Whoever says goodbye over TLS and leaves the end to us takes none of them")
+    func goodbye() async throws {
+        let served = try TestCertificate.served()
+        let server = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .childChannelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    let handlers: [any ChannelHandler] = [
+                        WithoutFIN(), NIOSSLServerHandler(context: served.context), Answering(),
+                    ]
+                    try channel.pipeline.syncOperations.addHandlers(handlers)
+                }
+            }
+            .bind(host: "127.0.0.1", port: 0).get()
+        let port = server.localAddress?.port ?? 0
+        var target = UpstreamTarget(host: "127.0.0.1", port: port) { _ in true }
+        target.tls = .success(try TestCertificate.client())
+        let client = UpstreamClient(target, UpstreamLimits(), on: MultiThreadedEventLoopGroup.singleton)
+        for _ in 0..<10 {
+            let request = UpstreamRequest(.HEAD, "/x", ["Host": "a"], within: .seconds(20))
+            _ = try await client.send(request).collect(upTo: 100)
+        }
+        // 06 is TIME_WAIT, which stands for a minute.
+        while try Self.states(to: port).contains(where: { $0 != "06" }) { try await Task.sleep(for: .milliseconds(10)) }
+        #expect(try Self.states(to: port).isEmpty)
+        await client.shutDown()
+        try await server.close()
+    }
+
+    /// Returns the states of our connections to a port.
+    private static func states(to port: Int) throws -> [Substring] {
+        let suffix = ":" + String(port + 0x10000, radix: 16, uppercase: true).dropFirst()
+        // As a string it would end with the first page of the table.
+        let table = try FileHandle(forReadingFrom: URL(filePath: "/proc/net/tcp")).readToEnd() ?? Data()
+        return String(decoding: table, as: UTF8.self).split(separator: "\n").compactMap { line in
+            let columns = line.split(separator: " ")
+            return columns.count > 3 && columns[2].hasSuffix(suffix) ? columns[3] : nil
+        }
+    }
+}

@@ -37,6 +37,20 @@ struct RelayRefusalTests {
         }
     }
 
+    @Test("Calls about employees are refused where the upstream hides them, whatever it allows")
+    func employees() async throws {
+        let targets = ["/v3/merchants/M1/employees", "/v3/merchants/M1/orders?expand=employee"]
+        try await ScriptedUpstream.run(answeringOK) { upstream in
+            try await RelayFixture.run(at: upstream.url, hidesEmployees: true) { (fixture) async throws in
+                for target in targets {
+                    #expect(try await fixture.problem(.get, target).code == .upstreamNotAllowed)
+                }
+                #expect(fixture.tokens.given == 0 && upstream.received.isEmpty)
+                #expect(try await fixture.call(.get, "/v3/merchants/M1/orders").status == .ok)
+            }
+        }
+    }
+
     @Test("A credential of the other kind is never sent (SEC-72)")
     func wrongCredential() async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in

@@ -198,6 +198,18 @@ import Testing
         #expect(try await broker.useCases.adminSessions.end(filter, actor: "ops") == EndSession.batch + 1)
     }
 
+    @Test("Sessions whose endings wait for the disk have ended, and nobody is told that all is done (SEC-123)")
+    func unwritten() async throws {
+        let broker = try TestBroker(store: UnwrittenEndings())
+        let other = try await broker.signIn(code: "c1")
+        let own = try await broker.useCases.resumeSession.resume(try await broker.signIn(code: "c2").token)
+        let unwritten = await problem { try await broker.useCases.endSession.endOthers(of: own) }
+        #expect(unwritten?.code == .storeUnavailable && unwritten?.retryAfter == .seconds(2))
+        #expect(
+            await problem { try await broker.useCases.resumeSession.resume(other.token) }?.reason == .loggedOutElsewhere
+        )
+    }
+
     @Test("The audit record of an ending names its subject by a tag only (SEC-99)")
     func audit() async throws {
         let store = InMemoryStore()
@@ -273,5 +285,24 @@ import Testing
         let late = await problem { try await broker.useCases.resumeSession.resume(session.token) }
         #expect(late?.reason == .tokenExpired)
         withExtendedLifetime(subscription) {}
+    }
+}
+
+/// A store whose endings take two steps, of which the first waits for the disk.
+private final class UnwrittenEndings: AroundStore {
+    let base: any BrokerStore = InMemoryStore()
+    private let steps = Mutex(0)
+
+    func around<Value: Sendable>(
+        _ operation: StoreOperation, _ work: @escaping StoreWork<Value>
+    ) async throws(StoreFailure) -> Value {
+        let value = try await work(base)
+        guard operation == .endSessions, var batch = value as? EndedBatch else { return value }
+        let isFirst = steps.withLock { steps in
+            steps += 1
+            return steps == 1
+        }
+        (batch.more, batch.isWritten) = (isFirst, !isFirst)
+        return batch as? Value ?? value
     }
 }

@@ -55,13 +55,15 @@ struct RelayFixture {
         at url: String, allow: [String] = ["ANY /**"], clients: [String]? = nil,
         credential: TokenSet.Credential = .bearer, requestHeaders: [String] = [], timeout: Duration = .seconds(10),
         readTimeout: Duration = .seconds(10), isInternal: Bool = false, maximumConcurrent: Int = 1024,
-        maximumBody: Int = 1 << 30, ownNames: [String] = [], _ body: (RelayFixture) async throws -> Void
+        maximumBody: Int = 1 << 30, ownNames: [String] = [], hidesEmployees: Bool = false,
+        _ body: (RelayFixture) async throws -> Void
     ) async throws {
-        let settings = try UpstreamSettings(
+        var settings = try UpstreamSettings(
             name: UpstreamName(unchecked: "api"), baseURL: url, provider: ProviderName(unchecked: "google"),
             clients: clients?.map(ClientName.init(unchecked:)), allow: allow, credential: credential,
             requestHeaders: requestHeaders, timeout: timeout, isInternal: isInternal,
             maximumConcurrent: maximumConcurrent)
+        settings.hidesEmployees = hidesEmployees
         let relay = Relay(
             upstreams: [settings], outbound: RelayOutbound(readTimeout: readTimeout), maximumBody: maximumBody,
             ownNames: ownNames)

@@ -117,7 +117,8 @@ struct PlaygroundCaller: Sendable {
         let code = answer.code
         return ConversationMessage(
             kind: .answer, from: request.to, to: .app, who: request.who,
-            title: MessageText.status(answer.status) + (code.isEmpty || answer.status < 400 ? "" : ": " + code),
+            title: code.isEmpty || answer.status < 400
+                ? MessageText.status(answer.status) : "\(answer.status) \(code)",
             tone: .of(status: answer.status),
             details: MessageText.answer(answer.status, headers: answer.headers, body: answer.body))
     }

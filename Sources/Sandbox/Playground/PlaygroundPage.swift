@@ -206,8 +206,8 @@ summary:focus-visible { outline-offset: -3px; }
 /* Trouble and what came of it: three lines have room, so that the switches stay where they are */
 .result { grid-column: 1 / -1; display: grid; grid-template-columns: 344px minmax(0, 1fr); gap: 1.4rem; align-items: center; min-height: 6.6rem; padding: .7rem 0; border-block: 1px solid var(--rule); }
 .result h2 { font-size: 1.05rem; text-align: right; color: var(--muted); font-weight: 600; }
-#noticed { font-size: 1.2rem; }
-#explanation { color: var(--muted); margin-left: .3rem; }
+#noticed { font-size: 1.2rem; margin-right: .3rem; }
+#explanation { color: var(--muted); }
 .trouble { grid-column: 1 / -1; }
 .switches { display: grid; grid-template-columns: repeat(4, 1fr); gap: .7rem; margin-top: .6rem; }
 .switch { display: flex; flex-direction: column; align-items: flex-start; gap: .1rem; padding: .6rem .8rem; border: 1px solid var(--rule); border-radius: 12px; background: var(--surface); text-align: left; box-shadow: var(--shadow); }
@@ -249,7 +249,7 @@ summary:focus-visible { outline-offset: -3px; }
   .right .line::after { border-left-color: CanvasText; }
   .left .line::after { border-right-color: CanvasText; }
   .label > span:last-child, .note p, .more, .curl { background: Canvas; color: CanvasText; }
-  .below, .busy { border: 1px solid ButtonText; }
+  .below, .busy, .primary { border: 1px solid ButtonText; }
 }
 @media (prefers-reduced-motion: reduce) {
   *, ::before, ::after { animation: none !important; transition: none !important; scroll-behavior: auto !important; }

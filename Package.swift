@@ -124,7 +124,7 @@ let package = Package(
             name: "BrokerTests", dependencies: ["BrokerTestSupport", "Broker", "BrokerStore", "BrokerVault", crypto],
             swiftSettings: strict),
         .testTarget(
-            name: "SandboxTests", dependencies: ["Sandbox", asyncHTTPClient, nioCore, nioHTTP1],
+            name: "SandboxTests", dependencies: ["Sandbox", asyncHTTPClient, nioCore, nioHTTP1, crypto],
             swiftSettings: strict),
         .testTarget(
             name: "BrokerWireTests",

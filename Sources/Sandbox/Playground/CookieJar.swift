@@ -15,6 +15,11 @@ final class CookieJar: Sendable {
     /// The value under a name.
     subscript(name: String) -> String? { cookies.withLock { $0.first { $0.name == name }?.value } }
 
+    /// The broker's session cookie.
+    var session: (name: String, value: String)? {
+        cookies.withLock { $0.first { ["coatcheck", "__Host-coatcheck"].contains($0.name) } }
+    }
+
     /// Takes a `Set-Cookie` field: sets, replaces, or with `Max-Age=0` removes.
     func take(_ field: String) {
         let parts = field.split(separator: ";", omittingEmptySubsequences: false)

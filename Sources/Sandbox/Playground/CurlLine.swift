@@ -98,6 +98,7 @@ struct CurlLine: Sendable {
         case "authorization":
             let scheme = value.prefix { $0 != " " }
             return "\"\(name): \(scheme) $\(scheme.lowercased() == "basic" ? "BASIC" : "ACCESS_TOKEN")\""
+        case "dpop": return "\"\(name): $PROOF\""
         case "cookie":
             let pairs = value.split(separator: ";").map { pair in
                 let name = String(pair.prefix { $0 != "=" }).trimmingSpaces

@@ -9,6 +9,7 @@ enum PhoneMessages {
         case "refresh_lost": "The provider's answer got lost, and cannot be had again. Please sign in again."
         case "provider_logout": "You signed out at the provider."
         case "idle_expired", "expired", "token_expired": "Your session has expired. Please sign in again."
+        case "key": "This session belongs to a key that this browser does not have. Please sign in again."
         case "admin": "Your session was ended by an operator."
         default: "Your session has ended (\(reason)). Please sign in again."
         }

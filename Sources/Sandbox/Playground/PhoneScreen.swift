@@ -41,7 +41,8 @@ struct PhoneScreen: Sendable {
     var json: JSON {
         [
             "view": .string(view.rawValue), "provider": .string(provider?.name ?? ""),
-            "provider_title": .string(provider?.title ?? ""), "busy": .string(busy), "address": .string(address),
+            "provider_title": .string(provider?.unbound.title ?? ""), "busy": .string(busy),
+            "address": .string(address),
             "people": .array(
                 (provider?.people ?? []).map { ["name": .string($0.0), "title": .string($0.1)] }),
             "registration": registration, "session": session, "message": .string(message), "relay": .string(relay),

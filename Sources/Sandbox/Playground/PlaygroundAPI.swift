@@ -77,6 +77,12 @@ struct PlaygroundAPI: Sendable {
         case "trouble":
             guard let trouble = json["name"]?.text.flatMap(TroubleSwitch.init(rawValue:)) else { return false }
             return await phone.makeTrouble(trouble)
+        case "key":
+            guard let x = json["x"]?.text, let y = json["y"]?.text else { return false }
+            return await phone.key.take(x: x, y: y)
+        case "signed":
+            guard let number = json["number"]?.number, let signature = json["signature"]?.text else { return false }
+            return await phone.key.take(signature: signature, of: number)
         case "clear":
             playground.conversation.clear()
             return true
@@ -92,16 +98,19 @@ struct PlaygroundAPI: Sendable {
             let news = playground.conversation.since(after)
             if !news.messages.isEmpty || news.beginning != beginning { break }
             if await playground.phone.version != version { break }
+            if await !playground.phone.key.orders.isEmpty { break }
             try? await Task.sleep(for: .milliseconds(50))
         }
+        let orders = await playground.phone.key.orders
         let (screen, seen) = await (playground.phone.screen, playground.phone.version)
         let news = playground.conversation.since(after)
         return [
             "version": .int(seen), "last": .int(news.last), "beginning": .int(news.beginning), "screen": screen.json,
             "messages": .array(news.messages.map(\.json)),
+            "sign": .array(orders.map { ["number": .int($0.number), "text": .string($0.text)] }),
             "providers": .array(
                 PlaygroundProvider.all.map {
-                    ["name": .string($0.name), "title": .string($0.title), "remark": .string($0.remark)]
+                    ["name": .string($0.choice), "title": .string($0.title), "remark": .string($0.remark)]
                 }),
             "switches": .array(
                 TroubleSwitch.allCases.map {

@@ -78,12 +78,14 @@ extension PlaygroundPhone {
         let control = SandboxControl(state: state)
         screen.providersAreDown.toggle()
         guard screen.providersAreDown else {
-            for provider in PlaygroundProvider.all { control.clearFaults(provider: provider.name) }
+            for provider in PlaygroundProvider.all where !provider.isBound {
+                control.clearFaults(provider: provider.name)
+            }
             conversation.note("The providers are back.", tone: .good)
             notice("Nothing.", "The providers answer again.")
             return true
         }
-        for provider in PlaygroundProvider.all {
+        for provider in PlaygroundProvider.all where !provider.isBound {
             for endpoint in provider.endpoints {
                 try? control.place(Fault(provider: provider.name, endpoint: endpoint, "drop-before"))
             }
@@ -105,7 +107,7 @@ extension PlaygroundPhone {
     }
 
     private func forwardFiftyTimes() async {
-        let provider = screen.provider ?? PlaygroundProvider.all[0]
+        let provider = (screen.provider ?? PlaygroundProvider.all[0]).unbound
         stopListening()
         guard let callback = await callback(provider, jar: jar) else { return }
         let endpoint = provider.name == "zephr" ? "zephr/account" : provider.name + "/token"
@@ -167,16 +169,11 @@ extension PlaygroundPhone {
     }
 
     private func stealCookie() async {
-        guard let name = ["coatcheck", "__Host-coatcheck"].first(where: { jar[$0] != nil }), let value = jar[name]
-        else {
-            return
-        }
-        let copy = CookieJar()
-        copy.take(name + "=" + value)
-        let attempt = try? await caller.send(
-            PlaygroundRequest(to: .broker, target: "/v1/session", jar: copy, who: "thief"))
+        guard let copy = copied(from: jar) else { return }
+        let attempt = await look(copy)
         thief = copy
         screen.cookieIsStolen = true
+        if let provider = screen.provider, provider.isBound { return await tryBoundCookie(copy, attempt, provider) }
         notice(
             "Nothing, and the thief is in.",
             "The thief got \(attempt?.status ?? 0): whoever has the cookie is the user until the session ends. So it is "
@@ -184,11 +181,63 @@ extension PlaygroundPhone {
                 + "Sign out, and see what the thief gets then.")
     }
 
+    /// A thief's jar with the session cookie of another and nothing else.
+    private func copied(from jar: CookieJar) -> CookieJar? {
+        guard let session = jar.session else { return nil }
+        let copy = CookieJar()
+        copy.take(session.name + "=" + session.value)
+        return copy
+    }
+
+    private func look(_ copy: CookieJar, proof: String? = nil) async -> PlaygroundAnswer? {
+        var request = PlaygroundRequest(to: .broker, target: "/v1/session", jar: copy, who: "thief")
+        if let proof { request.headers.append(("DPoP", proof)) }
+        let answer = try? await caller.send(request)
+        if let next = answer?.header("DPoP-Nonce") { nonce = next }
+        return answer
+    }
+
+    /// The copied cookie of a session that belongs to a key, and beside it that of one that does not.
+    private func tryBoundCookie(_ copy: CookieJar, _ alone: PlaygroundAnswer?, _ provider: PlaygroundProvider) async {
+        let request = PlaygroundRequest(to: .broker, target: "/v1/session", jar: copy)
+        let forged = await look(copy, proof: proof(of: request).byAnotherKey())
+        conversation.note("Beside it: the cookie of a tablet, whose session belongs to no key.", tone: .warning)
+        let beside = await tryUnboundCookie(provider)
+        notice(
+            alone?.status == 401 && forged?.status == 401
+                ? "Nothing, and the thief gets nothing." : "Nothing, and the thief is in.",
+            "The copied cookie got \(said(alone)), with a proof by the thief's own key \(said(forged)): the session "
+                + "belongs to a key that this browser cannot give away. " + beside)
+    }
+
+    private func tryUnboundCookie(_ provider: PlaygroundProvider) async -> String {
+        guard let tablet = await signInTablet(provider), let copy = copied(from: tablet) else {
+            return "The tablet, whose cookie was to be copied beside it, could not sign in."
+        }
+        let attempt = await look(copy)
+        return "A tablet's cookie, whose session belongs to no key, got \(said(attempt))"
+            + (attempt?.status == 200 ? ": there the thief is in." : ".")
+    }
+
+    private func said(_ answer: PlaygroundAnswer?) -> String {
+        let reason = answer?.json["reason"]?.text.map { "(\($0))" } ?? ""
+        return [String(answer?.status ?? 0), answer?.code ?? "", reason].filter { !$0.isEmpty }.joined(separator: " ")
+    }
+
+    /// The jar of the user's tablet, signed in with a session that belongs to no key; nil where that did not work.
+    private func signInTablet(_ provider: PlaygroundProvider) async -> CookieJar? {
+        let tablet = CookieJar()
+        guard let callback = await callback(provider.unbound, jar: tablet, who: "tablet"),
+            await forward(callback, jar: tablet, who: "tablet", device: "Tablet").answer?.status == 201
+        else { return nil }
+        return tablet
+    }
+
     private func logOutElsewhere() async {
         guard let provider = screen.provider, let handle = screen.session["handle"]?.text else { return }
-        let tablet = CookieJar()
-        guard let callback = await callback(provider, jar: tablet, who: "tablet") else { return }
-        _ = await forward(callback, jar: tablet, who: "tablet", device: "Tablet")
+        guard let tablet = await signInTablet(provider) else {
+            return notice("Nothing.", "The tablet could not sign in: the provider does not answer at the moment.")
+        }
         _ = await patiently(PlaygroundRequest(to: .broker, target: "/v1/sessions", jar: tablet, who: "tablet"))
         let ended = await patiently(
             PlaygroundRequest(

@@ -20,6 +20,9 @@ actor PlaygroundPhone {
     let conversation: Conversation
     let broker: BrokerProcess
     let jar = CookieJar()
+    let key = DeviceKey()
+    /// The nonce for the next proof.
+    var nonce: String?
     private let browser = CookieJar()
     var screen = PhoneScreen() {
         didSet { version += 1 }
@@ -112,27 +115,30 @@ actor PlaygroundPhone {
         var request = PlaygroundRequest.json("POST", "/v1/logins", provider.loginBody, jar: jar)
         request.capture = .authorizationURL
         request.who = who
+        request.isProved = provider.isBound
         let outcome = await patiently(request)
         guard outcome.answer?.status == 201, let url = outcome.answer?.json["authorization_url"]?.text else {
-            failed(outcome.answer)
+            if who.isEmpty { failed(outcome.answer) }
             return nil
         }
         return url
     }
 
-    /// A whole login up to the callback, of a user who is known there and not asked.
+    /// A whole login up to the callback, of a user who is known there and not asked; who else fails is no word to this phone's.
     func callback(_ provider: PlaygroundProvider, jar: CookieJar, who: String = "") async -> String? {
         guard let url = await startLogin(provider, jar: jar, who: who) else { return nil }
         let line = CurlLine(base: "", target: "$URL&sandbox_user=\(user)", capture: .callback)
         let visit = await browse(url + "&sandbox_user=" + user, curl: line)
         if case .callback(let callback) = visit { return callback }
-        failed(nil, "The provider does not answer at the moment. Please try again.")
+        if who.isEmpty { failed(nil, "The provider does not answer at the moment. Please try again.") }
         return nil
     }
 
     /// Hands a callback to the broker.
     func forward(_ callback: String, jar: CookieJar, who: String = "", device: String = "Phone") async -> Outcome {
-        await patiently(Self.forwarding(callback, jar: jar, who: who, device: device))
+        var request = Self.forwarding(callback, jar: jar, who: who, device: device)
+        request.isProved = isBound && who.isEmpty
+        return await patiently(request)
     }
 
     /// The request that hands a callback to the broker.
@@ -222,9 +228,10 @@ actor PlaygroundPhone {
         self.thief = nil
         screen.cookieIsStolen = false
         screen.noticed = "That they are signed out, as they wanted."
+        let worthless = isBound ? "still worth nothing" : "worth nothing any more"
         screen.explanation =
             attempt?.status == 401
-            ? "The thief's copy of the cookie is worth nothing any more: 401, \(attempt?.json["reason"]?.text ?? "")."
+            ? "The thief's copy of the cookie is \(worthless): 401, \(attempt?.json["reason"]?.text ?? "")."
             : "The thief's copy was answered \(attempt?.status ?? 0)."
     }
 
@@ -238,7 +245,7 @@ actor PlaygroundPhone {
         let doing = screen.busy
         while true {
             outcome.tries += 1
-            outcome.answer = try? await caller.send(request)
+            outcome.answer = await send(request)
             outcome.waited = clock.now - begin
             var wait = pause
             if let answer = outcome.answer {
@@ -266,9 +273,13 @@ actor PlaygroundPhone {
         screen.message = PhoneMessages.ended(reason)
     }
 
-    /// Looks whether an answer says that the session is over: only a 401 of the broker's does.
+    /// Looks whether an answer says that the session is over: a 401 of the broker's does that does not want a proof.
+    ///
+    /// Where it belongs to another key than this phone's (a page in another browser), it is over here.
     func lookForTheEnd(_ answer: PlaygroundAnswer) {
         guard answer.status == 401, answer.header("Coatcheck-Source") != "upstream" else { return }
+        let isLost = answer.code == "proof_invalid" && answer.json["reason"]?.text == "key"
+        guard isLost || ["session_ended", "session_required"].contains(answer.code) else { return }
         ended(answer.json["reason"]?.text ?? answer.code)
     }
 
@@ -306,9 +317,11 @@ actor PlaygroundPhone {
         }
     }
 
-    private func opened(_ answer: PlaygroundAnswer, _ mine: Int) -> Bool {
+    private func opened(_ answer: PlaygroundAnswer, _ mine: Int) async -> Bool {
         guard mine == listening else { return false }
         if answer.status == 200 { screen.isListening = true } else { lookForTheEnd(answer) }
+        // A stream that a pass opened ends with it.
+        if isBound, answer.code == "proof_required" { _ = await renewPass() }
         return answer.status == 200
     }
 

@@ -11,6 +11,8 @@ struct PlaygroundProvider: Sendable {
     let relay: String
     /// What a login of it has to say besides.
     var more: [(String, JSON)] = []
+    /// Whether the client's sessions belong to a key of the phone.
+    var isBound = false
     /// Where in the sandbox a provider that is down does not answer.
     var endpoints = ["*"]
 
@@ -19,6 +21,10 @@ struct PlaygroundProvider: Sendable {
         PlaygroundProvider(
             name: "oidc", client: "ios", title: "OpenID Connect", remark: "discovery, PKCE, id_token",
             relay: "api/private/orders"),
+        PlaygroundProvider(
+            name: "oidc", client: "bound", title: "OpenID Connect, bound",
+            remark: "the session belongs to a key of the phone",
+            relay: "api/private/orders", isBound: true),
         PlaygroundProvider(
             name: "cloudentity", client: "ios", title: "Cloudentity", remark: "repeatable refresh",
             relay: "shop-cloudentity/private/orders"),
@@ -37,8 +43,14 @@ struct PlaygroundProvider: Sendable {
             endpoints: ["start", "social", "callback", "account", "register", "login", "logout"]),
     ]
 
-    /// The provider of a name.
-    static func named(_ name: String) -> PlaygroundProvider? { all.first { $0.name == name } }
+    /// The name by which the page chooses it.
+    var choice: String { isBound ? name + "-" + client : name }
+
+    /// The provider of a choice.
+    static func named(_ choice: String) -> PlaygroundProvider? { all.first { $0.choice == choice } }
+
+    /// The same provider with a client whose sessions belong to no key.
+    var unbound: PlaygroundProvider { Self.all.first { $0.name == name && !$0.isBound } ?? self }
 
     /// The body that starts a login.
     var loginBody: JSON {

@@ -14,6 +14,8 @@ struct PlaygroundRequest: Sendable {
     var capture = CurlLine.Capture.nothing
     /// Another line than that of this very request, where curl is to do more at once.
     var curl: CurlLine?
+    /// Whether it has a proof of the phone's key.
+    var isProved = false
     /// Whether it is written down.
     var isRecorded = true
 

@@ -29,6 +29,15 @@ enum Shortened {
         }
     }
 
+    /// The header and the claims of a proof (RFC 9449), which are no secrets.
+    static func proof(_ value: String) -> [String] {
+        value.split(separator: ".").prefix(2)
+            .compactMap { Base64URL.decode(String($0)) }
+            .compactMap { try? JSON.parse($0) }
+            // Broken into lines between members, not within one.
+            .map { json($0).serialized.split(separator: ",").joined(separator: ", ") }
+    }
+
     /// A body: JSON in lines, a form as it is, other text by its first line.
     static func body(_ bytes: [UInt8], type: String) -> String {
         guard !bytes.isEmpty else { return "" }

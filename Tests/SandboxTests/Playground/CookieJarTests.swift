@@ -24,6 +24,16 @@ struct CookieJarTests {
         #expect(jar.field == nil)
     }
 
+    @Test("The session's cookie is told from the others, with its prefix and without", arguments: ["", "__Host-"])
+    func session(prefix: String) {
+        let jar = CookieJar()
+        jar.take(prefix + "coatcheck-login=1")
+        jar.take(prefix + "coatcheck-pass=2")
+        #expect(jar.session == nil)
+        jar.take(prefix + "coatcheck=3")
+        #expect(jar.session?.name == prefix + "coatcheck" && jar.session?.value == "3")
+    }
+
     @Test("A jar that is emptied sends nothing")
     func cleared() {
         let jar = CookieJar()

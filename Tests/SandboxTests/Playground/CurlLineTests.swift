@@ -29,6 +29,8 @@ struct CurlLineTests {
             base: "BROKER", target: "/v1/session?token=SECRET&a=b", headers: [("Cookie", "coatcheck=SECRET; x=SECRET")])
         #expect(
             cookie.text == #"curl -si -H "Cookie: coatcheck=$COATCHECK; x=$X" "$BROKER/v1/session?token=$TOKEN&a=b""#)
+        let proof = CurlLine(base: "BROKER", target: "/v1/session", headers: [("DPoP", "a.SECRET.c")])
+        #expect(proof.text == #"curl -si -H "DPoP: $PROOF" "$BROKER/v1/session""#)
     }
 
     @Test("What the shell would read stays text")

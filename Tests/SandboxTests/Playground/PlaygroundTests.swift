@@ -39,10 +39,11 @@ struct PlaygroundTests {
                 let token = page.split(separator: "playground-token\" content=\"")[1].prefix { $0 != "\"" }
                 let mine = [("Playground-Token", String(token))]
                 let news = try await browser.send(.POST, "/playground/wait", json: [:], headers: mine)
-                #expect(news.json["providers"]?.elements?.count == 6 && news.json["switches"]?.elements?.count == 8)
+                #expect(news.json["providers"]?.elements?.count == 7 && news.json["switches"]?.elements?.count == 8)
                 for (action, body) in [
                     ("nothing", [:]), ("sign-in", ["provider": "myspace"]), ("choose", ["as": "mallory"]),
                     ("trouble", ["name": "all"]), ("trouble", ["name": "expire-token"]), ("register", [:]),
+                    ("key", ["x": "AA", "y": "AA"]), ("signed", ["number": 1, "signature": "AA"]),
                 ] as [(String, JSON)] {
                     let answer = try await browser.send(.POST, "/playground/" + action, json: body, headers: mine)
                     #expect(answer.status == 409, "\(action) \(body.serialized)")

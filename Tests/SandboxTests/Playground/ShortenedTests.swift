@@ -50,6 +50,19 @@ struct ShortenedTests {
         #expect(Shortened.text(jwt) == "eyJhbG….eyJzdW….Zm9vYm…")
     }
 
+    @Test("A request with a proof is shown with what the proof says, its signature and its token's digest cut")
+    func proof() throws {
+        let claims = #"{"htm":"GET","nonce":"AcilIgsgCMTTapyF","ath":"\#(Self.secret)"}"#
+        let parts = [#"{"typ":"dpop+jwt"}"#, claims].map { Base64URL.encode(Array($0.utf8)) }
+        let shown = MessageText.request(
+            "GET", "/v1/session", headers: [("DPoP", parts.joined(separator: ".") + "." + Self.secret)], body: [])
+        let lines = shown.split(separator: "\n").map(String.init)
+        #expect(try lines.count == 4 && #require(lines.dropFirst().first).hasPrefix("DPoP: "))
+        #expect(lines[2...] == [#"  {"typ":"dpop+jwt"}"#, #"  {"htm":"GET", "nonce":"AcilI…", "ath":"Qtdva7…"}"#])
+        #expect(!shown.contains(Self.secret) && !parts.contains(where: shown.contains))
+        #expect(Shortened.proof("no.proof").isEmpty && Shortened.proof("").isEmpty)
+    }
+
     @Test(
         "Words stay as they are",
         arguments: [

@@ -268,6 +268,75 @@ def switches(page, run):
     page.sign_out()
 
 
+def bound(page, run, shots):
+    """A session that belongs to a key of the phone's browser, and the thief of its cookie; the result is a picture's size."""
+    browser = page.browser
+    token = browser.run("document.querySelector('meta[name=playground-token]').content")
+    good = {"Content-Type": "application/json", "Playground-Token": token}
+    same(403, ask(run, "POST", "/playground/key", good | {"Playground-Token": "none"}, "{}")[0], "another page's key is not taken")
+    same(409, ask(run, "POST", "/playground/signed", good, json.dumps({"number": 1, "signature": "A" * 86}))[0], "a signature that nobody waits for is not taken")
+    same(409, ask(run, "POST", "/playground/key", good, json.dumps({"x": "AA", "y": "AA"}))[0], "nor a key that is no point")
+    same(False, browser.run("deviceKey.privateKey.extractable"), "the key cannot be exported")
+    again = browser.run("Promise.all([findKey(), findKey()]).then(keys => Promise.all(keys.map(k => crypto.subtle.exportKey('jwk', k.publicKey)))).then(all => all.map(k => k.x))")
+    same([browser.run("crypto.subtle.exportKey('jwk', deviceKey.publicKey).then(k => k.x)")] * 2, again, "pages of one browser have one key")
+    same("private", browser.run("(async () => { const open = IDBFactory.prototype.open; IDBFactory.prototype.open = () => { throw new Error('kept nowhere'); };"
+                                " try { return (await findKey()).privateKey.type; } finally { IDBFactory.prototype.open = open; } })()"),
+         "where a browser keeps nothing, the page has one all the same")
+    page.click("#clear")
+    browser.until("document.querySelectorAll('#messages li').length === 0")
+    page.sign_in("oidc-bound")
+    page.signed_in("signed in, with a proof")
+    page.sees("document.querySelector('.facts').innerText.includes('of this phone')", "the phone says that the session belongs to its key")
+    said = page.arrows()
+    say(any("401 use_dpop_nonce" in each for each in said), "the diagram has the refusal that brings the nonce", said)
+    page.click("#call")
+    page.sees("document.getElementById('relay')?.innerText.includes('200.')", "the API answers, by the pass")
+    page.sees("document.getElementById('live').innerText === 'events on'", "and the phone listens, by the pass")
+    shown = browser.run("document.getElementById('messages').textContent")
+    say('"htm":"POST"' in shown and '"typ":"dpop+jwt"' in shown, "the diagram says what the proofs say")
+    say("DPoP: " in shown and not re.search(r"DPoP: [\w-]{40}", shown), "proofs are shown, and shortened")
+    say("coatcheck-pass=" in shown and not re.search(r"coatcheck-pass=[\w-]{16}", shown), "passes, too")
+    handle = page.handle()
+    page.click("#clear")
+    noticed, why = page.trouble("steal-cookie")
+    size = browser.picture(f"{shots}/playground-bound.webp")
+    same("Nothing, and the thief gets nothing.", noticed, "steal the cookie: the thief gets nothing")
+    say("The copied cookie got 401 proof_required, with a proof" in why, "the copied cookie alone is refused", why)
+    say("own key 401 proof_invalid (key):" in why, "and so it is with a key of the thief's own", why)
+    say("got 200: there the thief is in" in why, "the copy of an unbound session's cookie, beside it, opens it", why)
+    thief = browser.run("[...document.querySelectorAll('#messages summary')].map(e => e.getAttribute('aria-label')).filter(e => e.startsWith('thief'))")
+    same(["GET /v1/session", "401 proof_required", "GET /v1/session", "401 proof_invalid", "GET /v1/session", "200 OK"],
+         [each.split(": ", 1)[1] for each in thief], "what the thief sent and got stands in the diagram")
+    same(handle, page.handle(), "the phone's session is as it was")
+    page.click("#call")
+    page.sees("document.getElementById('relay')?.innerText.includes('200.')", "and goes on")
+    page.trouble("kill-provider")
+    noticed, why = page.trouble("steal-cookie")
+    say(noticed.endswith("gets nothing.") and "could not sign in" in why, "without a provider the thief gets nothing as well", (noticed, why))
+    noticed, why = page.trouble("log-out-elsewhere")
+    same(("Nothing.", True), (noticed, "could not sign in" in why), "and no tablet signs anybody out")
+    page.trouble("kill-provider")
+    same(handle, page.handle(), "the phone is signed in as before")
+    browser.run("location.reload(), 1")
+    browser.until("document.getElementById('call')?.disabled === false && typeof deviceKey === 'object' && deviceKey !== undefined")
+    page.opened()
+    noticed, why = page.trouble("steal-code")
+    say("403 login_not_yours" in why, "steal the code, after the page was loaded again: the thief is refused", (noticed, why))
+    page.signed_in("and the phone, whose key is the same, is signed in")
+    noticed, why = page.trouble("log-out-elsewhere")
+    same("“You were signed out from another device.”", noticed, "log out elsewhere: an ending needs no proof")
+    page.sign_in("oidc-bound")
+    page.signed_in("signed in again")
+    noticed, why = page.trouble("fifty-forwards")
+    same("Nothing.", noticed, "fifty forwards are of a session that belongs to no key")
+    page.sign_out()
+    browser.size(390, 844)
+    page.sees("document.documentElement.scrollWidth <= innerWidth && [...document.querySelectorAll('.label')].every(e => e.scrollWidth <= e.clientWidth + 1)",
+              "a small screen has room for it")
+    browser.size(1280, 1020)
+    return size
+
+
 def diagram(page):
     """The diagram follows what is said, and says so where somebody looks elsewhere."""
     browser = page.browser
@@ -371,7 +440,7 @@ def main():
         browser.open(run.url)
         page = Page(browser)
         page.opened()
-        page.sees("document.querySelectorAll('[data-provider]').length === 6 && document.querySelectorAll('.switch').length === 8", "six providers, eight switches")
+        page.sees("document.querySelectorAll('[data-provider]').length === 7 && document.querySelectorAll('.switch').length === 8", "seven ways to sign in, eight switches")
         ground = browser.run("getComputedStyle(document.body).backgroundColor")
         providers(page)
         shots = pictures or folder
@@ -397,9 +466,10 @@ def main():
         browser.run("document.querySelector('#messages .bad summary').click(), 1")
         sizes.append(browser.picture(f"{shots}/playground-thief.webp"))
         page.sign_out()
-        say(max(sizes) < 150_000, "each picture is smaller than 150 kB", sizes)
         diagram(page)
         switches(page, run)
+        sizes.append(bound(page, run, shots))
+        say(max(sizes) < 150_000, "each picture is smaller than 150 kB", sizes)
         secrets_and_lines(page, run)
         same([], browser.complaints(), "neither script nor policy complained")
         foreign = [url for url in browser.asked() if not url.startswith(run.sandbox + "/")]

@@ -29,6 +29,42 @@ async function send(action, body = {}) {
 
 const act = (action, body) => send(action, body).catch(() => {});
 
+// ---- the phone's key: made in this browser, which cannot export it; the phone in the sandbox says what is to be signed
+
+const base64url = (bytes) => btoa(String.fromCharCode(...new Uint8Array(bytes))).replace(/\+/g, "-").replace(/\//g, "_").replace(/=+$/, "");
+const requested = (request) => new Promise((done, fail) => { request.onsuccess = () => done(request.result); request.onerror = () => fail(request.error); });
+const curve = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
+let deviceKey;
+
+// One key for all pages of this browser, also after a reload; where it keeps nothing (private windows), one for this page.
+async function findKey() {
+  const made = await crypto.subtle.generateKey(curve, false, ["sign"]);
+  try {
+    const opening = indexedDB.open("coatcheck-playground", 1);
+    opening.onupgradeneeded = () => opening.result.createObjectStore("keys");
+    const database = await requested(opening);
+    const keys = (mode) => database.transaction("keys", mode).objectStore("keys");
+    // The first page's key stays, whichever of two that load at once it is.
+    await requested(keys("readwrite").add(made, "phone")).catch(() => {});
+    return await requested(keys("readonly").get("phone")) ?? made;
+  } catch {
+    return made;
+  }
+}
+
+async function showKey() {
+  deviceKey ??= await findKey();
+  const { x, y } = await crypto.subtle.exportKey("jwk", deviceKey.publicKey);
+  await send("key", { x, y });
+}
+
+async function sign(orders) {
+  for (const { number, text } of orders) {
+    const signature = await crypto.subtle.sign(curve, deviceKey.privateKey, new TextEncoder().encode(text));
+    await send("signed", { number, signature: base64url(signature) });
+  }
+}
+
 // ---- the phone
 
 function providerButtons(screen, providers) {
@@ -93,6 +129,7 @@ function session(screen) {
   const facts = {
     session: it.handle, subject: it.subject, scope: it.scope.join(" ") || "–", "signed in": `until ${time(it.expires_at)}`,
     tokens: `until ${time(it.tokens.expires_at)}, ${it.tokens.refreshable ? "refreshable" : "not refreshable"}`,
+    key: it.binding ? `${it.binding.jkt.slice(0, 8)}… of this phone` : "none",
   };
   return [
     make("div", { className: "person" }, make("span", { className: "avatar", "aria-hidden": "true" }, name.slice(0, 1).toUpperCase()),
@@ -277,8 +314,13 @@ function show(news) {
 async function watch() {
   for (;;) {
     try {
-      show(await send("wait", seen));
-      byID("lost").hidden = true;
+      await showKey();
+      for (;;) {
+        const news = await send("wait", seen);
+        show(news);
+        byID("lost").hidden = true;
+        await sign(news.sign);
+      }
     } catch {
       byID("lost").hidden = false;
       await new Promise((done) => setTimeout(done, 1000));

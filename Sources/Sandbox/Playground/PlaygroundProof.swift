@@ -1,0 +1,31 @@
+import Crypto
+
+/// A proof of possession of one request (RFC 9449 section 4.2), up to its signature.
+struct PlaygroundProof: Sendable {
+    let request: PlaygroundRequest
+    /// The broker's address, as its apps know it.
+    let broker: String
+    let issuedAt: Double
+    /// The nonce of the broker's last refusal.
+    let nonce: String?
+
+    /// The signing input: header and claims.
+    func signingInput(jwk: JSON) -> String {
+        let header: JSON = ["typ": "dpop+jwt", "alg": "ES256", "jwk": jwk]
+        var claims: JSON = [
+            "jti": .string(Random.token()), "htm": .string(request.method),
+            "htu": .string(broker + request.target.prefix { $0 != "?" }), "iat": .int(Int(issuedAt)),
+        ]
+        if let nonce { claims["nonce"] = .string(nonce) }
+        if let token = request.jar?.session { claims["ath"] = .string(Digest256.base64url(token.value)) }
+        return [header, claims].map { Base64URL.encode(Array($0.serialized.utf8)) }.joined(separator: ".")
+    }
+
+    /// The proof by a key that is made for it: a thief's.
+    func byAnotherKey() -> String? {
+        let key = P256.Signing.PrivateKey()
+        let text = signingInput(jwk: DeviceKey.jwk(key.publicKey))
+        guard let signature = try? key.signature(for: Array(text.utf8)) else { return nil }
+        return text + "." + Base64URL.encode(Array(signature.rawRepresentation))
+    }
+}

@@ -1,0 +1,55 @@
+import Crypto
+import Testing
+
+@testable import Sandbox
+
+/// The phone's key, which a page's browser holds.
+@Suite("The device's key", .timeLimit(.minutes(1)))
+struct DeviceKeyTests {
+    private let browser = P256.Signing.PrivateKey()
+
+    private func show(_ held: P256.Signing.PrivateKey, to key: DeviceKey) async throws -> Bool {
+        let jwk = DeviceKey.jwk(held.publicKey)
+        return try await key.take(x: #require(jwk["x"]?.text), y: #require(jwk["y"]?.text))
+    }
+
+    private func signature(_ text: String, by held: P256.Signing.PrivateKey) throws -> String {
+        try Base64URL.encode(Array(held.signature(for: Array(text.utf8)).rawRepresentation))
+    }
+
+    @Test("A key that is no point of the curve, and a signature that nobody waits for, are not taken")
+    func refusals() async throws {
+        let key = DeviceKey()
+        let x = try #require(DeviceKey.jwk(browser.publicKey)["x"]?.text)
+        #expect(await !key.take(x: "AA", y: x))
+        #expect(await !key.take(x: x, y: x + "=="))
+        #expect(await !key.take(x: x, y: Base64URL.encode([UInt8](repeating: 7, count: 32))))
+        #expect(await key.jwk == .null)
+        #expect(try await show(browser, to: key))
+        #expect(await key.jwk == DeviceKey.jwk(browser.publicKey))
+        #expect(try await !key.take(signature: signature("text", by: browser), of: 1))
+    }
+
+    @Test("What is to be signed is told until this key's signature of it came")
+    func signing() async throws {
+        let key = DeviceKey()
+        #expect(try await show(browser, to: key))
+        async let signed = key.sign("text")
+        var orders = await key.orders
+        while orders.isEmpty {
+            await Task.yield()
+            orders = await key.orders
+        }
+        let order = try #require(orders.first)
+        #expect(order.text == "text")
+        let good = try signature("text", by: browser)
+        #expect(await !key.take(signature: "AA", of: order.number))
+        #expect(await !key.take(signature: good, of: order.number + 1))
+        #expect(try await !key.take(signature: signature("another", by: browser), of: order.number))
+        #expect(try await !key.take(signature: signature("text", by: P256.Signing.PrivateKey()), of: order.number))
+        #expect(await key.take(signature: good, of: order.number))
+        #expect(await !key.take(signature: good, of: order.number))
+        #expect(await signed == good)
+        #expect(await key.orders.isEmpty)
+    }
+}

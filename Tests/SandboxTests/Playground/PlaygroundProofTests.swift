@@ -1,0 +1,57 @@
+import Crypto
+import Testing
+
+@testable import Sandbox
+
+/// Proofs of the phone, and the thief's.
+@Suite("The playground's proofs", .timeLimit(.minutes(1)))
+struct PlaygroundProofTests {
+    private func proof(jar: CookieJar? = nil, nonce: String? = nil) -> PlaygroundProof {
+        let request = PlaygroundRequest(method: "POST", to: .broker, target: "/v1/session/pass?a=b", jar: jar)
+        return PlaygroundProof(request: request, broker: "http://127.0.0.1:9", issuedAt: 1.9, nonce: nonce)
+    }
+
+    private func part(_ index: Int, of proof: String) throws -> JSON {
+        let parts = proof.split(separator: ".").map(String.init)
+        let part = try #require(parts.count > index ? parts[index] : nil)
+        return try JSON.parse(#require(Base64URL.decode(part)))
+    }
+
+    @Test("A proof says method, address without its query, nonce, and the token's digest")
+    func claims() throws {
+        let jar = CookieJar()
+        jar.take("coatcheck-login=other")
+        jar.take("coatcheck=token")
+        let text = proof(jar: jar, nonce: "n").signingInput(jwk: ["kty": "EC"])
+        let header = try part(0, of: text)
+        #expect(header == ["typ": "dpop+jwt", "alg": "ES256", "jwk": ["kty": "EC"]])
+        let claims = try part(1, of: text)
+        #expect(claims["htm"]?.text == "POST" && claims["htu"]?.text == "http://127.0.0.1:9/v1/session/pass")
+        #expect(claims["iat"]?.number == 1 && claims["nonce"]?.text == "n")
+        #expect(claims["ath"]?.text == Base64URL.encode(Array(SHA256.hash(data: Array("token".utf8)))))
+    }
+
+    @Test("Without a nonce and a token it says none, and each has an id of its own")
+    func bare() throws {
+        let claims = try [0, 1].map { _ in try part(1, of: proof().signingInput(jwk: .null)) }
+        #expect(claims[0]["nonce"] == nil && claims[0]["ath"] == nil)
+        #expect(claims[0]["jti"]?.text != claims[1]["jti"]?.text)
+    }
+
+    @Test("The thief's proof is good but for its key, which is another each time")
+    func thief() throws {
+        var keys: [JSON] = []
+        for _ in 0..<2 {
+            let proof = try #require(proof(nonce: "n").byAnotherKey())
+            let jwk = try #require(part(0, of: proof)["jwk"])
+            let point = ["x", "y"].flatMap { jwk[$0]?.text.flatMap { Base64URL.decode($0) } ?? [] }
+            let parts = proof.split(separator: ".").map(String.init)
+            let raw = try #require(Base64URL.decode(parts[2]))
+            let signature = try P256.Signing.ECDSASignature(rawRepresentation: raw)
+            let key = try P256.Signing.PublicKey(rawRepresentation: point)
+            #expect(key.isValidSignature(signature, for: Array((parts[0] + "." + parts[1]).utf8)))
+            keys.append(jwk)
+        }
+        #expect(keys[0] != keys[1])
+    }
+}

@@ -6,9 +6,13 @@ The provider rotates strictly and its tokens live five seconds. A gate before it
 token, and by whom. Meanwhile replicas are killed and started again, PostgreSQL is restarted, crashes and fails over, the
 provider is away or loses its answers, and single replicas' wall clocks are stepped.
 
+Half of the phones have sessions that belong to a key: they send passes or proofs by a clock that is up to a day wrong, on a
+network that sends what may be sent twice with the same bytes. Beside each is a thief with its cookie.
+
 What has to be zero: sessions ended for another reason than one that counts, 5xx without `Retry-After`, sessions that are
-unknown after their 201, refresh tokens and codes that were used again, log-outs undone after their 204. A session whose
-rotated token was lost with the provider's answer, or with the process that had it, ends with `refresh_lost`: counted apart.
+unknown after their 201, refresh tokens and codes that were used again, log-outs undone after their 204, good proofs and passes
+refused, answers to thieves. A session whose rotated token was lost with the provider's answer, or with the process that had it,
+ends with `refresh_lost`: counted apart.
 """
 
 import argparse
@@ -26,11 +30,15 @@ import urllib.parse
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from support import harness  # noqa: E402
+from support.dpop import Phone as Device  # noqa: E402
 from support.harness import BACKEND, free_port  # noqa: E402
 from support.verdicts import Verdicts  # noqa: E402
 
 TOKEN_LIFETIME = 5
 FAULTS = ("none", "reuse", "ended", "bare", "unsynchronous")
+# By client: a pass is the shortest that there is.
+BINDINGS = {"strict": {"mode": "enforce", "evidence": "pass", "pass": "1m"}, "silent": {"mode": "enforce", "evidence": "proof"}}
+EVIDENCE_CODES = ("proof_required", "use_dpop_nonce", "proof_invalid")
 
 
 # ---- HTTP ------------------------------------------------------------------------------------------------------------
@@ -136,6 +144,8 @@ class Tally:
         "codes used again": "codes",
         "log-outs undone after a 204": "undone",
         "requests without an answer for a minute": "hung",
+        "good evidence of honest phones refused": "evidence",
+        "answers with content to thieves of a cookie": "stolen",
     }
 
     def __init__(self):
@@ -298,6 +308,8 @@ class Replica(harness.Broker):
     def __init__(self, chaos, number):
         # How often it was started, and when each of its processes was killed.
         self.number, self.life, self.deaths = number, 0, {}
+        # Until when its clock was wrong; infinite while it is.
+        self.wrong_until = float("-inf")
         first = chaos.replicas[0] if chaos.replicas else None
         through_gate = f"{chaos.gate.url}/{number}/oidc/token"
         super().__init__(
@@ -305,7 +317,10 @@ class Replica(harness.Broker):
             settings={
                 "server": {"drain_delay": "0s"} | ({"public_url": first.url} if first else {}),
                 "store": {"url": chaos.database.both()},
-                "providers": {"oidc": {"endpoints": {"token": through_gate, "refresh": through_gate}}},
+                "providers": {"oidc": {"endpoints": {"token": through_gate, "refresh": through_gate}, "clients": {
+                    name: {"client_id": f"{name}-app", "auth": "none", "scope": "openid email offline_access", "binding": binding,
+                           "redirect_uris": [f"com.example.{name}:/cb"]} for name, binding in BINDINGS.items()}}},
+                "backends": {"orders": {"original_request": True}},
                 "upstreams": {
                     "api": {"base_url": f"{chaos.sandbox.url}/api", "provider": "oidc", "allow": ["GET /private/**"]},
                     "closed": {"base_url": f"http://127.0.0.1:{free_port()}", "provider": "oidc", "allow": ["GET /**"]}}})
@@ -320,6 +335,14 @@ class Replica(harness.Broker):
 
     async def is_up(self):
         return await asyncio.to_thread(self.is_ready)
+
+    def set_clock(self, seconds):
+        self.clock.set(seconds)
+        self.wrong_until = float("inf") if seconds else time.monotonic() + 1
+
+    def is_right(self, since):
+        """Whether its clock has been right since then."""
+        return self.wrong_until < since
 
 
 class Database(harness.Database):
@@ -343,8 +366,8 @@ class Database(harness.Database):
 
 
 class Session:
-    def __init__(self, token, subject):
-        self.token, self.subject = token, subject
+    def __init__(self, token, subject, phone):
+        self.token, self.subject, self.phone = token, subject, phone
         # When it was ended by its user: None while it was not; `is_sure` when a 204 said so.
         self.ended_at = None
         self.is_sure = False
@@ -355,6 +378,8 @@ class Session:
 
 class Phone:
     """A phone: signs in, calls, and sometimes logs out; a replica that is not there is followed by the next."""
+
+    client = "ios"
 
     def __init__(self, chaos, number):
         self.chaos, self.number = chaos, number
@@ -367,6 +392,8 @@ class Phone:
         self.session = None
 
     async def run(self):
+        # Not all at once.
+        await asyncio.sleep(self.number / 50)
         try:
             while not self.chaos.is_over:
                 self.session = self.session or await self.sign_in()
@@ -380,7 +407,7 @@ class Phone:
 
     async def call(self, method, path, **more):
         """Makes one request of a replica; None when there was no answer."""
-        replica = self.chaos.replicas[self.replica]
+        replica = self.asked = self.chaos.replicas[self.replica]
         try:
             answer = await self.connections.call(replica.url + path, method, **more)
         except Unreached:
@@ -407,7 +434,7 @@ class Phone:
     async def sign_in(self):
         self.sign_ins += 1
         user = f"p{self.number}n{self.sign_ins}"
-        begun = await self.call("POST", "/v1/logins", body={"provider": "oidc", "client": "ios"})
+        begun = await self.call("POST", "/v1/logins", body={"provider": "oidc", "client": self.client})
         if not begun or begun.status != 201:
             return None
         login = begun.cookie("coatcheck-login")
@@ -422,7 +449,7 @@ class Phone:
             if answer is None:
                 continue
             if answer.status == 201:
-                session = Session(answer.cookie("coatcheck"), answer.json["subject"])
+                session = Session(answer.cookie("coatcheck"), answer.json["subject"], self)
                 self.chaos.sessions.append(session)
                 return session
             if answer.status == 503 and "retry" not in answer.json:
@@ -440,6 +467,7 @@ class Phone:
                 return True
             if not await self.one_call(session):
                 return False
+            await asyncio.sleep(self.chaos.pause * 2 * self.random.random())
         if self.stays:
             return True
         return not await self.log_out(session)
@@ -458,7 +486,7 @@ class Phone:
             answer = await self.call(
                 "POST", "/v1/token", X_Coatcheck_Backend=BACKEND, form={
                     "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange", "subject_token": session.token,
-                    "subject_token_type": "urn:ietf:params:oauth:token-type:access_token"})
+                    "subject_token_type": "urn:ietf:params:oauth:token-type:access_token"} | self.handed_in(session))
             if answer and answer.status == 200:
                 self.chaos.gate.seen.add(answer.json["access_token"])
             if answer and answer.status == 400:
@@ -467,6 +495,10 @@ class Phone:
         else:
             answer = await self.call("POST", "/v1/session/refresh", Cookie=cookie)
         return self.chaos.still_lives(session, answer)
+
+    def handed_in(self, session):
+        """The evidence that its backend has of it."""
+        return {}
 
     async def log_out(self, session):
         """Logs out; true when the session is over, or may be."""
@@ -482,6 +514,119 @@ class Phone:
         return True
 
 
+class Evidence:
+    """A nonce or a pass, the replica that it is of, and when it came."""
+
+    def __init__(self, value, replica, seconds=0):
+        self.value, self.replica, self.began = value, replica, time.monotonic()
+        self.seconds = seconds
+
+    @property
+    def is_due(self):
+        return time.monotonic() > self.began + 0.8 * self.seconds
+
+
+class BoundPhone(Phone):
+    """A phone whose session belongs to a key, and the thief of its cookie."""
+
+    def __init__(self, chaos, number):
+        super().__init__(chaos, number)
+        self.client = list(BINDINGS)[number // 4 % 2]
+        self.key, self.thief = (
+            Device(chaos.replicas[0], self.client, clock=self.random.randrange(-86400, 86400)) for _ in range(2))
+        self.nonce = self.held_pass = None
+        # Whether its last request was sent twice.
+        self.repeated = False
+
+    async def call(self, method, path, needs_proof=False, **more):
+        """Makes a request with the evidence that it takes, and once more with what a refusal asks for."""
+        token = re.search(r"(?<![-\w])coatcheck=([^;]+)", more.get("Cookie", ""))
+        if token and self.held_pass and self.held_pass.is_due and not needs_proof:
+            await self.renew(token[1])
+        asked_for = None
+        for _ in range(6):
+            by_pass = token and self.held_pass and not needs_proof and asked_for != "use_dpop_nonce"
+            fields = {"Coatcheck_Pass": self.held_pass.value} if by_pass else {"DPoP": self.proof(method, path, token)}
+            used = self.held_pass if by_pass else self.nonce
+            answer = await self.send_perhaps_twice(method, path, more | fields)
+            if answer is None:
+                return None
+            self.take(answer, self.asked)
+            code = answer.json.get("code") if answer.status == 401 else None
+            if code not in EVIDENCE_CODES:
+                return answer
+            self.chaos.tally.events[code] += 1
+            is_repeat = answer.json.get("reason") == "replayed" and self.repeated
+            if not is_repeat and (code == asked_for or code == "proof_invalid"):
+                self.refused(answer, used, f"{method} {path}")
+            asked_for = code
+            if code == "proof_required" and not (by_pass and await self.renew(token[1])):
+                return answer
+        return None
+
+    def proof(self, method, path, token=None, device=None):
+        nonce = self.nonce and self.nonce.value
+        return (device or self.key).proof(method, path.partition("?")[0], token and token[1], nonce=nonce)
+
+    async def send_perhaps_twice(self, method, path, more):
+        """Sends a request; one that may be repeated now and then with the same bytes, as HTTP libraries do."""
+        answer = await super().call(method, path, **more)
+        self.repeated = method == "GET" and (answer is None or self.random.random() < 0.02)
+        if self.repeated:
+            self.chaos.tally.events["same bytes again"] += 1
+            answer = await super().call(method, path, **more)
+        return answer
+
+    def take(self, answer, replica):
+        """Keeps the nonce and the pass of an answer."""
+        if value := answer.fields.get("dpop-nonce"):
+            self.nonce = Evidence(value, replica)
+        found = answer.json.get("pass") if answer.status in (200, 201) and answer.cookie("coatcheck-pass") else None
+        found = found or (answer.json if answer.status == 200 and answer.cookie("coatcheck-pass") else None)
+        if found:
+            self.held_pass = Evidence(answer.cookie("coatcheck-pass"), replica, found["expires_in"])
+
+    async def renew(self, token):
+        """Gets a new pass; true when it has one."""
+        before = self.held_pass
+        await self.call("POST", "/v1/session/pass", needs_proof=True, Cookie=f"coatcheck={token}")
+        return self.held_pass is not before
+
+    def refused(self, answer, used, request):
+        """Counts a refusal of what was asked for just now, where the clocks that made and judged it were right."""
+        if used and not (self.asked.is_right(used.began) and used.replica.is_right(used.began)):
+            self.chaos.tally.events["refused by a wrong clock"] += 1
+        else:
+            self.chaos.tally.count("evidence", f"replica {self.asked.number}: {request}: {answer.told} {answer.json.get('reason')}")
+
+    async def sign_in(self):
+        self.held_pass = None
+        return await super().sign_in()
+
+    def handed_in(self, session):
+        return {"pass": self.held_pass.value} if self.held_pass else {
+            "dpop": self.proof("GET", "/orders", ("", session.token)), "htm": "GET", "htu": self.chaos.replicas[0].url + "/orders"}
+
+    async def one_call(self, session):
+        if self.random.random() < 0.05 and not await self.steal(session):
+            return False
+        return await super().one_call(session)
+
+    async def steal(self, session):
+        """Calls as a thief of the cookie; false when the session is over."""
+        method, path = self.random.choice([
+            ("GET", "/v1/session"), ("GET", "/v1/relay/api/private/echo"), ("GET", "/v1/sessions"), ("GET", "/v1/forward-auth"),
+            ("POST", "/v1/session/refresh"), ("POST", "/v1/session/pass"), ("POST", "/v1/session/token")])
+        own_key = {"DPoP": self.proof(method, path, ("", session.token), self.thief)}
+        fields = self.random.choice([{}, own_key, {"Coatcheck_Pass": "A" * 32}])
+        backend = {"X_Coatcheck_Backend": BACKEND} if path == "/v1/forward-auth" else {}
+        answer = await Phone.call(self, method, path, Cookie=f"coatcheck={session.token}", **fields, **backend)
+        self.chaos.tally.events["thefts"] += 1
+        if answer and (answer.status < 300 or answer.fields.get("coatcheck-source") == "upstream"):
+            self.chaos.tally.count("stolen", f"{method} {path} with {list(fields)}: {answer.told}")
+        return self.chaos.still_lives(session, answer)
+
+
 # ---- what happens meanwhile ------------------------------------------------------------------------------------------
 
 
@@ -493,7 +638,7 @@ class Chaos(harness.Processes):
         self.tally = Tally()
         self.sessions = []
         self.is_over = self.is_cut = False
-        self.phones_count = options.phones
+        self.phones_count, self.pause = options.phones, options.pause
         self.database = None
         self.gate = Gate(self)
         self.replicas = []
@@ -506,6 +651,8 @@ class Chaos(harness.Processes):
                 self.tally.count("undone", f"{session.subject}, {time.monotonic() - session.ended_at:.1f} s after")
             return True
         if answer.fields.get("coatcheck-source") == "upstream":
+            return True
+        if answer.json.get("code") in EVIDENCE_CODES:
             return True
         session.is_counted = True
         if answer.json.get("code") == "session_required":
@@ -586,7 +733,7 @@ class Chaos(harness.Processes):
     async def step(self):
         replica = self.random.choice(self.replicas)
         seconds = self.random.choice([45, -45, 600, -600, 7200, -7200, 91 * 86400, -30 * 86400])
-        replica.clock.set(seconds)
+        replica.set_clock(seconds)
         self.tally.events["clock steps"] += 1
         # One that starts with a wrong clock sees no step.
         if self.random.random() < 0.3 and replica.number not in self.busy and len(self.busy) < 2:
@@ -595,7 +742,7 @@ class Chaos(harness.Processes):
             self.tally.events["starts with a wrong clock"] += 1
             await self.bring_back(replica)
         await asyncio.sleep(self.random.uniform(1, 5))
-        replica.clock.set(0)
+        replica.set_clock(0)
 
     async def end_one(self):
         """The wired-in fault `ended`: an operator's hand in the table."""
@@ -618,7 +765,8 @@ class Chaos(harness.Processes):
         await self.gate.start()
         # A refresh token's life is shorter than some clocks are stepped.
         await self.control("PUT", "/settings/oidc", {
-            "refresh_mode": "rotate-strict", "access_token_lifetime": TOKEN_LIFETIME, "refresh_token_lifetime": 20 * 86400})
+            "refresh_mode": "rotate-strict", "access_token_lifetime": max(TOKEN_LIFETIME, self.phones_count // 10),
+            "refresh_token_lifetime": 20 * 86400})
         for number in range(3):
             self.replicas.append(Replica(self, number))
         for replica in self.replicas:
@@ -630,7 +778,7 @@ class Chaos(harness.Processes):
                 await asyncio.sleep(0.05)
             else:
                 raise SystemExit(f"chaos: replica {replica.number} did not start")
-        phones = [Phone(self, number) for number in range(self.phones_count)]
+        phones = [(BoundPhone if number // 2 % 2 else Phone)(self, number) for number in range(self.phones_count)]
         tasks = [asyncio.create_task(phone.run()) for phone in phones]
         await self.wreak()
         self.is_over = True
@@ -678,18 +826,28 @@ class Chaos(harness.Processes):
                     end = time.monotonic() + 40
                     while time.monotonic() < end:
                         try:
-                            answer = await connections.call(replica.url + "/v1/session", Cookie=f"coatcheck={session.token}")
+                            answer = await self.look_at(session, replica, connections)
                         except Unreached:
                             continue
-                        if answer.status < 500:
+                        if answer.status < 500 and answer.json.get("code") not in EVIDENCE_CODES:
                             break
                         await asyncio.sleep(0.2)
-                    if answer is None or answer.status >= 500:
+                    if answer is None or answer.status >= 500 or answer.json.get("code") in EVIDENCE_CODES:
                         self.tally.count("hung", f"replica {replica.number} does not come back: {answer and answer.told}")
                         return
                     self.final(session, answer)
         finally:
             connections.close()
+
+    async def look_at(self, session, replica, connections):
+        """Asks a replica about a session, with a proof where it belongs to a key."""
+        fields, phone = {"Cookie": f"coatcheck={session.token}"}, session.phone
+        if isinstance(phone, BoundPhone):
+            fields["DPoP"] = phone.proof("GET", "/v1/session", ("", session.token))
+        answer = await connections.call(replica.url + "/v1/session", **fields)
+        if isinstance(phone, BoundPhone):
+            phone.take(answer, replica)
+        return answer
 
     def final(self, session, answer):
         if session.is_counted:
@@ -728,7 +886,7 @@ class Chaos(harness.Processes):
         # A machine that does ten times as much is usual; a busy one has to be enough.
         said.verdict(good > 3 * self.seconds, f"work was done: {good} good answers")
         said.verdict(self.gate.rotations > self.seconds / 5, f"tokens were rotated: {self.gate.rotations}")
-        wanted = ["kills", "provider outages", "clock steps", "failovers", "PostgreSQL restarts"]
+        wanted = ["kills", "provider outages", "clock steps", "failovers", "PostgreSQL restarts", "thefts", "use_dpop_nonce"]
         said.verdict(all(self.tally.events[name] for name in wanted), "everything went wrong at least once")
         refused = {told: count for told, count in self.tally.answers.items() if told.startswith("refused sign-in")}
         said.verdict(not refused, "no sign-in was refused for good", refused)
@@ -743,6 +901,7 @@ async def main():
     options.add_argument("--seconds", type=float, default=120)
     options.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 30))
     options.add_argument("--phones", type=int, default=16)
+    options.add_argument("--pause", type=float, default=0, help="the seconds between two calls of a phone, on average")
     options.add_argument("--fault", choices=FAULTS, default="none", help="a fault wired in, which has to be found")
     chaos = Chaos(options.parse_args())
     for number in (signal.SIGTERM, signal.SIGINT):

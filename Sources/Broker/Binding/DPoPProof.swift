@@ -25,8 +25,9 @@ package struct DPoPProof: Sendable {
     /// `iat` has to be a number and is never judged: phones' clocks are wrong, and the nonce has ours.
     package init(_ fields: [String]) throws(ProofRefusal) {
         guard let text = fields.first else { throw .required }
-        guard fields.count == 1, text.utf8.count <= Self.maximumBytes, text.isASCII else { throw .malformed }
-        let segments = text.split(separator: ".", maxSplits: 3, omittingEmptySubsequences: false)
+        guard fields.count == 1, text.utf8.count <= Self.maximumBytes else { throw .malformed }
+        let bytes = Array(text.utf8)
+        let segments = bytes.split(separator: UInt8(ascii: "."), maxSplits: 3, omittingEmptySubsequences: false)
         guard segments.count == 3, let headerBytes = Base64URL.decode(segments[0]),
             let claimBytes = Base64URL.decode(segments[1]), let signature = Base64URL.decode(segments[2]),
             let header = try? JSONParser.parseObject(headerBytes, maximumBytes: Self.maximumBytes, maximumDepth: 4),
@@ -47,7 +48,7 @@ package struct DPoPProof: Sendable {
         self.address = address
         self.identifier = identifier
         self.signature = signature
-        signingInput = Array((segments[0] + "." + segments[1]).utf8)
+        signingInput = Array(bytes[..<segments[1].endIndex])
     }
 
     /// Returns the text of a member that may be missing.

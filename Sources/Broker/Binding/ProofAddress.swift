@@ -14,14 +14,15 @@ package struct ProofAddress: Sendable, Hashable {
 
     /// Normalizes an absolute address; nil for what is none, has user information, a bad escape or a byte beyond ASCII.
     package init?(_ text: String) {
-        guard text.utf8.allSatisfy({ (0x21...0x7E).contains($0) }), let colon = text.firstIndex(of: ":") else {
+        let text = Array(text.utf8)
+        guard text.allSatisfy({ (0x21...0x7E).contains($0) }), let colon = text.firstIndex(of: UInt8(ascii: ":")) else {
             return nil
         }
-        let scheme = text[..<colon].lowercased()
-        let rest = text[text.index(after: colon)...]
-        guard scheme == "http" || scheme == "https", rest.hasPrefix("//") else { return nil }
-        let hierarchy = rest.dropFirst(2).prefix { $0 != "?" && $0 != "#" }
-        let slash = hierarchy.firstIndex(of: "/") ?? hierarchy.endIndex
+        let scheme = Self.lowercased(text[..<colon])
+        let rest = text[(colon + 1)...]
+        guard scheme == "http" || scheme == "https", rest.starts(with: "//".utf8) else { return nil }
+        let hierarchy = rest.dropFirst(2).prefix { $0 != UInt8(ascii: "?") && $0 != UInt8(ascii: "#") }
+        let slash = hierarchy.firstIndex(of: Self.slash) ?? hierarchy.endIndex
         guard let (host, port) = Self.authority(hierarchy[..<slash], isTLS: scheme == "https"),
             let path = Self.normalizedPath(hierarchy[slash...])
         else { return nil }
@@ -31,25 +32,26 @@ package struct ProofAddress: Sendable, Hashable {
     }
 
     /// Returns a host in lower case and its port where that is not the scheme's; nil for what is none.
-    private static func authority(_ text: Substring, isTLS: Bool) -> (host: String, port: Int?)? {
-        guard !text.contains("@"), !text.contains("%") else { return nil }
+    private static func authority(_ text: ArraySlice<UInt8>, isTLS: Bool) -> (host: String, port: Int?)? {
+        guard !text.contains(UInt8(ascii: "@")), !text.contains(UInt8(ascii: "%")) else { return nil }
+        let isBracketed = text.first == UInt8(ascii: "[")
         // The colons of an IPv6 address are inside its brackets.
-        let end = text.hasPrefix("[") ? text.firstIndex(of: "]").map { text.index(after: $0) } : nil
-        let hostEnd = end ?? text.firstIndex(of: ":") ?? text.endIndex
-        let host = text[..<hostEnd].lowercased()
-        guard !host.isEmpty, host.hasPrefix("[") == (end != nil) else { return nil }
+        let end = isBracketed ? text.firstIndex(of: UInt8(ascii: "]")).map { $0 + 1 } : nil
+        let hostEnd = end ?? text.firstIndex(of: UInt8(ascii: ":")) ?? text.endIndex
+        guard hostEnd > text.startIndex, isBracketed == (end != nil) else { return nil }
         let rest = text[hostEnd...]
-        guard rest.isEmpty || rest.hasPrefix(":") else { return nil }
+        guard rest.isEmpty || rest.first == UInt8(ascii: ":") else { return nil }
         let digits = rest.dropFirst()
-        guard digits.utf8.count <= 5, digits.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
-        let port = Int(digits)
-        return (host, port == (isTLS ? 443 : 80) ? nil : port)
+        guard digits.count <= 5, digits.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
+        let port = digits.isEmpty ? nil : digits.reduce(0) { $0 * 10 + Int($1 - 0x30) }
+        return (lowercased(text[..<hostEnd]), port == (isTLS ? 443 : 80) ? nil : port)
     }
 
     /// Returns a path with its escapes in one form and without dot segments; nil for an escape that is none.
-    package static func normalizedPath(_ text: some StringProtocol) -> String? {
+    package static func normalizedPath(_ text: some Collection<UInt8>) -> String? {
         var bytes: [UInt8] = []
-        var input = Array(text.utf8)[...]
+        bytes.reserveCapacity(text.count)
+        var input = Array(text)[...]
         while let byte = input.popFirst() {
             guard byte == UInt8(ascii: "%") else {
                 bytes.append(byte)
@@ -66,23 +68,30 @@ package struct ProofAddress: Sendable, Hashable {
                 bytes += [byte, upperDigit(high), upperDigit(low)]
             }
         }
-        return withoutDotSegments(String(decoding: bytes, as: UTF8.self))
+        return String(decoding: withoutDotSegments(bytes), as: UTF8.self)
     }
 
     /// Returns the path as RFC 3986 section 5.2.4 leaves it.
-    private static func withoutDotSegments(_ path: String) -> String {
-        var kept: [Substring] = []
-        let segments = path.split(separator: "/", omittingEmptySubsequences: false).dropFirst()
+    private static func withoutDotSegments(_ path: [UInt8]) -> [UInt8] {
+        var kept: [ArraySlice<UInt8>] = []
+        let segments = path.split(separator: slash, omittingEmptySubsequences: false).dropFirst()
         for (index, segment) in segments.enumerated() {
-            guard segment == "." || segment == ".." else {
+            let isParent = segment.elementsEqual("..".utf8)
+            guard isParent || segment.elementsEqual(".".utf8) else {
                 kept.append(segment)
                 continue
             }
-            if segment == "..", !kept.isEmpty { kept.removeLast() }
+            if isParent, !kept.isEmpty { kept.removeLast() }
             // `/a/.` and `/a/b/..` end in a slash.
-            if index == segments.count - 1 { kept.append("") }
+            if index == segments.count - 1 { kept.append([]) }
         }
-        return "/" + kept.joined(separator: "/")
+        return [slash] + kept.joined(separator: [slash])
+    }
+
+    private static let slash = UInt8(ascii: "/")
+
+    private static func lowercased(_ text: ArraySlice<UInt8>) -> String {
+        String(decoding: text.map { (0x41...0x5A).contains($0) ? $0 | 0x20 : $0 }, as: UTF8.self)
     }
 
     private static func isUnreserved(_ byte: UInt8) -> Bool {

@@ -64,7 +64,7 @@ package struct ProofVerifier: Sendable {
 
     private func isAbout(_ address: ProofAddress, _ target: ProofTarget) -> Bool {
         switch target.address {
-        case .own(let path): origins.contains(address) && address.path == ProofAddress.normalizedPath(path)
+        case .own(let path): origins.contains(address) && address.path == ProofAddress.normalizedPath(path.utf8)
         case .foreign(let wanted): address == wanted
         }
     }

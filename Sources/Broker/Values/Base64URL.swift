@@ -10,7 +10,9 @@ package enum Base64URL {
 
     /// Returns the bytes as unpadded base64url text.
     package static func encode(_ bytes: some Sequence<UInt8>) -> String {
+        let alphabet = alphabet
         var text: [UInt8] = []
+        text.reserveCapacity((bytes.underestimatedCount * 4 + 2) / 3)
         var buffer: UInt32 = 0
         var bits: UInt32 = 0
         for byte in bytes {
@@ -26,11 +28,16 @@ package enum Base64URL {
     }
 
     /// Returns the bytes, or nil for padding, a foreign character, an impossible length or stray low bits.
-    package static func decode(_ text: some StringProtocol) -> [UInt8]? {
+    package static func decode(_ text: some StringProtocol) -> [UInt8]? { decode(text.utf8) }
+
+    /// Returns the bytes of a text that is given as its own bytes; nil as above.
+    package static func decode(_ text: some Collection<UInt8>) -> [UInt8]? {
+        let values = values
         var bytes: [UInt8] = []
+        bytes.reserveCapacity(text.count * 3 / 4)
         var buffer: UInt32 = 0
         var bits: UInt32 = 0
-        for character in text.utf8 {
+        for character in text {
             let value = values[Int(character)]
             guard value < 64 else { return nil }
             buffer = (buffer << 6 | UInt32(value)) & 0xFFFF

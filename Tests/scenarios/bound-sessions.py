@@ -297,7 +297,7 @@ def operators(case):
 
 
 def backends(case):
-    """Backends hand in the evidence that the app gave them."""
+    """Backends hand in the evidence that the app gave them, and proxies the request that it is of (W6)."""
     sandbox = Sandbox(case)
     broker = bound(case, sandbox)
     broker.configure(backends={
@@ -420,7 +420,7 @@ def streams(case):
 
 
 def replicas(case):
-    """Three replicas: a nonce of any is good at each, and what changes something is taken once over all."""
+    """Three replicas: a nonce of any is good at each, and what changes something is taken once over all (W3)."""
     sandbox = Sandbox(case)
     with Database() as database:
         first = bound(case, sandbox, name="one", start=False)

@@ -116,7 +116,7 @@ struct ProofVerifierTests {
         #expect(try refusal([broken(good)], thumbprint: phone.thumbprint) == .signature)
     }
 
-    @Test("A proof is taken once, and one that was refused is not remembered")
+    @Test("A proof is taken once, and one that was refused is not remembered; a `jti` is its key's (W2, W4)")
     func replay() throws {
         let good = try phone.proof(nonce: nonce, token: session)
         let taken = TakenProofs()
@@ -150,7 +150,7 @@ struct ProofVerifierTests {
         #expect(try refusal([try phone.proof(header: header, nonce: nonce, token: session)]) == .signature)
     }
 
-    @Test("A phone's clock is not judged, however wrong")
+    @Test("A phone's clock is not judged, however wrong (W1)")
     func clocks() throws {
         let header = #"{"typ":"dpop+jwt","alg":"ES256","jwk":\#(phone.jwk())}"#
         for (number, time) in ["0", "-5", "1.5", "1e15", "4102444800"].enumerated() {

@@ -30,7 +30,7 @@ struct TakenProofsTests {
         } catch { return error }
     }
 
-    @Test("A key that sends more than are kept is refused for itself, and no other")
+    @Test("A key that sends more than are kept is refused for itself, and no other (W4)")
     func ofKey() throws {
         let table = TakenProofs(maximumOfKey: 3, maximum: 100)
         for number in 0..<3 { #expect(try take(number, nonce: Int64(number) * 60, at: 180, in: table) == nil) }
@@ -53,7 +53,7 @@ struct TakenProofsTests {
         #expect(table.count == 1)
     }
 
-    @Test("What can come no more is forgotten, and counts for nobody")
+    @Test("What can come no more is forgotten, and counts for nobody (W2)")
     func forgotten() throws {
         let table = TakenProofs(maximumOfKey: 2, maximum: 100)
         #expect(try take(0, nonce: 0, at: 0, in: table) == nil)

@@ -86,7 +86,7 @@ extension BrokerTests {
             #expect(try await phone.session().handle == session.handle)
         }
 
-        @Test("A nonce is taken from a refusal once, then the refusal is thrown")
+        @Test("A nonce is taken from a refusal once, then the refusal is thrown (W10)")
         func nonce() async throws {
             let stack = try await Stack.shared.value
             let network = try MeddlingNetwork(to: stack.broker)
@@ -149,7 +149,7 @@ extension BrokerTests {
             #expect(try await network.calls().filter { $0.path == "/v1/session/pass" }.map(\.status) == [nil, 200])
         }
 
-        @Test("What the network sent twice is proved once more, a sign-in is not")
+        @Test("What the network sent twice is proved once more, a sign-in is not (W11)")
         func replayed() async throws {
             let stack = try await Stack.shared.value
             let network = try MeddlingNetwork(to: stack.broker)
@@ -172,7 +172,7 @@ extension BrokerTests {
             #expect(try await phone.session().handle == session.handle)
         }
 
-        @Test("A lost key is a sign-in with its reason, without a call, and ends nothing elsewhere")
+        @Test("A lost key is a sign-in with its reason, without a call, and ends nothing elsewhere (W17)")
         func lostKey() async throws {
             let stack = try await Stack.shared.value
             let network = try MeddlingNetwork(to: stack.broker)
@@ -238,7 +238,7 @@ extension BrokerTests {
             #expect(key.keys == 3)
         }
 
-        @Test("A clock that is a day off does no harm", arguments: [-86_400, 86_400, -86_400 * 365 * 20])
+        @Test("A clock that is a day off does no harm (W1)", arguments: [-86_400, 86_400, -86_400 * 365 * 20])
         func clocks(seconds: Int) async throws {
             let stack = try await Stack.shared.value
             let network = try MeddlingNetwork(to: stack.broker)

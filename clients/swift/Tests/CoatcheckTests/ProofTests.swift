@@ -39,6 +39,19 @@ struct ProofTests {
         #expect(ProofPublicKey(x963: Data([2]) + key.x) == nil && ProofPublicKey(x: key.x, y: Data()) == nil)
     }
 
+    @Test("The nonce of each answer is kept, the newest for the next proof; an answer without one leaves it (W7, W9)")
+    func nonces() async throws {
+        let url = try #require(URL(string: "https://broker.example.test"))
+        let coatcheck = Coatcheck(broker: url, client: "ios", storage: MemoryStorage())
+        for (fields, kept) in [
+            (["dpop-nonce": "first"], "first"), (["dpop-nonce": "second"], "second"), ([:], "second"),
+            (["dpop-nonce": ""], "second"),
+        ] {
+            await coatcheck.keepNonce(fields)
+            #expect(await coatcheck.nonce == kept)
+        }
+    }
+
     @Test("A pass is due in its last minute or quarter, and when the clock was set back")
     func dueness() {
         let begin = Date(timeIntervalSince1970: 1_000_000)

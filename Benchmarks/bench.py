@@ -15,6 +15,7 @@ import tempfile
 import time
 import urllib.parse
 
+import bound
 import bulk
 import instructions
 import load
@@ -30,7 +31,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=int, default=4)
     parser.add_argument("--forwards", type=int, default=4000)
-    parser.add_argument("--only", default="idle,speed,bulk,forwards,memory,stored,postgresql")
+    parser.add_argument("--only", default="idle,speed,bulk,forwards,bound,memory,stored,postgresql")
     parser.add_argument("--sessions", type=int, default=1_000_000)
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
@@ -51,6 +52,8 @@ def main():
             bulk.measure(bench, options.rounds)
         if "forwards" in parts:
             bench.forwards(options.forwards)
+        if "bound" in parts:
+            bound.measure(directory, report)
         if "memory" in parts:
             bench.memory()
         if "stored" in parts:

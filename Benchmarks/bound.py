@@ -1,0 +1,131 @@
+"""Measures what a session that belongs to a key costs: the broker's CPU for a session check without evidence, with a pass and
+with a proof, in rounds that alternate; the same check in the release before, where OLD_COATCHECK names it; and what strangers'
+evidence costs beside wrong cookies.
+"""
+
+import asyncio
+import os
+import pathlib
+import statistics
+import sys
+
+import load
+import processes
+
+sys.path.insert(0, str(pathlib.Path(processes.__file__).resolve().parents[1] / "Tests" / "scenarios"))
+from support import harness  # noqa: E402
+from support.dpop import Phone  # noqa: E402
+
+ROUNDS, REQUESTS, PLACES = 9, 4000, 16
+# Below what is kept of one key's proofs.
+OF_ONE_PHONE = 2000
+CHECK = "/v1/forward-auth"
+
+
+class Kind:
+    """A sort of request: its fields, one after the other, and the CPU microseconds of one in each round."""
+
+    def __init__(self, title, broker, status, prepare):
+        self.title, self.broker, self.status, self.prepare = title, broker, status, prepare
+        self.costs = []
+
+    def run(self, keep=True):
+        fields = self.prepare()
+        backend = {"X-Coatcheck-Backend": harness.BACKEND}
+
+        async def work(index, connection, _):
+            status, _, data = await connection.request("GET", CHECK, fields[index % len(fields)] | backend)
+            if status != self.status:
+                raise SystemExit(f"bench: {self.title} was answered {status}: {data!r}")
+
+        before = cpu_nanoseconds(self.broker.process.pid)
+        asyncio.run(load.in_flight(REQUESTS, PLACES, self.broker.url, self.broker.url, work))
+        used = cpu_nanoseconds(self.broker.process.pid) - before
+        if keep:
+            self.costs.append(used / REQUESTS / 1000)
+
+    def beside(self, other):
+        """The rounds' differences and ratios to another one."""
+        pairs = list(zip(self.costs, other.costs))
+        return [a - b for a, b in pairs], [a / b for a, b in pairs]
+
+
+def cpu_nanoseconds(pid):
+    """What the scheduler has given to the threads of a process: ticks are too coarse for rounds this short."""
+    return sum(int((task / "schedstat").read_text().split()[0]) for task in pathlib.Path(f"/proc/{pid}/task").iterdir())
+
+
+def measure(directory, report):
+    folder = os.path.join(directory, "bound")
+    os.mkdir(folder, 0o700)
+    case = harness.Processes(folder)
+    try:
+        run(case, report)
+    finally:
+        case.end()
+
+
+def run(case, report):
+    sandbox = harness.Sandbox(case, record=False)
+    enforce = {"binding": {"mode": "enforce", "evidence": "pass", "pass": "15m"}}
+    broker = harness.Broker(case, sandbox, settings={
+        "providers": {"oidc": {"clients": {"web": enforce}}}, "backends": {"orders": {"original_request": True}}})
+    session = broker.sign_in()
+    phone = signed_in(broker)
+    original = {"X-Original-Method": "GET", "X-Original-URL": broker.url + "/orders"}
+
+    def cookie(token):
+        return {"Cookie": f"coatcheck={token}"}
+
+    def proofs(by=None):
+        fields = []
+        while len(fields) < REQUESTS:
+            owner = signed_in(broker)
+            signer = by or owner
+            signer.nonce = owner.nonce
+            fields += [
+                cookie(owner.session) | original | {"DPoP": signer.proof("GET", "/orders", owner.session)}
+                for _ in range(OF_ONE_PHONE)]
+        return fields
+
+    unbound = Kind("session check, unbound", broker, 200, lambda: [cookie(session)])
+    by_pass = Kind("session check, with a pass", broker, 200, lambda: [cookie(phone.session) | {"Coatcheck-Pass": phone.held_pass}])
+    by_proof = Kind("session check, with a proof", broker, 200, proofs)
+    wrong = Kind("a wrong cookie", broker, 401, lambda: [cookie(f"{index:043}") for index in range(REQUESTS)])
+    malformed = Kind("a malformed proof", broker, 401, lambda: [cookie(phone.session) | original | {"DPoP": "x" * 700}])
+    foreign = Kind("a proof by another key", broker, 401, lambda: proofs(Phone(broker, "web")))
+    kinds = [unbound, by_pass, by_proof, wrong, malformed, foreign]
+    if program := os.environ.get("OLD_COATCHECK"):
+        old = harness.Broker(case, sandbox, name="before", start=False)
+        old.program = program
+        old.start()
+        before = old.sign_in()
+        kinds.insert(1, Kind("session check, the release before", old, 200, lambda: [cookie(before)]))
+    for kind in kinds:
+        kind.run(keep=False)
+    for number in range(ROUNDS):
+        for kind in kinds[number % len(kinds):] + kinds[: number % len(kinds)]:
+            print(f"bench: round {number + 1} of {ROUNDS}, {kind.title}", file=sys.stderr)
+            kind.run()
+    for kind in kinds:
+        report.value(f"{kind.title}, CPU", f"{statistics.median(kind.costs):.1f} µs")
+    more, ratios = by_pass.beside(unbound)
+    bound(report, "a check with a pass : an unbound one, CPU", ratios, 1.05, "×")
+    bound(report, "a check with a proof, more than an unbound one", by_proof.beside(unbound)[0], 110, "µs")
+    for kind in malformed, foreign:
+        bound(report, f"{kind.title} : a wrong cookie, CPU", kind.beside(wrong)[1], 1, "×")
+    if os.environ.get("OLD_COATCHECK"):
+        bound(report, "an unbound check : one of the release before, CPU", unbound.beside(kinds[1])[1], 1.05, "×")
+
+
+def bound(report, what, found, limit, unit):
+    median = statistics.median(found)
+    report.bound(what, f"{median:.2f} {unit} ({min(found):.2f} … {max(found):.2f})", median <= limit, f"≤ {limit} {unit}")
+
+
+def signed_in(broker):
+    phone = Phone(broker, "web")
+    answer = phone.sign_in()
+    if answer.status != 201:
+        raise SystemExit(f"bench: no session: {answer.status} {answer.body!r}")
+    return phone

@@ -53,6 +53,30 @@ import Testing
         #expect(broker.provider.refreshes == 6)
     }
 
+    @Test("A refusal that was on its way before the endpoint granted to others again ends nothing, however late it comes")
+    func recovery() async throws {
+        let broker = try refused(OAuthError(status: 400, code: "invalid_request"))
+        let session = try await broker.signIn(code: "c1")
+        broker.clock.advance(.seconds(3601))
+        let live = try await broker.useCases.resumeSession.resume(session.token)
+        for _ in 0..<4 {
+            broker.clock.advance(.seconds(120))
+            _ = await problem { try await broker.useCases.refreshTokens.accessToken(for: live) }
+        }
+        broker.clock.advance(.seconds(120))
+        broker.provider.gate.close()
+        async let late = problem { try await broker.useCases.refreshTokens.accessToken(for: live) }
+        while broker.provider.gate.waiting == 0 { try await Task.sleep(for: .milliseconds(1)) }
+        broker.provider.gate.passNewcomers()
+        _ = try await broker.signIn(code: "c2")
+        broker.provider.gate.open()
+        #expect(await late?.code == .providerUnavailable)
+        // One that is sent after it is another matter.
+        broker.clock.advance(.seconds(120))
+        let next = await problem { try await broker.useCases.refreshTokens.accessToken(for: live) }
+        #expect(next?.reason == .grantRevoked)
+    }
+
     @Test("Two of them, or three in less than five minutes, are no proof")
     func tooFew() async throws {
         let broker = try refused(OAuthError(status: 400, code: "invalid_request"))

@@ -197,6 +197,9 @@ struct RefreshFlight: Sendable {
                 context.vault.index(.logTag, ["refresh", row.handle.text, String(row.tokenVersion)]).bytes),
             recovering: confirming)
         let begun = context.clock.monotonic()
+        // Looked at before the call: a refusal that was on its way when the endpoint came to itself is one of the fault's.
+        let grantsOthers = context.memory.answers.hasGranted(
+            stored.provider, stored.client, since: begun - grant.emptyFor)
         do throws(ProviderFailure) {
             work.fresh = try await provider.refresh(request, by: work.deadline)
             context.memory.answers.granted(stored.provider, stored.client, begun: begun)
@@ -208,7 +211,7 @@ struct RefreshFlight: Sendable {
             case .retryable: return .retryable
             case .rejected(let oauth) where oauth.isInvalidGrant: return .rejected(.invalidGrant)
             case .rejected(let oauth) where oauth.mayMeanDeadGrant:
-                return .rejected(.counted(enough: isEnough(grant, stored)))
+                return .rejected(.counted(enough: grantsOthers && isEnough(grant)))
             case .rejected: return .rejected(.unclear)
             case .unusable, .identityRejected: return .unusable
             case .lost:
@@ -227,11 +230,9 @@ struct RefreshFlight: Sendable {
         return deadline - moment >= Self.confirmingBudget
     }
 
-    /// Whether a refusal that may mean a dead grant is one too many, while the endpoint grants to others.
-    private func isEnough(_ grant: RefreshGrant, _ stored: StoredTokens) -> Bool {
+    /// Whether a refusal that may mean a dead grant is one too many.
+    private func isEnough(_ grant: RefreshGrant) -> Bool {
         grant.emptyRefusals + 1 >= Self.countedRefusals && grant.emptyFor >= Self.countedPeriod
-            && context.memory.answers.hasGranted(
-                stored.provider, stored.client, since: context.clock.monotonic() - grant.emptyFor)
     }
 
     // MARK: Looking at the subject

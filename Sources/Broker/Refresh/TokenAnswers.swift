@@ -2,8 +2,9 @@ import Synchronization
 
 /// When the last call began that each client's token endpoint granted to this process.
 ///
-/// Refusals that may mean a dead grant end a session only where others were granted something meanwhile (guarantee 2). A call that
-/// began before the first refusal says nothing of the time since, however late its answer comes.
+/// Refusals that may mean a dead grant end a session only where others were granted something meanwhile (guarantee 2): after the
+/// first of them, and before the last was sent. A call that began before the first refusal says nothing of the time since, however
+/// late its answer comes.
 final class TokenAnswers: Sendable {
     private struct Key: Hashable {
         let provider: ProviderName

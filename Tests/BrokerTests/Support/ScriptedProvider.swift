@@ -240,6 +240,9 @@ final class Gate: Sendable {
 
     func close() { state.withLock { $0.closed = true } }
 
+    /// Lets whoever comes from now on pass; who waits goes on waiting.
+    func passNewcomers() { state.withLock { $0.closed = false } }
+
     func open() {
         let waiting = state.withLock { state in
             defer { state = State() }

@@ -10,6 +10,7 @@ final class Authority: @unchecked Sendable {
     private var people: [String: Int] = [:]
     /// Codes for which a second call arrived although the first may have been performed.
     private(set) var codesCalledTwice: Set<String> = []
+    private var verifiers: [String: Secret] = [:]
     private var nextCode = 0
     private var attempts: [TokenCall] = []
 
@@ -46,8 +47,17 @@ final class Authority: @unchecked Sendable {
         }
     }
 
+    /// Notes the verifier that fits a code's challenge: nobody else redeems it (RFC 7636 section 4.6).
+    func bind(_ code: String, to verifier: Secret?) { verifiers[code] = verifier }
+
+    /// Returns whether a code was sent with this verifier.
+    func wasSent(_ verifier: Secret?) -> Bool { calls.contains { $0.verifier?.reveal() == verifier?.reveal() } }
+
     /// Redeems a code.
-    func redeem(_ code: String) throws(ProviderFailure) -> Family {
+    func redeem(_ code: String, verifier: Secret?) throws(ProviderFailure) -> Family {
+        if let own = verifiers[code], own.reveal() != verifier?.reveal() {
+            throw .rejected(OAuthError(status: 400, code: "invalid_grant"))
+        }
         guard let used = codes[code], used == nil else {
             (codes[code] ?? nil)?.death = .reuse
             throw .rejected(OAuthError(status: 400, code: "invalid_grant"))

@@ -42,9 +42,10 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, L
     func redeem(_ grant: CodeGrant, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
         let code = grant.code.reveal()
         let call = TokenCall(process: process, code: code, family: nil, sentAt: scheduler.now)
-        let authority = authority
+        call.verifier = grant.verifier
+        let (authority, verifier) = (authority, grant.verifier)
         let (family, token) = try await tokenCall(call, by: deadline) { () throws(ProviderFailure) in
-            let family = try authority.redeem(code)
+            let family = try authority.redeem(code, verifier: verifier)
             call.family = family
             return (family, 0)
         }
@@ -65,13 +66,17 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, L
         let (authority, key) = (authority, request.idempotencyKey)
         let stranger = weather.subjectChanges
         let fresh = try await tokenCall(call, by: deadline) { [scheduler, world] () throws(ProviderFailure) in
-            let fresh: Int
+            let (fresh, before): (Int, Int)
+            before = family.current
             do throws(ProviderFailure) { fresh = try authority.refresh(family, token: token, key: key) } catch {
                 world.say("rt-\(family.number)-\(token) is refused at the provider, whose own is \(family.current)")
                 throw error
             }
             world.say("rt-\(family.number)-\(token) became \(fresh) at the provider")
-            if family.strangerFrom == nil, scheduler.random.chance(stranger) { family.strangerFrom = fresh }
+            // What is replayed is what it was.
+            if fresh > before, family.strangerFrom == nil, scheduler.random.chance(stranger) {
+                family.strangerFrom = fresh
+            }
             return (family, fresh)
         }
         return tokens(fresh.0, fresh.1)

@@ -1,3 +1,5 @@
+import Broker
+
 /// One token call, from its sending to the writing of what came of it.
 final class TokenCall {
     enum State {
@@ -25,6 +27,8 @@ final class TokenCall {
     var mayBeRepeated = false
     /// The refresh token that is sent.
     var token = 0
+    /// The verifier that a code is sent with.
+    var verifier: Secret?
     /// Whether it is the retry that tells what became of a lost one.
     var isConfirming = false
 

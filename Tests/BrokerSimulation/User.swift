@@ -40,7 +40,7 @@ struct User: Sendable {
         let code = world.authority.consent(weather.isOnePerson ? 1 : nil)
         guard let input = await begin(code) else { return nil }
         let ticket = await forward(input, code)
-        if chance(weather.strangers), world.isFoul { await forwardAsStranger(input) }
+        if chance(weather.strangers), world.isFoul { await forwardAsStranger(input, code) }
         return ticket
     }
 
@@ -90,8 +90,9 @@ struct User: Sendable {
         return first
     }
 
-    /// Forwards the same again without the proof of who began it: nothing of what came of it is told.
-    private func forwardAsStranger(_ input: ForwardCodeInput) async {
+    /// Forwards the same again without the proof of who began it: nothing of what came of it is told. What the provider says of
+    /// his own verifier, where nobody's exchange stands, is his to hear.
+    private func forwardAsStranger(_ input: ForwardCodeInput, _ code: String) async {
         var stolen = input
         stolen.codeVerifier = try? world.vault.randomToken()
         stolen.loginToken = try? world.vault.randomToken()
@@ -104,6 +105,7 @@ struct User: Sendable {
         case .failure(let problem)?:
             switch problem.code {
             case .loginRequired, .codeRejected, .providerError, .identityRejected:
+                guard !world.authority.wasSent(forward.codeVerifier) else { break }
                 world.toldStranger("\(problem.code)")
             default: break
             }
@@ -121,6 +123,7 @@ struct User: Sendable {
             input.code = Secret(code)
             input.codeVerifier = try? world.vault.randomToken()
             input.loginToken = try? world.vault.randomToken()
+            world.authority.bind(code, to: input.codeVerifier)
             return input
         }
         let answer = await world.process().serve(hangUpAfter: Self.patience) {

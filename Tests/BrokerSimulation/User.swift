@@ -90,8 +90,9 @@ struct User: Sendable {
         return first
     }
 
-    /// Forwards the same again without the proof of who began it: nothing of what came of it is told. What the provider says of
-    /// his own verifier, where nobody's exchange stands, is his to hear.
+    /// Forwards the same again without the proof of who began it: nothing of what came of it is told.
+    ///
+    /// What the provider says of his own verifier, where nobody's exchange stands, is his to hear.
     private func forwardAsStranger(_ input: ForwardCodeInput, _ code: String) async {
         var stolen = input
         stolen.codeVerifier = try? world.vault.randomToken()

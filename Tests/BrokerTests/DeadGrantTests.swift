@@ -53,7 +53,7 @@ import Testing
         #expect(broker.provider.refreshes == 6)
     }
 
-    @Test("A refusal that was on its way before the endpoint granted to others again ends nothing, however late it comes")
+    @Test("A refusal that was sent before the endpoint granted to others again ends nothing, however late it comes")
     func recovery() async throws {
         let broker = try refused(OAuthError(status: 400, code: "invalid_request"))
         let session = try await broker.signIn(code: "c1")

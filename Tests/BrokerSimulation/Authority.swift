@@ -51,7 +51,9 @@ final class Authority: @unchecked Sendable {
     func bind(_ code: String, to verifier: Secret?) { verifiers[code] = verifier }
 
     /// Returns whether a code was sent with this verifier.
-    func wasSent(_ verifier: Secret?) -> Bool { calls.contains { $0.verifier?.reveal() == verifier?.reveal() } }
+    func wasSent(_ verifier: Secret?) -> Bool {
+        verifier.map { own in calls.contains { $0.verifier?.reveal() == own.reveal() } } ?? false
+    }
 
     /// Redeems a code.
     func redeem(_ code: String, verifier: Secret?) throws(ProviderFailure) -> Family {

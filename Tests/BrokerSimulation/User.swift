@@ -40,7 +40,7 @@ struct User: Sendable {
         let code = world.authority.consent(weather.isOnePerson ? 1 : nil)
         guard let input = await begin(code) else { return nil }
         let ticket = await forward(input, code)
-        if chance(weather.strangers), world.isFoul { await forwardAsStranger(input, code) }
+        if chance(weather.strangers), world.isFoul { await forwardAsStranger(input) }
         return ticket
     }
 
@@ -93,7 +93,7 @@ struct User: Sendable {
     /// Forwards the same again without the proof of who began it: nothing of what came of it is told.
     ///
     /// What the provider says of his own verifier, where nobody's exchange stands, is his to hear.
-    private func forwardAsStranger(_ input: ForwardCodeInput, _ code: String) async {
+    private func forwardAsStranger(_ input: ForwardCodeInput) async {
         var stolen = input
         stolen.codeVerifier = try? world.vault.randomToken()
         stolen.loginToken = try? world.vault.randomToken()

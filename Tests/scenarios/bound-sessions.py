@@ -354,6 +354,9 @@ def backends(case):
     case.same("400 invalid_request", told(gate(
         DPoP=proved(), X_Original_Method="GET", X_Original_URL=address, X_Forwarded_Method="GET", X_Forwarded_Proto="https",
         X_Forwarded_Host="app.example.com", X_Forwarded_Uri="/transfer")), "two sorts that differ")
+    case.same("400 invalid_request", told(gate(
+        Coatcheck_Pass=phone.held_pass, X_Original_Method="GET", X_Original_URL=address, X_Forwarded_Method="POST",
+        X_Forwarded_Proto="https", X_Forwarded_Host="app.example.com", X_Forwarded_Uri="/orders")), "beside a pass as well")
     case.same(200, gate(DPoP=proved(), X_Original_Method="GET", X_Original_URL=address).status, "X-Original-*")
     case.same(200, gate(
         DPoP=proved(), X_Forwarded_Method="GET", X_Forwarded_Proto="https", X_Forwarded_Host="app.example.com", X_Forwarded_Uri="/orders?page=3").status, "X-Forwarded-*")

@@ -11,8 +11,8 @@ old=${OLD_COATCHECK:-$COATCHECK}
 new=$COATCHECK
 "$old" keys generate --file "$work/keys.json" >"$work/keys.log" 2>&1 || give_up "keys generate"
 # One provider and its upstreams: the older release need not know what others have been given since.
-sed -e "s|url: sqlite:.*|url: $POSTGRESQL|" -e '/^  # Its token endpoint/,/^upstreams:/{/^upstreams:/!d}' \
-    -e '/^  [a-z-]*: {base_url:/{/provider: oidc/!d}' "$here/coatcheck.yaml" >"$work/template.yaml"
+awk '/^[^ #]/ { section = $1 } /^  [^ ]/ { kept = section == "providers:" ? $1 == "oidc:" : section != "upstreams:" || /provider: oidc/ }
+    /^[^ ]/ || kept' "$here/coatcheck.yaml" | sed "s|url: sqlite:.*|url: $POSTGRESQL|" >"$work/template.yaml"
 binaries=$(ls -d /usr/lib/postgresql/*/bin | sort -V | tail -1)
 sql() { "$binaries/psql" -X -A -t -q -v ON_ERROR_STOP=1 -d "$POSTGRESQL" -c "$1"; }
 public_port=$(free_port)

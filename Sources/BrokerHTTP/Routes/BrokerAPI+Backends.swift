@@ -46,7 +46,7 @@ extension BrokerAPI {
         let nobodys = ProofTarget(method: "", address: .foreign(nil))
         let own = useCases.proofOrigins
         let target =
-            backend.originalRequest && !call.fields.proofs.isEmpty
+            backend.originalRequest
             ? try OriginalRequest.target(in: call.request.headerFields) { address in
                 own.contains(address) || backend.origins.contains(address)
             } : nil

@@ -25,5 +25,5 @@ enum JWTWriter {
         return input + "." + Base64URL.encode(try signature(Array(input.utf8)))
     }
 
-    private static func segment(_ json: JSON) -> String { Base64URL.encode(Array(json.serialized.utf8)) }
+    static func segment(_ json: JSON) -> String { Base64URL.encode(Array(json.serialized.utf8)) }
 }

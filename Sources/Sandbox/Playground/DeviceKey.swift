@@ -14,16 +14,7 @@ actor DeviceKey {
     private var last = 0
 
     /// The public key, as a proof shows it; null while no page is open.
-    var jwk: JSON { publicKey.map(Self.jwk) ?? .null }
-
-    /// A public key as a JWK.
-    static func jwk(_ key: P256.Signing.PublicKey) -> JSON {
-        let point = Array(key.rawRepresentation)
-        return [
-            "kty": "EC", "crv": "P-256", "x": .string(Base64URL.encode(Array(point.prefix(32)))),
-            "y": .string(Base64URL.encode(Array(point.suffix(32)))),
-        ]
-    }
+    var jwk: JSON { publicKey?.jwk ?? .null }
 
     /// Takes a page's public key; a page of the same browser has the same one.
     func take(x: String, y: String) -> Bool {

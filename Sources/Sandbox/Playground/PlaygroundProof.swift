@@ -18,13 +18,13 @@ struct PlaygroundProof: Sendable {
         ]
         if let nonce { claims["nonce"] = .string(nonce) }
         if let token = request.jar?.session { claims["ath"] = .string(Digest256.base64url(token.value)) }
-        return [header, claims].map { Base64URL.encode(Array($0.serialized.utf8)) }.joined(separator: ".")
+        return JWTWriter.segment(header) + "." + JWTWriter.segment(claims)
     }
 
     /// The proof by a key that is made for it: a thief's.
     func byAnotherKey() -> String? {
         let key = P256.Signing.PrivateKey()
-        let text = signingInput(jwk: DeviceKey.jwk(key.publicKey))
+        let text = signingInput(jwk: key.publicKey.jwk)
         guard let signature = try? key.signature(for: Array(text.utf8)) else { return nil }
         return text + "." + Base64URL.encode(Array(signature.rawRepresentation))
     }

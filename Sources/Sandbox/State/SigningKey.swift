@@ -35,11 +35,7 @@ enum SigningKey: Sendable {
     var publicJWK: JSON {
         switch self {
         case .es256(let key):
-            let point = key.publicKey.rawRepresentation
-            return [
-                "kty": "EC", "crv": "P-256", "x": .string(Base64URL.encode(point.prefix(32))),
-                "y": .string(Base64URL.encode(point.suffix(32))),
-            ]
+            return key.publicKey.jwk
         case .edDSA(let key):
             return [
                 "kty": "OKP", "crv": "Ed25519", "x": .string(Base64URL.encode(key.publicKey.rawRepresentation)),
@@ -56,5 +52,16 @@ enum SigningKey: Sendable {
         case .edDSA(let key): Array(try key.signature(for: input))
         case .rsa(_, let algorithm): try algorithm.sign(input)
         }
+    }
+}
+
+extension P256.Signing.PublicKey {
+    /// The key as a JWK (RFC 7518 section 6.2.1).
+    var jwk: JSON {
+        let point = rawRepresentation
+        return [
+            "kty": "EC", "crv": "P-256", "x": .string(Base64URL.encode(point.prefix(32))),
+            "y": .string(Base64URL.encode(point.suffix(32))),
+        ]
     }
 }

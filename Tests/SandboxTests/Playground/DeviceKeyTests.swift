@@ -9,7 +9,7 @@ struct DeviceKeyTests {
     private let browser = P256.Signing.PrivateKey()
 
     private func show(_ held: P256.Signing.PrivateKey, to key: DeviceKey) async throws -> Bool {
-        let jwk = DeviceKey.jwk(held.publicKey)
+        let jwk = held.publicKey.jwk
         return try await key.take(x: #require(jwk["x"]?.text), y: #require(jwk["y"]?.text))
     }
 
@@ -20,13 +20,13 @@ struct DeviceKeyTests {
     @Test("A key that is no point of the curve, and a signature that nobody waits for, are not taken")
     func refusals() async throws {
         let key = DeviceKey()
-        let x = try #require(DeviceKey.jwk(browser.publicKey)["x"]?.text)
+        let x = try #require(browser.publicKey.jwk["x"]?.text)
         #expect(await !key.take(x: "AA", y: x))
         #expect(await !key.take(x: x, y: x + "=="))
         #expect(await !key.take(x: x, y: Base64URL.encode([UInt8](repeating: 7, count: 32))))
         #expect(await key.jwk == .null)
         #expect(try await show(browser, to: key))
-        #expect(await key.jwk == DeviceKey.jwk(browser.publicKey))
+        #expect(await key.jwk == browser.publicKey.jwk)
         #expect(try await !key.take(signature: signature("text", by: browser), of: 1))
     }
 

@@ -9,7 +9,7 @@ import Testing
     @Test("What was freed between what stays is given back, though it is no end of the heap")
     func givenBack() async throws {
         // What stays holds its page, and every heap's end.
-        let size = 256 << 20, block = 1024, stays = 64
+        let size = 128 << 20, block = 1024, stays = 64
         var blocks = (0..<size / block).map { _ in
             let block = UnsafeMutableRawPointer.allocate(byteCount: block, alignment: 16)
             block.storeBytes(of: 1, as: UInt8.self)

@@ -42,8 +42,11 @@ class Phone:
 
     def signed(self, header, claims):
         text = ".".join(encoded(part if isinstance(part, bytes) else json.dumps(part).encode()) for part in (header, claims))
+        return text + "." + self.signature(text)
+
+    def signature(self, text):
         r, s = utils.decode_dss_signature(self.key.sign(text.encode(), ec.ECDSA(hashes.SHA256())))
-        return text + "." + encoded(r.to_bytes(32, "big") + s.to_bytes(32, "big"))
+        return encoded(r.to_bytes(32, "big") + s.to_bytes(32, "big"))
 
     def proof(self, method, path, session=None, header=None, **claims):
         """A proof of one request; a claim or a member of the header that is None is left out."""

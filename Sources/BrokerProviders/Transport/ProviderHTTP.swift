@@ -59,15 +59,15 @@ package final class ProviderHTTP: Sendable {
         case failed(String, certainlyUnsent: Bool)
     }
 
-    /// Makes the call in a task of its own, which is cancelled when the time is over: the client's own deadline ends with
-    /// the answer's head.
+    /// Makes the call in a task of its own, which is cancelled when the time is over.
+    ///
+    /// The client's own deadline ends with the answer's head, and would be a second one.
     private func bounded(
         _ request: ProviderRequest, client: HTTPClient, mark: SentMark, total: Duration
     ) async -> Outcome {
         let deadline = NIODeadline.now() + .milliseconds(total.wholeMilliseconds)
-        let call = Task { await self.perform(request, client: client, mark: mark, deadline: deadline) }
-        // Through the executor: where that is behind, an answer that has come is taken before the call is given up.
-        let timer = client.eventLoopGroup.any().scheduleTask(deadline: deadline) { Task { call.cancel() } }
+        let call = Task { await self.perform(request, client: client, mark: mark) }
+        let timer = Self.atDeadline(deadline, on: client.eventLoopGroup.any()) { call.cancel() }
         defer { timer.cancel() }
         return await withTaskCancellationHandler {
             await call.value
@@ -76,8 +76,22 @@ package final class ProviderHTTP: Sendable {
         }
     }
 
+    /// Does something at a deadline, and a moment later in a process that stood still over it.
+    ///
+    /// All that is due comes at once there, on threads of their own: an answer that came meanwhile has to be read before the call
+    /// is given up, since nobody else knows its tokens.
+    private static func atDeadline(
+        _ deadline: NIODeadline, on loop: any EventLoop, _ work: @escaping @Sendable () -> Void
+    ) -> Scheduled<Void> {
+        // Through the executor: where that is behind, an answer that has come is taken first.
+        loop.scheduleTask(deadline: deadline) {
+            let stoodStill = NIODeadline.now() - deadline > .seconds(1)
+            loop.scheduleTask(in: stoodStill ? .seconds(1) : .zero) { Task { work() } }
+        }
+    }
+
     private func perform(
-        _ request: ProviderRequest, client: HTTPClient, mark: SentMark, deadline: NIODeadline
+        _ request: ProviderRequest, client: HTTPClient, mark: SentMark
     ) async -> Outcome {
         var outgoing = HTTPClientRequest(url: request.url.text)
         outgoing.method = HTTPMethod(rawValue: request.method)
@@ -91,12 +105,12 @@ package final class ProviderHTTP: Sendable {
                 SentMark.Body(buffer: ByteBuffer(bytes: body), mark: mark), length: .known(Int64(body.count)))
         }
         do {
-            return try await Self.answer(client, outgoing, deadline)
+            return try await Self.answer(client, outgoing)
         } catch let error as HTTPClientError
             where error == .remoteConnectionClosed && request.connection == .pooled && request.body == nil
         {
             // A kept connection that the provider closed just then; a read may be made again.
-            do { return try await Self.answer(client, outgoing, deadline) } catch {
+            do { return try await Self.answer(client, outgoing) } catch {
                 return Self.failed(error)
             }
         } catch {
@@ -105,9 +119,9 @@ package final class ProviderHTTP: Sendable {
     }
 
     private static func answer(
-        _ client: HTTPClient, _ request: HTTPClientRequest, _ deadline: NIODeadline
+        _ client: HTTPClient, _ request: HTTPClientRequest
     ) async throws -> Outcome {
-        let response = try await client.execute(request, deadline: deadline)
+        let response = try await client.execute(request, deadline: .distantFuture)
         var fault: ProviderAnswer.Fault?
         var body: [UInt8] = []
         do {

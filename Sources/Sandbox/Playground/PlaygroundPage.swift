@@ -488,7 +488,8 @@ let below = 0;
 
 const isAtEnd = () => { const box = byID("scroller"); return box.scrollHeight - box.scrollTop - box.clientHeight < 40; };
 
-// The event of somebody's scrolling comes a frame after it: where the conversation stands says it at once.
+// The event of somebody's scrolling comes a frame after it: where the conversation stands says it at once. Rows that were opened
+// since make it longer, and are nobody's scrolling away.
 const isFollowed = () => following && (byID("scroller").scrollTop >= followedTo || isAtEnd());
 
 function follow() {
@@ -513,7 +514,7 @@ function showMessages(messages) {
 }
 
 byID("scroller").addEventListener("scroll", () => {
-  following = isAtEnd();
+  following = isFollowed() || isAtEnd();
   if (following) { below = 0; byID("below").hidden = true; }
 });
 byID("below").onclick = follow;

@@ -346,6 +346,12 @@ def diagram(page):
     page.click("#call")
     page.idle()
     page.sees(f"document.querySelectorAll('#messages li').length > 12 && {at_end}", "the diagram is at its end")
+    browser.run("[...document.querySelectorAll('#messages summary')].at(-6).click(), 1")
+    # A scroll of before, whose event comes now.
+    browser.run("document.getElementById('scroller').dispatchEvent(new Event('scroll')), 1")
+    page.click("#call")
+    page.idle()
+    page.sees(at_end, "a row that somebody has opened is no scrolling away")
     browser.run("[...document.querySelectorAll('#messages summary')].at(-1).click(), 1")
     page.sees("(r => { const b = document.getElementById('scroller').getBoundingClientRect(); return r.bottom <= b.bottom + 1 || r.top <= b.top + 1; })"
               "([...document.querySelectorAll('#messages details')].at(-1).getBoundingClientRect())", "the newest row, opened, is seen whole")

@@ -1,3 +1,5 @@
+import Synchronization
+
 /// The shell of a claim, the same for every kind of row: it asks, asks again under the same name, renews while the owner
 /// lives, waits while another's stands, and gives back what nobody will use.
 struct ClaimShell<Row: ClaimedRow>: Sendable {
@@ -126,5 +128,63 @@ struct ClaimShell<Row: ClaimedRow>: Sendable {
         // A row of a newer format says nothing of the store: it holds up no others.
         if failure != .newerFormat { context.memory.store.failed(at: context.clock.monotonic()) }
         context.events.emit(.storeFailed(operation: operation, detail: "\(failure)"))
+    }
+}
+
+/// The claim that a flight or an exchange holds, renewed while its owner lives.
+final class HeldClaim: Sendable {
+    private struct State {
+        var fence: Int64?
+        var renewedAt = Duration.zero
+    }
+
+    /// A claim is renewed when so much time has passed.
+    static let renewal = Duration.seconds(8)
+
+    /// Guards fence and time.
+    private let state = Mutex(State())
+
+    func take(_ fence: Int64, at moment: Duration) {
+        state.withLock { $0 = State(fence: fence, renewedAt: moment) }
+    }
+
+    func drop() { state.withLock { $0.fence = nil } }
+
+    func renewed(at moment: Duration) { state.withLock { $0.renewedAt = moment } }
+
+    /// Returns the fence of a claim that is to be renewed now, or nil.
+    func due(at moment: Duration) -> Int64? {
+        state.withLock { state in moment - state.renewedAt >= Self.renewal ? state.fence : nil }
+    }
+}
+
+/// A pause between two tries: twice as long each time, up to the longest.
+struct DoublingPause: Sendable {
+    private var next: Duration
+    private let longest: Duration
+
+    init(from first: Duration, to longest: Duration) {
+        next = first
+        self.longest = longest
+    }
+
+    /// Waits; throws `CancellationError` when the task is cancelled.
+    mutating func take(_ clock: BrokerClock) async throws {
+        try await clock.sleep(next)
+        next = min(next * 2, longest)
+    }
+}
+
+extension BrokerClock {
+    /// Tries what cannot be had again until it succeeds, however long the store is away; nil when the process ends first.
+    @discardableResult
+    func insist<Value, Failure: Error>(
+        _ write: () async throws(Failure) -> Value, failed: (Failure) -> Void
+    ) async -> Value? {
+        var pause = DoublingPause(from: .milliseconds(50), to: .seconds(1))
+        while true {
+            do throws(Failure) { return try await write() } catch { failed(error) }
+            do { try await pause.take(self) } catch { return nil }
+        }
     }
 }

@@ -23,3 +23,35 @@ package protocol TraceSpan: Sendable {
     /// Ends it; with a word for what went wrong, where something did.
     func end(_ fault: String?)
 }
+
+/// On which side of a call a span stands.
+package enum TraceKind: Sendable { case server, client }
+
+/// The methods that spans are named by: a stranger's words are no names.
+package enum TraceMethod {
+    private static let known: Set<String> = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
+
+    /// Returns the method, or `other`.
+    package static func name(_ method: String) -> String { known.contains(method) ? method : "other" }
+}
+
+/// The context that came with a request.
+package struct TraceOrigin: Sendable {
+    package let traceparent: String
+    /// Whether its decision what is recorded is believed.
+    package let isTrusted: Bool
+
+    package init(traceparent: String, isTrusted: Bool) {
+        self.traceparent = traceparent
+        self.isTrusted = isTrusted
+    }
+}
+
+/// Begins spans that are within no other.
+package struct TraceStarter: Sendable {
+    package let begin: @Sendable (_ name: String, _ kind: TraceKind, _ origin: TraceOrigin?) -> any TraceSpan
+
+    package init(_ begin: @escaping @Sendable (String, TraceKind, TraceOrigin?) -> any TraceSpan) {
+        self.begin = begin
+    }
+}

@@ -37,3 +37,37 @@ package struct TokenSet: Sendable {
         self.refreshExpiresAt = refreshExpiresAt
     }
 }
+
+extension TokenSet {
+    /// Returns this set with a refresh's answer laid over it: what the answer leaves out stays, the scope may shrink and
+    /// never grows (SEC-57), and the id_token of the login stays.
+    package func refreshed(with answer: TokenSet) -> TokenSet {
+        var set = self
+        set.accessToken = answer.accessToken
+        set.expiresAt = answer.expiresAt
+        if let refreshToken = answer.refreshToken {
+            set.refreshToken = refreshToken
+            set.refreshExpiresAt = answer.refreshExpiresAt
+        }
+        if let granted = answer.scope {
+            set.scope = scope.map { before in granted.filter(before.contains) } ?? granted
+        }
+        return set
+    }
+}
+
+/// Whose tokens they are, and which sign-in at the provider they came from: index digests, as a session row has them.
+package struct SignInOrigin: Sendable, Equatable {
+    /// Index digest of (issuer, subject).
+    package var subject: Digest
+    /// Index digest of (issuer, `sid`); nil where the provider sends none.
+    package var sid: Digest?
+
+    package init(subject: Digest, sid: Digest?) {
+        self.subject = subject
+        self.sid = sid
+    }
+
+    /// Creates the origin of a session's tokens.
+    package init(_ row: SessionRow) { self.init(subject: row.subject, sid: row.sid) }
+}

@@ -24,3 +24,27 @@ extension ConfiguredName {
         (0x30...0x39).contains(byte) || (0x41...0x5A).contains(byte) || (0x61...0x7A).contains(byte)
     }
 }
+
+/// The configured name of a provider (`google`, `clover-eu`).
+package struct ProviderName: ConfiguredName {
+    package let text: String
+    package init(unchecked text: String) { self.text = text }
+}
+
+/// The configured name of one client registration at a provider (`ios`, `web`).
+package struct ClientName: ConfiguredName {
+    package let text: String
+    package init(unchecked text: String) { self.text = text }
+}
+
+/// The configured name of an upstream API that the relay may call.
+package struct UpstreamName: ConfiguredName {
+    package let text: String
+    package init(unchecked text: String) { self.text = text }
+}
+
+/// The configured name of a service of the operator's that may ask about sessions.
+package struct BackendName: ConfiguredName {
+    package let text: String
+    package init(unchecked text: String) { self.text = text }
+}

@@ -1,4 +1,5 @@
 import HTTPTypes
+import NIOCore
 import NIOHTTP1
 
 extension HTTPRequest {
@@ -18,5 +19,25 @@ extension HTTPRequest {
             }
         }
         self.init(method: method, scheme: "http", authority: authority, path: head.uri, headerFields: fields)
+    }
+}
+
+extension ByteBuffer {
+    /// Writes a field line (RFC 9112 section 5); name and value are checked where they are made.
+    mutating func writeField(_ name: String, _ value: String) {
+        writeString(name)
+        writeStaticString(": ")
+        writeString(value)
+        writeStaticString("\r\n")
+    }
+}
+
+extension StringProtocol {
+    /// Compares ASCII letters without regard to case, and every other byte exactly.
+    package func isASCIIEqual(to other: some StringProtocol) -> Bool {
+        guard utf8.count == other.utf8.count else { return false }
+        return zip(utf8, other.utf8).allSatisfy { left, right in
+            left == right || (left | 0x20 == right | 0x20 && (0x61...0x7A).contains(left | 0x20))
+        }
     }
 }

@@ -51,3 +51,46 @@ enum SessionBody {
         }
     }
 }
+
+/// Writes lists of sessions: the items are session objects with `current` and `device`.
+enum SessionListBody {
+    static func bytes(_ items: [(session: SessionView, isCurrent: Bool)], nextCursor: String?) -> [UInt8] {
+        var writer = JSONWriter(capacity: 128 + 640 * items.count)
+        writer.object { writer in
+            writer.name("items")
+            writer.array { writer in
+                for item in items {
+                    writer.object { writer in
+                        SessionBody.members(of: item.session, into: &writer)
+                        writer.member("current", item.isCurrent)
+                        writer.member("device", item.session.device)
+                    }
+                }
+            }
+            writer.member("next_cursor", nextCursor)
+        }
+        return writer.bytes
+    }
+}
+
+/// Writes the sessions that operators list: session objects with `device`, `ended_at` and `reason`.
+enum AdminSessionListBody {
+    static func bytes(_ page: SessionPage) -> [UInt8] {
+        var writer = JSONWriter(capacity: 128 + 640 * page.items.count)
+        writer.object { writer in
+            writer.name("items")
+            writer.array { writer in
+                for item in page.items {
+                    writer.object { writer in
+                        SessionBody.members(of: item.session, into: &writer)
+                        writer.member("device", item.session.device)
+                        writer.member("ended_at", item.endedAt?.rfc3339)
+                        writer.member("reason", item.reason?.rawValue)
+                    }
+                }
+            }
+            writer.member("next_cursor", page.nextCursor)
+        }
+        return writer.bytes
+    }
+}

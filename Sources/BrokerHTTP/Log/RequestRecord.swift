@@ -1,4 +1,5 @@
 package import Broker
+import HTTPTypes
 
 /// What the log may know of one request: never the raw path, the query, a cookie or a body (SEC-114, SEC-118).
 package struct RequestRecord: Sendable {
@@ -62,4 +63,22 @@ package struct RequestLog: Sendable {
 
     /// Creates a log from its closure.
     package init(record: @escaping @Sendable (RequestRecord) -> Void) { self.record = record }
+}
+
+extension TraceSpan {
+    /// Ends a request's span, named by its method and route template.
+    func endRequest(
+        _ method: HTTPRequest.Method, _ template: String, _ status: Int, _ problem: BrokerProblem?,
+        _ scope: RequestScope
+    ) {
+        let method = TraceMethod.name(method.rawValue)
+        rename(template == "-" ? method : "\(method) \(template)")
+        set("http.request.method", method)
+        if template != "-" { set("http.route", template) }
+        set("http.response.status_code", status)
+        set("coatcheck.request_id", scope.requestID)
+        if let session = scope.session { set("coatcheck.session", session.text) }
+        if let problem { set("error.type", problem.code.rawValue) }
+        end(status >= 500 ? problem?.code.rawValue ?? "error" : nil)
+    }
 }

@@ -49,3 +49,13 @@ extension SessionEnding where Self: EngineBacked {
         try await engine.logOutPage(tokens, client: client, state: state)
     }
 }
+
+/// One client as the engine works with it.
+struct EngineClient: Sendable {
+    let settings: ClientSettings
+    let authenticator: ClientAuthenticator
+    /// The endpoint at which the configuration has its grants revoked.
+    let revocation: EndpointURL?
+    var profile: ClientProfile { settings.profile }
+    var wire: WireSettings { settings.wire }
+}

@@ -67,3 +67,48 @@ package struct ZephrSettings: Sendable {
         self.sessionLifetime = sessionLifetime
     }
 }
+
+/// `paths` of a Zephr site; the defaults are the documented ones.
+package struct ZephrPaths: Sendable, Equatable {
+    /// `start`: of every platform that `start_paths` does not name.
+    package var start: String
+    /// `account`: the probe that says whose a session is.
+    package var account: String
+    /// The setting `register`.
+    package var register: String
+    /// The setting `logout`.
+    package var logout: String
+    /// The setting `schema`.
+    package var schema: String
+    /// `anonymous_session`: a session with which the schema may be read.
+    package var anonymousSession: String
+
+    package init(
+        start: String = "/blaize/oauth/{provider}", account: String = "/blaize/account",
+        register: String = "/blaize/register", logout: String = "/blaize/logout",
+        schema: String = "/blaize/schema/users", anonymousSession: String = "/blaize/anonymous-session"
+    ) {
+        self.start = start
+        self.account = account
+        self.register = register
+        self.logout = logout
+        self.schema = schema
+        self.anonymousSession = anonymousSession
+    }
+}
+
+/// The meaning of a status of Zephr's register call (`status_map`).
+package enum ZephrRegisterStatus: String, Sendable, CaseIterable {
+    case badAttributes = "bad_attributes"
+    case userExists = "user_exists"
+    case emailDomainDenied = "email_domain_denied"
+    case stateInvalid = "state_invalid"
+    case rateLimited = "rate_limited"
+    case providerError = "provider_error"
+
+    /// The mapping that Zephr's documents and client code give (docs/providers/zephr.md); 5xx is never mapped: the outcome is unknown.
+    package static let documented: [Int: ZephrRegisterStatus] = [
+        400: .badAttributes, 401: .stateInvalid, 403: .emailDomainDenied, 404: .stateInvalid, 409: .userExists,
+        410: .stateInvalid, 429: .rateLimited,
+    ]
+}

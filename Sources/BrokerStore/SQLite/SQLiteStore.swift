@@ -179,3 +179,11 @@ private final class EndingsJob: LaneJob {
         pending.remove(batch.map(\.token))
     }
 }
+
+/// The moment of a transaction by the process's monotonic clock, and what tells this process from those before.
+struct ClaimClock: Sendable {
+    let epoch: Int64
+    /// When this process opened the store.
+    let begun: Duration
+    let moment: Duration
+}

@@ -1,3 +1,5 @@
+import Broker
+import BrokerHTTP
 import Synchronization
 
 /// Counts up.
@@ -50,6 +52,47 @@ final class HistogramSeries: Sendable {
             reading.count += 1
             reading.nanoseconds = reading.nanoseconds.addingReportingOverflow(max(0, duration)).partialValue
             if let place { reading.buckets[place] += 1 }
+        }
+    }
+}
+
+/// Remembers the series of each kind of request or call, so that the hot path does not look them up by their labels.
+final class KnownSeries<Key: Hashable & Sendable, Series: Sendable>: Sendable {
+    /// Guards the table.
+    ///
+    /// Its keys come from fixed sets; the registry bounds what they could become.
+    private let table = Mutex<[Key: Series]>([:])
+
+    /// Returns the series of `key`; makes them when it is met for the first time.
+    func find(_ key: Key, make: () -> Series) -> Series {
+        if let found = table.withLock({ $0[key] }) { return found }
+        let made = make()
+        table.withLock { table in if table.count < 4096 { table[key] = made } }
+        return made
+    }
+}
+
+/// A status as a metric's label: its own number where the broker itself may answer with it, else its class.
+///
+/// An upstream answers with any it likes, and each would be a series (SEC-118).
+enum StatusLabel: Hashable {
+    case exact(Int)
+    /// The hundreds of it; 0 is none that HTTP knows.
+    case group(Int)
+
+    /// What the broker answers with; 499 is the log's word for a client that hung up.
+    private static let own = Set(ProblemCode.allCases.map(\.status)).union([200, 201, 202, 204, 303, 499])
+
+    init(_ status: Int) {
+        self = Self.own.contains(status) ? .exact(status) : .group((1...5).contains(status / 100) ? status / 100 : 0)
+    }
+
+    /// The label's value.
+    var text: String {
+        switch self {
+        case .exact(let status): String(status)
+        case .group(0): "other"
+        case .group(let hundreds): "\(hundreds)xx"
         }
     }
 }

@@ -1,3 +1,6 @@
+import BrokerHTTP
+import BrokerWire
+import HTTPTypes
 import Synchronization
 
 /// The one place where the running configuration stands and is exchanged.
@@ -15,5 +18,24 @@ final class ConfigurationOwner: Sendable {
             defer { current = next }
             return current
         }
+    }
+}
+
+/// Serves a listener's requests by the configuration that runs when they begin.
+struct CurrentService: WireService {
+    let running: ConfigurationOwner
+    let responder: @Sendable (RunningConfiguration) -> BrokerResponder
+
+    /// The same listener while the process ends (`BrokerResponder.refusing`).
+    var refusing: CurrentService {
+        CurrentService(running: running) { [responder] in responder($0).refusing }
+    }
+
+    func respond(to request: HTTPRequest, body: RequestBody, of connection: ClientConnection) async -> Answer {
+        await responder(running.current).respond(to: request, body: body, of: connection)
+    }
+
+    func refuse(_ refusal: FramingRefusal, on connection: ClientConnection) -> Answer {
+        responder(running.current).refuse(refusal, on: connection)
     }
 }

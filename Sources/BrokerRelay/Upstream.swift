@@ -30,8 +30,8 @@ struct Upstream: Sendable {
     }
 
     /// Says whether the session's token is meant for this upstream (SEC-72).
-    func accepts(_ session: RelaySession) -> Bool {
-        settings.provider == session.provider && settings.clients?.contains(session.client) ?? true
+    func accepts(_ session: LiveSession) -> Bool {
+        settings.provider == session.facts.provider && settings.clients?.contains(session.facts.client) ?? true
     }
 }
 

@@ -12,15 +12,16 @@ final class UpstreamConcurrency: Sendable {
     /// when there is none.
     ///
     /// It is free again when the last holder lets it go; so long the connections that it is a place on stay open.
-    func take(for session: RelaySession, on client: UpstreamClient) throws(BrokerProblem) -> Place {
+    func take(for session: LiveSession, on client: UpstreamClient) throws(BrokerProblem) -> Place {
+        let (subject, handle) = (session.facts.subject, session.row.handle)
         let refusal: UpstreamShares.Refusal? = shares.withLock { shares in
             do throws(UpstreamShares.Refusal) {
-                try shares.take(session.subject, session.handle)
+                try shares.take(subject, handle)
                 return nil
             } catch { return error }
         }
         switch refusal {
-        case nil: return Place(concurrency: self, session: session, client: client)
+        case nil: return Place(concurrency: self, subject: subject, handle: handle, client: client)
         case .shareIsTaken:
             throw BrokerProblem(
                 .rateLimited, detail: "Too many of this user's calls to this upstream are under way.",
@@ -35,15 +36,19 @@ final class UpstreamConcurrency: Sendable {
     /// A place that was taken.
     final class Place: Sendable {
         private let concurrency: UpstreamConcurrency
-        private let session: RelaySession
+        private let subject: String
+        private let handle: SessionHandle
         private let client: UpstreamClient
 
-        fileprivate init(concurrency: UpstreamConcurrency, session: RelaySession, client: UpstreamClient) {
+        fileprivate init(
+            concurrency: UpstreamConcurrency, subject: String, handle: SessionHandle, client: UpstreamClient
+        ) {
             self.concurrency = concurrency
-            self.session = session
+            self.subject = subject
+            self.handle = handle
             self.client = client
         }
 
-        deinit { concurrency.shares.withLock { $0.giveBack(session.subject, session.handle) } }
+        deinit { concurrency.shares.withLock { $0.giveBack(subject, handle) } }
     }
 }

@@ -128,7 +128,7 @@ package final class AccessToken: Sendable {
     package let version: Int64
     package let issuedAt: WallTime
 
-    init(
+    package init(
         token: Secret, credential: TokenSet.Credential, expiresAt: WallTime?, scope: [String], version: Int64,
         issuedAt: WallTime
     ) {

@@ -6,13 +6,28 @@ package struct UpstreamRequest: Sendable {
     /// A body that is read while it is sent, once.
     package struct Stream: Sendable {
         /// The most bytes it may come to.
-        let limit: Int
+        private(set) var limit: Int
         /// Begins to read; what it returns returns the next piece, nil at the end.
-        let read: @Sendable () -> () async throws -> ByteBuffer?
+        package let read: @Sendable () -> () async throws -> ByteBuffer?
 
         package init(limit: Int, read: @escaping @Sendable () -> () async throws -> ByteBuffer?) {
             self.limit = limit
             self.read = read
+        }
+
+        /// Wraps a sequence; it is iterated at most once.
+        package init<Base: AsyncSequence & Sendable>(_ base: Base) where Base.Element == ByteBuffer {
+            self.init(limit: .max) {
+                var iterator = base.makeAsyncIterator()
+                return { try await iterator.next(isolation: #isolation) }
+            }
+        }
+
+        /// Returns the same stream, which ends with a failure beyond `limit` bytes.
+        package func limited(to limit: Int) -> Stream {
+            var copy = self
+            copy.limit = limit
+            return copy
         }
     }
 

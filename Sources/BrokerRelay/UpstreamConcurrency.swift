@@ -1,4 +1,4 @@
-import Broker
+package import Broker
 import BrokerWire
 import Synchronization
 
@@ -50,5 +50,60 @@ final class UpstreamConcurrency: Sendable {
         }
 
         deinit { concurrency.shares.withLock { $0.giveBack(subject, handle) } }
+    }
+}
+
+/// How many calls to one upstream are under way, counted by subject and by session against what each may have.
+///
+/// A subject may have a quarter of the places, at least two; one session half of that, at least two. Whatever the
+/// limit, one place is left that a single subject cannot take, as far as there is more than one. Subjects need no
+/// provider beside them, because an upstream takes the sessions of one provider only. There is an entry only for who
+/// has a call under way.
+package struct UpstreamShares: Sendable {
+    /// Why a call gets no place.
+    package enum Refusal: Error, Sendable, Equatable {
+        /// The caller has as many as it may have.
+        case shareIsTaken
+        /// All are taken.
+        case allAreTaken
+    }
+
+    /// How many calls may be under way.
+    package let limit: Int
+    /// How many of them one subject may have.
+    package let limitPerSubject: Int
+    /// How many of them one session may have.
+    package let limitPerSession: Int
+
+    /// How many calls are under way.
+    package private(set) var count = 0
+    private var subjects: [String: Int] = [:]
+    private var sessions: [SessionHandle: Int] = [:]
+
+    package init(limit: Int) {
+        self.limit = limit
+        limitPerSubject = min(max(limit / 4, 2), max(limit - 1, 1))
+        limitPerSession = min(max(limitPerSubject / 2, 2), limitPerSubject)
+    }
+
+    /// How many subjects and sessions are remembered.
+    package var entries: Int { subjects.count + sessions.count }
+
+    /// Counts a call, or throws why there is no place for it.
+    package mutating func take(_ subject: String, _ session: SessionHandle) throws(Refusal) {
+        let (ofSubject, ofSession) = (subjects[subject] ?? 0, sessions[session] ?? 0)
+        guard ofSubject < limitPerSubject, ofSession < limitPerSession else { throw .shareIsTaken }
+        guard count < limit else { throw .allAreTaken }
+        count += 1
+        subjects[subject] = ofSubject + 1
+        sessions[session] = ofSession + 1
+    }
+
+    /// Takes a counted call out again.
+    package mutating func giveBack(_ subject: String, _ session: SessionHandle) {
+        guard let ofSubject = subjects[subject], let ofSession = sessions[session] else { return }
+        count -= 1
+        subjects[subject] = ofSubject > 1 ? ofSubject - 1 : nil
+        sessions[session] = ofSession > 1 ? ofSession - 1 : nil
     }
 }

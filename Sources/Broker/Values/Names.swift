@@ -48,3 +48,22 @@ package struct BackendName: ConfiguredName {
     package let text: String
     package init(unchecked text: String) { self.text = text }
 }
+
+/// A session's public name: `ses_` and 22 base64url characters (128 bits).
+///
+/// Not a secret, opens nothing.
+package struct SessionHandle: Sendable, Hashable, CustomStringConvertible {
+    /// The text, `ses_…`.
+    package let text: String
+
+    /// Parses a handle, or returns nil when it is not well formed.
+    package init?(_ text: String) {
+        guard text.hasPrefix("ses_"), Base64URL.isToken(String(text.dropFirst(4)), length: 22...22) else { return nil }
+        self.text = text
+    }
+
+    /// Creates a handle from 16 random bytes.
+    package init(random bytes: [UInt8]) { text = "ses_" + Base64URL.encode(bytes.prefix(16)) }
+
+    package var description: String { text }
+}

@@ -1,6 +1,6 @@
 import Broker
 
-/// What may be called at an upstream.
+/// The calls that an upstream takes from the relay.
 ///
 /// Nothing that it does not name gets through.
 package struct AllowList: Sendable, Equatable {
@@ -24,7 +24,7 @@ package struct AllowEntry: Sendable, Equatable {
         case literal([UInt8])
         /// One segment that is not empty.
         case segment
-        /// Whatever follows the slash before it, nothing included.
+        /// Any rest of a path behind the slash before it, nothing included.
         case rest
     }
 

@@ -9,7 +9,7 @@ package struct CanonicalPath: Sendable, Equatable, CustomStringConvertible {
 
     package var description: String { text }
 
-    /// Why a path is refused.
+    /// The reason for which a path is refused.
     package enum Fault: Error, Sendable, Equatable {
         case notAbsolute, emptySegment, dotSegment, forbiddenByte, badPercent, doubleEncoding, notUTF8
     }
@@ -137,7 +137,7 @@ package struct CanonicalQuery: Sendable, Equatable {
 
 /// The alphabet of RFC 3986 as the relay needs it.
 enum URIBytes {
-    /// What a byte may be in a path or query.
+    /// The classes of bytes in a path or query.
     private static let classes: [UInt8] = (0...255).map { byte in
         switch UInt8(truncatingIfNeeded: byte) {
         case 0x61...0x7A, 0x41...0x5A, 0x30...0x39, 0x2D, 0x2E, 0x5F, 0x7E: unreservedBit | pathBit | queryBit

@@ -62,7 +62,7 @@ package struct Relay: Sendable {
         for upstream in upstreams.values { await upstream.client.shutDown() }
     }
 
-    /// How many calls to an upstream are under way.
+    /// Returns the number of calls to an upstream that are under way.
     package func underWay(_ name: UpstreamName) -> Int { upstreams[name.text]?.concurrency.count ?? 0 }
 
     /// Calls an upstream with a session's access token.

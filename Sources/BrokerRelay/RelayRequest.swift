@@ -9,7 +9,7 @@ package struct RelayRequest: Sendable {
     package var headers: HTTPFields
     /// The body; a stream is read once, as fast as the upstream takes it.
     package var body: UpstreamRequest.Body
-    /// What goes upstream as `X-Request-Id`.
+    /// The value of `X-Request-Id` on the way to the upstream.
     package var requestID: String
     /// The event loop that the upstream call is to stay on; nil is any.
     package var eventLoop: (any EventLoop)?
@@ -30,7 +30,7 @@ package struct RelayRequest: Sendable {
 
 /// A request target on the relay's route, cut into pieces and nothing more: no byte of it is decoded or changed.
 package struct RelayTarget: Sendable, Equatable {
-    /// Where the relay lives.
+    /// The prefix of the relay's paths.
     package static let prefix = "/v1/relay/"
 
     /// The upstream's name as it came.

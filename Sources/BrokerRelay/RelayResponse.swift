@@ -18,7 +18,7 @@ package struct RelayResponse: Sendable {
     package let status: HTTPResponse.Status
     /// Without framing fields: those are the server's to write.
     package var headers: HTTPFields
-    /// What `Content-Length` should say: the body's length, or for HEAD what the upstream said; nil when unknown.
+    /// The value of `Content-Length`: the body's length, or for HEAD what the upstream said; nil when unknown.
     package let contentLength: Int?
     package let body: Body
 }

@@ -38,7 +38,7 @@ package enum ResponseHeaderRules {
     /// A response head that is not passed on: control bytes, or framing two readers could see differently (SEC-78).
     package enum Fault: Error, Sendable, Equatable { case badName, badValue, ambiguousFraming, badStatus }
 
-    /// What of a head goes on.
+    /// The part of a head that goes on.
     package struct Head: Sendable {
         package var fields: HTTPFields
         /// The length the upstream announced.

@@ -57,13 +57,13 @@ extension UpstreamClient {
     }
 }
 
-/// How the relay reaches the outside: trust, proxy, event loops.
+/// The relay's way to the outside: trust, proxy, event loops.
 package struct RelayOutbound: Sendable {
     /// Trust roots and the like; nil is the system's.
     package var tls: TLSConfiguration?
     /// A proxy that connects for us; it must refuse private addresses itself.
     package var proxy: UpstreamTarget.Proxy?
-    /// Where connections live; nil is the process's own group.
+    /// The event loops of the connections; nil is the process's own group.
     package var eventLoopGroup: (any EventLoopGroup)?
     /// The longest silence within a response body.
     package var readTimeout: Duration

@@ -30,7 +30,7 @@ final class UpstreamConcurrency: Sendable {
         }
     }
 
-    /// How many are taken.
+    /// The number of places taken.
     var count: Int { shares.withLock(\.count) }
 
     /// A place that was taken.
@@ -53,14 +53,14 @@ final class UpstreamConcurrency: Sendable {
     }
 }
 
-/// How many calls to one upstream are under way, counted by subject and by session against what each may have.
+/// Counts the calls to one upstream that are under way, by subject and by session against what each may have.
 ///
 /// A subject may have a quarter of the places, at least two; one session half of that, at least two. Whatever the
 /// limit, one place is left that a single subject cannot take, as far as there is more than one. Subjects need no
 /// provider beside them, because an upstream takes the sessions of one provider only. There is an entry only for who
 /// has a call under way.
 package struct UpstreamShares: Sendable {
-    /// Why a call gets no place.
+    /// The reason for which a call gets no place.
     package enum Refusal: Error, Sendable, Equatable {
         /// The caller has as many as it may have.
         case shareIsTaken
@@ -68,14 +68,14 @@ package struct UpstreamShares: Sendable {
         case allAreTaken
     }
 
-    /// How many calls may be under way.
+    /// The most calls under way.
     package let limit: Int
-    /// How many of them one subject may have.
+    /// One subject's share of them.
     package let limitPerSubject: Int
-    /// How many of them one session may have.
+    /// One session's share of them.
     package let limitPerSession: Int
 
-    /// How many calls are under way.
+    /// The number of calls under way.
     package private(set) var count = 0
     private var subjects: [String: Int] = [:]
     private var sessions: [SessionHandle: Int] = [:]
@@ -86,7 +86,7 @@ package struct UpstreamShares: Sendable {
         limitPerSession = min(max(limitPerSubject / 2, 2), limitPerSubject)
     }
 
-    /// How many subjects and sessions are remembered.
+    /// The number of subjects and sessions that are remembered.
     package var entries: Int { subjects.count + sessions.count }
 
     /// Counts a call, or throws why there is no place for it.

@@ -9,15 +9,15 @@ package struct UpstreamSettings: Sendable {
     /// The clients whose sessions may call it; nil is all of the provider's.
     package let clients: Set<ClientName>?
     package let allow: AllowList
-    /// How it takes the token.
+    /// The way in which it takes the token.
     package let credential: TokenSet.Credential
     /// Further request fields to pass, in lower case.
     package let requestHeaders: Set<String>
-    /// How long it may take to its response head.
+    /// The longest time to its response head.
     package let timeout: Duration
     /// Whether it may be at a private address.
     package let isInternal: Bool
-    /// How many calls may be under way at once.
+    /// The most calls under way at once.
     package let maximumConcurrent: Int
     /// Whether calls about employees are refused whatever `allow` says (Clover, unless `employees: true`).
     package var hidesEmployees = false
@@ -88,7 +88,7 @@ package struct UpstreamBase: Sendable, Equatable {
     let isSecure: Bool
     /// The base path, without a slash at the end; empty where there is none.
     let path: String
-    /// What goes into `Host`.
+    /// The value of `Host`.
     package let authority: String
     /// Whether the host is a loopback name or address.
     package let isLoopback: Bool
@@ -171,7 +171,7 @@ package struct UpstreamBase: Sendable, Equatable {
 package struct UpstreamFault: Error, Sendable, Equatable {
     /// The key under `upstreams.NAME`.
     package let key: String
-    /// What is wrong, for the operator.
+    /// The fault in words, for the operator.
     package let message: String
 
     init(_ key: String, _ message: String) {

@@ -22,9 +22,9 @@ package final class TakenProofs: Sendable {
     }
 
     private struct State {
-        /// What was taken, by its nonce's minute.
+        /// The proofs taken, by their nonce's minute.
         var taken: [Int64: Set<Name>] = [:]
-        /// How many of a key are kept, by its nonce's minute.
+        /// The number kept of a key, by its nonce's minute.
         var ofKeys: [Int64: [Digest: Int]] = [:]
         var count = 0
         /// Nonces of before are taken no more.
@@ -48,7 +48,7 @@ package final class TakenProofs: Sendable {
         self.maximum = maximum
     }
 
-    /// How many are kept.
+    /// The number kept.
     package var count: Int { state.withLock(\.count) }
 
     /// Looks whether a proof could be taken, before its signature costs anything.

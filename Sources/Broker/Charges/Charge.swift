@@ -99,7 +99,7 @@ extension ProblemCode {
     }
 }
 
-/// What a caller without a session is charged for.
+/// A thing that a caller without a session is charged for.
 package enum ChargedItem: Sendable, CaseIterable {
     /// A started login: its row, and the provider's pushed authorization request.
     case login
@@ -111,7 +111,7 @@ package enum ChargedItem: Sendable, CaseIterable {
     case handoff
 }
 
-/// How much of everything one address may have, and everybody together.
+/// The limits of one address, and of everybody together.
 package struct ChargeLimits: Sendable {
     /// Started logins and exchanges of an address, and its hosted callbacks, each in a minute.
     package var loginsPerMinute: Int

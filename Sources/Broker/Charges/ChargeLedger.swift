@@ -7,9 +7,9 @@ import Synchronization
 package final class ChargeLedger: Sendable {
     private struct State {
         var books: [ChargedItem: ChargeBook] = [:]
-        /// How many items of each kind there may be.
+        /// The most items of each kind.
         var capacity = 1
-        /// How many provider calls a login or registration has had, by its key.
+        /// The number of provider calls that a login or registration has had, by its key.
         var calls = PaidCounts(lifetime: .seconds(1800))
         /// The number of signatures that were verified for a login, exchange or registration, by its key.
         var signatures = PaidCounts(lifetime: .seconds(1800))
@@ -21,7 +21,7 @@ package final class ChargeLedger: Sendable {
     ///
     /// They are those of an app that repeats what may have been lost; the sign-in's own is counted no more once the session is made.
     static let paidSignatures = 16
-    /// How long an exchange stays paid for: longer than a claim stands.
+    /// The time for which an exchange stays paid for: longer than a claim stands.
     static let exchangeLifetime = Duration.seconds(60)
 
     private let logins: TokenBuckets
@@ -184,7 +184,7 @@ struct ChargeBook {
         var payer: Digest?
     }
 
-    /// Why nothing was charged.
+    /// The reason for which nothing was charged.
     enum Refusal: Equatable { case share, capacity }
 
     private var capacity: Int
@@ -216,7 +216,7 @@ struct ChargeBook {
     /// Returns how many items an address has.
     func count(of address: IPAddress) -> Int { address.limitedNetworks.first.map { held[$0] ?? 0 } ?? 0 }
 
-    /// How many addresses and networks have items.
+    /// The number of addresses and networks that have items.
     var holders: Int { held.count }
 
     /// Returns what was charged for an item.

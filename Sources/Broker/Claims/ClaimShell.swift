@@ -194,7 +194,7 @@ extension BrokerClock {
 /// Which claim is granted, and what becomes of one that lapsed, is the store's to decide, by rules that differ: a lapsed
 /// exchange is spent, a lapsed refresh is taken over.
 protocol ClaimedRow: Sendable {
-    /// What is claimed, under the claim's name.
+    /// The row that is claimed, under the claim's name.
     associatedtype Request: Sendable
     associatedtype Answer: Sendable
 

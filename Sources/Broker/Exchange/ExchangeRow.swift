@@ -16,7 +16,7 @@ package struct ExchangeRow: Sendable, Equatable {
         case spent(SpentReason)
     }
 
-    /// Why a code is used up; the same starter gets the same answer.
+    /// The reason for which a code is used up; the same starter gets the same answer.
     package enum SpentReason: Int, Sendable {
         case rejected = 1
         case providerError = 2
@@ -43,7 +43,7 @@ package struct ExchangeRow: Sendable, Equatable {
     package var fence: Int64
     /// The name of the claim.
     package var claim: ClaimID
-    /// How long the claim stands from now, by the engine's clock; lapsed when not positive.
+    /// The time for which the claim stands from now, by the engine's clock; lapsed when not positive.
     package var claimFor: Duration
     /// Provider calls begun.
     package var attempts: Int

@@ -130,7 +130,7 @@ package struct ForwardCodeInput: Sendable {
     package var codeVerifier: Secret?
     package var state: Secret?
     package var nonce: Secret?
-    /// What the app asked for (flow B).
+    /// The app's own request (flow B).
     package var scope: [String]?
     /// From the body, else from the login cookie.
     package var loginToken: Secret?

@@ -198,7 +198,7 @@ package struct StartedLogin: Sendable {
     }
 }
 
-/// How many logins may be pending (SEC-119).
+/// The most logins pending (SEC-119).
 ///
 /// Reaching a cap refuses new ones; nothing live is evicted.
 package struct LoginLimits: Sendable, Equatable {

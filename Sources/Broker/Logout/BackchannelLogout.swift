@@ -100,7 +100,7 @@ final class KeyFetchCharge: Sendable {
     /// Whether the fetch was charged.
     var isTaken: Bool { state.withLock { if case .taken = $0 { true } else { false } } }
 
-    /// Why the caller could not be charged.
+    /// The reason for which the caller could not be charged.
     var refusal: BrokerProblem? { state.withLock { if case .refused(let problem) = $0 { problem } else { nil } } }
 
     /// Charges the fetch; false when the caller cannot be charged.

@@ -10,7 +10,7 @@ package struct Revocations: Sendable {
     /// How long a piece of work is tried before it is given up; by then its tokens are dead or nobody can help.
     private static let patience = Duration.seconds(3 * 86_400)
 
-    /// How long a taken row is this process's; all of its calls end within it.
+    /// The time for which a taken row is this process's; all of its calls end within it.
     private static let claim = Duration.seconds(120)
 
     package init(_ context: BrokerContext) { self.context = context }

@@ -8,7 +8,7 @@ package struct CallbackURL: Sendable {
     /// The query's parameters; no name stands twice (SEC-11).
     package let parameters: FormPairs
 
-    /// Why a text is not a callback URL.
+    /// The reason for which a text is not a callback URL.
     package enum Failure: Error, Sendable, Equatable {
         case tooLong, malformed, userInfo, fragment
         /// A parameter that stands twice.

@@ -218,7 +218,7 @@ package struct JSONParser {
     }
 }
 
-/// Why a text is not the JSON asked for.
+/// The reason for which a text is not the JSON asked for.
 ///
 /// It names a place and never repeats the text.
 package struct JSONFailure: Error, Sendable, Equatable {
@@ -227,7 +227,7 @@ package struct JSONFailure: Error, Sendable, Equatable {
         case notAnObject, tooManyMembers
     }
 
-    /// What is wrong.
+    /// The fault.
     package let reason: Reason
     /// The byte at which it was seen.
     package let offset: Int

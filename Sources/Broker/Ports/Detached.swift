@@ -59,7 +59,7 @@ private final class PendingResult<Value: Sendable>: Sendable {
     }
 }
 
-/// How detached work starts: `Broker` never writes `Task {`.
+/// Starts detached work: `Broker` never writes `Task {`.
 ///
 /// Production drains what was spawned on SIGTERM.
 package struct Spawner: Sendable {

@@ -20,7 +20,7 @@ package struct BrokerProblem: Error, Sendable {
     package var retryAfter: Duration?
     /// The provider's own word for what went wrong, where it is one that a standard defines.
     package var providerError: String?
-    /// Why evidence was not accepted: the answer names it and brings a nonce.
+    /// The reason for which evidence was not accepted: the answer names it and brings a nonce.
     package internal(set) var proof: ProofRefusal?
 
     package init(

@@ -13,7 +13,7 @@ package protocol ProviderClient: Sendable {
     /// The callback parameters that it reads by itself, beside those that a client's configuration keeps.
     var callbackHints: [String] { get }
 
-    /// How long its calls are refused here because it does not answer; nil when they are made.
+    /// The time for which its calls are refused here because it does not answer; nil when they are made.
     var refusesCallsFor: Duration? { get }
 
     /// Returns the URL to open for a login; may call discovery and PAR.
@@ -135,14 +135,14 @@ package protocol PartialRegistering: ProviderClient {
     /// Returns the attributes a registration needs, from the configuration or the provider's schema.
     func registrationFields() async throws(ProviderFailure) -> [RegistrationField]
 
-    /// How long a session lives whose cookie names no end.
+    /// The lifetime of a session whose cookie names no end.
     var sessionLifetime: Duration { get }
 
     /// Ends a Zephr session.
     func logOut(_ session: Secret, by deadline: Duration) async throws(ProviderFailure)
 }
 
-/// What a login asks of the provider's authorization endpoint.
+/// A login's request to the provider's authorization endpoint.
 package struct AuthorizationRequest: Sendable {
     package var client: ClientName
     package var redirectURI: RedirectURI
@@ -220,9 +220,9 @@ package struct CodeGrant: Sendable {
     }
 }
 
-/// What an identity is checked against.
+/// The values that an identity is checked against.
 package struct IdentityContext: Sendable {
-    /// What the id_token's nonce has to be.
+    /// The nonce that the id_token has to have.
     ///
     /// `rawOrSHA256` is for native SDKs, which may hash it (hexadecimal or base64url); `absent` refuses a token that has
     /// one, because nobody said which it should be.
@@ -249,13 +249,13 @@ package struct IdentityContext: Sendable {
     }
 }
 
-/// Who signed in, as the provider confirmed it.
+/// The user who signed in, as the provider confirmed it.
 package struct ProviderIdentity: Sendable {
     /// The provider's immutable id of the user (for Clover: of the merchant).
     package var subject: String
     /// Confirmed claims: strings, numbers, booleans and arrays of strings, in order.
     package var claims: [(name: String, value: JSONValue)]
-    /// What stood only in the callback (SEC-16).
+    /// The members that stood only in the callback (SEC-16).
     package var unverified: [(name: String, value: JSONValue)]
     /// The OpenID provider's session id, for Back-Channel Logout.
     package var sid: String?

@@ -1,10 +1,10 @@
-/// What the domain knows of a configured provider.
+/// A configured provider as the domain knows it.
 ///
 /// How it talks on the wire is `BrokerProviders`' matter.
 package struct ProviderProfile: Sendable {
     package let name: ProviderName
     package let kind: ProviderKind
-    /// What an app may write on its button.
+    /// The text for an app's button.
     package let displayName: String
     /// The subject's namespace: the issuer where there is one, else the provider's name (SEC-33).
     package let issuer: String
@@ -12,7 +12,7 @@ package struct ProviderProfile: Sendable {
     ///
     /// It never enters the subject's namespace.
     package let callbackIssuer: String?
-    /// Whose sessions a session may list and end.
+    /// The sessions that a session may list and end.
     package enum Ownership: String, Sendable {
         /// All of its subject's.
         case subject
@@ -42,14 +42,14 @@ package struct ProviderProfile: Sendable {
     package func client(_ name: ClientName) -> ClientProfile? { clients.first { $0.name == name } }
 }
 
-/// What sort of service a provider is: the closed list that the catalogue switches over.
+/// The sort of service that a provider is: the closed list that the catalogue switches over.
 package enum ProviderKind: String, Sendable, CaseIterable { case oidc, oauth2, clever, clover, zephr }
 
 /// One registration at a provider, as the domain sees it.
 package struct ClientProfile: Sendable {
     /// The starter of this client's logins: the broker, the app, or either.
     package enum LoginMode: String, Sendable { case broker, app, both }
-    /// How the app carries its session token.
+    /// The app's way of carrying its session token.
     package enum Transport: String, Sendable { case cookie, bearer }
     /// Whether the provider takes PKCE from this client.
     package enum PKCE: String, Sendable { case required, unsupported }
@@ -166,7 +166,7 @@ package struct ProviderDirectory: Sendable {
     }
 }
 
-/// What else ends at a provider when a token is revoked there.
+/// The other sessions that end at a provider when a token is revoked there.
 package enum RevocationReach: String, Sendable, CaseIterable {
     /// Nothing but its grant.
     case token

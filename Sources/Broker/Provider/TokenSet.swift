@@ -1,8 +1,8 @@
-/// What a provider issued: access, refresh and id token with their lifetimes.
+/// The tokens that a provider issued: access, refresh and id token with their lifetimes.
 ///
 /// Always sealed at rest.
 package struct TokenSet: Sendable {
-    /// How an upstream takes the access token.
+    /// The way in which an upstream takes the access token.
     package enum Credential: String, Sendable {
         case bearer
         /// A Zephr session, sent as `Cookie: blaize_session=…`.
@@ -19,7 +19,7 @@ package struct TokenSet: Sendable {
     package var expiresAt: WallTime?
     /// When the refresh token dies; nil when unknown.
     package var refreshExpiresAt: WallTime?
-    /// Why the answer that brought these tokens cannot be used; they are to be revoked.
+    /// The reason for which the answer that brought these tokens cannot be used; they are to be revoked.
     ///
     /// Never stored.
     package var refusal: String?

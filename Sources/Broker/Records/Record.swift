@@ -3,7 +3,7 @@
 /// Compact and quick, because a session's facts are opened on every request. The first byte is the format number
 /// (SEC-130).
 package struct RecordWriter {
-    /// What has been written.
+    /// The bytes written so far.
     package private(set) var bytes: [UInt8]
 
     /// Creates a record of a format.
@@ -164,7 +164,7 @@ package struct RecordReader {
     }
 }
 
-/// Why a record could not be read.
+/// The reason for which a record could not be read.
 package enum RecordFailure: Error, Sendable, Equatable {
     /// It is not what the writer writes.
     case malformed

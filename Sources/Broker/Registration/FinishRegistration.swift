@@ -132,7 +132,7 @@ package struct FinishRegistration: Sendable {
     }
 }
 
-/// What `POST /v1/registrations` brings, already decoded.
+/// The body of `POST /v1/registrations`, already decoded.
 package struct FinishRegistrationInput: Sendable {
     package var provider: ProviderName
     package var client: ClientName?

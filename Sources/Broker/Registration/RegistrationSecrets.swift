@@ -1,4 +1,4 @@
-/// What a registration keeps for its completion, sealed in its row.
+/// The secrets that a registration keeps for its completion, sealed in its row.
 package struct RegistrationSecrets: Sendable {
     package var provider: ProviderName
     package var client: ClientName

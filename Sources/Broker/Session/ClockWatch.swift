@@ -69,7 +69,7 @@ package final class ClockWatch: Sendable {
     /// How far the two clocks may part between two looks, and the wall clock from the store's.
     private static let tolerance = Duration.seconds(60)
     private static let doubtAfterJump = Duration.seconds(600)
-    /// How long a broker may have been away before its clock is doubted at the start.
+    /// The time for which a broker may have been away before its clock is doubted at the start.
     private static let absence = Duration.seconds(7 * 86_400)
     private static let doubtAfterAbsence = Duration.seconds(3600)
     /// How long after a doubt nothing is written down that could not be undone.

@@ -97,7 +97,7 @@ package enum SessionSelector: Sendable, Equatable {
     case all
 }
 
-/// Where a listing goes on: after this time and handle.
+/// The place where a listing goes on: after this time and handle.
 ///
 /// Live sessions are listed by their creation, ended ones by their end.
 package struct SessionCursor: Sendable, Equatable {

@@ -20,7 +20,7 @@ package final class SessionCache: Sendable {
         var turnedAt: Duration = .zero
         var generation: UInt64 = 0
         var open: Bool
-        /// How many rows went with their generation.
+        /// The number of rows that went with their generation.
         var released = 0
 
         /// Changes the generations when it is time, and returns what went, for its memory to be freed outside the lock.
@@ -124,10 +124,10 @@ package final class SessionCache: Sendable {
         _ = consume dead
     }
 
-    /// How many rows have died of age since the process began.
+    /// The number of rows that have died of age since the process began.
     package var released: Int { state.withLock { $0.released } }
 
-    /// How many rows are held.
+    /// The number of rows held.
     package var count: Int { state.withLock { Set($0.young.keys).union($0.old.keys).count } }
 }
 

@@ -66,7 +66,7 @@ package struct SessionEnds: Sendable, Equatable {
     package func lapse(at now: WallTime) -> EndReason? { now >= min(idleExpiresAt, expiresAt) ? reason : nil }
 }
 
-/// How a session that nobody has ended stands by its times.
+/// The standing, by its times, of a session that nobody has ended.
 enum SessionStanding: Sendable, Equatable {
     case lives
     case lapsed(EndReason)

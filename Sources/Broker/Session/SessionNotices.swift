@@ -12,7 +12,7 @@ package enum SessionNotice: Sendable, Equatable {
 ///
 /// A session has so many of them, and a subject and client a few times as many; the oldest ends for a new one.
 package final class SessionNotices: Sendable {
-    /// How many listeners a session may have.
+    /// The most listeners of a session.
     package static let maximumPerSession = 8
 
     fileprivate struct State {
@@ -76,7 +76,7 @@ package final class SessionNotices: Sendable {
     /// The sessions that somebody listens to, for polling what other replicas did.
     package var listenedTo: [Digest] { state.withLock { Array($0.sessions.keys) } }
 
-    /// How many owners have listeners.
+    /// The number of owners that have listeners.
     var owners: Int { state.withLock { $0.owners.count } }
 }
 

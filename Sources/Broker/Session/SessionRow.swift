@@ -117,7 +117,7 @@ struct SessionMaker: Sendable {
     }
 }
 
-/// What a session row seals besides the tokens: whose it is, and how long it lives.
+/// The facts that a session row seals besides the tokens: whose it is, and how long it lives.
 package struct SessionFacts: Sendable {
     package var provider: ProviderName
     package var client: ClientName
@@ -186,7 +186,7 @@ extension SessionFacts {
     }
 }
 
-/// How long a client's sessions live (SEC-40).
+/// The lifetimes of a client's sessions (SEC-40).
 package struct SessionLifetimes: Sendable, Equatable {
     /// Ends a session that nobody used for this long.
     package var idle: Duration

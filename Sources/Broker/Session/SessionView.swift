@@ -42,7 +42,7 @@ package struct SessionView: Sendable {
     }
 }
 
-/// What a forwarded code or a finished registration came to.
+/// The result of a forwarded code or of a finished registration.
 package enum SignInOutcome: Sendable {
     case signedIn(SignedIn)
     case registrationRequired(RegistrationView)

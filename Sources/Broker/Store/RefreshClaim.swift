@@ -3,7 +3,7 @@ package struct RefreshClaim: Sendable {
     package let token: Digest
     package let tokenVersion: Int64
     package let name: ClaimID
-    /// How long it stands, by the engine's own clock, unless it is renewed.
+    /// The time for which it stands, by the engine's own clock, unless it is renewed.
     package let lifetime: Duration
     /// Whether a claim that lapsed long enough ago may be taken over; otherwise it counts as standing.
     package let takesOver: Bool
@@ -44,7 +44,7 @@ package struct RefreshGrant: Sendable, Equatable {
     package let takenOverBefore: Bool
     /// Whether a call of this version was sent and not answered.
     package let answerLost: Bool
-    /// How many refusals that may mean a dead grant this version had, and how long ago the first was.
+    /// The number of this version's refusals that may mean a dead grant, and the time since the first.
     package let emptyRefusals: Int
     package let emptyFor: Duration
 
@@ -66,7 +66,7 @@ package struct RefreshRelease: Sendable {
     package let token: Digest
     package let tokenVersion: Int64
     package let fence: Int64
-    /// How long nobody claims again.
+    /// The time for which nobody claims again.
     package let holdBack: Duration
     /// Whether a call was sent and not answered.
     package let answerLost: Bool
@@ -89,7 +89,7 @@ package struct RefreshRelease: Sendable {
 /// How a session's refresh stands, for those who wait: read without a blob.
 package struct RefreshState: Sendable, Equatable {
     package let tokenVersion: Int64
-    /// How long a claim still stands; nil when none does.
+    /// The time for which a claim still stands; nil when none does.
     package let claimFor: Duration?
     package let isEnded: Bool
 
@@ -132,7 +132,7 @@ package struct RefreshCommit: Sendable {
     }
 }
 
-/// What became of a commit.
+/// The result of a commit.
 package enum RefreshCommitResult: Sendable, Equatable {
     case committed
     /// A newer version stands: drop the pair, do not revoke it.

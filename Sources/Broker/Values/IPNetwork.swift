@@ -73,7 +73,7 @@ package struct LimitedNetwork: Sendable, Hashable {
     package let level: LimitLevel
     /// Its first address.
     package let address: IPAddress
-    /// How many bits its addresses have in common.
+    /// The number of bits that its addresses have in common.
     package let prefix: Int
 }
 

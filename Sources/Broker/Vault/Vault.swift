@@ -51,7 +51,7 @@ extension Vault {
     package func codeChallenge(of verifier: Secret) -> String { Base64URL.encode(digest(verifier).bytes) }
 }
 
-/// Why the vault could not do it.
+/// The reason for which the vault could not do it.
 ///
 /// Never carries key material or plaintext.
 package enum VaultFailure: Error, Sendable, Equatable {

@@ -1,7 +1,7 @@
 package import Broker
 package import BrokerWire
 
-/// What the HTTP surface has to know, made by the executable from the configuration file.
+/// The settings of the HTTP surface, made by the executable from the configuration file.
 package struct HTTPConfiguration: Sendable {
     /// The `SameSite` attribute of our cookies.
     package enum SameSite: String, Sendable, CaseIterable {
@@ -15,7 +15,7 @@ package struct HTTPConfiguration: Sendable {
     package let publicURL: String
     /// Further names accepted in `Host`.
     package var hosts: [String] = []
-    /// Where backends have a listener of their own (`10.0.0.5:8081`); nil where they share the public one.
+    /// The address of the backends' own listener (`10.0.0.5:8081`); nil where they share the public one.
     package var backendListen: String?
     /// Whether the listeners for apps and backends end TLS themselves.
     package var endsTLS = false
@@ -60,15 +60,15 @@ package struct HTTPLimits: Sendable {
     package var heldBytesPerAddress = 8 * 1024 * 1024
     /// The same for a trusted proxy.
     package var heldBytesOfProxy = 64 * 1024 * 1024
-    /// How long a JSON or form body may take in all.
+    /// The longest time for a JSON or form body in all.
     package var bodyDeadline: Duration = .seconds(30)
     /// The lowest average rate of a relayed body, in bytes a second of the time that its app is waited for.
     package var relayMinimumRate = 1024
-    /// How much of that time the average is taken over.
+    /// The part of that time over which the average is taken.
     package var relayRateWindow: Duration = .seconds(30)
-    /// How much of that time goes before the first window.
+    /// The part of that time before the first window.
     package var relayRateGrace: Duration = .seconds(10)
-    /// How long a relayed upload may take in all.
+    /// The longest time for a relayed upload in all.
     package var relayUploadDeadline: Duration = .seconds(3600)
     /// Between two comments of an event stream.
     package var eventHeartbeat: Duration = .seconds(25)
@@ -77,7 +77,7 @@ package struct HTTPLimits: Sendable {
     package init() {}
 }
 
-/// What an admin token is good for (`management.admin_tokens.may`): to list sessions and keys, to end sessions, to back up
+/// A permission of an admin token (`management.admin_tokens.may`): to list sessions and keys, to end sessions, to back up
 /// and seal again, to compare configurations.
 package enum AdminPermission: String, Sendable, CaseIterable { case read, end, maintain, configure }
 

@@ -21,7 +21,7 @@ package struct RequestRecord: Sendable {
     package let untrustedProxy: String?
     /// The client's own words, for `safeUserAgent`.
     private let userAgent: String?
-    /// What was refused, if it was.
+    /// The problem's code, if it was refused.
     package let code: ProblemCode?
     /// The private detail of what was refused; for the log only, made of our own words.
     package let privateDetail: String?
@@ -56,7 +56,7 @@ package struct RequestRecord: Sendable {
     }
 }
 
-/// Where request records go: one for each request, from the task that served it.
+/// Takes request records: one for each request, from the task that served it.
 package struct RequestLog: Sendable {
     /// Takes a record; must not block.
     package let record: @Sendable (RequestRecord) -> Void

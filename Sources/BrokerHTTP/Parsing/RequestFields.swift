@@ -2,7 +2,7 @@ import Broker
 import BrokerWire
 import HTTPTypes
 
-/// What we look at in a request's header fields, collected in one pass.
+/// The header fields of a request that the broker reads, collected in one pass.
 struct RequestFields: Sendable {
     var cookies: [String] = []
     var authorization: [String] = []
@@ -102,7 +102,7 @@ enum MediaType: String {
     }
 }
 
-/// What an `Authorization` field brings.
+/// The credentials of an `Authorization` field.
 ///
 /// Its mere presence proves nothing (SEC-43).
 enum Authorization: Sendable {

@@ -46,7 +46,7 @@ extension ManagementAPI {
 package struct ManagementComparison: Sendable {
     /// One setting of either configuration.
     package struct Item: Sendable, Equatable {
-        /// Where it stands, as a dotted path.
+        /// Its place, as a dotted path.
         package let path: String
         /// Whether its value is another, or only one of the two has it.
         package let isChanged: Bool

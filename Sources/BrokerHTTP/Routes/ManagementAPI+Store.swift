@@ -91,7 +91,7 @@ extension ManagementAPI {
     }
 }
 
-/// What the management listener does with the store and the keys, as closures that the executable fills in.
+/// The management listener's work on the store and the keys, as closures that the executable fills in.
 package struct ManagementStore: Sendable {
     /// A backup that was written and looked through.
     package struct Backup: Sendable {
@@ -113,7 +113,7 @@ package struct ManagementStore: Sendable {
 
     /// A key of the ring, or one that rows name and the ring does not have.
     package struct Key: Sendable {
-        /// What it is for now.
+        /// The key's use now.
         package enum Use: String, Sendable { case seals, opens, waits, missing }
 
         package let id: String
@@ -128,7 +128,7 @@ package struct ManagementStore: Sendable {
         }
     }
 
-    /// Why a backup was not written, in a sentence for the operator.
+    /// The reason for which a backup was not written, in a sentence for the operator.
     package struct Refusal: Error, Sendable {
         package let text: String
 

@@ -3,7 +3,7 @@ import BrokerWire
 import HTTPTypes
 import NIOCore
 
-/// What the management handlers work with.
+/// The dependencies of the management handlers.
 final class ManagementAPI: Sendable {
     let health: ManagementHealth
     let sessions: AdminSessions
@@ -70,7 +70,7 @@ final class ManagementAPI: Sendable {
         return Answers.json(.serviceUnavailable, writer.bytes, call, adding: [Self.retryAfter])
     }
 
-    /// What is wrong, a sentence each.
+    /// The faults, a sentence each.
     private static func problems(_ found: ManagementHealth.Conditions, storeAnswers: Bool) -> [String] {
         var problems: [String] = []
         if let drain = found.drain {
@@ -114,7 +114,7 @@ final class ManagementAPI: Sendable {
     }
 }
 
-/// What the management listener tells of the process, as closures that the executable fills in.
+/// The state of the process that the management listener tells, as closures that the executable fills in.
 package struct ManagementHealth: Sendable {
     /// One provider's state.
     package struct Provider: Sendable {
@@ -135,15 +135,15 @@ package struct ManagementHealth: Sendable {
         }
     }
 
-    /// What readiness shows beside the store's answer and the providers.
+    /// The conditions that readiness shows beside the store's answer and the providers.
     package struct Conditions: Sendable {
         /// Whether the key ring opens what is stored.
         package var keysFit = true
-        /// What was found when it was tried, in words.
+        /// The finding of the last try, in words.
         package var keys = ""
         /// What another ring has sealed while it stood in this one's place, in words; nil where there is none.
         package var foreignKeys: String?
-        /// How far the clock is ahead of the store's; nil where the store has none, or it was not asked yet.
+        /// The clock's lead over the store's; nil where the store has none, or it was not asked yet.
         package var clockAhead: Duration?
         /// What is under way while the process shuts down, which turns readiness red first (SEC-123); nil when it does not.
         package var drain: (requests: Int, streams: Int)?

@@ -65,13 +65,13 @@ extension Answer {
     }
 }
 
-/// How much is under way on the listeners of this process, for whoever waits until it is over.
+/// Counts the work under way on the listeners of this process, for whoever waits until it is over.
 package final class ServerLoad: Sendable {
     private let answering = Atomic<Int>(0)
     private let streaming = Atomic<Int>(0)
     private let draining = Atomic<Bool>(false)
 
-    /// What relayed bodies on their way keep in memory.
+    /// The memory of relayed bodies on their way.
     let bodies = HeldBodies()
 
     package init() {}
@@ -109,7 +109,7 @@ enum SecurityFields {
     static let contentType = HTTPField(name: .xContentTypeOptions, value: "nosniff")
     static let referrer = HTTPField(name: .referrerPolicy, value: "no-referrer")
 
-    /// Those that every answer has.
+    /// The fields of every answer.
     static let all = [contentSecurity, contentType, referrer]
 }
 

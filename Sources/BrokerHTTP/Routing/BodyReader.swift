@@ -33,7 +33,7 @@ enum BodyReader {
     }
 }
 
-/// What bodies hold, on routes that say their media type; that it is this type was looked at before the body came.
+/// The members of bodies, on routes that say their media type; that it is this type was looked at before the body came.
 extension BrokerAPI {
     /// Returns the request's JSON object.
     func json(_ call: Call) throws(BrokerProblem) -> RequestObject {
@@ -89,7 +89,7 @@ struct RelayedBody: AsyncSequence, Sendable {
             var begun: NIODeadline?
             /// Since when the app is waited for; nil while it is not.
             var waitingSince: NIODeadline?
-            /// How long the app was waited for before.
+            /// The time for which the app was waited for before.
             var waited: Int64 = 0
             var timer: RepeatedTask?
 

@@ -3,7 +3,7 @@ import BrokerWire
 import HTTPTypes
 import NIOCore
 
-/// What all routes of a listener share: our names, who the client is, and which web origins may call.
+/// The rules that all routes of a listener share: our names, who the client is, and which web origins may call.
 struct ListenerRules: Sendable {
     private let configuration: HTTPConfiguration
     private let name: PublicName
@@ -168,7 +168,7 @@ package enum ListenerName: String, Sendable, CaseIterable {
     case management
 }
 
-/// Who we are to the outside: the accepted names, our origin, and whether this is a development set-up.
+/// The broker's name to the outside: the accepted names, our origin, and whether this is a development set-up.
 struct PublicName: Sendable {
     /// Whether `public_url` is https: cookies have their prefix and `Secure`.
     let isSecure: Bool

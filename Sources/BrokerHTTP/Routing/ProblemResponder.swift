@@ -5,7 +5,7 @@ import NIOCore
 
 /// Turns every refusal and failure into its answer: the one place that does (SEC-107).
 struct ProblemResponder: Sendable {
-    /// What a problem's answer depends on besides the problem.
+    /// The request's part in a problem's answer.
     struct Circumstances {
         /// Whether the request brought our session cookie.
         var hasSessionCookie = false

@@ -38,7 +38,7 @@ struct RouteTable: Sendable {
     private struct Pattern: Sendable {
         /// The template's segments; nil where a parameter stands.
         let segments: [Substring?]
-        /// What stands before the first parameter.
+        /// The text before the first parameter.
         let prefix: String
         /// Whether the last parameter takes the rest of the path, slashes and all.
         let takesRest: Bool
@@ -64,7 +64,7 @@ struct RouteTable: Sendable {
 
     private var exact: [Substring: Entry] = [:]
     private var patterns: [Pattern] = []
-    /// What serves the paths of app links, and their patterns.
+    /// The entry for the paths of app links, and their patterns.
     private var appLinks: (entry: Entry, paths: [String])?
 
     init(_ routes: [Route], appLinkPaths: [String] = []) {
@@ -103,7 +103,7 @@ struct RouteTable: Sendable {
 
 /// One line of a route table: a method, a path, what is special about it, and what serves it.
 package struct Route: Sendable {
-    /// What a route wants of the responder, beyond the usual.
+    /// A route's demands on the responder, beyond the usual.
     struct Traits: OptionSet, Sendable {
         let rawValue: Int
         /// Takes any method, and its body as a stream (the relay).
@@ -137,7 +137,7 @@ package struct Route: Sendable {
     /// Whether any method is taken.
     package var takesAnyMethod: Bool { traits.contains(.relay) }
     let traits: Traits
-    /// What a request has to prove before its body is asked for; its handler looks again, for those without a body too.
+    /// The proof that a request owes before its body is asked for; its handler looks again, for those without a body too.
     let proof: Check?
     let handler: Handler
 

@@ -25,7 +25,7 @@ package final class PostgreSQLStore: BrokerStore {
     /// How many connections stand, and how many were lost since the start; for metrics.
     package var connections: (standing: Int, lost: Int) { (lanes.observer.standing, lanes.observer.losses) }
 
-    /// How many operations wait for a connection; for metrics.
+    /// The number of operations that wait for a connection; for metrics.
     package var waiting: Int { lanes.all.reduce(0) { $0 + $1.waitingCount } }
 
     package func ping() async throws(StoreFailure) {
@@ -117,7 +117,7 @@ package final class PostgreSQLStore: BrokerStore {
 extension PostgreSQLStore {
     /// How many connections a process keeps unless told otherwise.
     package static let standardConnections = 8
-    /// How many it may keep.
+    /// The most that it may keep.
     package static let allowedConnections = PostgreSQLLanes.fewest...64
 
     /// Connects, migrates unless told not to, and starts the connections.

@@ -2,7 +2,7 @@ package import Broker
 import GRDB
 
 extension SQLiteStore: StoreAdministration {
-    /// How many rows a count looks at before others have their turn.
+    /// The number of rows that a count looks at before others have their turn.
     private static let counted = 20_000
 
     package func rowCounts() async throws(StoreFailure) -> [StoredKind: Int] {

@@ -12,7 +12,7 @@ package final class ClientConnection: Sendable {
     package let peer: PeerAddress?
     /// Our own end.
     package let localAddress: SocketAddress?
-    /// Where its requests are served.
+    /// The event loop that serves its requests.
     package let eventLoop: any EventLoop
 
     private struct State {
@@ -203,7 +203,7 @@ final class EventLoopExecutor: TaskExecutor {
     }
 }
 
-/// What the connections of a listener serve.
+/// The service behind a listener's connections.
 package protocol WireService: Sendable {
     /// Answers a request; whatever becomes of it has an answer.
     func respond(to request: HTTPRequest, body: RequestBody, of connection: ClientConnection) async -> Answer

@@ -26,7 +26,7 @@ final class InboundBuffer: ChannelDuplexHandler {
 
     init(_ connection: ServerConnectionHandler) { self.connection = connection }
 
-    /// How many bytes wait.
+    /// The number of bytes that wait.
     var count: Int { held.readableBytes }
 
     func handlerAdded(context: ChannelHandlerContext) { self.context = context }

@@ -8,7 +8,7 @@ final class AcceptHandler: ChannelDuplexHandler {
     typealias InboundOut = any Channel
     typealias OutboundIn = Never
 
-    /// How long accepting pauses after it failed.
+    /// The time for which accepting pauses after it failed.
     private static let pause = TimeAmount.milliseconds(100)
 
     private let cap: ConnectionCap?
@@ -70,7 +70,7 @@ package final class ConnectionCap: Sendable {
         var waiting: [@Sendable () -> Void] = []
     }
 
-    /// How many connections there may be.
+    /// The most connections.
     package let maximum: Int
     private let isFull: @Sendable () -> Void
     private let state = Mutex(State())
@@ -81,7 +81,7 @@ package final class ConnectionCap: Sendable {
         self.isFull = isFull
     }
 
-    /// How many connections are open.
+    /// The number of connections that are open.
     package var count: Int { state.withLock { $0.open } }
 
     /// Takes note of a connection that was accepted.

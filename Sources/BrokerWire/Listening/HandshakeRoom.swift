@@ -20,7 +20,7 @@ package final class HandshakeRoom: Sendable {
     /// Creates a room for so many handshakes.
     package init(maximum: Int = 1024) { self.maximum = max(maximum, 1) }
 
-    /// How many handshakes are under way.
+    /// The number of handshakes that are under way.
     package var count: Int { state.withLock { $0.leaving.count } }
 
     /// Begins a handshake; `leave` ends it when another needs its place.

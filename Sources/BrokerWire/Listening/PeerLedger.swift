@@ -52,7 +52,7 @@ package final class PeerLedger: Sendable {
         }
     }
 
-    /// How many addresses and networks have connections open.
+    /// The number of addresses and networks that have connections open.
     package var count: Int { accounts.withLock { $0.count } }
 }
 
@@ -162,11 +162,11 @@ package struct PeerAddress: Sendable, Hashable {
 
 /// What the connections of one address, or of one network, may take together.
 package struct PeerPolicy: Sendable, Equatable {
-    /// What is counted together.
+    /// The addresses that are counted together.
     package struct Key: Sendable, Hashable {
         /// The address, or the first one of the network.
         package let address: PeerAddress
-        /// How many bits its addresses have in common.
+        /// The number of bits that its addresses have in common.
         package let prefix: Int
 
         package init(_ address: PeerAddress, prefix: Int = 128) {

@@ -48,7 +48,7 @@ package struct Answer: Sendable {
     package mutating func leaveBodyOut() { body = .none }
 }
 
-/// Where a streamed answer's body goes.
+/// The receiver of a streamed answer's body.
 package protocol BodyWriter: Sendable {
     /// Writes a piece and waits until there is room for the next; throws when the client is gone.
     func write(_ buffer: ByteBuffer) async throws
@@ -65,7 +65,7 @@ struct AnswerEncoder {
     private static let copied = 4096
     private static let room = 1024
 
-    /// How the body of the answer is delimited that was begun last.
+    /// The framing of the answer's body that was begun last.
     private(set) var framing = BodyFraming.none
 
     /// Returns an answer's head, and behind it a whole body that is small; `rest` is a whole body that is not.

@@ -82,7 +82,7 @@ enum FramingRules {
     }
 }
 
-/// How a message's body is delimited on the wire (RFC 9112 section 6).
+/// The framing of a message's body on the wire (RFC 9112 section 6).
 enum BodyFraming {
     /// There is none, whatever is written.
     case none
@@ -114,7 +114,7 @@ enum BodyFraming {
     }
 }
 
-/// Why what a client sent is not answered as a request.
+/// The reason for which a client's bytes are not answered as a request.
 package enum FramingRefusal: Sendable, Equatable {
     /// It is not HTTP/1.1, or two readers could read it differently.
     case malformed

@@ -168,7 +168,7 @@ final class BodyEnd: Sendable {
     func reach() { reached.store(true, ordering: .relaxed) }
 }
 
-/// Why a request's body ends before its end.
+/// The reason for which a request's body ends before its end.
 package enum BodyFault: Error, Sendable, Equatable {
     /// It is not well-formed HTTP/1.1.
     case malformed

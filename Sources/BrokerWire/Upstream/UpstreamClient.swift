@@ -43,7 +43,7 @@ package final class UpstreamClient: Sendable {
     }
 }
 
-/// Where an upstream is, and how to get there.
+/// An upstream's address, and the way there.
 package struct UpstreamTarget: Sendable {
     /// A proxy that connects for us.
     package struct Proxy: Sendable {
@@ -62,7 +62,7 @@ package struct UpstreamTarget: Sendable {
     /// A name, or an address without brackets.
     package let host: String
     package let port: Int
-    /// What TLS is made with; nil for none.
+    /// The context for TLS; nil for none.
     package var tls: Result<NIOSSLContext, any Error>?
     package var proxy: Proxy?
     /// Says whether a call may be sent to an address, which nil is when it is not known.
@@ -78,11 +78,11 @@ package struct UpstreamTarget: Sendable {
     var address: SocketAddress? { try? SocketAddress(ipAddress: host, port: port) }
 }
 
-/// How many connections to an upstream are kept, and how long things may take.
+/// The bounds of an upstream's connections: the number kept, and the times.
 package struct UpstreamLimits: Sendable {
     /// How many are kept without a call, by an event loop.
     package var kept = 1024
-    /// How long one is kept without a call, at most.
+    /// The time for which one is kept without a call, at most.
     package var idle: TimeAmount = .seconds(30)
     /// The longest silence within an answer.
     package var silence: TimeAmount = .seconds(60)
@@ -103,7 +103,7 @@ package struct UpstreamLimits: Sendable {
     var idleOfOne: Int64 { .random(in: idle.nanoseconds * 4 / 5...max(idle.nanoseconds, 0)) }
 }
 
-/// Why a call to an upstream has no answer, or no whole one.
+/// The reason for which a call to an upstream has no answer, or no whole one.
 package enum UpstreamFailure: Error, Sendable {
     /// The connection that it was on.
     case call(UpstreamConnection.Failure)

@@ -112,7 +112,7 @@ final class UpstreamPool {
     let executor: EventLoopExecutor
     private let connector: UpstreamConnector
     private let eventLoop: any EventLoop
-    /// Those without a call, the last used one last.
+    /// The connections without a call, the last used one last.
     private var kept: [UpstreamConnectionHandler] = []
     private var open: [ObjectIdentifier: UpstreamConnectionHandler] = [:]
     /// Those of them that have served their last call and wait for the upstream to close.

@@ -12,7 +12,7 @@ final class UpstreamExchange {
         let isEarly: Bool
     }
 
-    /// How many bytes of a body may wait for their reader.
+    /// The most bytes of a body that may wait for their reader.
     private static let ahead = 65_536
 
     let request: UpstreamRequest
@@ -22,7 +22,7 @@ final class UpstreamExchange {
     var connectBy = NIODeadline.distantPast
     /// The connection that it is on.
     var connection: UpstreamConnectionHandler?
-    /// Why the request's body is not whole.
+    /// The reason for which the request's body is not whole.
     var requestFault: (any Error)?
     private var sender: Task<Void, Never>?
     private var isSending = false
@@ -34,7 +34,7 @@ final class UpstreamExchange {
     private var pieces = CircularBuffer<ByteBuffer>(initialCapacity: 2)
     private var bytes = 0
     private var reader: CheckedContinuation<Result<ByteBuffer?, UpstreamFailure>, Never>?
-    /// How the call ended.
+    /// The end of the call.
     private var end: Result<Void, UpstreamFailure>?
 
     init(_ request: UpstreamRequest) { self.request = request }

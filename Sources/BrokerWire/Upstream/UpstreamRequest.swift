@@ -52,7 +52,7 @@ package struct UpstreamRequest: Sendable {
     let hasBody: Bool
     /// Whether no other call may follow on its connection, which the request says.
     let endsConnection: Bool
-    /// How long the upstream may take to its answer's head, in nanoseconds.
+    /// The longest time that the upstream may take to its answer's head, in nanoseconds.
     let limit: Int64
     /// When the call began.
     let begun = Int64(clamping: NIODeadline.now().uptimeNanoseconds)
@@ -83,7 +83,7 @@ package struct UpstreamRequest: Sendable {
     /// The methods whose requests have no body to many a server (RFC 9110 section 9.3).
     private static let bodiless: [HTTPMethod] = [.GET, .DELETE, .OPTIONS, .TRACE]
 
-    /// How the body is delimited.
+    /// The framing of the body.
     var framing: BodyFraming {
         switch body {
         case .none: .none

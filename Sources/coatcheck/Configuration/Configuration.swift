@@ -141,7 +141,7 @@ struct ConfigurationDraft {
     }
 }
 
-/// Why a configuration cannot be used: every problem found, in the order of the file.
+/// The reason for which a configuration cannot be used: every problem found, in the order of the file.
 struct ConfigurationFailure: Error, Sendable, CustomStringConvertible {
     let problems: [ConfigProblem]
 

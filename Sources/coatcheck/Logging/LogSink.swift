@@ -13,9 +13,9 @@ final class LogSink: Sendable {
         var isClosed = false
     }
 
-    /// How many bytes may wait.
+    /// The most bytes that may wait.
     static let capacity = 1 << 20
-    /// How long the first line of a batch waits for more, in seconds.
+    /// The time for which the first line of a batch waits for more, in seconds.
     private static let gathering = 0.005
     /// Guards the lines that wait.
     private let state = Mutex(State())
@@ -32,7 +32,7 @@ final class LogSink: Sendable {
         thread.start()
     }
 
-    /// How many bytes wait to be written.
+    /// The number of bytes that wait to be written.
     var waiting: Int { state.withLock { $0.buffer.count } }
 
     /// Takes one line without its line end.

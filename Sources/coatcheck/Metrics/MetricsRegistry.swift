@@ -7,7 +7,7 @@ import Synchronization
 /// A counter stays for the life of the process: one that vanished would look like a restart. Labels come from fixed sets;
 /// should one not, a family stops growing at `seriesLimit` and counts what it left out (SEC-118).
 final class MetricsRegistry: Sendable {
-    /// How many label combinations one metric may have.
+    /// The most label combinations that one metric may have.
     static let seriesLimit = 512
 
     enum Series {
@@ -94,7 +94,7 @@ final class MetricsRegistry: Sendable {
         }
     }
 
-    /// How many series there are.
+    /// The number of series.
     var seriesCount: Int { state.withLock { $0.series.count } }
 
     /// Returns everything in the Prometheus text format, version 0.0.4.

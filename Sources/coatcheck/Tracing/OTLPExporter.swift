@@ -15,7 +15,7 @@ final class OTLPExporter: Service {
         var isRefused = false
     }
 
-    /// How many spans may wait.
+    /// The most spans that may wait.
     static let capacity = 8192
     /// How many go into one call.
     private static let batch = 512
@@ -73,7 +73,7 @@ final class OTLPExporter: Service {
         if !hasRoom { dropped("queue", 1) }
     }
 
-    /// How many spans wait; for tests.
+    /// The number of spans that wait; for tests.
     var waiting: Int { state.withLock { $0.waiting.count } }
 
     func run() async throws {

@@ -32,7 +32,7 @@ struct ProcessParts: Sendable {
     let backendCharges: ChargeLedger
     /// Wrong admin tokens.
     let wrongTokens: TokenBuckets
-    /// How many descriptors the process may have.
+    /// The most descriptors that the process may have.
     let descriptors: Int
     /// What the listeners for apps and backends may have open together.
     let connections: ConnectionCap
@@ -108,7 +108,7 @@ extension ProcessParts {
     }
 }
 
-/// Why the broker could not start, in a sentence for the operator.
+/// The reason for which the broker could not start, in a sentence for the operator.
 struct StartFailure: Error, CustomStringConvertible {
     let description: String
 

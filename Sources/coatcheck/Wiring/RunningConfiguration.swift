@@ -20,7 +20,7 @@ final class RunningConfiguration: Sendable {
     let revocations: Revocations
     let transport: ProviderHTTP
     let relay: Relay
-    /// How many providers were taken over from the configuration before.
+    /// The number of providers that were taken over from the configuration before.
     let kept: Int
     let publicResponder: BrokerResponder
     let backendResponder: BrokerResponder

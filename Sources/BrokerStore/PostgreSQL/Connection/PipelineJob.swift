@@ -14,7 +14,7 @@ protocol PipelineJob: AnyObject, Sendable {
     func finish(_ failure: JobFailure?)
 }
 
-/// Why a job came to nothing.
+/// The reason for which a job came to nothing.
 enum JobFailure: Error, Sendable, Equatable {
     case server(ServerFault)
     case inDoubt

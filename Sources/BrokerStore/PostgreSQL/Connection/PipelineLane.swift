@@ -8,7 +8,7 @@ import Synchronization
 final class PipelineLane: Sendable {
     /// More waiting jobs than this are refused.
     static let maximumWaiting = 10_000
-    /// How long a job may wait for a connection.
+    /// The time for which a job may wait for a connection.
     static let patience = Duration.seconds(5)
     /// After so long a connection that is silent keeps nothing from the others.
     static let haste = Duration.milliseconds(50)
@@ -22,7 +22,7 @@ final class PipelineLane: Sendable {
         /// The connections that will look for more by themselves: at work, or woken.
         var awake: Set<Int> = []
         var isClosed = false
-        /// How many connections have ended.
+        /// The number of connections that have ended.
         var ended = 0
         var closers: [UnsafeContinuation<Void, Never>] = []
 
@@ -59,7 +59,7 @@ final class PipelineLane: Sendable {
     /// Guards the queue and who is idle.
     private let state = Mutex(State())
     private let wakeups: [Wakeup]
-    /// How many jobs are left to the connections that are awake.
+    /// The number of jobs that are left to the connections that are awake.
     private let gathering: Int
     /// Wakes who looks after jobs that no connection was woken for.
     private let alarm: @Sendable () -> Void
@@ -75,10 +75,10 @@ final class PipelineLane: Sendable {
         self.alarm = alarm
     }
 
-    /// How many jobs wait; for metrics.
+    /// The number of jobs that wait; for metrics.
     var waitingCount: Int { state.withLock { $0.count } }
 
-    /// How many connections are at work or were woken; for tests.
+    /// The number of connections that are at work or were woken; for tests.
     var awakeCount: Int { state.withLock { $0.awake.count } }
 
     /// Runs statements as one transaction and returns what `decode` makes of the last one's rows.
@@ -223,7 +223,7 @@ final class ConnectionObserver: Sendable {
     /// How many connections stand.
     private let count = Atomic<Int>(0)
     var standing: Int { count.load(ordering: .relaxed) }
-    /// How many connections were lost or could not be made.
+    /// The number of connections that were lost or could not be made.
     var losses: Int { state.withLock { $0.losses } }
 
     func changed(_ connection: Int, isUp: Bool) {

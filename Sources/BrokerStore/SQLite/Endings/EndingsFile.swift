@@ -249,7 +249,7 @@ package struct EndingsPlace: Sendable {
     }
 }
 
-/// Why an endings file takes no lines at the moment, in words for the operator.
+/// The reason for which an endings file takes no lines at the moment, in words for the operator.
 struct EndingsFailure: Error, CustomStringConvertible {
     let description: String
 

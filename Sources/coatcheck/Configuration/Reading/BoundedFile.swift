@@ -32,7 +32,7 @@ enum BoundedFile {
     }
 }
 
-/// Why a file of the configuration cannot be used.
+/// The reason for which a file of the configuration cannot be used.
 enum FileFault: Error, Sendable, Equatable, CustomStringConvertible {
     case missing
     case notPermitted

@@ -1,5 +1,4 @@
 import Broker
-import BrokerWire
 
 /// Works out whose request it is behind trusted proxies (SEC-104): the right-most hop that is not a trusted one.
 struct ClientAddress: Sendable, Equatable {
@@ -62,19 +61,4 @@ struct ClientAddress: Sendable, Equatable {
         text.utf8.first == UInt8(ascii: ":") && (2...6).contains(text.utf8.count)
             && text.utf8.dropFirst().allSatisfy { (0x30...0x39).contains($0) }
     }
-}
-
-extension Authority {
-    /// The host as an IP address, or nil when it is a name.
-    var address: IPAddress? {
-        host.hasPrefix("[") ? IPAddress(host.dropFirst().dropLast()) : IPAddress(host)
-    }
-
-    /// Whether the host is a loopback name or address.
-    var isLoopback: Bool { IPAddress.isLoopback(urlHost: host) }
-}
-
-extension ClientConnection {
-    /// The TCP peer's address.
-    var address: IPAddress? { peer.map { IPAddress(high: $0.high, low: $0.low) } }
 }

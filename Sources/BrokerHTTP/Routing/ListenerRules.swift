@@ -233,3 +233,18 @@ struct ManagementName: Sendable {
 
     private static func text(_ host: String, _ port: Int?) -> String { port.map { "\(host):\($0)" } ?? host }
 }
+
+extension Authority {
+    /// The host as an IP address, or nil when it is a name.
+    var address: IPAddress? {
+        host.hasPrefix("[") ? IPAddress(host.dropFirst().dropLast()) : IPAddress(host)
+    }
+
+    /// Whether the host is a loopback name or address.
+    var isLoopback: Bool { IPAddress.isLoopback(urlHost: host) }
+}
+
+extension ClientConnection {
+    /// The TCP peer's address.
+    var address: IPAddress? { peer.map { IPAddress(high: $0.high, low: $0.low) } }
+}

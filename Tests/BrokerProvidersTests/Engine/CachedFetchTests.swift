@@ -22,8 +22,17 @@ struct CachedFetchTests {
         }
     }
 
-    private func cache(_ source: Source, _ clock: ManualClock) -> CachedFetch<Int> {
-        CachedFetch(clock: clock.clock) { await source.fetch() }
+    /// Whether who asks waits for a newer document as long as it takes, or no time: how busy the machine is says nothing.
+    private enum Patience { case endless, none }
+
+    private func cache(
+        _ source: Source, _ clock: ManualClock, _ patience: Patience = .endless
+    ) -> CachedFetch<Int> {
+        let moved = clock.clock
+        let waiting = BrokerClock(
+            now: moved.now, monotonic: moved.monotonic,
+            sleep: { _ in if patience == .endless { try await Task.sleep(for: .seconds(3600)) } })
+        return CachedFetch(clock: waiting) { await source.fetch() }
     }
 
     @Test("Whoever asks at one time shares one fetch")
@@ -108,7 +117,7 @@ struct CachedFetchTests {
     func hanging() async throws {
         let source = Source()
         let clock = ManualClock()
-        let cache = cache(source, clock)
+        let cache = cache(source, clock, .none)
         _ = try await cache.current()
         source.hangs.withLock { $0 = true }
         clock.advance(.seconds(601))

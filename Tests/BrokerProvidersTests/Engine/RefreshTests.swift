@@ -44,15 +44,24 @@ struct RefreshTests {
     @Test("A call has ended by its deadline although its own limit is later (SEC-54)")
     func endsInTime() async throws {
         let server = try RawServer { _ in .hang }
-        let begun = ContinuousClock.now
-        let failure = try await Support.with(settings(server.base)) { client in
+        try await Support.with(settings(server.base)) { client in
             let refresher = try #require(client as? any TokenRefreshing)
-            return await Support.failure {
-                try await refresher.refresh(Support.refresh(), by: Support.clock.monotonic() + .seconds(1))
+            for _ in 0..<20 {
+                let begun = ContinuousClock.now
+                let failure = await Support.failure {
+                    try await refresher.refresh(Support.refresh(), by: Support.clock.monotonic() + .seconds(1))
+                }
+                #expect(ContinuousClock.now - begun < .seconds(10))
+                // Where the second is over before the connection stands, nothing was sent, and the failure says so.
+                if case .notSent = failure {
+                    #expect(server.received.isEmpty)
+                    continue
+                }
+                guard case .lost = failure else { return #expect(Bool(false)) }
+                return
             }
+            Issue.record("twenty calls that were not sent")
         }
-        guard case .lost = failure else { return #expect(Bool(false)) }
-        #expect(ContinuousClock.now - begun < .seconds(10))
     }
 
     @Test("Only a parsed invalid_grant says that the grant is dead (SEC-58)")

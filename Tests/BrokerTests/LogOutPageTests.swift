@@ -34,6 +34,7 @@ import Testing
     @Test("With a page the session is gone at once, and the background call is the browser's; revocation is ours")
     func pages() async throws {
         let broker = try TestBroker(script: .init(logOutPage: page))
+        broker.clock.hold(.seconds(2))
         let session = try await broker.signIn()
         let first = try await broker.useCases.endSession.logOutInBrowser(session.token)
         #expect(first?.reveal().hasPrefix(page + "?state=") == true)
@@ -49,6 +50,7 @@ import Testing
     @Test("Of two that log out the same session at once, one gets the page")
     func race() async throws {
         let broker = try TestBroker(script: .init(logOutPage: page))
+        broker.clock.hold(.seconds(2))
         let session = try await broker.signIn()
         let pages = await withTaskGroup(of: Bool.self) { group in
             for _ in 0..<8 {
@@ -81,6 +83,7 @@ import Testing
     @Test("Two devices, one logs out: the provider's logout token for its sign-in lets the other live (SEC-68)")
     func twoDevices() async throws {
         let broker = try TestBroker(script: .init(sid: "sid-1", logOutPage: page))
+        broker.clock.hold(.seconds(2))
         let gone = try await broker.signIn(code: "c1")
         broker.provider.script.withLock { $0.sid = "sid-2" }
         let other = try await broker.signIn(code: "c2")

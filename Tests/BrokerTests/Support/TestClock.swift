@@ -9,6 +9,7 @@ final class TestClock: Sendable {
         var monotonic = Duration.seconds(1000)
         var longestWait = Duration.zero
         var asked: [Duration] = []
+        var held: Duration?
     }
 
     private let state = Mutex(State())
@@ -39,15 +40,21 @@ final class TestClock: Sendable {
     /// How long somebody asked to sleep, in order.
     var asked: [Duration] { state.withLock { $0.asked } }
 
+    /// Makes waits of a length last until they are cancelled: who is waited for is there, however busy the machine is.
+    func hold(_ length: Duration) { state.withLock { $0.held = length } }
+
     var clock: BrokerClock {
         BrokerClock(
             now: { self.now }, monotonic: { self.state.withLock { $0.monotonic } },
             sleep: { duration in
                 self.state.withLock { $0.longestWait = max($0.longestWait, duration) }
-                self.state.withLock { $0.asked.append(duration) }
+                let isHeld = self.state.withLock { state in
+                    state.asked.append(duration)
+                    return state.held == duration
+                }
                 try Task.checkCancellation()
-                // A millisecond of real time lets the others run; nothing is decided by it.
-                try await Task.sleep(for: .milliseconds(1))
+                // A millisecond of real time lets the others run: a race with what takes longer needs `hold`.
+                try await Task.sleep(for: isHeld ? .seconds(3600) : .milliseconds(1))
             })
     }
 }

@@ -45,6 +45,11 @@ struct UpstreamPortTests {
             }
             .bind(host: "127.0.0.1", port: 0).get()
         let port = server.localAddress?.port ?? 0
+        // Another's listener may have had the port within the last minute.
+        let before = Set(try Self.connections(to: port).keys)
+        func states() throws -> [Substring] {
+            try Self.connections(to: port).filter { !before.contains($0.key) }.map(\.value)
+        }
         var target = UpstreamTarget(host: "127.0.0.1", port: port) { _ in true }
         target.tls = .success(try TestCertificate.client())
         let client = UpstreamClient(target, UpstreamLimits(), on: MultiThreadedEventLoopGroup.singleton)
@@ -53,20 +58,22 @@ struct UpstreamPortTests {
             _ = try await client.send(request).collect(upTo: 100)
         }
         // 06 is TIME_WAIT, which stands for a minute.
-        while try Self.states(to: port).contains(where: { $0 != "06" }) { try await Task.sleep(for: .milliseconds(10)) }
-        #expect(try Self.states(to: port).isEmpty)
+        while try states().contains(where: { $0 != "06" }) { try await Task.sleep(for: .milliseconds(10)) }
+        #expect(try states().isEmpty)
         await client.shutDown()
         try await server.close()
     }
 
-    /// Returns the states of our connections to a port.
-    private static func states(to port: Int) throws -> [Substring] {
+    /// Returns the states of the connections to a port, by their near ends.
+    private static func connections(to port: Int) throws -> [Substring: Substring] {
         let suffix = ":" + String(port + 0x10000, radix: 16, uppercase: true).dropFirst()
         // As a string it would end with the first page of the table.
         let table = try FileHandle(forReadingFrom: URL(filePath: "/proc/net/tcp")).readToEnd() ?? Data()
-        return String(decoding: table, as: UTF8.self).split(separator: "\n").compactMap { line in
+        var states: [Substring: Substring] = [:]
+        for line in String(decoding: table, as: UTF8.self).split(separator: "\n") {
             let columns = line.split(separator: " ")
-            return columns.count > 3 && columns[2].hasSuffix(suffix) ? columns[3] : nil
+            if columns.count > 3, columns[2].hasSuffix(suffix) { states[columns[1]] = columns[3] }
         }
+        return states
     }
 }

@@ -17,17 +17,28 @@ package struct HTTPHeaders: Sequence, Sendable {
 
     package func makeIterator() -> IndexingIterator<[(name: String, value: String)]> { fields.makeIterator() }
 
+    package subscript(canonicalForm name: String) -> [Substring] {
+        fields.filter { $0.name.lowercased() == name.lowercased() }
+            .flatMap { $0.value.split(separator: ",") }
+    }
+
     package func first(name: String) -> String? {
         fields.first { $0.name.lowercased() == name.lowercased() }?.value
     }
 }
 
+package enum HTTPMethod: Sendable {
+    case GET, HEAD, OPTIONS, TRACE, POST
+}
+
 package struct HTTPRequestHead {
+    package var method: HTTPMethod
     package var version: HTTPVersion
     package var uri: String
     package var headers: HTTPHeaders
 
-    package init(version: HTTPVersion, uri: String, headers: HTTPHeaders) {
+    package init(version: HTTPVersion, method: HTTPMethod = .GET, uri: String, headers: HTTPHeaders) {
+        self.method = method
         self.version = version
         self.uri = uri
         self.headers = headers

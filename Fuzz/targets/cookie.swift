@@ -1,4 +1,4 @@
-// uses: BrokerHTTP/Parsing/CookieReader.swift
+// uses: BrokerHTTP/Parsing/Credentials.swift BrokerWire/Message/Authority.swift
 
 private let name = "__Host-coatcheck"
 

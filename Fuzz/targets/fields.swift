@@ -1,6 +1,5 @@
-// uses: BrokerHTTP/Parsing/Authorization.swift BrokerHTTP/Limits/ClientAddress.swift
-// uses: BrokerWire/Message/FramingRules.swift BrokerWire/Message/Authority.swift BrokerWire/Message/StringProtocol+ASCII.swift
-// uses: BrokerWire/Message/FramingRefusal.swift BrokerWire/Connection/ServerConnection.swift
+// uses: BrokerHTTP/Parsing/Credentials.swift BrokerHTTP/Limits/ClientAddress.swift
+// uses: BrokerWire/Message/FramingRules.swift BrokerWire/Message/Authority.swift BrokerWire/Connection/ServerConnection.swift
 // uses: BrokerWire/Connection/ConnectionLimits.swift BrokerWire/Connection/ProgressRate.swift
 import Broker
 

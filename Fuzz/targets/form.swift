@@ -1,4 +1,4 @@
-// uses: BrokerHTTP/Parsing/RequestForm.swift BrokerHTTP/Parsing/RequestQuery.swift BrokerHTTP/Parsing/RequestText.swift
+// uses: BrokerHTTP/Parsing/RequestForm.swift
 import Broker
 
 /// Forms and queries.

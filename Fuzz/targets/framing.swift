@@ -1,5 +1,4 @@
-// uses: BrokerWire/Message/FramingRules.swift BrokerWire/Message/Authority.swift BrokerWire/Message/StringProtocol+ASCII.swift
-// uses: BrokerWire/Message/FramingRefusal.swift BrokerWire/Connection/ServerConnection.swift
+// uses: BrokerWire/Message/FramingRules.swift BrokerWire/Message/Authority.swift BrokerWire/Connection/ServerConnection.swift
 // uses: BrokerWire/Connection/ConnectionLimits.swift BrokerWire/Connection/ProgressRate.swift
 import NIOHTTP1
 

@@ -1,4 +1,4 @@
-// uses: BrokerHTTP/Parsing/RequestObject.swift BrokerHTTP/Parsing/RequestText.swift
+// uses: BrokerHTTP/Parsing/RequestObject.swift BrokerHTTP/Parsing/RequestForm.swift
 import Broker
 
 /// The strict parser, the writer, and the reader of requests over them.

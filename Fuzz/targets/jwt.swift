@@ -1,4 +1,4 @@
-// uses: BrokerProviders/JOSE/CompactToken.swift BrokerProviders/Settings/SignatureAlgorithm.swift
+// uses: BrokerProviders/JOSE/CompactToken.swift
 import Broker
 
 /// Compact tokens. To reach what lies behind base64url, the first byte says whether header and claims are given as they

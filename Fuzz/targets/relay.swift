@@ -1,6 +1,4 @@
-// uses: BrokerRelay/CanonicalPath.swift BrokerRelay/CanonicalQuery.swift BrokerRelay/URIBytes.swift
-// uses: BrokerRelay/RelayTarget.swift BrokerRelay/AllowList.swift BrokerRelay/AllowEntry.swift
-// uses: BrokerRelay/UpstreamFault.swift
+// uses: BrokerRelay/CanonicalPath.swift BrokerRelay/AllowList.swift
 import Broker
 
 private let entry = try? AllowEntry("GET /v3.0/*/items/**")

@@ -1,5 +1,4 @@
 // uses: BrokerProviders/Tokens/*.swift BrokerProviders/Transport/ProviderAnswer.swift
-// uses: BrokerProviders/Settings/TokenResponseSettings.swift
 import Broker
 import NIOHTTP1
 

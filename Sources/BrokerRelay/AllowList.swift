@@ -1,4 +1,6 @@
-/// What may be called at an upstream.
+import Broker
+
+/// The calls that an upstream takes from the relay.
 ///
 /// Nothing that it does not name gets through.
 package struct AllowList: Sendable, Equatable {
@@ -14,4 +16,122 @@ package struct AllowList: Sendable, Equatable {
     package func allows(method: String, path: CanonicalPath) -> Bool {
         entries.contains { $0.allows(method: method) && $0.allows(path: path) }
     }
+}
+
+/// One line of an upstream's `allow`: `METHOD[,METHOD…] PATH`, `*` one segment, `**` the rest, `ANY` any method.
+package struct AllowEntry: Sendable, Equatable {
+    enum Part: Sendable, Equatable {
+        case literal([UInt8])
+        /// One segment that is not empty.
+        case segment
+        /// Any rest of a path behind the slash before it, nothing included.
+        case rest
+    }
+
+    /// The methods; nil is any.
+    let methods: [String]?
+    let parts: [Part]
+
+    /// Parses an entry; the error says what is wrong with it.
+    package init(_ text: String) throws(UpstreamFault) {
+        let words = text.split(separator: " ", omittingEmptySubsequences: false)
+        guard words.count == 2, let names = words.first, let path = words.last else {
+            throw UpstreamFault("allow", "`\(text)` is not `METHOD[,METHOD…] PATH`, such as `GET /v1/**`")
+        }
+        if names == "ANY" {
+            methods = nil
+        } else {
+            let list = names.split(separator: ",", omittingEmptySubsequences: false).map(String.init)
+            for name in list {
+                guard !name.isEmpty, name.utf8.allSatisfy({ (0x41...0x5A).contains($0) || $0 == 0x2D }), name != "ANY"
+                else { throw UpstreamFault("allow", "`\(text)`: `\(name)` is not a method in capital letters") }
+                guard !AllowList.refusedMethods.contains(name) else {
+                    throw UpstreamFault("allow", "`\(text)`: \(name) is never relayed")
+                }
+            }
+            methods = list
+        }
+        parts = try Self.parts(of: path, in: text)
+    }
+
+    private static func parts(of path: Substring, in text: String) throws(UpstreamFault) -> [Part] {
+        guard path.first == "/" else { throw UpstreamFault("allow", "`\(text)`: the path must begin with `/`") }
+        let segments = path.dropFirst().split(separator: "/", omittingEmptySubsequences: false)
+        var parts: [Part] = []
+        for (index, segment) in segments.enumerated() {
+            let isLast = index == segments.count - 1
+            switch segment {
+            case "**":
+                guard isLast else { throw UpstreamFault("allow", "`\(text)`: `**` can only be the last segment") }
+                parts.append(.rest)
+            case "*": parts.append(.segment)
+            case "" where isLast: parts.append(.literal([]))
+            default:
+                guard !segment.contains("*") else {
+                    throw UpstreamFault("allow", "`\(text)`: `*` stands for a whole segment")
+                }
+                guard !segment.isEmpty, let canonical = try? CanonicalPath("/" + segment) else {
+                    throw UpstreamFault("allow", "`\(text)`: `\(segment)` can never be matched: such a path is refused")
+                }
+                parts.append(.literal(Array(canonical.text.utf8.dropFirst())))
+            }
+        }
+        return parts
+    }
+
+    /// Says whether the method is one of this entry's.
+    func allows(method: String) -> Bool { methods?.contains(method) ?? true }
+
+    /// Says whether the path is this entry's.
+    func allows(path: CanonicalPath) -> Bool {
+        let bytes = path.text.utf8
+        var index = bytes.startIndex
+        for part in parts {
+            guard index < bytes.endIndex, bytes[index] == 0x2F else { return false }
+            index = bytes.index(after: index)
+            if part == .rest { return true }
+            let end = bytes[index...].firstIndex(of: 0x2F) ?? bytes.endIndex
+            switch part {
+            case .literal(let expected): guard bytes[index..<end].elementsEqual(expected) else { return false }
+            case .segment: guard index < end else { return false }
+            case .rest: break
+            }
+            index = end
+        }
+        return index == bytes.endIndex
+    }
+}
+
+/// Tells the calls whose answers hold employees' PINs at Clover: they never reach an app by the way.
+enum EmployeeRules {
+    /// Returns whether a path has a segment `employees`, or a query asks to `expand` anything that names `employee`.
+    static func concerns(path: CanonicalPath, query: Substring?) -> Bool {
+        if path.text.split(separator: "/").contains(where: { $0.lowercased() == "employees" }) { return true }
+        guard let query else { return false }
+        return query.utf8.split(separator: UInt8(ascii: "&")).contains { pair in
+            let equals = pair.firstIndex(of: UInt8(ascii: "="))
+            guard let name = FormPairs.decode(pair[..<(equals ?? pair.endIndex)]),
+                let value = FormPairs.decode(equals.map { pair[pair.index(after: $0)...] } ?? pair[pair.endIndex...])
+            else { return true }
+            return name.lowercased() == "expand" && value.lowercased().contains("employee")
+        }
+    }
+}
+
+/// One thing wrong with an upstream's configuration.
+package struct UpstreamFault: Error, Sendable, Equatable {
+    /// The key under `upstreams.NAME`.
+    package let key: String
+    /// The fault in words, for the operator.
+    package let message: String
+
+    init(_ key: String, _ message: String) {
+        self.key = key
+        self.message = message
+    }
+}
+
+/// Everything wrong with an upstream's configuration, found in one go.
+package struct UpstreamFaults: Error, Sendable, Equatable {
+    package let faults: [UpstreamFault]
 }

@@ -9,7 +9,7 @@ package struct CanonicalPath: Sendable, Equatable, CustomStringConvertible {
 
     package var description: String { text }
 
-    /// Why a path is refused.
+    /// The reason for which a path is refused.
     package enum Fault: Error, Sendable, Equatable {
         case notAbsolute, emptySegment, dotSegment, forbiddenByte, badPercent, doubleEncoding, notUTF8
     }
@@ -94,5 +94,118 @@ package struct CanonicalPath: Sendable, Equatable, CustomStringConvertible {
         }
         // The standard decoder refuses overlong forms, surrogates and what lies beyond U+10FFFF.
         if String(validating: segment, as: UTF8.self) == nil { throw .notUTF8 }
+    }
+}
+
+/// A query as received, with what RFC 3986 does not allow percent-encoded, so that no URL parser behind us finds
+/// anything to do: one character too many and `URL` encodes the whole query a second time.
+package struct CanonicalQuery: Sendable, Equatable {
+    /// The query without its `?`.
+    package let text: String
+
+    /// Encodes `raw`; returns nil when it holds a control byte, a space or `#`.
+    package init?(_ raw: Substring) {
+        if Self.isClean(raw.utf8) {
+            self.text = String(raw)
+            return
+        }
+        let bytes = Array(raw.utf8)
+        var output: [UInt8] = []
+        output.reserveCapacity(bytes.count &+ 16)
+        for (index, byte) in bytes.enumerated() {
+            switch byte {
+            case 0...0x20, 0x7F, 0x23: return nil
+            case 0x25 where Self.isEncoding(bytes.dropFirst(index + 1)): output.append(byte)
+            default:
+                if URIBytes.isQuery(byte) { output.append(byte) } else { URIBytes.appendEncoded(byte, to: &output) }
+            }
+        }
+        self.text = String(decoding: output, as: UTF8.self)
+    }
+
+    /// Says whether nothing has to be done; a `%` takes the long way.
+    private static func isClean(_ bytes: Substring.UTF8View) -> Bool {
+        for byte in bytes where !URIBytes.isQuery(byte) { return false }
+        return true
+    }
+
+    private static func isEncoding(_ rest: ArraySlice<UInt8>) -> Bool {
+        let pair = rest.prefix(2)
+        return pair.count == 2 && pair.allSatisfy { URIBytes.hex($0) != nil }
+    }
+}
+
+/// The alphabet of RFC 3986 as the relay needs it.
+enum URIBytes {
+    /// The classes of bytes in a path or query.
+    private static let classes: [UInt8] = (0...255).map { byte in
+        switch UInt8(truncatingIfNeeded: byte) {
+        case 0x61...0x7A, 0x41...0x5A, 0x30...0x39, 0x2D, 0x2E, 0x5F, 0x7E: unreservedBit | pathBit | queryBit
+        case 0x3B: queryBit  // `;` begins path parameters in servlet containers, so no path has one (SEC-73)
+        case 0x21, 0x24, 0x26...0x2C, 0x3D, 0x3A, 0x40: pathBit | queryBit
+        case 0x2F, 0x3F: queryBit
+        default: 0
+        }
+    }
+    private static let unreservedBit: UInt8 = 1
+    private static let pathBit: UInt8 = 2
+    private static let queryBit: UInt8 = 4
+
+    /// Says whether `byte` is unreserved: the same with and without percent-encoding.
+    static func isUnreserved(_ byte: UInt8) -> Bool { classes[Int(byte)] & unreservedBit != 0 }
+    /// Says whether `byte` may stand in a path segment as it is; `;` may not.
+    static func isSegment(_ byte: UInt8) -> Bool { classes[Int(byte)] & pathBit != 0 }
+    /// Says whether `byte` may stand in a query as it is.
+    static func isQuery(_ byte: UInt8) -> Bool { classes[Int(byte)] & queryBit != 0 }
+
+    /// Returns the value of a hexadecimal digit, or nil.
+    static func hex(_ byte: UInt8) -> UInt8? {
+        switch byte {
+        case 0x30...0x39: byte &- 0x30
+        case 0x41...0x46: byte &- 0x37
+        case 0x61...0x66: byte &- 0x57
+        default: nil
+        }
+    }
+
+    /// Appends `byte` to `output` as `%XX`, in the upper case that RFC 3986 section 6.2.2.1 prefers.
+    static func appendEncoded(_ byte: UInt8, to output: inout [UInt8]) {
+        output.append(0x25)
+        output.append(digit(byte >> 4))
+        output.append(digit(byte & 15))
+    }
+
+    private static func digit(_ value: UInt8) -> UInt8 { value < 10 ? 0x30 &+ value : 0x37 &+ value }
+}
+
+/// A request target on the relay's route, cut into pieces and nothing more: no byte of it is decoded or changed.
+package struct RelayTarget: Sendable, Equatable {
+    /// The prefix of the relay's paths.
+    package static let prefix = "/v1/relay/"
+
+    /// The upstream's name as it came.
+    package let upstream: String
+    /// The raw path behind the name, `/` at least.
+    package let path: Substring
+    /// The raw query behind the first `?`; nil without one.
+    package let query: Substring?
+
+    /// Cuts a raw request target (`/v1/relay/orders/v1/items?page=2`); returns nil when it is not the relay's.
+    package init?(_ target: String) {
+        guard target.hasPrefix(Self.prefix) else { return nil }
+        let rest = target.dropFirst(Self.prefix.count)
+        let queryMark = rest.utf8.firstIndex(of: 0x3F)
+        let whole = rest[..<(queryMark ?? rest.endIndex)]
+        let nameEnd = whole.utf8.firstIndex(of: 0x2F) ?? whole.endIndex
+        self.init(
+            upstream: String(whole[..<nameEnd]), path: nameEnd == whole.endIndex ? "/" : whole[nameEnd...],
+            query: queryMark.map { rest[rest.utf8.index(after: $0)...] })
+    }
+
+    /// Creates a target from its pieces.
+    package init(upstream: String, path: Substring, query: Substring? = nil) {
+        self.upstream = upstream
+        self.path = path
+        self.query = query
     }
 }

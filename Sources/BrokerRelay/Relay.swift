@@ -11,8 +11,8 @@ import NIOHTTP1
 ///     guard let target = RelayTarget(head.path) else { … 404 … }
 ///     let answer = try await relay.call(
 ///         RelayRequest(method:, target: target, headers: head.headerFields, body: …, requestID: …),
-///         session: RelaySession(provider: view.provider, client: view.client, subject: …, handle: …),
-///         token: { force in … })       // RelayToken; force: the upstream refused the one given before
+///         session: session,            // LiveSession
+///         token: { force in … })       // AccessToken; force: the upstream refused the one given before
 ///
 /// and writes `answer.status`, `answer.headers`, `answer.contentLength` and `answer.body`. `token` is called once,
 /// after everything about the request was found to be allowed, and a second time, with `force`, at most (SEC-60).
@@ -62,7 +62,7 @@ package struct Relay: Sendable {
         for upstream in upstreams.values { await upstream.client.shutDown() }
     }
 
-    /// How many calls to an upstream are under way.
+    /// Returns the number of calls to an upstream that are under way.
     package func underWay(_ name: UpstreamName) -> Int { upstreams[name.text]?.concurrency.count ?? 0 }
 
     /// Calls an upstream with a session's access token.
@@ -71,8 +71,8 @@ package struct Relay: Sendable {
     /// refused), `method_not_allowed`, `too_large`, `rate_limited`, `upstream_busy`, `upstream_error`,
     /// `upstream_timeout`, and what `token` or the request's body throw.
     package func call(
-        _ request: RelayRequest, session: RelaySession,
-        token: (_ force: Bool) async throws(BrokerProblem) -> RelayToken
+        _ request: RelayRequest, session: LiveSession,
+        token: (_ force: Bool) async throws(BrokerProblem) -> AccessToken
     ) async throws(BrokerProblem) -> RelayResponse {
         guard let observe, let upstream = upstreams[request.target.upstream] else {
             return try await answer(request, session: session, token: token)
@@ -89,8 +89,8 @@ package struct Relay: Sendable {
     }
 
     private func answer(
-        _ request: RelayRequest, session: RelaySession,
-        token: (_ force: Bool) async throws(BrokerProblem) -> RelayToken
+        _ request: RelayRequest, session: LiveSession,
+        token: (_ force: Bool) async throws(BrokerProblem) -> AccessToken
     ) async throws(BrokerProblem) -> RelayResponse {
         guard let upstream = upstreams[request.target.upstream] else { throw BrokerProblem(.upstreamNotFound) }
         let path = try path(of: request, at: upstream, for: session)
@@ -115,7 +115,7 @@ package struct Relay: Sendable {
 
     /// Refuses what may not be called; returns the target of what may.
     private func path(
-        of request: RelayRequest, at upstream: Upstream, for session: RelaySession
+        of request: RelayRequest, at upstream: Upstream, for session: LiveSession
     ) throws(BrokerProblem) -> String {
         let settings = upstream.settings
         let method = request.method.rawValue
@@ -156,10 +156,10 @@ package struct Relay: Sendable {
     }
 
     /// Checks the body's size and holds a small one.
-    private func body(of request: RelayRequest) async throws(BrokerProblem) -> RelayRequest.Body {
+    private func body(of request: RelayRequest) async throws(BrokerProblem) -> UpstreamRequest.Body {
         switch request.body {
         case .none: return .none
-        case .buffered(let buffer):
+        case .whole(let buffer):
             guard buffer.readableBytes <= maximumBody else { throw BrokerProblem(.tooLarge) }
             return buffer.readableBytes == 0 ? .none : request.body
         case .stream(let stream, let length):
@@ -167,8 +167,25 @@ package struct Relay: Sendable {
             guard let length, length <= Self.heldBody else {
                 return .stream(stream.limited(to: maximumBody), length: length)
             }
-            let buffer = try await stream.collect(length)
-            return buffer.readableBytes == 0 ? .none : .buffered(buffer)
+            let buffer = try await whole(stream, of: length)
+            return buffer.readableBytes == 0 ? .none : .whole(buffer)
         }
+    }
+
+    /// Reads a small body whole; one longer than its announced `length` is refused.
+    private func whole(_ stream: UpstreamRequest.Stream, of length: Int) async throws(BrokerProblem) -> ByteBuffer {
+        let next = stream.read()
+        var whole = ByteBuffer()
+        do {
+            while var chunk = try await next() {
+                guard chunk.readableBytes <= length - whole.readableBytes else { throw BrokerProblem(.tooLarge) }
+                whole.writeBuffer(&chunk)
+            }
+        } catch let problem as BrokerProblem {
+            throw problem
+        } catch {
+            throw BrokerProblem(.invalidRequest, detail: "The request's body broke off.")
+        }
+        return whole
     }
 }

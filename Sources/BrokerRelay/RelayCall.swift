@@ -9,10 +9,10 @@ struct RelayCall {
     let request: RelayRequest
     let upstream: Upstream
     let path: String
-    let body: RelayRequest.Body
+    let body: UpstreamRequest.Body
     let own: Set<OwnName>
     let place: UpstreamConcurrency.Place
-    var token: RelayToken
+    var token: AccessToken
 
     /// Sends the request and returns the response once its head is there.
     func send() async throws(BrokerProblem) -> UpstreamResponse {
@@ -45,7 +45,7 @@ struct RelayCall {
             from: request.headers, extra: settings.requestHeaders, host: settings.base.authority,
             requestID: request.requestID, span: span, credential: credential)
         let outgoing = UpstreamRequest(
-            HTTPMethod(rawValue: request.method.rawValue), path, headers, body: body.outgoing,
+            HTTPMethod(rawValue: request.method.rawValue), path, headers, body: body,
             within: TimeAmount(settings.timeout))
         do throws(UpstreamFailure) {
             return try await upstream.client.send(outgoing, on: request.eventLoop)
@@ -77,7 +77,7 @@ struct RelayCall {
         do throws(ResponseHeaderRules.Fault) {
             status = try ResponseHeaderRules.status(response.status)
             head = try ResponseHeaderRules.head(
-                from: response.headers, token: token.secret.reveal(),
+                from: response.headers, token: token.token.reveal(),
                 places: RelayedLocation(
                     upstream: upstream.settings.name.text, base: upstream.settings.base, target: path, own: own))
         } catch {
@@ -113,18 +113,47 @@ struct RelayCall {
     }
 }
 
-extension RelayRequest.Body {
-    /// The body as it is sent.
-    fileprivate var outgoing: UpstreamRequest.Body {
-        switch self {
-        case .none: .none
-        case .buffered(let buffer): .whole(buffer)
-        case .stream(let stream, let length):
-            .stream(UpstreamRequest.Stream(limit: stream.limit, read: stream.makeNext), length: length)
+extension AccessToken {
+    /// Returns the field that carries it, or nil when its bytes have no place in a field (SEC-78).
+    fileprivate func field() -> (name: String, value: String)? {
+        let text = token.reveal()
+        guard !text.isEmpty else { return nil }
+        switch credential {
+        case .bearer:
+            guard text.utf8.allSatisfy({ (0x21...0x7E).contains($0) && $0 != 0x2C }) else { return nil }
+            return ("Authorization", "Bearer " + text)
+        case .zephrCookie:
+            // RFC 6265's cookie-octet: anything else could begin another cookie.
+            guard text.utf8.allSatisfy({ (0x21...0x7E).contains($0) && ![0x22, 0x2C, 0x3B, 0x5C].contains($0) }) else {
+                return nil
+            }
+            return ("Cookie", "blaize_session=" + text)
         }
     }
 }
 
 extension HTTPField.Name {
     fileprivate static let idempotencyKey: HTTPField.Name = HTTPField.Name("Idempotency-Key") ?? .ifMatch
+}
+
+extension BrokerProblem {
+    /// Names a failure for the app; what there is to say of it beyond that goes to the log.
+    init(_ failure: UpstreamFailure) {
+        switch failure {
+        case .call(.timedOut): self.init(.upstreamTimeout, privateDetail: "no progress and no head")
+        case .call(.abandoned): self.init(.upstreamError, privateDetail: "the caller went away")
+        case .call(let failure): self.init(.upstreamError, privateDetail: "the connection: \(failure)")
+        case .connection(let error): self.init(.upstreamError, privateDetail: error)
+        case .connectionTimedOut: self.init(.upstreamTimeout, privateDetail: "no connection in time")
+        case .refusedAddress:
+            self.init(.upstreamError, privateDetail: "the upstream's address is not public")
+        case .requestTooLong: self.init(.tooLarge)
+        case .requestTooShort: self.init(.invalidRequest, detail: "The request's body broke off.")
+        case .request(let problem as BrokerProblem): self = problem
+        case .request(let error):
+            // The error itself is never printed: it may hold what was sent, and so the token.
+            self.init(.upstreamError, privateDetail: String(describing: type(of: error)))
+        case .shutDown: self.init(.upstreamError, privateDetail: "the relay is shut down")
+        }
+    }
 }

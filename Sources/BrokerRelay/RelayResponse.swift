@@ -1,3 +1,4 @@
+import BrokerWire
 package import HTTPTypes
 package import NIOCore
 
@@ -17,7 +18,26 @@ package struct RelayResponse: Sendable {
     package let status: HTTPResponse.Status
     /// Without framing fields: those are the server's to write.
     package var headers: HTTPFields
-    /// What `Content-Length` should say: the body's length, or for HEAD what the upstream said; nil when unknown.
+    /// The value of `Content-Length`: the body's length, or for HEAD what the upstream said; nil when unknown.
     package let contentLength: Int?
     package let body: Body
+}
+
+/// An upstream's response body, streamed with back-pressure: the next chunk is read when it is asked for.
+///
+/// Throws when the upstream breaks off or says nothing for the read timeout; the app's connection must then be cut, not
+/// ended.
+package struct RelayBody: AsyncSequence, Sendable {
+    package typealias Element = ByteBuffer
+
+    let response: UpstreamResponse
+    let place: UpstreamConcurrency.Place
+
+    package struct AsyncIterator: AsyncIteratorProtocol {
+        let body: RelayBody
+
+        package mutating func next() async throws -> ByteBuffer? { try await body.response.next() }
+    }
+
+    package func makeAsyncIterator() -> AsyncIterator { AsyncIterator(body: self) }
 }

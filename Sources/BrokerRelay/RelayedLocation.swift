@@ -12,7 +12,7 @@ struct RelayedLocation {
     let base: UpstreamBase
     /// The request's target at the upstream.
     let target: String
-    /// What the broker itself is called by.
+    /// A name that the broker itself is called by.
     let own: Set<OwnName>
 
     /// A reference's parts that matter here.

@@ -1,8 +1,8 @@
 import Broker
-import BrokerWire
-import NIOCore
+package import BrokerWire
+package import NIOCore
 import NIOPosix
-import NIOSSL
+package import NIOSSL
 
 /// An upstream ready to be called.
 struct Upstream: Sendable {
@@ -30,8 +30,8 @@ struct Upstream: Sendable {
     }
 
     /// Says whether the session's token is meant for this upstream (SEC-72).
-    func accepts(_ session: RelaySession) -> Bool {
-        settings.provider == session.provider && settings.clients?.contains(session.client) ?? true
+    func accepts(_ session: LiveSession) -> Bool {
+        settings.provider == session.facts.provider && settings.clients?.contains(session.facts.client) ?? true
     }
 }
 
@@ -54,5 +54,38 @@ extension UpstreamClient {
         limits.silence = TimeAmount(outbound.readTimeout)
         limits.connect = TimeAmount(outbound.connectTimeout)
         self.init(target, limits, on: outbound.eventLoopGroup ?? MultiThreadedEventLoopGroup.singleton)
+    }
+}
+
+/// The relay's way to the outside: trust, proxy, event loops.
+package struct RelayOutbound: Sendable {
+    /// Trust roots and the like; nil is the system's.
+    package var tls: TLSConfiguration?
+    /// A proxy that connects for us; it must refuse private addresses itself.
+    package var proxy: UpstreamTarget.Proxy?
+    /// The event loops of the connections; nil is the process's own group.
+    package var eventLoopGroup: (any EventLoopGroup)?
+    /// The longest silence within a response body.
+    package var readTimeout: Duration
+    /// The longest time to connect, TLS included.
+    package var connectTimeout: Duration
+
+    package init(
+        tls: TLSConfiguration? = nil, proxy: UpstreamTarget.Proxy? = nil, eventLoopGroup: (any EventLoopGroup)? = nil,
+        readTimeout: Duration = .seconds(60), connectTimeout: Duration = .seconds(5)
+    ) {
+        self.tls = tls
+        self.proxy = proxy
+        self.eventLoopGroup = eventLoopGroup
+        self.readTimeout = readTimeout
+        self.connectTimeout = connectTimeout
+    }
+
+    /// Returns what TLS connections are made with: made once for all upstreams, because trust roots are many.
+    func context() -> Result<NIOSSLContext, any Error> {
+        var configuration = tls ?? .makeClientConfiguration()
+        if tls == nil { configuration.minimumTLSVersion = .tlsv12 }
+        configuration.applicationProtocols = ["http/1.1"]
+        return Result { try NIOSSLContext(configuration: configuration) }
     }
 }

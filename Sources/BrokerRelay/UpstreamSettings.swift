@@ -9,15 +9,15 @@ package struct UpstreamSettings: Sendable {
     /// The clients whose sessions may call it; nil is all of the provider's.
     package let clients: Set<ClientName>?
     package let allow: AllowList
-    /// How it takes the token.
+    /// The way in which it takes the token.
     package let credential: TokenSet.Credential
     /// Further request fields to pass, in lower case.
     package let requestHeaders: Set<String>
-    /// How long it may take to its response head.
+    /// The longest time to its response head.
     package let timeout: Duration
     /// Whether it may be at a private address.
     package let isInternal: Bool
-    /// How many calls may be under way at once.
+    /// The most calls under way at once.
     package let maximumConcurrent: Int
     /// Whether calls about employees are refused whatever `allow` says (Clover, unless `employees: true`).
     package var hidesEmployees = false
@@ -74,5 +74,95 @@ package struct UpstreamSettings: Sendable {
         self.timeout = timeout
         self.isInternal = isInternal
         self.maximumConcurrent = maximumConcurrent
+    }
+}
+
+/// An upstream's base URL, parsed once and strictly (SEC-71): nothing a caller sends can alter it.
+package struct UpstreamBase: Sendable, Equatable {
+    /// `https://api.example.com:8443/v1`: scheme, authority and base path, without a slash at the end.
+    package let prefix: String
+    /// The host without brackets.
+    let host: String
+    let port: Int
+    /// Whether it is https.
+    let isSecure: Bool
+    /// The base path, without a slash at the end; empty where there is none.
+    let path: String
+    /// The value of `Host`.
+    package let authority: String
+    /// Whether the host is a loopback name or address.
+    package let isLoopback: Bool
+    /// The host's address, where it is one.
+    package let address: IPAddress?
+
+    /// Parses a base URL: https, or http on loopback; host, optional port, optional path; nothing else.
+    package init(_ text: String) throws(UpstreamFault) {
+        func fault(_ message: String) -> UpstreamFault { UpstreamFault("base_url", message) }
+        let secure: Bool
+        let rest: Substring
+        if text.lowercased().hasPrefix("https://") {
+            (secure, rest) = (true, text.dropFirst(8))
+        } else if text.lowercased().hasPrefix("http://") {
+            (secure, rest) = (false, text.dropFirst(7))
+        } else {
+            throw fault("must begin with https:// (or http:// on loopback)")
+        }
+        guard !rest.contains(where: { $0 == "?" || $0 == "#" }) else { throw fault("must have no query or fragment") }
+        let authorityEnd = rest.firstIndex(of: "/") ?? rest.endIndex
+        let authorityText = rest[..<authorityEnd].lowercased()
+        guard !authorityText.contains("@") else { throw fault("must have no user information") }
+        let (host, port) = try Self.split(authorityText)
+
+        address = IPAddress(urlHost: host)
+        isLoopback = IPAddress.isLoopback(urlHost: host)
+        guard secure || isLoopback else { throw fault("must be https:// unless the host is loopback") }
+
+        var path = rest[authorityEnd...]
+        if path.last == "/" { path = path.dropLast() }
+        let canonical: String
+        if path.isEmpty {
+            canonical = ""
+        } else {
+            guard let parsed = try? CanonicalPath(path), parsed.text.last != "/" else {
+                throw fault("has a path that would be refused (dot segments, `//`, `;`, bad encodings)")
+            }
+            canonical = parsed.text
+        }
+        let isDefaultPort = port == nil || port == (secure ? 443 : 80)
+        authority = host + (isDefaultPort ? "" : ":\(port ?? 0)")
+        prefix = (secure ? "https://" : "http://") + authority + canonical
+        self.host = host.hasPrefix("[") ? String(host.dropFirst().dropLast()) : host
+        self.port = port ?? (secure ? 443 : 80)
+        isSecure = secure
+        self.path = canonical
+    }
+
+    private static func split(_ authority: String) throws(UpstreamFault) -> (host: String, port: Int?) {
+        let hostEnd: String.Index
+        if authority.hasPrefix("[") {
+            guard let close = authority.firstIndex(of: "]") else {
+                throw UpstreamFault("base_url", "has a host that begins with `[` and does not end")
+            }
+            hostEnd = authority.index(after: close)
+        } else {
+            hostEnd = authority.firstIndex(of: ":") ?? authority.endIndex
+        }
+        let host = String(authority[..<hostEnd])
+        let isWellFormed = host.hasPrefix("[") ? IPAddress(urlHost: host) != nil : isName(host)
+        guard isWellFormed else { throw UpstreamFault("base_url", "has no well-formed host") }
+        guard hostEnd < authority.endIndex else { return (host, nil) }
+        let digits = authority[hostEnd...].dropFirst()
+        guard authority[hostEnd] == ":", digits.utf8.allSatisfy({ (0x30...0x39).contains($0) }),
+            let port = Int(digits), (1...65535).contains(port)
+        else { throw UpstreamFault("base_url", "has a port that is not 1 to 65535") }
+        return (host, port)
+    }
+
+    private static func isName(_ host: String) -> Bool {
+        (1...253).contains(host.utf8.count) && host.utf8.first != 0x2D && host.utf8.first != 0x2E
+            && !host.contains("..")
+            && host.utf8.allSatisfy {
+                (0x30...0x39).contains($0) || (0x61...0x7A).contains($0) || $0 == 0x2D || $0 == 0x2E || $0 == 0x5F
+            }
     }
 }

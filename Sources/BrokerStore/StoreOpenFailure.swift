@@ -1,4 +1,4 @@
-/// Why a database is not opened, as a sentence for the operator.
+/// The reason for which a database is not opened, as a sentence for the operator.
 package enum StoreOpenFailure: Error, Sendable, Equatable, CustomStringConvertible {
     /// The directory cannot be made or used.
     case directory(String, reason: String)

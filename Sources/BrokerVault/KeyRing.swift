@@ -1,4 +1,5 @@
 package import Broker
+import Synchronization
 
 /// The operator's keys: the first whose time has come seals, all open, and the index key, which does not rotate
 /// (guarantee 5).
@@ -132,4 +133,242 @@ package struct KeyRing: Sendable, CustomStringConvertible, CustomReflectable {
 
     package var description: String { "<key ring of \(keys.count)>" }
     package var customMirror: Mirror { Mirror(self, children: [:]) }
+}
+
+/// The fault for which a key file is refused.
+///
+/// It names a place and an id; it never repeats a key (SEC-110).
+package enum KeyRingFailure: Error, Sendable, Equatable, CustomStringConvertible {
+    /// Not the JSON asked for; says where.
+    case notJSON(reason: String, byte: Int)
+    case unsupportedVersion
+    /// A member that is missing, unknown or of the wrong type, as a JSON pointer.
+    case member(String)
+    /// Not base64url without padding.
+    case notBase64URL(place: String)
+    case wrongLength(place: String, bytes: Int)
+    /// Every byte is the same.
+    case weakKey(place: String)
+    case noKeys
+    case tooManyKeys
+    case duplicateID(String)
+    case sameKeyTwice(String, String)
+    /// A key that does not seal yet.
+    case waits(String, until: String)
+    /// The key that seals.
+    case seals(String)
+    case unknownID(String)
+    /// The random generator failed.
+    case noRandomness
+
+    package var description: String {
+        switch self {
+        case .notJSON(let reason, let byte): "the key file is not JSON (\(reason) at byte \(byte))"
+        case .unsupportedVersion: "the key file's version is not 1"
+        case .member(let pointer): "the key file's member \(pointer) is missing, unknown or of the wrong type"
+        case .notBase64URL(let place): "the key \(place) is not unpadded base64url"
+        case .wrongLength(let place, let bytes): "the key \(place) has \(bytes) bytes; it must have 32"
+        case .weakKey(let place): "the key \(place) is one byte repeated, not a random key"
+        case .noKeys: "the key file has no keys"
+        case .tooManyKeys: "the key file has more than \(KeyRing.maximumKeys) keys"
+        case .duplicateID(let id): "two keys have the id \(id)"
+        case .sameKeyTwice(let first, let second): "the keys \(first) and \(second) are the same"
+        case .waits(let id, let until): "the key \(id) waits until \(until), when it begins to seal"
+        case .seals(let id): "the key \(id) seals: rotate first"
+        case .unknownID(let id): "there is no key \(id)"
+        case .noRandomness: "the random generator failed"
+        }
+    }
+}
+
+extension KeyRing {
+    /// Parses a key file, strictly:
+    /// `{"version":1,"index":{"key":"…"},"keys":[{"id":"k…","key":"…","created":"2026-11-20T21:00:00Z"}]}`; a key may have
+    /// `seals_from`, a time like `created`.
+    package static func parse(_ json: [UInt8]) throws(KeyRingFailure) -> KeyRing {
+        let root: JSONObject
+        do throws(JSONFailure) {
+            root = try JSONParser.parseObject(json, maximumBytes: 65_536, maximumDepth: 4)
+        } catch { throw .notJSON(reason: error.reason.rawValue, byte: error.offset) }
+        try requireMembers(root, ["version", "index", "keys"], at: "")
+        guard root["version"]?.integer == 1 else { throw .unsupportedVersion }
+        guard let indexObject = root["index"]?.object else { throw .member("/index") }
+        try requireMembers(indexObject, ["key"], at: "/index")
+        let index = try key(indexObject["key"], place: "index", at: "/index/key")
+        guard let items = root["keys"]?.array else { throw .member("/keys") }
+        var keys: [Key] = []
+        for (position, item) in items.enumerated() {
+            let pointer = "/keys/\(position)"
+            guard let object = item.object else { throw .member(pointer) }
+            try requireMembers(object, ["id", "key", "created"], optional: ["seals_from"], at: pointer)
+            guard let id = object["id"]?.string, isKeyID(id) else { throw .member("\(pointer)/id") }
+            guard let text = object["created"]?.string, let created = time(text) else {
+                throw .member("\(pointer)/created")
+            }
+            let sealsFrom = object["seals_from"]?.string.flatMap { time($0) }
+            guard object["seals_from"] == nil || sealsFrom != nil else { throw .member("\(pointer)/seals_from") }
+            keys.append(
+                Key(
+                    id: id, key: try key(object["key"], place: id, at: "\(pointer)/key"), created: created,
+                    sealsFrom: sealsFrom))
+        }
+        return try KeyRing(index: index, keys: keys)
+    }
+
+    /// Writes the key file.
+    ///
+    /// The bytes are secret: they belong in a file of mode 0600 and nowhere else.
+    package func json() -> Secret {
+        var writer = JSONWriter(capacity: 256)
+        writer.object { writer in
+            writer.member("version", 1)
+            writer.name("index")
+            writer.object { $0.member("key", Self.text(index)) }
+            writer.name("keys")
+            writer.array { writer in
+                for key in keys {
+                    writer.object { writer in
+                        writer.member("id", key.id)
+                        writer.member("key", Self.text(key.key))
+                        writer.member("created", key.created.rfc3339)
+                        if let time = key.sealsFrom { writer.member("seals_from", time.rfc3339) }
+                    }
+                }
+            }
+        }
+        return Secret(String(decoding: writer.bytes, as: UTF8.self) + "\n")
+    }
+
+    private static func text(_ key: SecretBytes) -> String {
+        let length = key.count
+        return key.withBytes { Base64URL.encode(UnsafeBufferPointer(start: $0, count: length)) }
+    }
+
+    private static func requireMembers(
+        _ object: JSONObject, _ names: [String], optional: [String] = [], at pointer: String
+    ) throws(KeyRingFailure) {
+        for name in names where object[name] == nil { throw .member("\(pointer)/\(name)") }
+        // An unknown member may be a misspelt one; its name is the file's, so it is not repeated at length.
+        let known = names + optional
+        for name in object.names where !known.contains(name) { throw .member("\(pointer)/\(name.prefix(32))") }
+    }
+
+    private static func key(
+        _ value: JSONValue?, place: String, at pointer: String
+    ) throws(KeyRingFailure) -> SecretBytes {
+        guard let text = value?.string else { throw .member(pointer) }
+        guard var bytes = Base64URL.decode(text) else { throw .notBase64URL(place: place) }
+        defer { wipe(&bytes) }
+        guard bytes.count == keyLength else { throw .wrongLength(place: place, bytes: bytes.count) }
+        return SecretBytes(bytes)
+    }
+
+    /// Returns whether a key id is `k` and up to 31 further base64url characters.
+    private static func isKeyID(_ id: String) -> Bool {
+        id.hasPrefix("k") && Base64URL.isToken(id, length: 2...32)
+    }
+
+    /// Parses exactly what `WallTime.rfc3339` writes.
+    private static func time(_ text: String) -> WallTime? {
+        let bytes = Array(text.utf8)
+        guard bytes.count == 20 else { return nil }
+        func number(_ range: Range<Int>) -> Int64? {
+            var value: Int64 = 0
+            for byte in bytes[range] {
+                guard (0x30...0x39).contains(byte) else { return nil }
+                value = value * 10 + Int64(byte - 0x30)
+            }
+            return value
+        }
+        guard let year = number(0..<4), let month = number(5..<7), let day = number(8..<10),
+            let hour = number(11..<13), let minute = number(14..<16), let second = number(17..<19),
+            (1...12).contains(month)
+        else { return nil }
+        // Days since 1970 in the proleptic Gregorian calendar, the year beginning in March.
+        let shiftedYear = month <= 2 ? year - 1 : year
+        let era = (shiftedYear >= 0 ? shiftedYear : shiftedYear - 399) / 400
+        let yearOfEra = shiftedYear - era * 400
+        let dayOfYear = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1
+        let days = era * 146_097 + yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear - 719_468
+        let time = WallTime(seconds: days * 86_400 + hour * 3600 + minute * 60 + second)
+        // Written again it must be the same text, which refuses the 30th of February and every odd separator.
+        return time.rfc3339 == text ? time : nil
+    }
+}
+
+/// A key ring ready for use: every subkey derived once.
+///
+/// Immutable, so that a request works with one ring throughout.
+final class LoadedRing: Sendable {
+    /// One ring key's subkeys.
+    struct Subkeys: Sendable {
+        let id: String
+        let seal: [SealedKind: SecretBytes]
+        let sessionToken: KeyedHash
+        /// The count of what it has sealed, over all kinds.
+        let seals: SealCounter
+    }
+
+    /// Counts what a key has sealed in this process (SEC-110).
+    final class SealCounter: Sendable {
+        /// Seals of this process.
+        let count = Atomic<Int>(0)
+        /// Seals of others, and of this process's predecessors.
+        let elsewhere = Atomic<Int>(0)
+
+        var total: Int { count.load(ordering: .relaxed) &+ elsewhere.load(ordering: .relaxed) }
+    }
+
+    /// The one that seals.
+    let first: Subkeys
+    private let byID: [String: Subkeys]
+    private let index: [IndexKind: KeyedHash]
+
+    /// Derives the subkeys, or returns nil when the library fails.
+    ///
+    /// Counters of keys that stay are carried on.
+    init?(_ ring: KeyRing, at now: WallTime, algorithms: Algorithms, previous: LoadedRing?) {
+        var byID: [String: Subkeys] = [:]
+        for key in ring.keys {
+            var seal: [SealedKind: SecretBytes] = [:]
+            for kind in SealedKind.allCases {
+                guard let subkey = Self.derive(key.key, .seal(kind), algorithms) else { return nil }
+                seal[kind] = subkey
+            }
+            guard let tokenKey = Self.derive(key.key, .sessionToken, algorithms),
+                let sessionToken = KeyedHash(algorithms, key: tokenKey)
+            else { return nil }
+            let counter = previous?.byID[key.id]?.seals ?? SealCounter()
+            byID[key.id] = Subkeys(id: key.id, seal: seal, sessionToken: sessionToken, seals: counter)
+        }
+        var index: [IndexKind: KeyedHash] = [:]
+        for kind in IndexKind.allCases {
+            guard let subkey = Self.derive(ring.index, .index(kind), algorithms),
+                let hash = KeyedHash(algorithms, key: subkey)
+            else { return nil }
+            index[kind] = hash
+        }
+        guard let first = byID[ring.sealingID(at: now)] else { return nil }
+        self.first = first
+        self.byID = byID
+        self.index = index
+    }
+
+    /// Returns the subkeys of a ring key, or nil when the ring does not have it.
+    func subkeys(_ id: String) -> Subkeys? { id == first.id ? first : byID[id] }
+
+    /// Returns the keyed hash of an index.
+    func hash(_ kind: IndexKind) -> KeyedHash? { index[kind] }
+
+    /// Notes how often each key has sealed in other processes.
+    func noteSeals(elsewhere counts: [String: Int]) {
+        for (key, count) in counts { byID[key]?.seals.elsewhere.store(max(0, count), ordering: .relaxed) }
+    }
+
+    /// The count of what each key has sealed in this process, by id.
+    var sealCounts: [String: Int] { byID.mapValues { $0.seals.count.load(ordering: .relaxed) } }
+
+    private static func derive(_ key: SecretBytes, _ purpose: Purpose, _ algorithms: Algorithms) -> SecretBytes? {
+        algorithms.hkdf(key: key, salt: [], info: purpose.label, count: KeyRing.keyLength)
+    }
 }

@@ -21,3 +21,16 @@ struct Coatcheck: AsyncParsableCommand {
         await main(nil)
     }
 }
+
+/// Works on the store of a stopped broker.
+struct StoreCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "store", abstract: "Move what is stored.", subcommands: [StoreCopy.self])
+}
+
+/// What one may ask about a configuration and a running broker.
+struct ConfigCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "config", abstract: "Compare a configuration with the running one.",
+        subcommands: [ConfigDiff.self])
+}

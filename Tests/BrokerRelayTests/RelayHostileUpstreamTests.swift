@@ -1,5 +1,6 @@
 import Broker
 import BrokerRelay
+import BrokerWire
 import HTTPTypes
 import NIOCore
 import Testing
@@ -285,7 +286,7 @@ struct RelayHostileUpstreamTests {
             try await RelayFixture.run(at: upstream.url, timeout: .seconds(1)) { (fixture) async throws in
                 #expect(try await fixture.problem(.get, "/x").code == .upstreamTimeout)
                 let source = ChunkSource(chunk: ByteBuffer(repeating: 0x61, count: 50_000), count: 2)
-                let body = RelayRequest.Body.stream(RelayBodyStream(source), length: nil)
+                let body = UpstreamRequest.Body.stream(UpstreamRequest.Stream(source), length: nil)
                 #expect(try await fixture.problem(.post, "/x", body: body).code == .upstreamTimeout)
             }
             #expect(try await eventually { upstream.closed == 2 })
@@ -301,7 +302,7 @@ struct RelayHostileUpstreamTests {
                     return slowChunks.next()
                 })
                 let response = try await fixture.call(
-                    .post, "/x", body: .stream(RelayBodyStream(slow), length: nil))
+                    .post, "/x", body: .stream(UpstreamRequest.Stream(slow), length: nil))
                 #expect(response.status == .ok)
             }
             #expect(upstream.received.first?.bodySize == 8)

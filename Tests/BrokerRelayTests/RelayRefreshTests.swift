@@ -1,5 +1,6 @@
 import Broker
 import BrokerRelay
+import BrokerWire
 import HTTPTypes
 import NIOCore
 import Testing
@@ -22,7 +23,7 @@ struct RelayRefreshTests {
     func replay() async throws {
         try await ScriptedUpstream.run(Self.refusingFirst) { upstream in
             try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
-                let response = try await fixture.call(.put, "/a", body: .buffered(ByteBuffer(string: "hello")))
+                let response = try await fixture.call(.put, "/a", body: .whole(ByteBuffer(string: "hello")))
                 #expect(response.status == .ok)
                 #expect((fixture.tokens.given, fixture.tokens.forced) == (2, 1))
             }
@@ -55,17 +56,17 @@ struct RelayRefreshTests {
         try await ScriptedUpstream.run(Self.refusingFirst) { upstream in
             try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
                 let source = ChunkSource(chunk: ByteBuffer(repeating: 0x61, count: 10_000), count: 10)
-                let streamed = RelayRequest.Body.stream(RelayBodyStream(source), length: 100_000)
+                let streamed = UpstreamRequest.Body.stream(UpstreamRequest.Stream(source), length: 100_000)
                 #expect(try await fixture.call(.post, "/a", body: streamed).status == .unauthorized)
                 #expect(try await fixture.call(.put, "/a", body: streamed).status == .unauthorized)
-                let small = RelayRequest.Body.buffered(ByteBuffer(string: "x"))
+                let small = UpstreamRequest.Body.whole(ByteBuffer(string: "x"))
                 #expect(try await fixture.call(.post, "/silent", body: small).status == .unauthorized)
                 #expect(fixture.tokens.forced == 0)
             }
             #expect(upstream.received.count == 3)
             try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
-                let small = RelayRequest.Body.stream(
-                    RelayBodyStream(ChunkSource(chunk: ByteBuffer(string: "x"), count: 1)), length: 1)
+                let small = UpstreamRequest.Body.stream(
+                    UpstreamRequest.Stream(ChunkSource(chunk: ByteBuffer(string: "x"), count: 1)), length: 1)
                 #expect(try await fixture.call(.post, "/challenged", body: small).status == .ok)
                 #expect(fixture.tokens.forced == 1)
             }
@@ -82,7 +83,7 @@ struct RelayRefreshTests {
                         try fixture.request(.get, "/a"), session: fixture.session,
                         token: { (force) throws(BrokerProblem) in
                             if force { throw BrokerProblem(code) }
-                            return RelayToken(secret: Secret("old"))
+                            return AccessToken(Secret("old"))
                         })
                 }
                 for code in [ProblemCode.sessionEnded, .providerUnavailable] {

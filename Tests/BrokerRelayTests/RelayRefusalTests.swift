@@ -100,7 +100,7 @@ struct RelayRefusalTests {
                 await #expect {
                     _ = try await fixture.relay.call(
                         request, session: fixture.session,
-                        token: { (_) throws(BrokerProblem) in RelayToken(secret: Secret(text)) })
+                        token: { (_) throws(BrokerProblem) in AccessToken(Secret(text)) })
                 } throws: { error in
                     guard let problem = error as? BrokerProblem else { return false }
                     return problem.code == .upstreamError && (text.isEmpty || !"\(problem)".contains(text))
@@ -116,15 +116,15 @@ struct RelayRefusalTests {
             try await RelayFixture.run(at: upstream.url, maximumBody: 200_000) { (fixture) async throws in
                 let chunk = ByteBuffer(repeating: 0x61, count: 10_000)
                 let source = ChunkSource(chunk: chunk, count: 100)
-                let announced = RelayRequest.Body.stream(RelayBodyStream(source), length: 1_000_000)
+                let announced = UpstreamRequest.Body.stream(UpstreamRequest.Stream(source), length: 1_000_000)
                 #expect(try await fixture.problem(.post, "/x", body: announced).code == .tooLarge)
                 #expect(source.asked.count == 0)
-                let open = RelayRequest.Body.stream(RelayBodyStream(source), length: nil)
+                let open = UpstreamRequest.Body.stream(UpstreamRequest.Stream(source), length: nil)
                 #expect(try await fixture.problem(.post, "/x", body: open).code == .tooLarge)
                 #expect(source.asked.count <= 21)
-                let lying = RelayRequest.Body.stream(RelayBodyStream(source), length: 5000)
+                let lying = UpstreamRequest.Body.stream(UpstreamRequest.Stream(source), length: 5000)
                 #expect(try await fixture.problem(.post, "/x", body: lying).code == .tooLarge)
-                let whole = RelayRequest.Body.buffered(ByteBuffer(repeating: 0x61, count: 200_001))
+                let whole = UpstreamRequest.Body.whole(ByteBuffer(repeating: 0x61, count: 200_001))
                 #expect(try await fixture.problem(.post, "/x", body: whole).code == .tooLarge)
             }
             #expect(upstream.received.isEmpty)
@@ -137,8 +137,8 @@ struct RelayRefusalTests {
             try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
                 await fixture.relay.shutdown()
                 #expect(try await fixture.problem(.get, "/x").code == .upstreamError)
-                let body = RelayRequest.Body.stream(
-                    RelayBodyStream(ChunkSource(chunk: ByteBuffer(string: "x"), count: 3)), length: nil)
+                let body = UpstreamRequest.Body.stream(
+                    UpstreamRequest.Stream(ChunkSource(chunk: ByteBuffer(string: "x"), count: 3)), length: nil)
                 #expect(try await fixture.problem(.put, "/x", body: body).code == .upstreamError)
             }
             #expect(upstream.received.isEmpty)

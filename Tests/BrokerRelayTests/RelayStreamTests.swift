@@ -1,5 +1,6 @@
 import Broker
 import BrokerRelay
+import BrokerWire
 import FoundationEssentials
 import HTTPTypes
 import NIOCore
@@ -49,7 +50,8 @@ struct RelayStreamTests {
     @Test("100 MiB down and up again arrive whole", arguments: [65_536 * count, nil])
     func flat(length: Int?) async throws {
         try await Self.pipe(Self.count, into: answeringSize, timeout: .seconds(10)) { fixture, body, _ in
-            let response = try await fixture.call(.put, "/x", body: .stream(RelayBodyStream(body), length: length))
+            let response = try await fixture.call(
+                .put, "/x", body: .stream(UpstreamRequest.Stream(body), length: length))
             #expect(try await response.body.text() == "\(65_536 * Self.count)")
         }
     }
@@ -63,7 +65,7 @@ struct RelayStreamTests {
                 try await Task.sleep(for: .seconds(60))
             }, timeout: .milliseconds(500)
         ) { fixture, body, written in
-            let request = RelayRequest.Body.stream(RelayBodyStream(body), length: nil)
+            let request = UpstreamRequest.Body.stream(UpstreamRequest.Stream(body), length: nil)
             let problem = try await fixture.problem(.post, "/x", body: request)
             #expect(problem.code == .upstreamTimeout)
             #expect(written.count < Self.endless / 2)
@@ -129,7 +131,7 @@ struct RelayStreamTests {
             try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
                 for _ in 0..<20 {
                     let source = WatchedBody()
-                    let body = RelayRequest.Body.stream(RelayBodyStream(source), length: nil)
+                    let body = UpstreamRequest.Body.stream(UpstreamRequest.Stream(source), length: nil)
                     do {
                         let response = try await fixture.call(.post, "/x", body: body)
                         #expect(response.status.code == 413)

@@ -1,5 +1,6 @@
 import Broker
 import BrokerRelay
+import BrokerWire
 import HTTPTypes
 import NIOCore
 import Synchronization
@@ -21,7 +22,7 @@ struct RelayUploadTests {
             try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
                 for _ in 0..<3 {
                     let source = LateEnd(chunk: ByteBuffer(repeating: 0x61, count: 100_000))
-                    let body = RelayRequest.Body.stream(RelayBodyStream(source), length: 100_000)
+                    let body = UpstreamRequest.Body.stream(UpstreamRequest.Stream(source), length: 100_000)
                     let response = try await fixture.call(.post, "/x", body: body)
                     source.end.finish()
                     #expect(try await response.body.text() == (answer.hasPrefix("200") ? "ok" : ""))
@@ -42,7 +43,7 @@ struct RelayUploadTests {
         }) { upstream in
             try await RelayFixture.run(at: upstream.url, readTimeout: .milliseconds(200)) { (fixture) async throws in
                 let source = LateEnd(chunk: ByteBuffer(repeating: 0x61, count: 100_000))
-                let body = RelayRequest.Body.stream(RelayBodyStream(source), length: 100_000)
+                let body = UpstreamRequest.Body.stream(UpstreamRequest.Stream(source), length: 100_000)
                 async let text = fixture.call(.post, "/x", body: body).body.text()
                 #expect(try await eventually { upstream.closed == 1 })
                 source.end.finish()
@@ -63,7 +64,7 @@ struct RelayUploadTests {
         }) { upstream in
             try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
                 let source = LateEnd(chunk: ByteBuffer(repeating: 0x61, count: 100_000))
-                let body = RelayRequest.Body.stream(RelayBodyStream(source), length: 100_000)
+                let body = UpstreamRequest.Body.stream(UpstreamRequest.Stream(source), length: 100_000)
                 async let text = fixture.call(.post, "/x", body: body).body.text()
                 #expect(try await eventually { upstream.closed == 1 })
                 // Long enough for a connection's end to be seen, and no harm when it was not.
@@ -100,7 +101,7 @@ struct RelayUploadTests {
         }) { upstream in
             try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
                 let source = LateEnd(chunk: isWithinBody ? ByteBuffer(repeating: 0x61, count: 100_000) : ByteBuffer())
-                let body = RelayRequest.Body.stream(RelayBodyStream(source), length: 200_000)
+                let body = UpstreamRequest.Body.stream(UpstreamRequest.Stream(source), length: 200_000)
                 // The app goes on sending until it is told not to: its body ends here only when nobody reads it.
                 let response = try await fixture.call(.post, "/x", body: body)
                 #expect(response.status.code == Int(answer.prefix(3)))
@@ -122,7 +123,7 @@ struct RelayUploadTests {
         }) { upstream in
             try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
                 let source = LateEnd(chunk: ByteBuffer(repeating: 0x61, count: 100_000))
-                let body = RelayRequest.Body.stream(RelayBodyStream(source), length: 200_000)
+                let body = UpstreamRequest.Body.stream(UpstreamRequest.Stream(source), length: 200_000)
                 let response = try await fixture.call(.post, "/x", body: body)
                 await #expect(throws: (any Error).self) { try await response.body.text() }
                 source.end.finish()
@@ -142,7 +143,7 @@ struct RelayUploadTests {
         }) { upstream in
             try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
                 let source = ChunkSource(chunk: ByteBuffer(repeating: 0x61, count: 10_000), count: 20)
-                let body = RelayRequest.Body.stream(RelayBodyStream(source), length: 200_000)
+                let body = UpstreamRequest.Body.stream(UpstreamRequest.Stream(source), length: 200_000)
                 #expect(try await fixture.call(.post, "/x", body: body).body.text() == "okdone")
                 #expect(try await fixture.call(.get, "/x").body.text() == "ok")
             }
@@ -159,8 +160,8 @@ struct RelayUploadTests {
             try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
                 let chunk = ByteBuffer(repeating: 0x61, count: 50_000)
                 for (count, code) in [(3, ProblemCode.tooLarge), (1, .invalidRequest)] {
-                    let stream = RelayBodyStream(ChunkSource(chunk: chunk, count: count))
-                    let body = RelayRequest.Body.stream(stream, length: 100_000)
+                    let stream = UpstreamRequest.Stream(ChunkSource(chunk: chunk, count: count))
+                    let body = UpstreamRequest.Body.stream(stream, length: 100_000)
                     #expect(try await fixture.problem(.post, "/x", body: body).code == code)
                 }
                 #expect(try await eventually { upstream.closed == 2 })
@@ -187,7 +188,7 @@ struct RelayUploadTests {
                 do {
                     let source = Endless()
                     token = source.token
-                    let body = RelayRequest.Body.stream(RelayBodyStream(source), length: nil)
+                    let body = UpstreamRequest.Body.stream(UpstreamRequest.Stream(source), length: nil)
                     async let answered = fixture.call(.post, "/x", body: body)
                     #expect(try await source.token.isHeldUp())
                     go.finish()
@@ -212,7 +213,7 @@ struct RelayUploadTests {
                 do {
                     let source = Endless()
                     token = source.token
-                    let body = RelayRequest.Body.stream(RelayBodyStream(source), length: nil)
+                    let body = UpstreamRequest.Body.stream(UpstreamRequest.Stream(source), length: nil)
                     async let problem = fixture.problem(.post, "/x", body: body)
                     #expect(try await source.token.isHeldUp())
                     go.finish()
@@ -235,7 +236,7 @@ struct RelayUploadTests {
                     let source = Endless()
                     token = source.token
                     group.addTask {
-                        let body = RelayRequest.Body.stream(RelayBodyStream(source), length: nil)
+                        let body = UpstreamRequest.Body.stream(UpstreamRequest.Stream(source), length: nil)
                         _ = try? await fixture.call(.post, "/x", body: body)
                     }
                     #expect((try? await source.token.isHeldUp()) == true)

@@ -1,5 +1,6 @@
 import Broker
 import BrokerRelay
+import BrokerWire
 import HTTPTypes
 import NIOCore
 import Testing
@@ -71,7 +72,7 @@ struct RelayWireTests {
                     try fixture.request(.get, "/x", headers: [.cookie: "blaize_session=mine"]),
                     session: fixture.session,
                     token: { (_) throws(BrokerProblem) in
-                        RelayToken(credential: .zephrCookie, secret: Secret("zephr-1"))
+                        AccessToken(Secret("zephr-1"), .zephrCookie)
                     })
             }
             #expect(upstream.received.first?.values("cookie") == ["blaize_session=zephr-1"])
@@ -85,9 +86,9 @@ struct RelayWireTests {
             try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
                 let text = ByteBuffer(string: "hello")
                 let source = ChunkSource(chunk: text, count: 3)
-                _ = try await fixture.call(.post, "/1", headers: [.contentType: "text/plain"], body: .buffered(text))
-                _ = try await fixture.call(.put, "/2", body: .stream(RelayBodyStream(source), length: 15))
-                _ = try await fixture.call(.patch, "/3", body: .stream(RelayBodyStream(source), length: nil))
+                _ = try await fixture.call(.post, "/1", headers: [.contentType: "text/plain"], body: .whole(text))
+                _ = try await fixture.call(.put, "/2", body: .stream(UpstreamRequest.Stream(source), length: 15))
+                _ = try await fixture.call(.patch, "/3", body: .stream(UpstreamRequest.Stream(source), length: nil))
                 _ = try await fixture.call(.post, "/4")
                 _ = try await fixture.call(.delete, "/5")
             }

@@ -1,5 +1,6 @@
 import Broker
 import BrokerRelay
+import BrokerWire
 import HTTPTypes
 import NIOCore
 import Testing
@@ -57,7 +58,7 @@ struct UpstreamSharesTests {
         try await ScriptedUpstream.run(answeringOK) { upstream in
             try await RelayFixture.run(at: upstream.url, maximumConcurrent: 1) { (fixture) async throws in
                 let (stream, source) = AsyncStream<ByteBuffer>.makeStream()
-                let body = RelayRequest.Body.stream(RelayBodyStream(stream), length: 2)
+                let body = UpstreamRequest.Body.stream(UpstreamRequest.Stream(stream), length: 2)
                 async let slow = fixture.call(.post, "/slow", body: body)
                 source.yield(ByteBuffer(string: "a"))
                 for _ in 0..<3 { #expect(try await fixture.of("ben", 1).call(.get, "/x").status.code == 200) }
@@ -77,7 +78,8 @@ struct UpstreamSharesTests {
                 try await withThrowingTaskGroup(of: Int.self) { (group) async throws in
                     for session in 0..<8 {
                         group.addTask {
-                            let body = RelayRequest.Body.stream(RelayBodyStream(Held(until: stream)), length: nil)
+                            let body = UpstreamRequest.Body.stream(
+                                UpstreamRequest.Stream(Held(until: stream)), length: nil)
                             let own = fixture.of("ana", UInt8(session % 2))
                             do { return try await own.call(.post, "/x", body: body).status.code } catch {
                                 return (error as? BrokerProblem)?.code == .rateLimited ? 429 : 0

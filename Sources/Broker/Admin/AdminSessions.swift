@@ -4,7 +4,7 @@ package struct AdminSessions: Sendable {
 
     package init(_ context: BrokerContext) { self.context = context }
 
-    /// What to list by; all nil lists everything.
+    /// The conditions of a listing; all nil lists everything.
     package struct Filter: Sendable {
         package var provider: ProviderName?
         package var client: ClientName?

@@ -10,7 +10,7 @@ package struct AdminStore: Sendable {
         self.resealing = resealing
     }
 
-    /// How many stored values need each key.
+    /// The number of stored values that need each key.
     ///
     /// Exchanges count as long as their answers can be repeated.
     package func keyUse() async throws(BrokerProblem) -> [String: Int] {

@@ -22,9 +22,9 @@ package final class TakenProofs: Sendable {
     }
 
     private struct State {
-        /// What was taken, by its nonce's minute.
+        /// The proofs taken, by their nonce's minute.
         var taken: [Int64: Set<Name>] = [:]
-        /// How many of a key are kept, by its nonce's minute.
+        /// The number kept of a key, by its nonce's minute.
         var ofKeys: [Int64: [Digest: Int]] = [:]
         var count = 0
         /// Nonces of before are taken no more.
@@ -48,7 +48,7 @@ package final class TakenProofs: Sendable {
         self.maximum = maximum
     }
 
-    /// How many are kept.
+    /// The number kept.
     package var count: Int { state.withLock(\.count) }
 
     /// Looks whether a proof could be taken, before its signature costs anything.
@@ -80,5 +80,57 @@ package final class TakenProofs: Sendable {
             return nil
         }
         if let verdict { throw verdict }
+    }
+}
+
+/// The nonce of a proof (RFC 9449 section 8): a minute, and an HMAC over it under the index key.
+///
+/// Nothing is stored, so a nonce of any replica is taken by each. The minute is that of the broker that gave it: with a nonce
+/// that is ours the phone's own clock needs no judging.
+package struct ProofNonce: Sendable, Hashable {
+    /// The minutes of a period; a nonce is taken in its own and the next.
+    static let period: Int64 = 5
+    /// The longest life of a nonce: two periods and the minute that a replica's clock may be ahead.
+    package static let lifetime = Duration.seconds(11 * 60)
+
+    /// The minute since 1970 at which it was given.
+    package let minute: Int64
+
+    /// Whether it is in its second period: the answer brings a new one.
+    package let isAging: Bool
+
+    /// Returns the nonce to give at a moment.
+    ///
+    /// `scope` tells the processes apart that each alone remember what they took: a nonce of another scope is none. Where all
+    /// share what was taken it is empty.
+    package static func text(at now: WallTime, scope: String = "", by vault: some Vault) -> String {
+        let minute = Self.minute(now)
+        return Base64URL.encode(bytes(minute) + code(minute, scope, vault))
+    }
+
+    /// Reads a nonce; nil for one that is not ours, has ended or is more than a minute of the future.
+    package init?(_ text: String, at now: WallTime, scope: String = "", by vault: some Vault) {
+        guard text.utf8.count == 16, let bytes = Base64URL.decode(text) else { return nil }
+        let minute = bytes[..<4].reduce(Int64(0)) { $0 << 8 | Int64($1) }
+        let present = Self.minute(now)
+        let age = present / Self.period - minute / Self.period
+        guard age == 0 || age == 1 || minute == present + 1, minute <= present + 1 else { return nil }
+        // In constant time (SEC-53).
+        let difference = zip(bytes[4...], Self.code(minute, scope, vault)).reduce(UInt8(0)) { $0 | ($1.0 ^ $1.1) }
+        guard difference == 0 else { return nil }
+        self.minute = minute
+        isAging = age == 1
+    }
+
+    /// Returns the minute of a moment; before 1970 and after 10135 there are no nonces that fit.
+    static func minute(_ now: WallTime) -> Int64 { min(max(now.seconds / 60, 0), Int64(UInt32.max) - 1) }
+
+    private static func bytes(_ minute: Int64) -> [UInt8] {
+        [24, 16, 8, 0].map { UInt8(truncatingIfNeeded: minute >> $0) }
+    }
+
+    /// Eight bytes: what a guess has to hit within ten minutes, request by request.
+    private static func code(_ minute: Int64, _ scope: String, _ vault: some Vault) -> ArraySlice<UInt8> {
+        vault.index(.proofNonce, [String(minute), scope]).bytes[..<8]
     }
 }

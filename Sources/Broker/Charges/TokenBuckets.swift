@@ -115,6 +115,6 @@ package final class TokenBuckets: Sendable {
         }
     }
 
-    /// How many addresses and networks are remembered.
+    /// The number of addresses and networks that are remembered.
     package var count: Int { state.withLock { $0.reduce(0) { $0 + $1.buckets.count } } }
 }

@@ -1,3 +1,5 @@
+import Synchronization
+
 /// The shell of a claim, the same for every kind of row: it asks, asks again under the same name, renews while the owner
 /// lives, waits while another's stands, and gives back what nobody will use.
 struct ClaimShell<Row: ClaimedRow>: Sendable {
@@ -126,5 +128,154 @@ struct ClaimShell<Row: ClaimedRow>: Sendable {
         // A row of a newer format says nothing of the store: it holds up no others.
         if failure != .newerFormat { context.memory.store.failed(at: context.clock.monotonic()) }
         context.events.emit(.storeFailed(operation: operation, detail: "\(failure)"))
+    }
+}
+
+/// The claim that a flight or an exchange holds, renewed while its owner lives.
+final class HeldClaim: Sendable {
+    private struct State {
+        var fence: Int64?
+        var renewedAt = Duration.zero
+    }
+
+    /// A claim is renewed when so much time has passed.
+    static let renewal = Duration.seconds(8)
+
+    /// Guards fence and time.
+    private let state = Mutex(State())
+
+    func take(_ fence: Int64, at moment: Duration) {
+        state.withLock { $0 = State(fence: fence, renewedAt: moment) }
+    }
+
+    func drop() { state.withLock { $0.fence = nil } }
+
+    func renewed(at moment: Duration) { state.withLock { $0.renewedAt = moment } }
+
+    /// Returns the fence of a claim that is to be renewed now, or nil.
+    func due(at moment: Duration) -> Int64? {
+        state.withLock { state in moment - state.renewedAt >= Self.renewal ? state.fence : nil }
+    }
+}
+
+/// A pause between two tries: twice as long each time, up to the longest.
+struct DoublingPause: Sendable {
+    private var next: Duration
+    private let longest: Duration
+
+    init(from first: Duration, to longest: Duration) {
+        next = first
+        self.longest = longest
+    }
+
+    /// Waits; throws `CancellationError` when the task is cancelled.
+    mutating func take(_ clock: BrokerClock) async throws {
+        try await clock.sleep(next)
+        next = min(next * 2, longest)
+    }
+}
+
+extension BrokerClock {
+    /// Tries what cannot be had again until it succeeds, however long the store is away; nil when the process ends first.
+    @discardableResult
+    func insist<Value, Failure: Error>(
+        _ write: () async throws(Failure) -> Value, failed: (Failure) -> Void
+    ) async -> Value? {
+        var pause = DoublingPause(from: .milliseconds(50), to: .seconds(1))
+        while true {
+            do throws(Failure) { return try await write() } catch { failed(error) }
+            do { try await pause.take(self) } catch { return nil }
+        }
+    }
+}
+
+/// A row that one owner at a time calls a provider for: an exchange, or a session whose tokens are refreshed.
+///
+/// Which claim is granted, and what becomes of one that lapsed, is the store's to decide, by rules that differ: a lapsed
+/// exchange is spent, a lapsed refresh is taken over.
+protocol ClaimedRow: Sendable {
+    /// The row that is claimed, under the claim's name.
+    associatedtype Request: Sendable
+    associatedtype Answer: Sendable
+
+    /// The name of the store's operation that renews.
+    static var renewal: StaticString { get }
+    /// How long it takes until the first try to give back a claim that may stand although nobody will call.
+    static var pauseBeforeGivingBack: Duration { get }
+    /// For how long after its lifetime a claim keeps the others from claiming.
+    static var grace: Duration { get }
+
+    /// Claims; asking again under the same name gets the same claim.
+    func claim(_ request: Request) async throws(StoreFailure) -> Answer
+
+    /// Gives back what a claim was granted, as if it had not been claimed; nothing when it was not granted.
+    func giveBack(_ answer: Answer, to request: Request) async throws(StoreFailure)
+
+    /// Lets a claim stand for so long from now; false when it is another's.
+    func renew(_ fence: Int64, for lifetime: Duration) async throws(StoreFailure) -> Bool
+}
+
+/// An exchange as a claimed row: one that lapses is spent, so that it keeps nobody waiting.
+struct ClaimedExchange: ClaimedRow {
+    let store: any BrokerStore
+    let key: Digest
+
+    static let renewal: StaticString = "renewExchange"
+    static let pauseBeforeGivingBack = Duration.zero
+    static let grace = Duration.zero
+
+    func claim(_ row: ExchangeRow) async throws(StoreFailure) -> ExchangeClaimResult {
+        try await store.claimExchange(row, maximumAttempts: ExchangeRunner.maximumAttempts)
+    }
+
+    func giveBack(_ answer: ExchangeClaimResult, to row: ExchangeRow) async throws(StoreFailure) {
+        guard case .claimed(let claimed) = answer else { return }
+        _ = try await store.releaseExchange(claimed.key, fence: claimed.fence, countingAttempt: false)
+    }
+
+    func renew(_ fence: Int64, for lifetime: Duration) async throws(StoreFailure) -> Bool {
+        try await store.renewExchange(key, fence: fence, for: lifetime)
+    }
+}
+
+/// A session as a claimed row: a refresh that lapses is left to its owner for a while, and then taken over.
+struct ClaimedSession: ClaimedRow {
+    let store: any BrokerStore
+    let token: Digest
+
+    static let renewal: StaticString = "renewRefresh"
+    static let pauseBeforeGivingBack = Duration.milliseconds(500)
+    static let grace = RefreshMarks.grace
+
+    func claim(_ claim: RefreshClaim) async throws(StoreFailure) -> RefreshClaimResult {
+        try await store.claimRefresh(claim)
+    }
+
+    func giveBack(_ answer: RefreshClaimResult, to claim: RefreshClaim) async throws(StoreFailure) {
+        guard case .claimed(let grant) = answer else { return }
+        try await store.releaseRefresh(
+            RefreshRelease(
+                token: claim.token, tokenVersion: claim.tokenVersion, fence: grant.fence, holdBack: .zero))
+    }
+
+    func renew(_ fence: Int64, for lifetime: Duration) async throws(StoreFailure) -> Bool {
+        try await store.renewRefresh(token: token, fence: fence, for: lifetime)
+    }
+}
+
+/// A claim's name: 16 random bytes, so that who asks again after an answer was lost gets the same claim.
+package struct ClaimID: Sendable, Hashable {
+    /// The 16 bytes.
+    package let bytes: [UInt8]
+
+    /// Creates a name, or nil when there are not exactly 16 bytes.
+    package init?(_ bytes: [UInt8]) {
+        guard bytes.count == 16 else { return nil }
+        self.bytes = bytes
+    }
+
+    /// Creates a name from random bytes, 16 or more.
+    package init(random bytes: [UInt8]) {
+        self.bytes = Array(bytes.prefix(16)) + Array(repeating: 0, count: max(0, 16 - bytes.count))
     }
 }

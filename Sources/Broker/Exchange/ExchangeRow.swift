@@ -16,7 +16,7 @@ package struct ExchangeRow: Sendable, Equatable {
         case spent(SpentReason)
     }
 
-    /// Why a code is used up; the same starter gets the same answer.
+    /// The reason for which a code is used up; the same starter gets the same answer.
     package enum SpentReason: Int, Sendable {
         case rejected = 1
         case providerError = 2
@@ -43,7 +43,7 @@ package struct ExchangeRow: Sendable, Equatable {
     package var fence: Int64
     /// The name of the claim.
     package var claim: ClaimID
-    /// How long the claim stands from now, by the engine's clock; lapsed when not positive.
+    /// The time for which the claim stands from now, by the engine's clock; lapsed when not positive.
     package var claimFor: Duration
     /// Provider calls begun.
     package var attempts: Int
@@ -70,4 +70,24 @@ package struct ExchangeRow: Sendable, Equatable {
         self.outcome = outcome
         self.gate = gate
     }
+}
+
+/// What an exchange takes along when it is claimed; taken in the same transaction, so that it is used once.
+package enum ExchangeGate: Sendable, Equatable {
+    /// Nothing: flow B.
+    case none
+    /// A pending, unexpired login, by its state digest.
+    case login(Digest)
+    /// An open, unexpired registration, by its key.
+    case registration(Digest)
+}
+
+/// The answer to a claim.
+package enum ExchangeClaimResult: Sendable, Equatable {
+    /// The caller owns it under this row's fence and may call the provider.
+    case claimed(ExchangeRow)
+    /// It stands already; the row as it is.
+    case existing(ExchangeRow)
+    /// The login or registration cannot be taken any more (taken by another exchange, burned, or expired).
+    case gateClosed
 }

@@ -22,3 +22,66 @@ struct HandoffForward: Sendable {
         } catch { throw BrokerProblem(opening: error) ?? BrokerProblem(storing: error) }
     }
 }
+
+/// What a hosted callback brought, kept sealed for the app to fetch (flow C).
+///
+/// A handoff is used once because its exchange is.
+struct HandoffSecrets: Sendable {
+    /// The login's state digest.
+    var login: Digest
+    var target: String
+    /// Only those that the exchange reads.
+    var parameters: [(name: String, value: String)]
+
+    private static let format: UInt8 = 2
+
+    var record: [UInt8] {
+        var writer = RecordWriter(format: Self.format)
+        writer.string(Base64URL.encode(login.bytes))
+        writer.string(target)
+        writer.pairs(parameters)
+        return writer.bytes
+    }
+
+    init(login: Digest, target: String, parameters: [(name: String, value: String)]) {
+        self.login = login
+        self.target = target
+        self.parameters = parameters
+    }
+
+    init(record bytes: [UInt8]) throws(RecordFailure) {
+        var reader = try RecordReader(bytes, format: Self.format)
+        guard let login = Base64URL.decode(try reader.string()).flatMap(Digest.init) else {
+            throw .malformed
+        }
+        self.login = login
+        target = try reader.string()
+        parameters = try reader.pairs()
+    }
+}
+
+/// What a hosted callback left for its app (flow C): at most one live one a login.
+package struct HandoffRow: Sendable, Equatable {
+    /// The state digest of its login.
+    package var login: Digest
+    /// Index digest of the handoff: the key.
+    package var key: Digest
+    package var createdAt: WallTime
+    /// Until when it may be redeemed, and another callback of the login is refused.
+    package var expiresAt: WallTime
+    /// Until when the row is kept; taking its login for an exchange moves it, so that the exchange can be repeated.
+    package var keptUntil: WallTime
+    /// `HandoffSecrets`, sealed as `.outcome` for the row `key`.
+    package var sealed: Sealed
+
+    package init(
+        login: Digest, key: Digest, createdAt: WallTime, expiresAt: WallTime, keptUntil: WallTime, sealed: Sealed
+    ) {
+        self.login = login
+        self.key = key
+        self.createdAt = createdAt
+        self.expiresAt = expiresAt
+        self.keptUntil = keptUntil
+        self.sealed = sealed
+    }
+}

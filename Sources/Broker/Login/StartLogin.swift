@@ -133,3 +133,80 @@ package struct StartLogin: Sendable {
         } catch { throw BrokerProblem(error) }
     }
 }
+
+/// What `POST /v1/logins` asks for, already decoded.
+package struct StartLoginInput: Sendable {
+    package var provider: ProviderName
+    /// Nil picks the provider's only client.
+    package var client: ClientName?
+    package var redirectURI: String?
+    package var scope: [String]?
+    package var codeChallenge: String?
+    package var codeChallengeMethod: String?
+    package var socialProvider: String?
+    package var parameters: [(name: String, value: String)]
+    /// The login token the request brought (cookie or body), to join a pending login's starter.
+    package var loginToken: Secret?
+    package var charge: Charge
+    /// The proof of the key that the login is to be bound to.
+    package var evidence = PresentedEvidence.none
+
+    package init(
+        provider: ProviderName, client: ClientName? = nil, redirectURI: String? = nil, scope: [String]? = nil,
+        codeChallenge: String? = nil, codeChallengeMethod: String? = nil, socialProvider: String? = nil,
+        parameters: [(name: String, value: String)] = [], loginToken: Secret? = nil, charge: Charge = .nobody
+    ) {
+        self.provider = provider
+        self.client = client
+        self.redirectURI = redirectURI
+        self.scope = scope
+        self.codeChallenge = codeChallenge
+        self.codeChallengeMethod = codeChallengeMethod
+        self.socialProvider = socialProvider
+        self.parameters = parameters
+        self.loginToken = loginToken
+        self.charge = charge
+    }
+}
+
+/// A login that has begun, as its starter gets to know it.
+package struct StartedLogin: Sendable {
+    package let loginID: String
+    package let authorizationURL: Secret
+    /// What the provider's own app opens instead, where it is on the device.
+    package let appURL: Secret?
+    package let state: Secret
+    package let expiresAt: WallTime
+    /// Until when the URL can be opened, where that is sooner.
+    package let openBy: WallTime?
+    /// The starter's secret: a cookie, or a body member for bearer clients.
+    package let loginToken: Secret
+    package let transport: ClientProfile.Transport
+
+    package init(
+        loginID: String, authorizationURL: Secret, appURL: Secret? = nil, state: Secret, expiresAt: WallTime,
+        openBy: WallTime? = nil, loginToken: Secret, transport: ClientProfile.Transport
+    ) {
+        self.loginID = loginID
+        self.authorizationURL = authorizationURL
+        self.appURL = appURL
+        self.state = state
+        self.expiresAt = expiresAt
+        self.openBy = openBy
+        self.loginToken = loginToken
+        self.transport = transport
+    }
+}
+
+/// The most logins pending (SEC-119).
+///
+/// Reaching a cap refuses new ones; nothing live is evicted.
+package struct LoginLimits: Sendable, Equatable {
+    package var pending: Int
+    package var pendingPerToken: Int
+
+    package init(pending: Int = 100_000, pendingPerToken: Int = 8) {
+        self.pending = pending
+        self.pendingPerToken = pendingPerToken
+    }
+}

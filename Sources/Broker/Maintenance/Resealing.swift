@@ -17,7 +17,7 @@ package final class Resealing: Sendable {
         package var state = State.idle
         /// The key that it seals with.
         package var key: String?
-        /// How many values there were to look at.
+        /// The number of values to look at.
         package var total = 0
         package var seen = 0
         package var resealed = 0
@@ -37,7 +37,7 @@ package final class Resealing: Sendable {
         }
     }
 
-    /// How many values are looked at in a step.
+    /// The number of values looked at in a step.
     private static let batch = 200
     private static let leaseName = "reseal"
     private static let lease = Duration.seconds(30)

@@ -1,3 +1,5 @@
+import Synchronization
+
 /// Works the revocation outbox: tells providers which tokens and sessions ended, with retries that outlive a restart
 /// (SEC-63).
 package struct Revocations: Sendable {
@@ -8,7 +10,7 @@ package struct Revocations: Sendable {
     /// How long a piece of work is tried before it is given up; by then its tokens are dead or nobody can help.
     private static let patience = Duration.seconds(3 * 86_400)
 
-    /// How long a taken row is this process's; all of its calls end within it.
+    /// The time for which a taken row is this process's; all of its calls end within it.
     private static let claim = Duration.seconds(120)
 
     package init(_ context: BrokerContext) { self.context = context }
@@ -225,4 +227,87 @@ package struct Revocations: Sendable {
         case .notSent, .retryable, .lost: false
         }
     }
+}
+
+/// How many revocations are under way, in all and at each provider, so that one that hangs holds up no other's.
+final class RevocationSlots: Sendable {
+    private struct State {
+        var running = 0
+        var byProvider: [ProviderName: Int] = [:]
+    }
+
+    static let total = 16
+    static let perProvider = 2
+
+    /// Guards the counts.
+    private let state = Mutex(State())
+
+    /// Takes as many places as are free, at most `limit`; each is given back with `leave`.
+    func enter(_ limit: Int) -> Int {
+        state.withLock { state in
+            let places = max(0, min(limit, Self.total - state.running))
+            state.running += places
+            return places
+        }
+    }
+
+    /// Gives places back.
+    func leave(_ places: Int) { state.withLock { $0.running -= places } }
+
+    /// Takes a place at a provider; false when it has enough to do.
+    func begin(_ provider: ProviderName) -> Bool {
+        state.withLock { state in
+            guard state.byProvider[provider, default: 0] < Self.perProvider else { return false }
+            state.byProvider[provider, default: 0] += 1
+            return true
+        }
+    }
+
+    /// Gives a provider's place back.
+    func end(_ provider: ProviderName) {
+        state.withLock { state in
+            let left = state.byProvider[provider, default: 1] - 1
+            state.byProvider[provider] = left > 0 ? left : nil
+        }
+    }
+}
+
+/// The sign-ins whose session is about to be stored, and the revocations that are being sent, so that none of the latter
+/// meets a token that has just been made.
+final class SignInsUnderWay: Sendable {
+    private struct Call {
+        let origin: SignInOrigin
+        let reach: RevocationReach
+    }
+
+    private struct State {
+        var exchanges: [Digest: SignInOrigin] = [:]
+        var calls: [Digest: Call] = [:]
+    }
+
+    /// Guards both tables; they hold what this process does right now.
+    private let state = Mutex(State())
+
+    /// Notes whose session an exchange is about to make.
+    func enter(_ exchange: Digest, _ origin: SignInOrigin) { state.withLock { $0.exchanges[exchange] = origin } }
+
+    /// Forgets an exchange that is over.
+    func leave(_ exchange: Digest) { state.withLock { $0.exchanges[exchange] = nil } }
+
+    /// Returns whether a revocation is being sent that takes tokens of this origin along.
+    func isRevoking(_ origin: SignInOrigin) -> Bool {
+        state.withLock { state in state.calls.values.contains { $0.reach.takes(origin, from: $0.origin) } }
+    }
+
+    /// Notes a revocation that is about to be sent; false where an exchange is under way that it would take along.
+    func begin(_ row: Digest, _ reach: RevocationReach, from origin: SignInOrigin) -> Bool {
+        state.withLock { state in
+            if state.exchanges.values.contains(where: { reach.takes($0, from: origin) }) { return false }
+            state.calls[row] = Call(origin: origin, reach: reach)
+            return true
+        }
+    }
+
+    /// Forgets a revocation that was answered, or was not sent.
+    func end(_ row: Digest) { state.withLock { $0.calls[row] = nil } }
 }

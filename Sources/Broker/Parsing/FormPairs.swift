@@ -9,7 +9,7 @@ package struct FormPairs: Sendable, Equatable {
             && zip(left.pairs, right.pairs).allSatisfy { $0.name == $1.name && $0.value == $1.value }
     }
 
-    /// Why a text was refused.
+    /// The reason for which a text was refused.
     package enum Failure: Error, Sendable, Equatable {
         case tooManyPairs, malformed
         /// A name that stands twice.

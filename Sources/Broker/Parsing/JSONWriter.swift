@@ -1,6 +1,6 @@
 /// Writes JSON without an intermediate tree: the answers' encoder.
 package struct JSONWriter {
-    /// What has been written.
+    /// The bytes written so far.
     package private(set) var bytes: [UInt8] = []
     private var needsComma = false
 

@@ -1,4 +1,4 @@
-/// What every use case works with: the ports and the settings.
+/// The dependencies of every use case: the ports and the settings.
 package struct BrokerContext: Sendable {
     package let clock: BrokerClock
     package let spawner: Spawner
@@ -60,5 +60,53 @@ package struct BrokerContext: Sendable {
                 .storeUnavailable, privateDetail: "the key ring opens nothing of what is stored",
                 retryAfter: .seconds(5))
         }
+    }
+}
+
+/// The configuration of the domain itself.
+package struct BrokerSettings: Sendable {
+    /// The time for which a login waits for its callback.
+    package var loginLifetime: Duration = .seconds(600)
+    package var loginLimits = LoginLimits()
+    package var sessionsPerSubjectAndClient = 50
+    /// Of a subject that is a shop: one more is refused, and nobody is signed out for it.
+    package var sessionsPerShopAndClient = 1000
+    /// The time for which the same starter gets the same session again.
+    package var replayWindow: Duration = .seconds(600)
+    /// How long an exchange's or refresh's claim stands unless its owner, who lives, renews it; longer than all the
+    /// provider calls of one claim together.
+    package var claimLifetime: Duration = .seconds(25)
+    /// The time for which a caller waits for another's exchange or refresh.
+    package var waiterPatience: Duration = .seconds(10)
+    package var handoffLifetime: Duration = .seconds(60)
+    /// The time for which a handoff's row outlives it when nobody redeemed it, for a forward that is under way.
+    package var handoffSlack: Duration = .seconds(60)
+    package var registrationLifetime: Duration = .seconds(900)
+    /// Refresh this long before expiry, less up to 5 % jitter.
+    package var refreshMargin: Duration = .seconds(60)
+    /// Where the broker can be reached, for the addresses of proofs.
+    package var proofOrigins = ProofOrigins()
+
+    package init() {}
+}
+
+/// The time as the domain sees it: three closures, so that tests and simulations own it.
+package struct BrokerClock: Sendable {
+    /// The calendar time, for rows and lifetimes.
+    package let now: @Sendable () -> WallTime
+    /// Time since some fixed moment that never goes back, for deadlines (SEC-128).
+    package let monotonic: @Sendable () -> Duration
+    /// Waits; throws `CancellationError` when the task is cancelled.
+    package let sleep: @Sendable (Duration) async throws -> Void
+
+    /// Creates a clock from its closures.
+    package init(
+        now: @escaping @Sendable () -> WallTime,
+        monotonic: @escaping @Sendable () -> Duration,
+        sleep: @escaping @Sendable (Duration) async throws -> Void
+    ) {
+        self.now = now
+        self.monotonic = monotonic
+        self.sleep = sleep
     }
 }

@@ -42,7 +42,7 @@ package enum BrokerEvent: Sendable {
     case storeFailed(operation: StaticString, detail: String)
 }
 
-/// Where events go.
+/// The receiver of events.
 package struct EventSink: Sendable {
     /// Takes one event; must not block.
     package let emit: @Sendable (BrokerEvent) -> Void

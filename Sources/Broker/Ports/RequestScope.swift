@@ -33,3 +33,61 @@ package final class RequestScope: Sendable {
     /// Notes which session the request at hand concerns; the last one stays.
     package static func concerns(_ session: SessionHandle) { current?.noted.withLock { $0 = session } }
 }
+
+/// A piece of work in a trace: a request, a provider's or an upstream's call, a store's.
+///
+/// The executable makes them (decision 32). Names and attributes hold route templates, configured names, statuses and our
+/// own words: no query, token, cookie or subject.
+package protocol TraceSpan: Sendable {
+    /// 32 hexadecimal digits.
+    var traceID: String { get }
+    /// The W3C field for who is called: it continues the trace.
+    var traceparent: String { get }
+    /// The same for a third party: where the caller has chosen the trace's id, it has one of our own.
+    var ownTraceparent: String { get }
+    /// Whether the caller's own context is continued, so that its `tracestate` may go along.
+    var continuesCaller: Bool { get }
+
+    /// Begins a span within this one; it ends by `end`.
+    func child(_ name: String, _ kind: TraceKind) -> any TraceSpan
+    func set(_ name: StaticString, _ value: String)
+    func set(_ name: StaticString, _ value: Int)
+    /// Gives the span another name.
+    func rename(_ name: String)
+    /// Believes the caller's decision whether the trace is recorded: the caller has proved to be one of us.
+    func believeCaller()
+    /// Ends it; with a word for what went wrong, where something did.
+    func end(_ fault: String?)
+}
+
+/// On which side of a call a span stands.
+package enum TraceKind: Sendable { case server, client }
+
+/// The methods that spans are named by: a stranger's words are no names.
+package enum TraceMethod {
+    private static let known: Set<String> = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
+
+    /// Returns the method, or `other`.
+    package static func name(_ method: String) -> String { known.contains(method) ? method : "other" }
+}
+
+/// The context that came with a request.
+package struct TraceOrigin: Sendable {
+    package let traceparent: String
+    /// Whether its decision what is recorded is believed.
+    package let isTrusted: Bool
+
+    package init(traceparent: String, isTrusted: Bool) {
+        self.traceparent = traceparent
+        self.isTrusted = isTrusted
+    }
+}
+
+/// Begins spans that are within no other.
+package struct TraceStarter: Sendable {
+    package let begin: @Sendable (_ name: String, _ kind: TraceKind, _ origin: TraceOrigin?) -> any TraceSpan
+
+    package init(_ begin: @escaping @Sendable (String, TraceKind, TraceOrigin?) -> any TraceSpan) {
+        self.begin = begin
+    }
+}

@@ -13,7 +13,7 @@ package protocol ProviderClient: Sendable {
     /// The callback parameters that it reads by itself, beside those that a client's configuration keeps.
     var callbackHints: [String] { get }
 
-    /// How long its calls are refused here because it does not answer; nil when they are made.
+    /// The time for which its calls are refused here because it does not answer; nil when they are made.
     var refusesCallsFor: Duration? { get }
 
     /// Returns the URL to open for a login; may call discovery and PAR.
@@ -135,9 +135,228 @@ package protocol PartialRegistering: ProviderClient {
     /// Returns the attributes a registration needs, from the configuration or the provider's schema.
     func registrationFields() async throws(ProviderFailure) -> [RegistrationField]
 
-    /// How long a session lives whose cookie names no end.
+    /// The lifetime of a session whose cookie names no end.
     var sessionLifetime: Duration { get }
 
     /// Ends a Zephr session.
     func logOut(_ session: Secret, by deadline: Duration) async throws(ProviderFailure)
+}
+
+/// A login's request to the provider's authorization endpoint.
+package struct AuthorizationRequest: Sendable {
+    package var client: ClientName
+    package var redirectURI: RedirectURI
+    package var state: Secret
+    /// The OpenID nonce, when the client uses one.
+    package var nonce: Secret?
+    /// The S256 challenge, unless the client says `pkce: unsupported`.
+    package var codeChallenge: String?
+    package var scope: [String]
+    /// Allow-listed extras, none of them a name that the broker sets (SEC-07).
+    package var parameters: [(name: String, value: String)]
+    /// Zephr's social provider.
+    package var socialProvider: String?
+
+    package init(
+        client: ClientName, redirectURI: RedirectURI, state: Secret, nonce: Secret?, codeChallenge: String?,
+        scope: [String], parameters: [(name: String, value: String)] = [], socialProvider: String? = nil
+    ) {
+        self.client = client
+        self.redirectURI = redirectURI
+        self.state = state
+        self.nonce = nonce
+        self.codeChallenge = codeChallenge
+        self.scope = scope
+        self.parameters = parameters
+        self.socialProvider = socialProvider
+    }
+}
+
+/// A started authorization: where the app goes, and what the callback will have to show.
+package struct AuthorizationStart: Sendable {
+    /// The URL to open.
+    ///
+    /// It carries the state, so it is never logged.
+    package let url: Secret
+    package let issuer: IssuerExpectation
+    /// What the request asks of the sign-in, fixed or by the app.
+    package let demands: SignInDemands
+    /// How long the URL is good for, where the provider says so (RFC 9126's `expires_in`).
+    package let lifetime: Duration?
+    /// The same request as a URL that the provider's own app opens, where there is one (Clever).
+    package var appURL: Secret?
+
+    package init(
+        url: Secret, issuer: IssuerExpectation, demands: SignInDemands = SignInDemands(), lifetime: Duration? = nil
+    ) {
+        self.url = url
+        self.issuer = issuer
+        self.demands = demands
+        self.lifetime = lifetime
+    }
+}
+
+/// One code to redeem.
+package struct CodeGrant: Sendable {
+    /// How the redirect URI goes into the token request; native SDK codes go without one.
+    package enum RedirectParameter: Sendable, Equatable { case uri(String), empty, omitted }
+
+    package var client: ClientName
+    package var code: Secret
+    package var redirect: RedirectParameter
+    /// The PKCE verifier, the broker's or the app's.
+    package var verifier: Secret?
+    /// A key that stays the same for a retry of this very call (Cloudentity's `X-Idempotency-Key`).
+    package var idempotencyKey: String
+
+    package init(
+        client: ClientName, code: Secret, redirect: RedirectParameter, verifier: Secret?, idempotencyKey: String
+    ) {
+        self.client = client
+        self.code = code
+        self.redirect = redirect
+        self.verifier = verifier
+        self.idempotencyKey = idempotencyKey
+    }
+}
+
+/// The values that an identity is checked against.
+package struct IdentityContext: Sendable {
+    /// The nonce that the id_token has to have.
+    ///
+    /// `rawOrSHA256` is for native SDKs, which may hash it (hexadecimal or base64url); `absent` refuses a token that has
+    /// one, because nobody said which it should be.
+    package enum NonceExpectation: Sendable { case none, absent, exactly(Secret), rawOrSHA256(Secret) }
+
+    package var client: ClientName
+    package var nonce: NonceExpectation
+    /// The callback's further parameters; hints that a provider may confirm by a call, and nothing more (SEC-16).
+    package var callback: [(name: String, value: String)]
+    /// The scope that an answer without one stands for (RFC 6749 section 5.1); empty where nothing may be assumed.
+    package var requestedScope: [String]
+    /// What the authorization request asked of the sign-in; nil where there was none (native codes, imports).
+    package var demands: SignInDemands?
+
+    package init(
+        client: ClientName, nonce: NonceExpectation, callback: [(name: String, value: String)],
+        requestedScope: [String], demands: SignInDemands? = nil
+    ) {
+        self.client = client
+        self.nonce = nonce
+        self.callback = callback
+        self.requestedScope = requestedScope
+        self.demands = demands
+    }
+}
+
+/// The user who signed in, as the provider confirmed it.
+package struct ProviderIdentity: Sendable {
+    /// The provider's immutable id of the user (for Clover: of the merchant).
+    package var subject: String
+    /// Confirmed claims: strings, numbers, booleans and arrays of strings, in order.
+    package var claims: [(name: String, value: JSONValue)]
+    /// The members that stood only in the callback (SEC-16).
+    package var unverified: [(name: String, value: JSONValue)]
+    /// The OpenID provider's session id, for Back-Channel Logout.
+    package var sid: String?
+    /// Whether the id_token has a `sid` that nothing can be looked up by.
+    package var sidIsUnusable = false
+    /// When the user signed in at the provider, seconds since 1970, from `auth_time`.
+    package var authenticatedAt: Int64?
+
+    package init(
+        subject: String, claims: [(name: String, value: JSONValue)] = [],
+        unverified: [(name: String, value: JSONValue)] = [], sid: String? = nil, authenticatedAt: Int64? = nil
+    ) {
+        self.subject = subject
+        self.claims = claims
+        self.unverified = unverified
+        self.sid = sid
+        self.authenticatedAt = authenticatedAt
+    }
+}
+
+/// An id_token that an app has from a native SDK, and what it is held against.
+package struct HandedIDToken: Sendable {
+    package let client: ClientName
+    package let token: Secret
+    /// The app's nonce; the token has it raw or as SHA-256.
+    package let nonce: Secret
+
+    package init(client: ClientName, token: Secret, nonce: Secret) {
+        self.client = client
+        self.token = token
+        self.nonce = nonce
+    }
+}
+
+/// Tokens of an app's to take over.
+package struct ImportRequest: Sendable {
+    package var client: ClientName
+    package var tokens: ImportedTokens
+    /// A key that stays the same for a retry of this very import.
+    package var idempotencyKey: String
+
+    package init(client: ClientName, tokens: ImportedTokens, idempotencyKey: String) {
+        self.client = client
+        self.tokens = tokens
+        self.idempotencyKey = idempotencyKey
+    }
+}
+
+/// One refresh to make.
+package struct RefreshRequest: Sendable {
+    package var client: ClientName
+    package var refreshToken: Secret
+    /// The access token beside it, for providers that want it.
+    package var accessToken: Secret
+    /// Derived from handle and token version: the same for every retry of this refresh, so that a provider that replays
+    /// (Cloudentity) answers a lost call again.
+    package var idempotencyKey: String
+    /// Whether this is the one confirming retry after a lost answer; providers with a recovery call (Clover) use it.
+    package var recovering: Bool
+
+    package init(
+        client: ClientName, refreshToken: Secret, accessToken: Secret, idempotencyKey: String, recovering: Bool = false
+    ) {
+        self.client = client
+        self.refreshToken = refreshToken
+        self.accessToken = accessToken
+        self.idempotencyKey = idempotencyKey
+        self.recovering = recovering
+    }
+}
+
+/// Says whose a refreshed id_token is.
+package enum RefreshedSubject: Sendable, Equatable {
+    /// The answer had no id_token.
+    case absent
+    /// It had one that verified, for this subject.
+    case subject(String)
+    /// It had one that did not verify, and why; its claims are dropped (SEC-59).
+    case unverifiable(String)
+    /// It had one whose signature verified and that is not this session's, and why (OpenID Connect Core 12.2).
+    case foreign(String)
+}
+
+/// What a verified logout token names; at least one of the two is there.
+package struct LogoutNotice: Sendable, Equatable {
+    package let subject: String?
+    package let sid: String?
+    /// The clients that its `aud` names.
+    package let clients: [ClientName]
+    /// The token's id, for the replay memory (SEC-67).
+    package let tokenID: String
+    /// Until when the id has to be remembered.
+    package let rememberUntil: WallTime
+
+    package init(
+        subject: String?, sid: String?, clients: [ClientName], tokenID: String, rememberUntil: WallTime
+    ) {
+        self.subject = subject
+        self.sid = sid
+        self.clients = clients
+        self.tokenID = tokenID
+        self.rememberUntil = rememberUntil
+    }
 }

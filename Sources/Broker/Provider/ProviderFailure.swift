@@ -28,7 +28,7 @@ package enum ProviderFailure: Error, Sendable {
         }
     }
 
-    /// What to write in the log.
+    /// The text for the log.
     package var detail: String {
         switch self {
         case .notSent(let detail), .unusable(let detail), .lost(let detail), .identityRejected(let detail): detail

@@ -20,14 +20,14 @@ struct RefreshFlight: Sendable {
     static let callBudget = Duration.seconds(15)
     /// A confirming call needs this much of it.
     private static let confirmingBudget = Duration.seconds(2)
-    /// How long a late winner may still commit after its lapsed claim was taken over.
+    /// The time for which a late winner may still commit after its lapsed claim was taken over.
     static let takeOverGrace = Duration.seconds(60)
     /// So many refusals that may mean a dead grant, over so long, end a session (guarantee 2).
     private static let countedRefusals = 3
     private static let countedPeriod = Duration.seconds(300)
     private static let countedPause = Duration.seconds(30)
 
-    /// What the steps share.
+    /// The state that the steps share.
     struct Work {
         var row: SessionRow?
         var stored: StoredTokens?

@@ -42,3 +42,69 @@ final class RefreshFlights: Sendable {
         }
     }
 }
+
+/// A refresh underway in this process and those who wait for it.
+final class SharedFlight: Sendable {
+    typealias Outcome = Result<SessionRow, BrokerProblem>
+
+    private struct Waiter {
+        let continuation: CheckedContinuation<Outcome?, Never>
+        let until: Duration
+    }
+
+    private struct State {
+        /// What is answered from now on; at first also when the store does not take a pair, until it does.
+        var outcome: Outcome?
+        var waiters: [Int: Waiter] = [:]
+        var gone: Set<Int> = []
+        var next = 0
+    }
+
+    /// Guards the outcome and the waiters.
+    private let state = Mutex(State())
+
+    /// Waits for the outcome; nil when `until` has passed first, or the waiting task is cancelled.
+    func wait(until: Duration) async -> Outcome? {
+        let id = state.withLock { state in
+            state.next += 1
+            return state.next
+        }
+        return await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                let (isReady, outcome) = state.withLock { state -> (Bool, Outcome?) in
+                    if state.outcome != nil || state.gone.remove(id) != nil { return (true, state.outcome) }
+                    state.waiters[id] = Waiter(continuation: continuation, until: until)
+                    return (false, nil)
+                }
+                if isReady { continuation.resume(returning: outcome) }
+            }
+        } onCancel: {
+            let waiter = state.withLock { state -> Waiter? in
+                if let waiter = state.waiters.removeValue(forKey: id) { return waiter }
+                if state.outcome == nil { state.gone.insert(id) }
+                return nil
+            }
+            waiter?.continuation.resume(returning: nil)
+        }
+    }
+
+    /// Answers those who wait and those who come.
+    func answer(_ outcome: Outcome) {
+        let waiters = state.withLock { state in
+            state.outcome = outcome
+            defer { state.waiters = [:] }
+            return state.waiters.sorted { $0.key < $1.key }
+        }
+        for (_, waiter) in waiters { waiter.continuation.resume(returning: outcome) }
+    }
+
+    /// Lets go of those whose patience is over.
+    func expire(at moment: Duration) {
+        let over = state.withLock { state in
+            let over = state.waiters.filter { $0.value.until <= moment }.sorted { $0.key < $1.key }
+            for (id, _) in over { state.waiters[id] = nil }
+            return over
+        }
+        for (_, waiter) in over { waiter.continuation.resume(returning: nil) }
+    }
+}

@@ -2,7 +2,7 @@
 ///
 /// The shell round it (`RefreshFlight`) makes the calls; the tests are tables of *input == action*.
 struct RefreshStateMachine: Sendable {
-    /// Why the refresh is wanted.
+    /// The reason for which the refresh is wanted.
     enum Need: Sendable, Equatable {
         /// The access token is near or past its expiry.
         case expiring
@@ -39,10 +39,10 @@ struct RefreshStateMachine: Sendable {
         case condemned(Bool)
     }
 
-    /// What looking at a refreshed id_token came to.
+    /// The result of looking at a refreshed id_token.
     enum SubjectCheck: Sendable, Equatable { case same, another, unknown }
 
-    /// What a refusal says.
+    /// The meaning of a refusal.
     enum Refusal: Sendable, Equatable {
         /// A parsed `invalid_grant`: the refresh token is dead.
         case invalidGrant
@@ -74,7 +74,7 @@ struct RefreshStateMachine: Sendable {
         case finish(Outcome)
     }
 
-    /// What the caller gets.
+    /// The answer to the caller.
     enum Outcome: Sendable, Equatable {
         /// The tokens as the row has them now.
         case useStored

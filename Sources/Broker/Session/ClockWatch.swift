@@ -69,7 +69,7 @@ package final class ClockWatch: Sendable {
     /// How far the two clocks may part between two looks, and the wall clock from the store's.
     private static let tolerance = Duration.seconds(60)
     private static let doubtAfterJump = Duration.seconds(600)
-    /// How long a broker may have been away before its clock is doubted at the start.
+    /// The time for which a broker may have been away before its clock is doubted at the start.
     private static let absence = Duration.seconds(7 * 86_400)
     private static let doubtAfterAbsence = Duration.seconds(3600)
     /// How long after a doubt nothing is written down that could not be undone.
@@ -167,5 +167,67 @@ package final class ClockWatch: Sendable {
             if !isBelieved { return .off }
             return state.uncertainUntil == nil ? .believed : .uncertain
         }
+    }
+}
+
+/// Compares this process's wall clock with the store's, which is everybody's.
+package struct ClockComparison: Sendable {
+    private let context: BrokerContext
+    private let store: any SharedStore
+
+    /// A comparison that took longer than this says nothing.
+    private static let patience = Duration.seconds(2)
+
+    package init(_ context: BrokerContext, _ store: any SharedStore) {
+        self.context = context
+        self.store = store
+    }
+
+    /// Asks the store for its time; what is found is in the context's `ClockWatch`.
+    ///
+    /// A store that does not answer, or not soon, says nothing of the clock.
+    package func look() async throws(StoreFailure) {
+        let (clock, watch) = (context.clock, context.watch)
+        let (began, wall) = (clock.monotonic(), watch.uncorrected(clock))
+        let time: WallTime
+        do throws(StoreFailure) { time = try await store.time() } catch {
+            context.memory.store.failed(at: clock.monotonic())
+            throw error
+        }
+        // Asked whether there is work or not, so that a replica without any notices a store that was away, too.
+        context.memory.store.answered(at: clock.monotonic())
+        let took = clock.monotonic() - began
+        // A clock that was set meanwhile is compared the next time.
+        let parted = watch.uncorrected(clock).since(wall) - took
+        guard took <= Self.patience, parted > .seconds(-1), parted < .seconds(1) else { return }
+        watch.compared(ahead: wall.advanced(by: took / 2).since(time), clock)
+    }
+}
+
+/// Names what a process finds out about its clock when it begins, from the last time that the store has seen.
+package enum ClockStart: Sendable, Equatable {
+    case believed
+    /// More than a day beyond: lapses are believed, and nothing is buried for a day.
+    case uncertain
+    /// More than a week beyond: no lapse is believed for an hour, and no session begins where the store has no clock of its
+    /// own.
+    case doubted
+    /// Behind, which no clock can be that is right: the same, until it has caught up.
+    case behind
+    /// It is not the store's own, which is taken in its place.
+    case off
+}
+
+/// The wall clock as it was when it was last believed, carried on by the monotonic one.
+final class BelievedTime: Sendable {
+    /// Guards the two clocks' last readings.
+    private let seen = Mutex<(wall: WallTime, monotonic: Duration)?>(nil)
+
+    /// Notes what both clocks say.
+    func note(_ wall: WallTime, _ monotonic: Duration) { seen.withLock { $0 = (wall, monotonic) } }
+
+    /// Returns what the wall clock would say now; nil before the first note.
+    func now(_ monotonic: Duration) -> WallTime? {
+        seen.withLock { $0 }.map { $0.wall.advanced(by: monotonic - $0.monotonic) }
     }
 }

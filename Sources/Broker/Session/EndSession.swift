@@ -18,7 +18,7 @@ package struct EndSession: Sendable {
         try await end(.token(digest), reason: .loggedOut, handle: handle)
     }
 
-    /// How long a log-out waits for the address of the provider's page.
+    /// The time for which a log-out waits for the address of the provider's page.
     private static let pagePatience = Duration.seconds(2)
 
     /// Logs out the session of a token and returns the provider's log-out page for the user's browser: only for the live

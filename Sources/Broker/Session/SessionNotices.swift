@@ -12,7 +12,7 @@ package enum SessionNotice: Sendable, Equatable {
 ///
 /// A session has so many of them, and a subject and client a few times as many; the oldest ends for a new one.
 package final class SessionNotices: Sendable {
-    /// How many listeners a session may have.
+    /// The most listeners of a session.
     package static let maximumPerSession = 8
 
     fileprivate struct State {
@@ -76,7 +76,7 @@ package final class SessionNotices: Sendable {
     /// The sessions that somebody listens to, for polling what other replicas did.
     package var listenedTo: [Digest] { state.withLock { Array($0.sessions.keys) } }
 
-    /// How many owners have listeners.
+    /// The number of owners that have listeners.
     var owners: Int { state.withLock { $0.owners.count } }
 }
 
@@ -110,5 +110,93 @@ extension SessionNotices.State {
         owners[owner]?[id] = nil
         if owners[owner]?.isEmpty == true { owners[owner] = nil }
         return listener
+    }
+}
+
+/// A listener's place: it ends when nobody holds it any more.
+package final class Subscription: Sendable {
+    private let end: @Sendable () -> Void
+
+    init(end: @escaping @Sendable () -> Void) { self.end = end }
+
+    deinit { end() }
+}
+
+/// Listens to what happens to a session (`GET /v1/session/events`).
+package struct ListenToSession: Sendable {
+    /// How many listeners a subject and client may have for each session that they may have: the most that are live can
+    /// be listened to from two places each.
+    private static let perSession = 2
+
+    private let context: BrokerContext
+
+    init(_ context: BrokerContext) { self.context = context }
+
+    /// Calls `listener` for each notice from now on, as long as the returned subscription is held.
+    package func listen(
+        _ live: LiveSession, _ listener: @escaping @Sendable (SessionNotice) -> Void
+    ) -> Subscription {
+        let settings = context.settings
+        let sessions =
+            live.ownsItselfAlone(context) ? settings.sessionsPerShopAndClient : settings.sessionsPerSubjectAndClient
+        return context.notices.subscribe(
+            live.token, of: live.row.subjectAndClient, limit: Self.perSession * sessions,
+            version: live.row.tokenVersion, listener)
+    }
+}
+
+/// Acts on what is heard of other replicas: the cache forgets, event streams end (guarantee 6).
+package struct ReplicaNotices: Sendable {
+    private let cache: SessionCache
+    private let notices: SessionNotices
+
+    package init(_ context: BrokerContext) {
+        cache = context.cache
+        notices = context.notices
+    }
+
+    /// Listens to a store that several processes share; until it tells something, nothing is cached.
+    package func listen(to store: any SharedStore) {
+        cache.reset(open: false)
+        store.listen { hear($0) }
+    }
+
+    func hear(_ notice: EndingNotice) {
+        switch notice {
+        // What was cached before may have ended meanwhile.
+        case .hearing: cache.reset(open: true)
+        case .deaf: cache.reset(open: false)
+        case .ended(let sessions):
+            cache.remove(sessions.map(\.token))
+            for session in sessions { notices.post(.ended(session.reason.shown), to: session.token) }
+        }
+    }
+}
+
+/// Finds out which sessions that somebody here listens to were refreshed by other replicas, by asking now and then.
+///
+/// A notice of each refresh would cost every replica something for each, and the database a lock; most have no listener.
+package struct ReplicaRefreshes: Sendable {
+    private let notices: SessionNotices
+    private let store: any SharedStore
+
+    /// How many sessions one query asks for.
+    private static let batch = 1000
+
+    package init(_ context: BrokerContext, _ store: any SharedStore) {
+        notices = context.notices
+        self.store = store
+    }
+
+    /// Asks for all that somebody listens to; without a listener nothing is asked.
+    package func look() async throws(StoreFailure) {
+        var rest = notices.listenedTo[...]
+        while !rest.isEmpty {
+            let batch = Array(rest.prefix(Self.batch))
+            rest = rest.dropFirst(Self.batch)
+            for (token, version) in try await store.tokenVersions(of: batch) {
+                notices.refreshed(token, version: version)
+            }
+        }
     }
 }

@@ -76,3 +76,207 @@ package struct SessionRow: Sendable, Equatable {
     /// Returns whether the session lives at `now`.
     package func isLive(at now: WallTime) -> Bool { endedAt == nil && now < idleExpiresAt && now < expiresAt }
 }
+
+/// Makes a session row of a token set and an identity.
+struct SessionMaker: Sendable {
+    let context: BrokerContext
+
+    /// Returns the row and what the owner sees of it.
+    ///
+    /// The session token's digest is the row's key; the token itself is stored nowhere. A session of an id_token has no
+    /// tokens of the provider's.
+    func make(
+        token: Digest, tokens: TokenSet?, identity: ProviderIdentity, profile: ProviderProfile, client: ClientProfile,
+        device: String?, thumbprint: Digest?, now: WallTime
+    ) throws(VaultFailure) -> LiveSession {
+        let vault = context.vault
+        let facts = SessionFacts(
+            provider: profile.name, client: client.name, subject: identity.subject, identity: identity.claims,
+            unverified: identity.unverified, scope: tokens?.scope ?? [], device: device, lifetimes: client.lifetimes,
+            authenticatedAt: identity.authenticatedAt, thumbprint: thumbprint)
+        let refreshable = tokens?.refreshToken != nil && context.providers[profile.name] is any TokenRefreshing
+        let stored = tokens.map {
+            StoredTokens(provider: profile.name, client: client.name, tokens: $0, issuedAt: now)
+        }
+        let row = SessionRow(
+            token: token, handle: SessionHandle(random: try vault.random(16)),
+            subject: vault.index(.subject, [profile.issuer, identity.subject]),
+            subjectAndClient: vault.index(
+                .subjectAndClient, [profile.name.text, client.name.text, identity.subject]),
+            sid: identity.sid.map { vault.index(.sid, [profile.issuer, $0]) },
+            provider: vault.index(.provider, [profile.name.text]),
+            client: vault.index(.client, [profile.name.text, client.name.text]), createdAt: now, lastUsedAt: now,
+            idleExpiresAt: SessionLimits.idleEnd(usedAt: now, created: now, client.lifetimes),
+            expiresAt: SessionLimits.end(created: now, client.lifetimes, tokens: tokens, refreshable: refreshable),
+            tokenExpiresAt: tokens?.expiresAt, refreshable: refreshable,
+            facts: try vault.seal(facts.record, as: .session, row: token),
+            tokens: try stored.map { stored throws(VaultFailure) in
+                try vault.seal(stored.record, as: .tokens, row: token)
+            })
+        return LiveSession(row: row, facts: facts, binding: context.providers.binding(of: facts))
+    }
+}
+
+/// The facts that a session row seals besides the tokens: whose it is, and how long it lives.
+package struct SessionFacts: Sendable {
+    package var provider: ProviderName
+    package var client: ClientName
+    package var subject: String
+    package var identity: [(name: String, value: JSONValue)]
+    package var unverified: [(name: String, value: JSONValue)]
+    package var scope: [String]
+    package var device: String?
+    /// The client's lifetimes at login, so that a later change of configuration ends nothing by surprise.
+    package var lifetimes: SessionLifetimes
+    /// `auth_time`, which a refreshed id_token must repeat (SEC-59).
+    package var authenticatedAt: Int64?
+    /// The thumbprint of the key that it belongs to (RFC 7638); sealed, because it links sessions of one device.
+    package var thumbprint: Digest?
+
+    package init(
+        provider: ProviderName, client: ClientName, subject: String, identity: [(name: String, value: JSONValue)],
+        unverified: [(name: String, value: JSONValue)], scope: [String], device: String?, lifetimes: SessionLifetimes,
+        authenticatedAt: Int64?, thumbprint: Digest? = nil
+    ) {
+        self.provider = provider
+        self.client = client
+        self.subject = subject
+        self.identity = identity
+        self.unverified = unverified
+        self.scope = scope
+        self.device = device
+        self.lifetimes = lifetimes
+        self.authenticatedAt = authenticatedAt
+        self.thumbprint = thumbprint
+    }
+}
+
+extension SessionFacts {
+    /// The record to seal.
+    package var record: [UInt8] {
+        var writer = RecordWriter(boundTo: thumbprint)
+        writer.string(provider.text)
+        writer.string(client.text)
+        writer.string(subject)
+        writer.claims(identity)
+        writer.claims(unverified)
+        writer.strings(scope)
+        writer.optional(device)
+        writer.integer(lifetimes.idle.wholeMilliseconds)
+        writer.integer(lifetimes.absolute.wholeMilliseconds)
+        writer.optional(authenticatedAt)
+        return writer.bytes
+    }
+
+    /// Opens the facts of a row, which another version, or a key that the ring lacks, may have sealed.
+    static func open(_ row: SessionRow, _ vault: any Vault) throws -> SessionFacts {
+        try SessionFacts(record: try vault.open(row.facts, as: .session, row: row.token))
+    }
+
+    /// Reads an opened record.
+    package init(record bytes: [UInt8]) throws(RecordFailure) {
+        var (reader, thumbprint) = try RecordReader.bindable(bytes)
+        self.init(
+            provider: ProviderName(unchecked: try reader.string()), client: ClientName(unchecked: try reader.string()),
+            subject: try reader.string(), identity: try reader.claims(), unverified: try reader.claims(),
+            scope: try reader.strings(), device: try reader.optionalString(),
+            lifetimes: SessionLifetimes(
+                idle: .milliseconds(try reader.integer()), absolute: .milliseconds(try reader.integer())),
+            authenticatedAt: try reader.optionalInteger(), thumbprint: thumbprint)
+    }
+}
+
+/// The lifetimes of a client's sessions (SEC-40).
+package struct SessionLifetimes: Sendable, Equatable {
+    /// Ends a session that nobody used for this long.
+    package var idle: Duration
+    /// Ends a session this long after its login, whatever happens.
+    package var absolute: Duration
+
+    package init(idle: Duration = .seconds(30 * 86_400), absolute: Duration = .seconds(90 * 86_400)) {
+        self.idle = idle
+        self.absolute = absolute
+    }
+}
+
+/// A token set with the provider and client it belongs to, as sealed in a session or outbox row: the outbox outlives
+/// the session, so the record says by itself where to revoke.
+package struct StoredTokens: Sendable {
+    package var provider: ProviderName
+    package var client: ClientName
+    package var tokens: TokenSet
+    /// When the access token was issued: a short-lived one is refreshed later than a minute before its end.
+    package var issuedAt: WallTime
+    /// The id_token of the refresh, as long as its subject is unchecked.
+    package var uncheckedIDToken: Secret?
+    /// Whose they are, where no session row says it: tokens of an exchange that made no session.
+    package var origin: SignInOrigin?
+
+    package init(
+        provider: ProviderName, client: ClientName, tokens: TokenSet, issuedAt: WallTime,
+        uncheckedIDToken: Secret? = nil, origin: SignInOrigin? = nil
+    ) {
+        self.origin = origin
+        self.uncheckedIDToken = uncheckedIDToken
+        self.provider = provider
+        self.client = client
+        self.tokens = tokens
+        self.issuedAt = issuedAt
+    }
+    /// Returns the access token, as that of a version of the session's token set.
+    func access(version: Int64) -> AccessToken {
+        AccessToken(
+            token: tokens.accessToken, credential: tokens.credential, expiresAt: tokens.expiresAt,
+            scope: tokens.scope ?? [], version: version, issuedAt: issuedAt)
+    }
+}
+
+extension StoredTokens {
+    private static let format: UInt8 = 1
+
+    /// The record to seal.
+    package var record: [UInt8] {
+        var writer = RecordWriter(format: Self.format)
+        writer.string(provider.text)
+        writer.string(client.text)
+        writer.string(tokens.credential.rawValue)
+        writer.string(tokens.accessToken.reveal())
+        writer.optional(tokens.refreshToken)
+        writer.optional(tokens.idToken)
+        writer.optional(tokens.scope) { $0.strings($1) }
+        writer.optional(tokens.expiresAt)
+        writer.optional(tokens.refreshExpiresAt)
+        writer.integer(issuedAt.milliseconds)
+        // Added later: readers of before stop at the time, or at the id_token.
+        if uncheckedIDToken != nil || origin != nil { writer.optional(uncheckedIDToken) }
+        if let origin {
+            writer.string(Base64URL.encode(origin.subject.bytes))
+            writer.string(origin.sid.map { Base64URL.encode($0.bytes) } ?? "")
+        }
+        return writer.bytes
+    }
+
+    /// Reads an opened record.
+    package init(record bytes: [UInt8]) throws(RecordFailure) {
+        var reader = try RecordReader(bytes, format: Self.format)
+        let provider = ProviderName(unchecked: try reader.string())
+        let client = ClientName(unchecked: try reader.string())
+        guard let credential = TokenSet.Credential(rawValue: try reader.string()) else {
+            throw .malformed
+        }
+        let tokens = TokenSet(
+            credential: credential, accessToken: try reader.secret(), refreshToken: try reader.optionalSecret(),
+            idToken: try reader.optionalSecret(), scope: try reader.flag() ? try reader.strings() : nil,
+            expiresAt: try reader.optionalTime(), refreshExpiresAt: try reader.optionalTime())
+        let issuedAt = WallTime(milliseconds: try reader.integer())
+        let unchecked = reader.isAtEnd ? nil : try reader.optionalSecret()
+        self.init(
+            provider: provider, client: client, tokens: tokens, issuedAt: issuedAt, uncheckedIDToken: unchecked,
+            origin: reader.isAtEnd ? nil : try Self.origin(&reader))
+    }
+
+    private static func origin(_ reader: inout RecordReader) throws(RecordFailure) -> SignInOrigin {
+        guard let subject = Base64URL.decode(try reader.string()).flatMap(Digest.init) else { throw .malformed }
+        return SignInOrigin(subject: subject, sid: Base64URL.decode(try reader.string()).flatMap(Digest.init))
+    }
+}

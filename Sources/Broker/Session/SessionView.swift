@@ -41,3 +41,49 @@ package struct SessionView: Sendable {
         self.binding = binding
     }
 }
+
+/// The result of a forwarded code or of a finished registration.
+package enum SignInOutcome: Sendable {
+    case signedIn(SignedIn)
+    case registrationRequired(RegistrationView)
+}
+
+/// A new session with the secret that opens it.
+package struct SignedIn: Sendable {
+    package let session: SessionView
+    package let token: Secret
+    package let transport: ClientProfile.Transport
+    /// The pass that a session which belongs to a key begins with.
+    package let pass: GrantedPass?
+    /// When the session ends however often it is refreshed: how long its cookie is kept, which no refresh sets again.
+    package let endsAtLatest: WallTime
+
+    init(_ live: LiveSession, token: Secret, transport: ClientProfile.Transport, _ context: BrokerContext) {
+        pass = GrantedPass(for: live, context)
+        session = live.view
+        self.token = token
+        self.transport = transport
+        endsAtLatest =
+            live.row.refreshable
+            ? live.row.createdAt.advanced(by: live.facts.lifetimes.absolute) : live.row.expiresAt
+    }
+}
+
+/// A partial registration as the app sees it: the 202 of `POST /v1/sessions`.
+package struct RegistrationView: Sendable {
+    package let provider: ProviderName
+    package let stateKey: Secret
+    package let identifier: String?
+    package let expiresAt: WallTime
+    package let fields: [RegistrationField]
+
+    package init(
+        provider: ProviderName, stateKey: Secret, identifier: String?, expiresAt: WallTime, fields: [RegistrationField]
+    ) {
+        self.provider = provider
+        self.stateKey = stateKey
+        self.identifier = identifier
+        self.expiresAt = expiresAt
+        self.fields = fields
+    }
+}

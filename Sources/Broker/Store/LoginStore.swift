@@ -13,7 +13,7 @@ package protocol LoginStore: Sendable {
     func burnLogin(state: Digest) async throws(StoreFailure) -> Bool
 }
 
-/// What became of a new login.
+/// The result of storing a new login.
 package enum LoginInsertion: Sendable, Equatable { case inserted, tooManyForToken, tooManyPending }
 
 /// Keeps handoffs.

@@ -13,7 +13,7 @@ package protocol MaintenanceStore: Sendable {
     /// Removes finished work.
     func removeOutbox(_ id: Digest) async throws(StoreFailure)
 
-    /// How much work waits.
+    /// The amount of work that waits.
     func outboxCount() async throws(StoreFailure) -> Int
 
     /// Uses a logout token: ends what it names, at most `limit` at a time, and remembers its id until then in the
@@ -82,9 +82,9 @@ package struct OutboxRow: Sendable, Equatable {
     }
 }
 
-/// What one sweep came to.
+/// The result of one sweep.
 package struct SweepResult: Sendable, Equatable {
-    /// How many rows it touched.
+    /// The number of rows touched.
     package var touched: Int
     /// The sessions that have lapsed since the last sweep, to be made known.
     package var ended: [EndedSession]
@@ -95,7 +95,7 @@ package struct SweepResult: Sendable, Equatable {
     }
 }
 
-/// What became of a logout token.
+/// The result of a logout token.
 package enum LogoutTokenResult: Sendable, Equatable {
     /// What it names has ended; its id is remembered with the last batch.
     case ended(EndedBatch)

@@ -53,7 +53,7 @@ package protocol SessionStore: Sendable {
         async throws(StoreFailure) -> Bool
 }
 
-/// What one step of ending sessions came to.
+/// The result of one step of ending sessions.
 package struct EndedBatch: Sendable, Equatable {
     /// The token digests of the sessions that it ended.
     package var ended: [Digest]

@@ -2,7 +2,7 @@
 ///
 /// Walks go in the order of the keys and in pages, so that none holds anything up for long.
 package protocol StoreAdministration: Sendable {
-    /// How many rows of each kind there are.
+    /// The number of rows of each kind.
     func rowCounts() async throws(StoreFailure) -> [StoredKind: Int]
 
     /// How many sessions live: those that have neither ended nor run out.
@@ -41,7 +41,7 @@ package enum StoredKind: String, Sendable, CaseIterable {
 /// Rows of one kind, in the order of their keys.
 package struct StoredPage: Sendable, Equatable {
     package var rows: [StoredRow]
-    /// Where to go on; nil after the last.
+    /// The place to go on from; nil after the last.
     package var next: [UInt8]?
     /// How many of the page cannot be read: damaged, or of a newer version.
     package var unreadable: Int
@@ -65,7 +65,7 @@ package enum StoredRow: Sendable, Equatable {
     case outbox(OutboxRow)
     case logoutToken(Digest, until: WallTime)
     case lease(name: String, owner: String, until: WallTime)
-    /// How often a key has sealed.
+    /// The number of times that a key has sealed.
     case seals(key: String, count: Int)
     case audit(AuditRow)
 }
@@ -118,9 +118,9 @@ package struct SealedRow: Sendable, Equatable {
 /// A page of a place's sealed values.
 package struct SealedPage: Sendable, Equatable {
     package var rows: [SealedRow]
-    /// Where to go on; nil after the last.
+    /// The place to go on from; nil after the last.
     package var next: Digest?
-    /// How many values were looked at.
+    /// The number of values looked at.
     package var seen: Int
 
     package init(rows: [SealedRow], next: Digest?, seen: Int) {

@@ -1,4 +1,4 @@
-/// Why the store did not do it.
+/// The reason for which the store did not do it.
 ///
 /// A store that fails is a 503 for the caller, never "no session" (guarantee 3).
 package enum StoreFailure: Error, Sendable, Equatable {

@@ -24,3 +24,46 @@ extension ConfiguredName {
         (0x30...0x39).contains(byte) || (0x41...0x5A).contains(byte) || (0x61...0x7A).contains(byte)
     }
 }
+
+/// The configured name of a provider (`google`, `clover-eu`).
+package struct ProviderName: ConfiguredName {
+    package let text: String
+    package init(unchecked text: String) { self.text = text }
+}
+
+/// The configured name of one client registration at a provider (`ios`, `web`).
+package struct ClientName: ConfiguredName {
+    package let text: String
+    package init(unchecked text: String) { self.text = text }
+}
+
+/// The configured name of an upstream API that the relay may call.
+package struct UpstreamName: ConfiguredName {
+    package let text: String
+    package init(unchecked text: String) { self.text = text }
+}
+
+/// The configured name of a service of the operator's that may ask about sessions.
+package struct BackendName: ConfiguredName {
+    package let text: String
+    package init(unchecked text: String) { self.text = text }
+}
+
+/// A session's public name: `ses_` and 22 base64url characters (128 bits).
+///
+/// Not a secret, opens nothing.
+package struct SessionHandle: Sendable, Hashable, CustomStringConvertible {
+    /// The text, `ses_…`.
+    package let text: String
+
+    /// Parses a handle, or returns nil when it is not well formed.
+    package init?(_ text: String) {
+        guard text.hasPrefix("ses_"), Base64URL.isToken(String(text.dropFirst(4)), length: 22...22) else { return nil }
+        self.text = text
+    }
+
+    /// Creates a handle from 16 random bytes.
+    package init(random bytes: [UInt8]) { text = "ses_" + Base64URL.encode(bytes.prefix(16)) }
+
+    package var description: String { text }
+}

@@ -1,3 +1,5 @@
+import Synchronization
+
 /// A moment of the calendar: milliseconds since 1970-01-01 UTC, in 64 bits (SEC-128).
 package struct WallTime: Sendable, Hashable, Comparable {
     /// Milliseconds since 1970 UTC.
@@ -45,4 +47,127 @@ extension Duration {
 
     /// Whole seconds, rounded towards zero.
     package var wholeSeconds: Int64 { components.seconds }
+}
+
+/// A moment as the proleptic Gregorian calendar and the UTC clock name it.
+///
+/// Worked out here because every answer carries such a time and a session object five.
+struct CivilTime {
+    let year: Int64
+    let month: Int64
+    let day: Int64
+    /// Days since Sunday.
+    let weekday: Int64
+    /// Seconds since midnight.
+    let second: Int64
+
+    /// Years outside 0–9999 are clamped, so that texts keep their shape.
+    init(_ time: WallTime) {
+        let clamped = min(max(time.seconds, -62_167_219_200), 253_402_300_799)
+        var days = clamped / 86_400
+        var rest = clamped % 86_400
+        if rest < 0 {
+            rest += 86_400
+            days -= 1
+        }
+        let shifted = days + 719_468
+        let era = (shifted >= 0 ? shifted : shifted - 146_096) / 146_097
+        let dayOfEra = shifted - era * 146_097
+        let yearOfEra = (dayOfEra - dayOfEra / 1460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
+        let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
+        let shiftedMonth = (5 * dayOfYear + 2) / 153
+        day = dayOfYear - (153 * shiftedMonth + 2) / 5 + 1
+        month = shiftedMonth < 10 ? shiftedMonth + 3 : shiftedMonth - 9
+        year = yearOfEra + era * 400 + (month <= 2 ? 1 : 0)
+        // The first of January 1970 was a Thursday.
+        weekday = ((days % 7) + 11) % 7
+        second = rest
+    }
+
+    /// Appends a number in decimal, with leading zeros.
+    static func append(_ value: Int64, digits: Int, to text: inout [UInt8]) {
+        var divisor: Int64 = digits == 4 ? 1000 : 10
+        while divisor > 0 {
+            text.append(48 + UInt8(truncatingIfNeeded: value / divisor % 10))
+            divisor /= 10
+        }
+    }
+
+    /// Appends `21:00:00`.
+    func appendClock(to text: inout [UInt8]) {
+        Self.append(second / 3600, digits: 2, to: &text)
+        text.append(UInt8(ascii: ":"))
+        Self.append(second / 60 % 60, digits: 2, to: &text)
+        text.append(UInt8(ascii: ":"))
+        Self.append(second % 60, digits: 2, to: &text)
+    }
+}
+
+extension WallTime {
+    /// The moment as an RFC 3339 UTC text with whole seconds (`2026-11-20T21:00:00Z`).
+    package var rfc3339: String {
+        let time = CivilTime(self)
+        var text: [UInt8] = []
+        text.reserveCapacity(20)
+        CivilTime.append(time.year, digits: 4, to: &text)
+        text.append(UInt8(ascii: "-"))
+        CivilTime.append(time.month, digits: 2, to: &text)
+        text.append(UInt8(ascii: "-"))
+        CivilTime.append(time.day, digits: 2, to: &text)
+        text.append(UInt8(ascii: "T"))
+        time.appendClock(to: &text)
+        text.append(UInt8(ascii: "Z"))
+        return String(decoding: text, as: UTF8.self)
+    }
+}
+
+extension WallTime {
+    /// The moment as HTTP writes it (`Fri, 20 Nov 2026 21:00:00 GMT`, RFC 9110 section 5.6.7).
+    package var httpDate: String {
+        let time = CivilTime(self)
+        var text: [UInt8] = []
+        text.reserveCapacity(29)
+        Self.append(3, of: Self.weekdays, at: time.weekday, to: &text)
+        text.append(contentsOf: ", ".utf8)
+        CivilTime.append(time.day, digits: 2, to: &text)
+        text.append(UInt8(ascii: " "))
+        Self.append(3, of: Self.months, at: time.month - 1, to: &text)
+        text.append(UInt8(ascii: " "))
+        CivilTime.append(time.year, digits: 4, to: &text)
+        text.append(UInt8(ascii: " "))
+        time.appendClock(to: &text)
+        text.append(contentsOf: " GMT".utf8)
+        return String(decoding: text, as: UTF8.self)
+    }
+
+    private static let weekdays = "SunMonTueWedThuFriSat"
+    private static let months = "JanFebMarAprMayJunJulAugSepOctNovDec"
+
+    private static func append(_ count: Int, of names: String, at index: Int64, to text: inout [UInt8]) {
+        text.append(contentsOf: names.utf8.dropFirst(count * Int(index)).prefix(count))
+    }
+}
+
+/// Makes a text of the time once a second, not for every answer and every line that has it.
+package final class FormattedTimeCache: Sendable {
+    private struct CachedText {
+        var second: Int64
+        var text: String
+    }
+
+    private let make: @Sendable (WallTime) -> String
+    private let cached = Mutex<CachedText?>(nil)
+
+    /// Creates it with what makes the text; of the time that may use whole seconds only.
+    package init(_ make: @escaping @Sendable (WallTime) -> String) { self.make = make }
+
+    /// Returns the text for `time`.
+    package func text(at time: WallTime) -> String {
+        cached.withLock { cached in
+            if let cached, cached.second == time.seconds { return cached.text }
+            let text = make(time)
+            cached = CachedText(second: time.seconds, text: text)
+            return text
+        }
+    }
 }

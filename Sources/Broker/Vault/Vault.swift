@@ -37,3 +37,80 @@ package protocol Vault: Sendable {
 extension Vault {
     package var isTheStores: Bool { true }
 }
+
+extension Vault {
+    /// Returns the SHA-256 of a secret's text: how login and session tokens are looked up.
+    package func digest(_ secret: Secret) -> Digest { digest(secret.bytes()) }
+
+    /// Returns a fresh secret of `count` random bytes as base64url (32 bytes make 43 characters).
+    package func randomToken(bytes count: Int = 32) throws(VaultFailure) -> Secret {
+        Secret(Base64URL.encode(try random(count)))
+    }
+
+    /// Returns the PKCE S256 challenge of a verifier (RFC 7636 section 4.2).
+    package func codeChallenge(of verifier: Secret) -> String { Base64URL.encode(digest(verifier).bytes) }
+}
+
+/// The reason for which the vault could not do it.
+///
+/// Never carries key material or plaintext.
+package enum VaultFailure: Error, Sendable, Equatable {
+    /// The row was sealed under a key that this process does not hold: a passing fault, 503 (guarantee 3).
+    case unknownKey(String)
+    /// Length, version or tag is wrong: somebody changed the row. The session ends with `integrity`.
+    case doesNotOpen
+    /// The random generator or a cryptographic operation failed.
+    case unavailable
+}
+
+/// A sealed value as it lies in a row: the key's id and the envelope (version, nonce, ciphertext, tag).
+package struct Sealed: Sendable, Hashable {
+    /// The id of the key ring's key that sealed it.
+    package let keyID: String
+    /// The envelope.
+    package let envelope: [UInt8]
+
+    /// Creates a sealed value from a row's columns.
+    package init(keyID: String, envelope: [UInt8]) {
+        self.keyID = keyID
+        self.envelope = envelope
+    }
+}
+
+/// Says what a sealed value is.
+///
+/// It is part of the associated data, so a value moved to another column or table does not open (SEC-48), and it has a
+/// key of its own derived from the ring's key (SEC-110).
+package enum SealedKind: String, Sendable, CaseIterable {
+    case login
+    case session
+    case tokens
+    case registration
+    case outcome
+    case outbox
+}
+
+/// Says what an index digest is over, so that equal values in different roles give different digests.
+package enum IndexKind: String, Sendable, CaseIterable {
+    case code
+    case handoff
+    /// The handoff itself, which stands for a callback of a login.
+    case handoffToken
+    case zephrSession
+    case stateKey
+    case registrationRequest
+    case subject
+    case subjectAndClient
+    case sid
+    case provider
+    case client
+    case logoutToken
+    case logTag
+    case importedTokens
+    /// An id_token that an app handed over, without its signature.
+    case idToken
+    /// The minute of a proof's nonce.
+    case proofNonce
+    /// The end of a bound session's pass.
+    case sessionPass
+}

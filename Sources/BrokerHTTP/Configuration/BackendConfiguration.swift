@@ -1,6 +1,6 @@
 package import Broker
 
-/// What a backend may ask (`backends.NAME.may`).
+/// A question that a backend may ask (`backends.NAME.may`).
 package enum BackendPermission: String, Sendable, CaseIterable {
     case introspect, token, forwardAuth = "forward-auth"
 }
@@ -9,7 +9,7 @@ package enum BackendPermission: String, Sendable, CaseIterable {
 ///
 /// Its credential is known by its hash only (SEC-39).
 package struct BackendConfiguration: Sendable {
-    /// Whose sessions a backend may ask about.
+    /// The sessions that a backend may ask about.
     package struct Scope: Sendable {
         package let provider: ProviderName
         /// Nil means all of the provider's clients.

@@ -1,4 +1,5 @@
 import Broker
+import HTTPTypes
 
 /// Writes session objects.
 ///
@@ -49,5 +50,125 @@ enum SessionBody {
             writer.member("jkt", binding.jkt)
             writer.member("evidence", binding.policy.evidence.rawValue)
         }
+    }
+}
+
+/// Writes lists of sessions: the items are session objects with `current` and `device`.
+enum SessionListBody {
+    static func bytes(_ items: [(session: SessionView, isCurrent: Bool)], nextCursor: String?) -> [UInt8] {
+        var writer = JSONWriter(capacity: 128 + 640 * items.count)
+        writer.object { writer in
+            writer.name("items")
+            writer.array { writer in
+                for item in items {
+                    writer.object { writer in
+                        SessionBody.members(of: item.session, into: &writer)
+                        writer.member("current", item.isCurrent)
+                        writer.member("device", item.session.device)
+                    }
+                }
+            }
+            writer.member("next_cursor", nextCursor)
+        }
+        return writer.bytes
+    }
+}
+
+/// Writes the sessions that operators list: session objects with `device`, `ended_at` and `reason`.
+enum AdminSessionListBody {
+    static func bytes(_ page: SessionPage) -> [UInt8] {
+        var writer = JSONWriter(capacity: 128 + 640 * page.items.count)
+        writer.object { writer in
+            writer.name("items")
+            writer.array { writer in
+                for item in page.items {
+                    writer.object { writer in
+                        SessionBody.members(of: item.session, into: &writer)
+                        writer.member("device", item.session.device)
+                        writer.member("ended_at", item.endedAt?.rfc3339)
+                        writer.member("reason", item.reason?.rawValue)
+                    }
+                }
+            }
+            writer.member("next_cursor", page.nextCursor)
+        }
+        return writer.bytes
+    }
+}
+
+/// Makes the `X-Auth-*` fields of forward-auth (SEC-86): all of them always, so that a client's own copies are
+/// overwritten; empty when unknown.
+enum IdentityFields {
+    /// The most bytes that a value may have.
+    static let maximumBytes = 256
+
+    /// Appends the fields; throws `backend_not_allowed` for a subject that does not fit, because half a subject could be
+    /// somebody else's.
+    static func append(_ session: SessionView, to fields: inout [HTTPField]) throws(BrokerProblem) {
+        let subject = encode(session.subject)
+        guard subject.utf8.count <= maximumBytes else {
+            throw BrokerProblem(.backendNotAllowed, privateDetail: "the subject is too long for a header field")
+        }
+        fields.append(HTTPField(name: .authSubject, value: subject))
+        fields.append(HTTPField(name: .authProvider, value: session.provider.text))
+        fields.append(HTTPField(name: .authClient, value: session.client.text))
+        fields.append(HTTPField(name: .authSession, value: session.handle.text))
+        fields.append(HTTPField(name: .authName, value: bounded(claim("name", of: session))))
+        fields.append(HTTPField(name: .authEmail, value: email(of: session)))
+        fields.append(HTTPField(name: .authScope, value: bounded(session.scope.joined(separator: " "))))
+    }
+
+    private static func claim(_ name: String, of session: SessionView) -> String {
+        session.identity.first { $0.name == name }?.value.string ?? ""
+    }
+
+    /// An address that the provider says is not verified is nobody's.
+    private static func email(of session: SessionView) -> String {
+        let verified = session.identity.first { $0.name == "email_verified" }?.value
+        guard verified?.bool != false, verified?.string != "false" else { return "" }
+        let text = encode(claim("email", of: session))
+        return text.utf8.count <= maximumBytes ? text : ""
+    }
+
+    /// Encodes and, where it is too long, leaves it out: a list or name that is cut off means something else.
+    private static func bounded(_ text: String) -> String {
+        let encoded = encode(text)
+        return encoded.utf8.count <= maximumBytes ? encoded : ""
+    }
+
+    /// Percent-encodes everything outside 0x21–0x7E, and the percent sign itself: two subjects never look the same.
+    static func encode(_ text: String) -> String {
+        var text = text
+        let isPlain = text.withUTF8 { bytes in bytes.allSatisfy { $0 &- 0x21 < 0x5E && $0 != UInt8(ascii: "%") } }
+        guard !isPlain else { return text }
+        var bytes: [UInt8] = []
+        let digits = Array("0123456789ABCDEF".utf8)
+        for byte in text.utf8 {
+            if (0x21...0x7E).contains(byte), byte != UInt8(ascii: "%") {
+                bytes.append(byte)
+            } else {
+                bytes.append(UInt8(ascii: "%"))
+                bytes.append(digits[Int(byte >> 4)])
+                bytes.append(digits[Int(byte & 15)])
+            }
+        }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+}
+
+/// Writes what a phone is told of its pass.
+enum PassBody {
+    /// Returns the object's bytes; clients with cookies have the pass itself in theirs.
+    static func bytes(_ pass: GrantedPass) -> [UInt8] {
+        var writer = JSONWriter(capacity: 128)
+        writer.object { members(of: pass, into: &$0) }
+        return writer.bytes
+    }
+
+    /// Writes the members into an object that is open.
+    static func members(of pass: GrantedPass, into writer: inout JSONWriter) {
+        writer.member("expires_at", pass.expiresAt.rfc3339)
+        writer.member("expires_in", pass.lifetime.wholeSeconds)
+        if pass.transport == .bearer { writer.member("pass", pass.text.reveal()) }
     }
 }

@@ -4,7 +4,7 @@ import Broker
 struct ClientAddress: Sendable, Equatable {
     /// The address, when one is known.
     let address: IPAddress?
-    /// What to write in the log.
+    /// The text for the log.
     let text: String
 
     /// Walks `X-Forwarded-For` from the right as long as the hop before was trusted.
@@ -24,7 +24,7 @@ struct ClientAddress: Sendable, Equatable {
         self.text = text
     }
 
-    /// What of the fields has not been read, from the right.
+    /// The rest of the fields that has not been read, from the right.
     private struct Rest {
         var fields: ArraySlice<String>
         var field: Substring?

@@ -2,13 +2,13 @@ package import Broker
 import BrokerRelay
 import Synchronization
 
-/// What the bodies of relayed requests keep in memory while they come in, by subject and by session, against what each
+/// Counts the memory that bodies of relayed requests take while they come in, by subject and by session, against what each
 /// may have.
 ///
 /// A small body is held whole until it is answered, because it may have to be sent again; of a large one some pieces are.
 /// There is an entry only for who has a body under way.
 package final class HeldBodies: Sendable {
-    /// What is held for a request, until it is given back.
+    /// The bytes held for a request, until they are given back.
     package struct Place: Sendable {
         fileprivate let bytes: Int
         fileprivate let subject: Digest
@@ -59,6 +59,6 @@ package final class HeldBodies: Sendable {
         }
     }
 
-    /// How many subjects and sessions are remembered.
+    /// The number of subjects and sessions that are remembered.
     var entries: Int { state.withLock { $0.subjects.count + $0.sessions.count } }
 }

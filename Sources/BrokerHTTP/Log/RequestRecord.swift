@@ -1,4 +1,6 @@
 package import Broker
+import HTTPTypes
+import Synchronization
 
 /// What the log may know of one request: never the raw path, the query, a cookie or a body (SEC-114, SEC-118).
 package struct RequestRecord: Sendable {
@@ -20,7 +22,7 @@ package struct RequestRecord: Sendable {
     package let untrustedProxy: String?
     /// The client's own words, for `safeUserAgent`.
     private let userAgent: String?
-    /// What was refused, if it was.
+    /// The problem's code, if it was refused.
     package let code: ProblemCode?
     /// The private detail of what was refused; for the log only, made of our own words.
     package let privateDetail: String?
@@ -55,11 +57,68 @@ package struct RequestRecord: Sendable {
     }
 }
 
-/// Where request records go: one for each request, from the task that served it.
+/// Takes request records: one for each request, from the task that served it.
 package struct RequestLog: Sendable {
     /// Takes a record; must not block.
     package let record: @Sendable (RequestRecord) -> Void
 
     /// Creates a log from its closure.
     package init(record: @escaping @Sendable (RequestRecord) -> Void) { self.record = record }
+}
+
+extension TraceSpan {
+    /// Ends a request's span, named by its method and route template.
+    func endRequest(
+        _ method: HTTPRequest.Method, _ template: String, _ status: Int, _ problem: BrokerProblem?,
+        _ scope: RequestScope
+    ) {
+        let method = TraceMethod.name(method.rawValue)
+        rename(template == "-" ? method : "\(method) \(template)")
+        set("http.request.method", method)
+        if template != "-" { set("http.route", template) }
+        set("http.response.status_code", status)
+        set("coatcheck.request_id", scope.requestID)
+        if let session = scope.session { set("coatcheck.session", session.text) }
+        if let problem { set("error.type", problem.code.rawValue) }
+        end(status >= 500 ? problem?.code.rawValue ?? "error" : nil)
+    }
+}
+
+/// Makes request ids: `req_` and 11 base64url characters of 64 random bits.
+///
+/// Ours, never the client's (SEC-107).
+package enum RequestID {
+    /// Returns the id of these random bits.
+    ///
+    /// Fifteen characters, which a `String` holds without an allocation.
+    package static func make(_ bits: UInt64) -> String {
+        String(unsafeUninitializedCapacity: 15) { buffer in
+            var next = 0
+            for byte in "req_".utf8 {
+                buffer[next] = byte
+                next += 1
+            }
+            for shift in stride(from: 60, through: 0, by: -6) {
+                let index = Int(truncatingIfNeeded: bits >> UInt64(shift) & 63)
+                buffer[next] = alphabet[index]
+                next += 1
+            }
+            return next
+        }
+    }
+
+    private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
+
+    /// Returns a fresh id: the process begins at a random place in a permutation of all 64-bit numbers (SplitMix64), so
+    /// none comes twice, and none costs a system call.
+    ///
+    /// They are names, not secrets.
+    package static func fresh() -> String {
+        var bits = state.wrappingAdd(0x9E37_79B9_7F4A_7C15, ordering: .relaxed).newValue
+        bits = (bits ^ (bits >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        bits = (bits ^ (bits >> 27)) &* 0x94D0_49BB_1331_11EB
+        return make(bits ^ (bits >> 31))
+    }
+
+    private static let state = Atomic<UInt64>(UInt64.random(in: .min ... .max))
 }

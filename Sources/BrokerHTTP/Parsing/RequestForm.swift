@@ -53,3 +53,91 @@ struct RequestForm {
         guard all.isEmpty else { throw BrokerProblem(.invalidRequest, errors: all) }
     }
 }
+
+/// Reads query parameters by name and collects every fault; unknown ones are faults too.
+struct RequestQuery {
+    private let pairs: FormPairs
+    private var faults: [FieldFault] = []
+    private var read: [String] = []
+
+    /// Parses what stands after the `?`, if anything does.
+    init(parsing query: Substring?) throws(BrokerProblem) {
+        do throws(FormPairs.Failure) { pairs = try FormPairs(parsing: query ?? "", maximumPairs: 16) } catch {
+            if case .duplicate(let name) = error {
+                throw BrokerProblem(.invalidRequest, errors: [FieldFault(name.firstScalars(64), .duplicate)])
+            }
+            throw BrokerProblem(.invalidRequest, detail: "The query is not well formed.")
+        }
+    }
+
+    /// Returns a parameter that may be missing.
+    mutating func text(_ name: String, maximum: Int) -> String? {
+        read.append(name)
+        guard let text = pairs[name] else { return nil }
+        guard (1...maximum).contains(text.utf8.count) else {
+            faults.append(FieldFault(name, text.isEmpty ? .tooShort : .tooLong))
+            return nil
+        }
+        return text
+    }
+
+    /// Adds a fault that the reader found by itself.
+    mutating func fault(_ name: String, _ code: FieldFault.Code) { faults.append(FieldFault(name, code)) }
+
+    /// Throws everything that was found wrong.
+    consuming func finish() throws(BrokerProblem) {
+        let unknown = pairs.pairs.map(\.name).filter { name in !read.contains { $0.hasBytes(of: name) } }
+        let all = faults + unknown.map { FieldFault($0.firstScalars(64), .unknown) }
+        guard all.isEmpty else { throw BrokerProblem(.invalidRequest, errors: all) }
+    }
+}
+
+/// Judges the texts of requests by the alphabets of the contract.
+enum RequestText {
+    /// Returns what is wrong with a text, or nil.
+    static func fault(
+        in text: String, length: ClosedRange<Int>, where allows: (Unicode.Scalar) -> Bool
+    ) -> FieldFault.Code? {
+        // Four bytes are the most that a character has: this looks at no more of an endless text.
+        guard text.utf8.count <= length.upperBound * 4 else { return .tooLong }
+        let count = text.unicodeScalars.count
+        guard count <= length.upperBound else { return .tooLong }
+        guard count >= length.lowerBound else { return .tooShort }
+        return text.unicodeScalars.allSatisfy(allows) ? nil : .malformed
+    }
+
+    /// Returns whether it is no control character.
+    static func isPrintable(_ scalar: Unicode.Scalar) -> Bool { scalar.value >= 0x20 && scalar.value != 0x7F }
+
+    /// Returns whether it is ASCII that leaves a mark.
+    static func isVisible(_ scalar: Unicode.Scalar) -> Bool { (0x21...0x7E).contains(scalar.value) }
+
+    /// Returns whether it is visible ASCII or a space.
+    static func isASCIIText(_ scalar: Unicode.Scalar) -> Bool { (0x20...0x7E).contains(scalar.value) }
+
+    /// Returns whether it is of base64url's alphabet.
+    static func isBase64URL(_ scalar: Unicode.Scalar) -> Bool {
+        isAlphanumeric(scalar) || scalar == "-" || scalar == "_"
+    }
+
+    /// Returns whether it is of RFC 7636's alphabet for verifiers.
+    static func isVerifier(_ scalar: Unicode.Scalar) -> Bool {
+        isBase64URL(scalar) || scalar == "." || scalar == "~"
+    }
+
+    /// Returns whether it may stand in a parameter's or an attribute's name.
+    static func isNamePart(_ scalar: Unicode.Scalar) -> Bool { isBase64URL(scalar) || scalar == "." }
+
+    /// Returns whether it is a letter or digit of ASCII.
+    static func isAlphanumeric(_ scalar: Unicode.Scalar) -> Bool {
+        switch scalar.value {
+        case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
+        default: false
+        }
+    }
+
+    /// Returns whether it may stand in a scope list (RFC 6749 section 3.3), its separator included.
+    static func isScopeList(_ scalar: Unicode.Scalar) -> Bool {
+        isASCIIText(scalar) && scalar != "\"" && scalar != "\\"
+    }
+}

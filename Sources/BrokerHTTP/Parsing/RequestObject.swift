@@ -53,7 +53,7 @@ struct RequestObject {
         guard all.isEmpty else { throw BrokerProblem(.invalidRequest, errors: all) }
     }
 
-    /// What was found wrong, as much of it as an answer names: the rest is not even looked at.
+    /// The faults found, as many as an answer names: the rest is not even looked at.
     private var allFaults: [FieldFault] {
         let unknown = object.members.lazy.map(\.name).filter { name in !read.contains { $0.hasBytes(of: name) } }
         let named = faults.prefix(Self.maximumFaults)

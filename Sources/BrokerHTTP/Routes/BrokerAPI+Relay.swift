@@ -20,7 +20,7 @@ extension BrokerAPI {
             call.fields.hasBody ? RelayedBody(call, limits: configuration.limits, within: ending?.longest) : nil
         let request = RelayRequest(
             method: call.request.method, target: target, headers: call.request.headerFields,
-            body: body.map { .stream(RelayBodyStream($0), length: call.fields.contentLength) } ?? .none,
+            body: body.map { .stream(UpstreamRequest.Stream($0), length: call.fields.contentLength) } ?? .none,
             requestID: call.requestID, eventLoop: call.eventLoop)
         let answer = try await whileWanted(call) { () async throws(BrokerProblem) in
             try await relayed(request, through: relay, session)
@@ -31,20 +31,17 @@ extension BrokerAPI {
     private func relayed(
         _ request: RelayRequest, through relay: Relay, _ session: LiveSession
     ) async throws(BrokerProblem) -> RelayResponse {
-        let facts = session.facts
-        let caller = RelaySession(
-            provider: facts.provider, client: facts.client, subject: facts.subject, handle: session.row.handle)
         guard session.hasTokens else {
             throw BrokerProblem(.upstreamNotAllowed, detail: "This session has no access token.")
         }
         var given: Int64 = 0
-        return try await relay.call(request, session: caller) { force throws(BrokerProblem) in
+        return try await relay.call(request, session: session) { force throws(BrokerProblem) in
             let access =
                 force
                 ? try await useCases.refreshTokens.accessToken(for: session, newerThan: given)
                 : try await useCases.refreshTokens.accessToken(for: session)
             given = access.version
-            return RelayToken(credential: access.credential, secret: access.token)
+            return access
         }
     }
 

@@ -1,9 +1,9 @@
-import Broker
+package import Broker
 import BrokerWire
 import HTTPTypes
 import NIOCore
 
-/// What the management handlers work with.
+/// The dependencies of the management handlers.
 final class ManagementAPI: Sendable {
     let health: ManagementHealth
     let sessions: AdminSessions
@@ -70,7 +70,7 @@ final class ManagementAPI: Sendable {
         return Answers.json(.serviceUnavailable, writer.bytes, call, adding: [Self.retryAfter])
     }
 
-    /// What is wrong, a sentence each.
+    /// The faults, a sentence each.
     private static func problems(_ found: ManagementHealth.Conditions, storeAnswers: Bool) -> [String] {
         var problems: [String] = []
         if let drain = found.drain {
@@ -111,5 +111,69 @@ final class ManagementAPI: Sendable {
         var writer = JSONWriter(capacity: 32)
         writer.object { $0.member("status", text) }
         return writer.bytes
+    }
+}
+
+/// The state of the process that the management listener tells, as closures that the executable fills in.
+package struct ManagementHealth: Sendable {
+    /// One provider's state.
+    package struct Provider: Sendable {
+        package let name: ProviderName
+        package let kind: ProviderKind
+        /// In one word, for `/readyz`.
+        package let state: String
+        /// Discovery, breaker and keys, for `/admin/v1/providers`; names differ from `name` and `kind`.
+        package let details: [(name: String, value: JSONValue)]
+
+        package init(
+            name: ProviderName, kind: ProviderKind, state: String, details: [(name: String, value: JSONValue)] = []
+        ) {
+            self.name = name
+            self.kind = kind
+            self.state = state
+            self.details = details
+        }
+    }
+
+    /// The conditions that readiness shows beside the store's answer and the providers.
+    package struct Conditions: Sendable {
+        /// Whether the key ring opens what is stored.
+        package var keysFit = true
+        /// The finding of the last try, in words.
+        package var keys = ""
+        /// What another ring has sealed while it stood in this one's place, in words; nil where there is none.
+        package var foreignKeys: String?
+        /// The clock's lead over the store's; nil where the store has none, or it was not asked yet.
+        package var clockAhead: Duration?
+        /// What is under way while the process shuts down, which turns readiness red first (SEC-123); nil when it does not.
+        package var drain: (requests: Int, streams: Int)?
+        package var diskIsFull = false
+        /// Endings that the disk has not taken yet.
+        package var pendingEndings = 0
+        /// `ok`, or why it takes nothing; nil where there is none.
+        package var endingsFile: String?
+        package var unkeptEndings = 0
+
+        package init() {}
+    }
+
+    /// Throws when the store does not answer or is not migrated (`BrokerStore.ping`).
+    package let ping: @Sendable () async throws(StoreFailure) -> Void
+    package let conditions: @Sendable () -> Conditions
+    /// Returns the metrics as Prometheus text.
+    package let metrics: @Sendable () async -> String
+    /// Returns the providers' states; shown, and counting for nothing.
+    package let providers: @Sendable () -> [Provider]
+
+    package init(
+        ping: @escaping @Sendable () async throws(StoreFailure) -> Void,
+        conditions: @escaping @Sendable () -> Conditions = { Conditions() },
+        metrics: @escaping @Sendable () async -> String = { "" },
+        providers: @escaping @Sendable () -> [Provider] = { [] }
+    ) {
+        self.ping = ping
+        self.conditions = conditions
+        self.metrics = metrics
+        self.providers = providers
     }
 }

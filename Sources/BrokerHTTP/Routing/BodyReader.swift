@@ -1,5 +1,8 @@
 import Broker
+import BrokerRelay
 import BrokerWire
+import NIOCore
+import Synchronization
 
 /// Reads a whole request body, bounded in bytes and time (SEC-102, SEC-105, library note 3).
 enum BodyReader {
@@ -26,6 +29,143 @@ enum BodyReader {
         case .malformed: BrokerProblem(.invalidRequest, detail: "The request's body is not well-formed HTTP/1.1.")
         case .incomplete: BrokerProblem(.invalidRequest, detail: "The request's body did not arrive.")
         case .overLimit: BrokerProblem(.rateLimited, retryAfter: .seconds(5))
+        }
+    }
+}
+
+/// The members of bodies, on routes that say their media type; that it is this type was looked at before the body came.
+extension BrokerAPI {
+    /// Returns the request's JSON object.
+    func json(_ call: Call) throws(BrokerProblem) -> RequestObject {
+        try RequestObject(parsing: call.body, maximumBytes: configuration.limits.body)
+    }
+
+    /// Returns the request's form.
+    func form(_ call: Call) throws(BrokerProblem) -> RequestForm { try RequestForm(parsing: call.body) }
+}
+
+/// An app's request body on its way to an upstream: it ends with `request_timeout` when the app sends it too slowly, or
+/// when it takes longer in all than an upload may.
+///
+/// Time that the upstream takes does not count as the app's: nobody waits for the app then (library note 3).
+struct RelayedBody: AsyncSequence, Sendable {
+    typealias Element = ByteBuffer
+
+    private let body: RequestBody
+    private let watch: Watch
+
+    /// Reads a call's body; `longest` is a bound of its own beside the limits'.
+    init(_ call: Call, limits: HTTPLimits, within longest: Duration? = nil) {
+        body = call.stream
+        watch = Watch(body: call.stream, eventLoop: call.eventLoop, limits: limits, within: longest)
+    }
+
+    func makeAsyncIterator() -> AsyncIterator { AsyncIterator(base: body.makeAsyncIterator(), watch: watch) }
+
+    struct AsyncIterator: AsyncIteratorProtocol {
+        var base: RequestBody.AsyncIterator
+        let watch: Watch
+
+        @concurrent mutating func next() async throws -> ByteBuffer? {
+            watch.begin()
+            do {
+                let chunk = try await base.next()
+                watch.end(chunk)
+                return chunk
+            } catch {
+                watch.giveUp()
+                if let fault = error as? BodyFault { throw BodyReader.problem(fault) }
+                throw error
+            }
+        }
+    }
+
+    /// Looks from time to time whether the app sends too slowly.
+    ///
+    /// One timer for a body, not one for every chunk.
+    final class Watch: Sendable {
+        private struct State {
+            var rate: ProgressRate
+            var begun: NIODeadline?
+            /// Since when the app is waited for; nil while it is not.
+            var waitingSince: NIODeadline?
+            /// The time for which the app was waited for before.
+            var waited: Int64 = 0
+            var timer: RepeatedTask?
+
+            func waited(at now: NIODeadline) -> Int64 {
+                waitingSince.map { waited + (now - $0).nanoseconds } ?? waited
+            }
+        }
+
+        private let body: RequestBody
+        private let eventLoop: any EventLoop
+        private let deadline: TimeAmount
+        private let step: TimeAmount
+        private let state: Mutex<State>
+
+        init(body: RequestBody, eventLoop: any EventLoop, limits: HTTPLimits, within longest: Duration?) {
+            self.body = body
+            self.eventLoop = eventLoop
+            deadline = TimeAmount(
+                longest.map { Swift.min($0, limits.relayUploadDeadline) } ?? limits.relayUploadDeadline)
+            let window = TimeAmount(limits.relayRateWindow).nanoseconds
+            step = .nanoseconds(Swift.max(window / 10, 1_000_000))
+            let rate = ProgressRate(
+                bytesPerSecond: limits.relayMinimumRate, window: window,
+                grace: TimeAmount(limits.relayRateGrace).nanoseconds)
+            state = Mutex(State(rate: rate))
+        }
+
+        deinit { state.withLock { $0.timer }?.cancel() }
+
+        func begin() {
+            let isFirst = state.withLock { state in
+                let now = NIODeadline.now()
+                state.waitingSince = now
+                guard state.begun == nil else { return false }
+                state.begun = now
+                return true
+            }
+            guard isFirst else { return }
+            let timer = eventLoop.scheduleRepeatedTask(initialDelay: step, delay: step) { [weak self] task in
+                guard let self else { return task.cancel() }
+                check()
+            }
+            state.withLock { $0.timer = timer }
+        }
+
+        /// Ends a wait by what came; nil is the body's end.
+        func end(_ chunk: ByteBuffer?) {
+            let timer = state.withLock { state -> RepeatedTask? in
+                state.waited = state.waited(at: .now())
+                state.waitingSince = nil
+                guard let chunk else { return state.timer }
+                state.rate.account(chunk.readableBytes, at: state.waited)
+                return nil
+            }
+            timer?.cancel()
+        }
+
+        /// Ends the watch: nothing more comes.
+        func giveUp() {
+            let timer = state.withLock { state in
+                state.waitingSince = nil
+                return state.timer
+            }
+            timer?.cancel()
+        }
+
+        private func check() {
+            let isLate = state.withLock { state in
+                let now = NIODeadline.now()
+                if let begun = state.begun, now - begun > deadline { return true }
+                return state.waitingSince != nil && state.rate.isBelow(at: state.waited(at: now))
+            }
+            guard isLate else { return }
+            giveUp()
+            // Ends the wait for the next piece.
+            body.abandon(.timedOut)
         }
     }
 }

@@ -2,7 +2,7 @@ import Broker
 import BrokerRelay
 import HTTPTypes
 
-/// What the handlers work with: the use cases, the configuration and the limits.
+/// The dependencies of the handlers: the use cases, the configuration and the limits.
 ///
 /// The handlers themselves are its extensions in `Routes/`.
 final class BrokerAPI: Sendable {
@@ -17,7 +17,7 @@ final class BrokerAPI: Sendable {
     let digest: @Sendable ([UInt8]) -> Digest
     let rules: ListenerRules
     let constants: ConstantBodies
-    /// What is under way on all listeners.
+    /// The work under way on all listeners.
     let load: ServerLoad
     private let ledger: ChargeLedger
 

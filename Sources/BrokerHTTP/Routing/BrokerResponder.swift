@@ -48,7 +48,7 @@ package struct BrokerResponder: WireService {
         return copy
     }
 
-    /// What nginx and others log where the client hung up before the answer; it is never sent.
+    /// The status that nginx and others log where the client hung up before the answer; it is never sent.
     private static let clientClosedRequest = 499
 
     /// Serves a request of a connection.

@@ -6,7 +6,7 @@ import HTTPTypes
 ///
 /// What backends ask is served here only where they have no listener of their own (decision 15).
 package enum BrokerRouter {
-    /// What stands in logs and metrics for a path of the app links, which is the operator's to name.
+    /// The name in logs and metrics of a path of the app links, which is the operator's to name.
     static let appLinks = "app link"
 
     static func routes(_ api: BrokerAPI) -> [Route] {

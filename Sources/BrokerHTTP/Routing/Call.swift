@@ -14,14 +14,14 @@ final class Call: Sendable {
     let fields: RequestFields
     /// The target's path, as it stood.
     let path: Substring
-    /// What stands after the `?`.
+    /// The query: the text after the `?`.
     let query: Substring?
     let requestID: String
     /// The connection it came on; nil in-process.
     let connection: ClientConnection?
-    /// Where it is served.
+    /// The event loop that serves it.
     let eventLoop: any EventLoop
-    /// What stands in the path where the template has braces, as it stood.
+    /// The parts of the path where the template has braces, as they stood.
     let parameters: [Substring]
     /// The body of a route that takes one, whole.
     let body: [UInt8]

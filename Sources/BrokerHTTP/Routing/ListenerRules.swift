@@ -3,7 +3,7 @@ import BrokerWire
 import HTTPTypes
 import NIOCore
 
-/// What all routes of a listener share: our names, who the client is, and which web origins may call.
+/// The rules that all routes of a listener share: our names, who the client is, and which web origins may call.
 struct ListenerRules: Sendable {
     private let configuration: HTTPConfiguration
     private let name: PublicName
@@ -155,4 +155,96 @@ struct ListenerRules: Sendable {
         value: "Accept, Authorization, Content-Type, Content-Encoding, If-Match, If-None-Match, If-Modified-Since, "
             + "If-Unmodified-Since, If-Range, Range, Idempotency-Key, traceparent, tracestate, DPoP, Coatcheck-Pass")
     private static let maxAge = HTTPField(name: .accessControlMaxAge, value: "600")
+}
+
+/// A listener of the broker, by the name that logs, metrics and a socket's hand-over give it; what it is for decides the
+/// rules that its requests are held to.
+package enum ListenerName: String, Sendable, CaseIterable {
+    /// Apps and browsers, and backends where they have no listener of their own.
+    case `public`
+    /// Backends alone (`server.backend_listen`); the one where a TCP peer can be a backend.
+    case backend
+    /// Operators (`management.listen`).
+    case management
+}
+
+/// The broker's name to the outside: the accepted names, our origin, and whether this is a development set-up.
+struct PublicName: Sendable {
+    /// Whether `public_url` is https: cookies have their prefix and `Secure`.
+    let isSecure: Bool
+    /// Whether `public_url` is at a loopback name: nobody else can reach us, so limits spare loopback peers.
+    let isLoopback: Bool
+    /// Our own origin, as browsers write it.
+    let origin: String
+    private let accepted: Set<String>
+
+    /// Creates it; `further` are names accepted beside the configured ones.
+    init(_ configuration: HTTPConfiguration, further: [String] = []) {
+        let url = configuration.publicURL
+        isSecure = url.hasPrefix("https://")
+        let rest = url.dropFirst(isSecure ? 8 : 7)
+        let text = String(rest.prefix { $0 != "/" })
+        let authority = Authority(text)
+        isLoopback = authority?.isLoopback ?? false
+        let standardPort = isSecure ? 443 : 80
+        let host = authority?.host ?? text
+        let port = authority?.port ?? standardPort
+        origin = (isSecure ? "https://" : "http://") + host + (port == standardPort ? "" : ":\(port)")
+        var accepted: Set<String> = []
+        for name in [text] + configuration.hosts + further {
+            guard let authority = Authority(name) else { continue }
+            if let port = authority.port {
+                accepted.insert("\(authority.host):\(port)")
+                if port == standardPort { accepted.insert(authority.host) }
+            } else {
+                accepted.formUnion([authority.host, "\(authority.host):\(port)", "\(authority.host):\(standardPort)"])
+            }
+        }
+        self.accepted = accepted
+    }
+
+    /// Returns whether a `Host` names us: whole names, ports included (SEC-90, SEC-103).
+    func accepts(_ host: String) -> Bool {
+        if accepted.contains(host) { return true }
+        guard let authority = Authority(host) else { return false }
+        if isLoopback, authority.isLoopback { return true }
+        return accepted.contains(authority.port.map { "\(authority.host):\($0)" } ?? authority.host)
+    }
+}
+
+/// The names that the management listener is reached by (`management.hosts`).
+///
+/// A page whose name was made to point at this machine sends that name as `Host`, and must not read metrics (DNS
+/// rebinding); an address needs no resolving, so it cannot be made to point elsewhere.
+struct ManagementName: Sendable {
+    private let accepted: Set<String>
+
+    /// Creates it; a name without a port is accepted with any.
+    init(_ hosts: [String]) {
+        accepted = Set(hosts.compactMap { Authority($0) }.map { Self.text($0.host, $0.port) })
+    }
+
+    /// Returns whether a `Host` is a loopback name, an address, or a configured name.
+    func accepts(_ host: String) -> Bool {
+        guard let authority = Authority(host) else { return false }
+        return authority.isLoopback || authority.address != nil || accepted.contains(authority.host)
+            || accepted.contains(Self.text(authority.host, authority.port))
+    }
+
+    private static func text(_ host: String, _ port: Int?) -> String { port.map { "\(host):\($0)" } ?? host }
+}
+
+extension Authority {
+    /// The host as an IP address, or nil when it is a name.
+    var address: IPAddress? {
+        host.hasPrefix("[") ? IPAddress(host.dropFirst().dropLast()) : IPAddress(host)
+    }
+
+    /// Whether the host is a loopback name or address.
+    var isLoopback: Bool { IPAddress.isLoopback(urlHost: host) }
+}
+
+extension ClientConnection {
+    /// The TCP peer's address.
+    var address: IPAddress? { peer.map { IPAddress(high: $0.high, low: $0.low) } }
 }

@@ -1,11 +1,11 @@
-import Broker
+package import Broker
 import BrokerWire
 import HTTPTypes
 import NIOCore
 
 /// Turns every refusal and failure into its answer: the one place that does (SEC-107).
 struct ProblemResponder: Sendable {
-    /// What a problem's answer depends on besides the problem.
+    /// The request's part in a problem's answer.
     struct Circumstances {
         /// Whether the request brought our session cookie.
         var hasSessionCookie = false
@@ -77,5 +77,128 @@ struct ProblemResponder: Sendable {
     /// The challenge of RFC 9449 section 7.1.
     private static func challenge(_ refusal: ProofRefusal) -> HTTPField {
         HTTPField(name: .wwwAuthenticate, value: #"DPoP error="\#(refusal.challengeError)", algs="ES256""#)
+    }
+}
+
+extension ProblemCode {
+    /// The HTTP status.
+    package var status: Int {
+        switch self {
+        case .invalidRequest, .invalidCallback, .stateMismatch, .issuerMismatch, .codeRejected, .verifierMismatch,
+            .registrationRejected:
+            400
+        case .sessionRequired, .sessionEnded, .backendUnauthorized, .proofRequired, .useDPoPNonce, .proofInvalid: 401
+        case .loginNotYours, .accessDenied, .clientNotAllowed, .backendNotAllowed, .emailDomainDenied, .crossOrigin,
+            .upstreamNotAllowed:
+            403
+        case .notFound, .providerNotFound, .upstreamNotFound: 404
+        case .methodNotAllowed: 405
+        case .requestTimeout: 408
+        case .codeAlreadyUsed, .userAlreadyExists, .loginRequired, .interactionRequired, .notRefreshable,
+            .tooManySessions:
+            409
+        case .loginExpired, .stateKeyExpired, .handoffExpired: 410
+        case .tooLarge: 413
+        case .unsupportedMediaType: 415
+        case .wrongHost: 421
+        case .rateLimited: 429
+        case .headersTooLarge: 431
+        case .internalError: 500
+        case .providerError, .identityRejected, .upstreamError: 502
+        case .providerUnavailable, .storeUnavailable, .upstreamBusy, .shuttingDown: 503
+        case .upstreamTimeout: 504
+        }
+    }
+
+    /// A few words that are the same for every occurrence.
+    package var title: String { words.title }
+
+    /// The sentence for the caller where the problem brings none of its own.
+    package var standardDetail: String { words.detail }
+
+    private var words: (title: String, detail: String) {
+        switch self {
+        case .invalidRequest: ("Invalid request", "The request is not as the contract says.")
+        case .invalidCallback: ("Invalid callback", "The callback is not one this login can be finished with.")
+        case .stateMismatch: ("Unknown login", "No login waits for this callback.")
+        case .issuerMismatch: ("Wrong issuer", "The callback names another issuer than the login's provider.")
+        case .codeRejected: ("Code rejected", "The provider did not accept the code. Start a new login.")
+        case .verifierMismatch: ("Wrong verifier", "The code verifier is not the one of the code challenge.")
+        case .registrationRejected: ("Registration rejected", "The provider did not accept these attributes.")
+        case .sessionRequired: ("Session required", "The request has no session. Sign in first.")
+        case .sessionEnded: ("Session ended", "The session has ended. Sign in again.")
+        case .backendUnauthorized: ("Unknown backend", "The caller did not prove which backend it is.")
+        case .proofRequired: ("Proof required", "The session belongs to a key: show a proof or a pass.")
+        case .useDPoPNonce: ("Use the nonce", "Make the proof with the nonce of this answer.")
+        case .proofInvalid: ("Invalid proof", "The proof or pass is not accepted.")
+        case .loginNotYours: ("Not your login", "The login was started by somebody else. Start a new one.")
+        case .accessDenied: ("Access denied", "The user or the provider refused the sign-in.")
+        case .clientNotAllowed: ("Client not allowed", "This client may not sign in this way.")
+        case .backendNotAllowed: ("Backend not allowed", "This backend may not ask this, or not about this session.")
+        case .emailDomainDenied: ("Email domain denied", "The provider does not take users of this email domain.")
+        case .crossOrigin: ("Cross-origin request", "The request came from a web origin that is not listed.")
+        case .upstreamNotAllowed: ("Upstream not allowed", "The session may not call this upstream in this way.")
+        case .notFound: ("Not found", "There is nothing here.")
+        case .providerNotFound: ("Unknown provider", "No provider of this name is configured.")
+        case .upstreamNotFound: ("Unknown upstream", "No upstream of this name is configured.")
+        case .methodNotAllowed: ("Method not allowed", "This path does not take this method.")
+        case .requestTimeout: ("Request timeout", "The request's body came too slowly.")
+        case .codeAlreadyUsed: ("Code already used", "The code was used before. Start a new login.")
+        case .userAlreadyExists: ("User already exists", "A user with this identity exists. Sign in instead.")
+        case .loginRequired: ("Login required", "Finish the login that this answer names.")
+        case .interactionRequired: ("Interaction required", "The provider has to ask the user. Start a login that may.")
+        case .notRefreshable: ("Not refreshable", "The session's tokens cannot be refreshed.")
+        case .tooManySessions: ("Too many sessions", "The user has as many sessions as the client may have.")
+        case .loginExpired: ("Login expired", "The login took too long. Start a new one.")
+        case .stateKeyExpired: ("State key expired", "The registration can no longer be finished. Sign in again.")
+        case .handoffExpired: ("Handoff expired", "The handoff can no longer be redeemed. Start a new login.")
+        case .tooLarge: ("Too large", "The request's body is larger than this path takes.")
+        case .unsupportedMediaType: ("Unsupported media type", "The request's content type is not the path's.")
+        case .wrongHost: ("Wrong host", "This service is not known by the name in the request.")
+        case .rateLimited: ("Rate limited", "Too many requests. Try again later.")
+        case .headersTooLarge: ("Headers too large", "The request line or the header fields are too large.")
+        case .internalError: ("Internal error", "Something went wrong here.")
+        case .providerError: ("Provider error", "The provider did not answer as its contract says.")
+        case .identityRejected: ("Identity rejected", "The identity that the provider returned could not be verified.")
+        case .upstreamError: ("Upstream error", "The upstream could not be reached or did not answer properly.")
+        case .upstreamTimeout: ("Upstream timeout", "The upstream did not answer in time.")
+        case .providerUnavailable: ("Provider unavailable", "The provider cannot be reached. Try again later.")
+        case .storeUnavailable: ("Store unavailable", "Sessions cannot be read or written. Try again later.")
+        case .upstreamBusy: ("Upstream busy", "Too many calls to this upstream are under way. Try again later.")
+        case .shuttingDown: ("Shutting down", "This instance is shutting down. Try again.")
+        }
+    }
+}
+
+/// Answers what never becomes a request: too large a head, or a framing that two readers could read differently.
+struct FramingProblems: Sendable {
+    private let log: RequestLog
+    private let hasStrictTransport: Bool
+
+    /// Creates it; `log` gets one record for each, with the method and route `-`.
+    init(log: RequestLog, hasStrictTransport: Bool) {
+        self.log = log
+        self.hasStrictTransport = hasStrictTransport
+    }
+
+    func answer(_ refusal: FramingRefusal, _ connection: ClientConnection) -> Answer {
+        let problem =
+            switch refusal {
+            case .malformed: BrokerProblem(.invalidRequest, detail: "The request is not well-formed HTTP/1.1.")
+            case .tooLarge: BrokerProblem(.headersTooLarge)
+            case .overLimit: BrokerProblem(.rateLimited, retryAfter: .seconds(5))
+            }
+        let id = RequestID.fresh()
+        var fields = Answers.fields(id)
+        if hasStrictTransport { fields.append(SecurityFields.strictTransport) }
+        fields.append(ConstantFields.problem)
+        if problem.code == .rateLimited { fields.append(HTTPField(name: .retryAfter, value: "6")) }
+        log.record(
+            RequestRecord(
+                method: "-", route: "-", status: problem.code.status, duration: .zero, requestID: id,
+                client: connection.peerText, userAgent: nil, code: problem.code, privateDetail: nil))
+        return Answer(
+            .init(code: problem.code.status), fields,
+            body: .whole(ByteBuffer(bytes: ProblemBody.bytes(problem, requestID: id))))
     }
 }

@@ -1,4 +1,6 @@
-import HTTPTypes
+import Broker
+import BrokerWire
+package import HTTPTypes
 
 /// Finds routes by exact path.
 ///
@@ -36,7 +38,7 @@ struct RouteTable: Sendable {
     private struct Pattern: Sendable {
         /// The template's segments; nil where a parameter stands.
         let segments: [Substring?]
-        /// What stands before the first parameter.
+        /// The text before the first parameter.
         let prefix: String
         /// Whether the last parameter takes the rest of the path, slashes and all.
         let takesRest: Bool
@@ -62,7 +64,7 @@ struct RouteTable: Sendable {
 
     private var exact: [Substring: Entry] = [:]
     private var patterns: [Pattern] = []
-    /// What serves the paths of app links, and their patterns.
+    /// The entry for the paths of app links, and their patterns.
     private var appLinks: (entry: Entry, paths: [String])?
 
     init(_ routes: [Route], appLinkPaths: [String] = []) {
@@ -96,5 +98,87 @@ struct RouteTable: Sendable {
         }
         guard let appLinks, appLinks.paths.contains(where: { PathPattern.covers($0, path) }) else { return nil }
         return (appLinks.entry, [])
+    }
+}
+
+/// One line of a route table: a method, a path, what is special about it, and what serves it.
+package struct Route: Sendable {
+    /// A route's demands on the responder, beyond the usual.
+    struct Traits: OptionSet, Sendable {
+        let rawValue: Int
+        /// Takes any method, and its body as a stream (the relay).
+        static let relay = Traits(rawValue: 1)
+        /// The cross-origin rule applies to safe methods too.
+        static let sameOriginAlways = Traits(rawValue: 2)
+        /// The cross-origin rule does not apply: something else protects it.
+        static let anyOrigin = Traits(rawValue: 4)
+        /// Its errors are OAuth's.
+        static let oauthErrors = Traits(rawValue: 8)
+        /// Its body may have a mebibyte, whatever `limits.body` says.
+        static let largeBody = Traits(rawValue: 16)
+        /// Its body is JSON.
+        static let json = Traits(rawValue: 32)
+        /// Its body is a form.
+        static let form = Traits(rawValue: 64)
+        /// Stands for every path that the patterns of the app links cover and no other route has.
+        static let appLinks = Traits(rawValue: 128)
+    }
+
+    typealias Handler = @Sendable (Call) async throws(BrokerProblem) -> Answer
+    /// Throws what a request is refused with, whatever its body says.
+    typealias Check = @Sendable (Call) async throws(BrokerProblem) -> Void
+
+    /// The method; for the relay, GET stands for any.
+    package let method: HTTPRequest.Method
+    /// The method's name, for metrics.
+    package var methodName: String { method.rawValue }
+    /// The path with its parameters in braces, as in the contract.
+    package let template: String
+    /// Whether any method is taken.
+    package var takesAnyMethod: Bool { traits.contains(.relay) }
+    let traits: Traits
+    /// The proof that a request owes before its body is asked for; its handler looks again, for those without a body too.
+    let proof: Check?
+    let handler: Handler
+
+    init(
+        _ method: HTTPRequest.Method, _ template: String, _ traits: Traits = [], proof: Check? = nil,
+        handler: @escaping Handler
+    ) {
+        self.method = method
+        self.template = template
+        self.traits = traits
+        self.proof = proof
+        self.handler = handler
+    }
+}
+
+/// The patterns of `app_links.ios.paths`, as Apple reads them: `*` stands for any characters, `?` for one.
+package enum PathPattern {
+    /// Returns whether a pattern covers a path.
+    package static func covers(_ pattern: String, _ path: some StringProtocol) -> Bool {
+        matches(Array(pattern.utf8)[...], Array(path.utf8)[...])
+    }
+
+    /// Takes at most the product of both lengths: of several stars only the last is tried again.
+    private static func matches(_ pattern: ArraySlice<UInt8>, _ text: ArraySlice<UInt8>) -> Bool {
+        var (p, t) = (pattern.startIndex, text.startIndex)
+        var retry: (pattern: Int, text: Int)?
+        while t < text.endIndex {
+            if p < pattern.endIndex, pattern[p] == UInt8(ascii: "*") {
+                retry = (p + 1, t)
+                p += 1
+            } else if p < pattern.endIndex, pattern[p] == UInt8(ascii: "?") || pattern[p] == text[t] {
+                p += 1
+                t += 1
+            } else if let last = retry {
+                retry = (last.pattern, last.text + 1)
+                p = last.pattern
+                t = last.text + 1
+            } else {
+                return false
+            }
+        }
+        return pattern[p...].allSatisfy { $0 == UInt8(ascii: "*") }
     }
 }

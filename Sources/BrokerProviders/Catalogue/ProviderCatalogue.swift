@@ -28,3 +28,18 @@ package enum ProviderCatalogue {
         }
     }
 }
+
+/// The reason for which a provider's settings cannot be used; names no secret.
+package struct CatalogueFailure: Error, Sendable, Equatable, CustomStringConvertible {
+    /// The fault, for the operator.
+    package let description: String
+
+    init(_ description: String) { self.description = description }
+}
+
+/// The environment that every provider client is given.
+struct ProviderEnvironment: Sendable {
+    let http: ProviderHTTP
+    let clock: BrokerClock
+    let random: @Sendable (Int) throws -> [UInt8]
+}

@@ -176,3 +176,19 @@ package struct CloverClient: EngineBacked, CodeExchanging, TokenRefreshing, Toke
             }
     }
 }
+
+/// The settings that only `kind: clover` has.
+package struct CloverSettings: Sendable, Equatable {
+    /// The setting `environment`.
+    package enum Environment: String, Sendable, CaseIterable { case sandbox, us, eu, la }
+
+    /// `environment`: picks the pair of hosts; `endpoints` overrides it.
+    package var environment: Environment
+    /// `site_url`: every redirect URI has to lie under it (Clover refuses others).
+    package var siteURL: String?
+
+    package init(environment: Environment, siteURL: String? = nil) {
+        self.environment = environment
+        self.siteURL = siteURL
+    }
+}

@@ -1,4 +1,4 @@
-import Broker
+package import Broker
 import JWTKit
 
 /// Signs short JWTs with a key of ours: client assertions and Apple's client secret.
@@ -70,5 +70,62 @@ struct AssertionSigner: Sendable {
             header.fields["kid"] = .string(keyID)
         }
         return (try? await collection.sign(claims, header: header)).map(Secret.init)
+    }
+}
+
+/// `assertion`: how a client's signed proof looks, where a server wants it otherwise than RFC 7523bis has it.
+package struct AssertionSettings: Sendable, Equatable {
+    /// The setting `audience`.
+    package enum Audience: Sendable, Equatable {
+        /// `issuer`: the one value that a mix-up of endpoints cannot misuse (SEC-19).
+        case issuer
+        /// `token_endpoint`: servers that predate the rule.
+        case tokenEndpoint
+        /// `endpoint`: the address that is called, for servers that take no other (Glewlwyd, idpyoidc).
+        case endpoint
+        /// An https URL of the file.
+        case url(String)
+    }
+
+    /// The setting `key_header`.
+    package enum KeyHeader: String, Sendable, CaseIterable {
+        case keyID = "kid"
+        /// The certificate's SHA-256 (Microsoft).
+        case thumbprint = "x5t#S256"
+    }
+
+    /// The setting `audience`.
+    package var audience: Audience
+    /// `typ`: the header's.
+    package var type: String
+    /// The setting `key_header`.
+    package var keyHeader: KeyHeader
+    /// The SHA-256 of the certificate in `certificate: {file}`, as base64url.
+    package var thumbprint: String?
+
+    package init(
+        audience: Audience = .issuer, type: String = "client-authentication+jwt", keyHeader: KeyHeader = .keyID,
+        thumbprint: String? = nil
+    ) {
+        self.audience = audience
+        self.type = type
+        self.keyHeader = keyHeader
+        self.thumbprint = thumbprint
+    }
+}
+
+/// A key of ours that signs assertions (`private_key: {file, key_id, algorithm}`).
+package struct SigningKey: Sendable {
+    /// The PEM text of `private_key.file`.
+    package var pem: Secret
+    /// `private_key.key_id`: the `kid` that the provider knows the key by.
+    package var keyID: String?
+    /// `private_key.algorithm`: RS256, PS256, ES256, ES384 or EdDSA.
+    package var algorithm: SignatureAlgorithm
+
+    package init(pem: Secret, keyID: String? = nil, algorithm: SignatureAlgorithm = .es256) {
+        self.pem = pem
+        self.keyID = keyID
+        self.algorithm = algorithm
     }
 }

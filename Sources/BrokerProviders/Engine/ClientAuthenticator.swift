@@ -1,4 +1,5 @@
 import Broker
+import FoundationEssentials
 import Synchronization
 
 /// Proves a client to its provider, in exactly one way a call (SEC-18): the owner of its credential, and of which way goes
@@ -186,4 +187,28 @@ private final class AcceptedWays: Sendable {
     func note(_ way: ClientAuthentication, at endpoint: ClientAuthenticator.Endpoint) {
         methods.withLock { $0[endpoint] = way.method }
     }
+}
+
+/// Writes the parameters of a token call as the client's settings say.
+enum ParameterBody {
+    /// Returns body and media type; omissions and renamings go by the standard names.
+    static func make(
+        _ parameters: [(name: String, value: String)], _ settings: TokenRequestSettings
+    ) -> (bytes: [UInt8], type: String) {
+        let sent =
+            parameters.filter { !settings.omit.contains($0.name) }
+            .map { (name: settings.rename[$0.name] ?? $0.name, value: $0.value) } + settings.parameters
+        switch settings.encoding {
+        case .form: return (Array(FormPairs.encode(sent).utf8), "application/x-www-form-urlencoded")
+        case .json:
+            var writer = JSONWriter()
+            writer.object { for pair in sent { $0.member(pair.name, pair.value) } }
+            return (writer.bytes, "application/json")
+        }
+    }
+}
+
+/// Encodes standard base64 (RFC 4648 section 4), for HTTP Basic.
+enum Base64 {
+    static func encode(_ bytes: [UInt8]) -> String { Data(bytes).base64EncodedString() }
 }

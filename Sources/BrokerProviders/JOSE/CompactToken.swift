@@ -60,3 +60,39 @@ struct CompactToken: Sendable {
         return lower.hasPrefix("application/") ? String(lower.dropFirst("application/".count)) : lower
     }
 }
+
+/// An asymmetric JWS algorithm (RFC 7518, RFC 8037).
+///
+/// `none` and HMAC do not exist here (SEC-25).
+package enum SignatureAlgorithm: String, Sendable, CaseIterable {
+    case rs256 = "RS256"
+    case rs384 = "RS384"
+    case rs512 = "RS512"
+    case ps256 = "PS256"
+    case ps384 = "PS384"
+    case ps512 = "PS512"
+    case es256 = "ES256"
+    case es384 = "ES384"
+    case es512 = "ES512"
+    case edDSA = "EdDSA"
+
+    /// The key type that fits (`kty`).
+    var keyType: String {
+        switch self {
+        case .rs256, .rs384, .rs512, .ps256, .ps384, .ps512: "RSA"
+        case .es256, .es384, .es512: "EC"
+        case .edDSA: "OKP"
+        }
+    }
+
+    /// The curve that fits (`crv`), for curve keys.
+    var curve: String? {
+        switch self {
+        case .es256: "P-256"
+        case .es384: "P-384"
+        case .es512: "P-521"
+        case .edDSA: "Ed25519"
+        default: nil
+        }
+    }
+}

@@ -127,3 +127,155 @@ struct TokenAnswer: Sendable {
             }
     }
 }
+
+/// Reads a lifetime as providers write it (SEC-21): absent, zero, negative, fractional, as text, huge or as a moment.
+enum Lifetime {
+    /// No token is believed to live longer.
+    static let longest: Int64 = 400 * 86_400
+    /// A "duration" from here up is a moment since 1970.
+    private static let earliestMoment: Double = 1_000_000_000
+
+    /// Returns the moment that the value means, or nil when it means none (absent, past, zero, nonsense).
+    static func end(_ value: JSONValue?, unit: TokenResponseSettings.Unit, now: WallTime) -> WallTime? {
+        guard let number = number(value), number > 0 else { return nil }
+        let present = Double(now.milliseconds) / 1000
+        var remaining = number
+        if unit == .epochSeconds || number >= earliestMoment {
+            // Some servers count milliseconds: nothing else is that far away.
+            remaining = (number >= 100_000_000_000 ? number / 1000 : number) - present
+        }
+        guard remaining >= 1 else { return nil }
+        let seconds = remaining >= Double(longest) ? longest : Int64(exactly: remaining.rounded(.down)) ?? longest
+        return now.advanced(by: .seconds(seconds))
+    }
+
+    private static func number(_ value: JSONValue?) -> Double? {
+        switch value {
+        case .number: value?.double
+        case .string(let text) where text.utf8.count <= 32: Double(text).flatMap { $0.isFinite ? $0 : nil }
+        default: nil
+        }
+    }
+}
+
+/// Reads an answer's body as the object it means: JSON, or a form as GitHub's and old servers' are.
+enum AnswerBody {
+    /// Returns the members, or nil when the body is neither; the first byte decides where the media type does not.
+    static func object(_ answer: ProviderAnswer) -> JSONObject? {
+        let first = answer.body.first { $0 != 0x20 && $0 != 0x09 && $0 != 0x0A && $0 != 0x0D }
+        if first == UInt8(ascii: "{") { return answer.object }
+        guard ["application/x-www-form-urlencoded", "text/plain"].contains(answer.mediaType),
+            answer.body.count <= 65_536, first != UInt8(ascii: "<"),
+            let text = String(validating: answer.body, as: UTF8.self), text.utf8.contains(UInt8(ascii: "=")),
+            let form = try? FormPairs(parsing: text)
+        else { return nil }
+        return JSONObject(form.pairs.map { ($0.name, .string($0.value)) })
+    }
+}
+
+/// Finds the OAuth error in an answer, in every dialect that providers speak (docs/providers/real-servers.md).
+enum OAuthErrorParser {
+    /// Returns the error code of an answer's object, or nil when the object tells of none.
+    ///
+    /// `isFailure` is whether the status was 4xx: then a bare `message` is an error too.
+    static func code(in object: JSONObject, isFailure: Bool) -> String? {
+        switch object["error"] {
+        case .string(let text) where !text.isEmpty: return reduced(text)
+        case .object(let error):
+            let names = ["type", "code", "error", "status"]
+            return names.lazy.compactMap { scalar(error[$0]) }.first.map(reduced) ?? "invalid_request"
+        case .bool(true): return "invalid_request"
+        // Some APIs number their errors; 0 is none.
+        case .number(let text) where text != "0": return "invalid_request"
+        default: break
+        }
+        if object["ok"]?.bool == false || object["success"]?.bool == false { return "invalid_request" }
+        if let first = object["errors"]?.array?.first {
+            let names = ["errorType", "code", "error", "type"]
+            let code =
+                first.string ?? first.object.flatMap { error in names.lazy.compactMap { scalar(error[$0]) }.first }
+            return code.map(reduced) ?? "invalid_request"
+        }
+        if object["error_code"] != nil, object["error_message"] != nil { return "invalid_request" }
+        guard isFailure, object["message"]?.string != nil || object["error_description"]?.string != nil else {
+            return nil
+        }
+        return "invalid_request"
+    }
+
+    /// Codes by which a provider says "later", whatever its status.
+    static func isTransient(_ code: String) -> Bool {
+        ["temporarily_unavailable", "service_unavailable", "ratelimited", "rate_limited", "slow_down"].contains(code)
+    }
+
+    private static func scalar(_ value: JSONValue?) -> String? {
+        switch value {
+        case .string(let text) where !text.isEmpty: text
+        case .number(let text): text
+        default: nil
+        }
+    }
+
+    /// RFC 6749 section 5.2's alphabet, 64 characters at most: it goes into logs.
+    static func reduced(_ text: String) -> String {
+        let bytes = text.utf8.prefix(64).filter { (0x20...0x7E).contains($0) && $0 != 0x22 && $0 != 0x5C }
+        return bytes.isEmpty ? "invalid_request" : String(decoding: bytes, as: UTF8.self)
+    }
+}
+
+/// `token_response`: how a token answer differs from RFC 6749's.
+package struct TokenResponseSettings: Sendable {
+    /// The setting `scope: {when_absent}`: what an answer without a scope means.
+    package enum ScopeWhenAbsent: String, Sendable {
+        /// The one that was asked for (RFC 6749 section 5.1).
+        case requested
+        /// Nothing is known.
+        case unknown
+    }
+
+    /// The setting `scope: {separator}`.
+    package enum ScopeSeparator: String, Sendable { case space, comma }
+
+    /// The setting `expires_unit`.
+    package enum Unit: String, Sendable { case seconds, epochSeconds = "epoch_seconds" }
+
+    /// `path`: where the token object stands, as a JSON pointer (`/authed_user`); nil for the answer itself.
+    package var path: String?
+    /// `fields`: standard name to the provider's (`access_token: token`).
+    package var fields: [String: String]
+    /// The setting `expires_field`.
+    package var expiresField: String
+    /// `refresh_expires_field`: the refresh token's own lifetime, in the same unit; nil when there is none.
+    package var refreshExpiresField: String?
+    /// The setting `expires_unit`.
+    package var expiresUnit: Unit
+    /// `default_lifetime`: the access token's when the answer names none; nil leaves it unknown.
+    package var defaultLifetime: Duration?
+    /// `token_types`: taken as Bearer, beside `bearer` itself, compared without case.
+    package var tokenTypes: [String]
+    /// `invalid_grant_codes`: error codes by which this provider says `invalid_grant` (GitHub's `bad_refresh_token`).
+    package var invalidGrantCodes: Set<String>
+
+    /// `scope: {when_absent}`; nil is `requested` for `oidc` and `oauth2`, else `unknown`.
+    package var scopeWhenAbsent: ScopeWhenAbsent?
+    /// `scope: {separator}`; nil takes a space or whatever parts a request's scope.
+    package var scopeSeparator: ScopeSeparator?
+
+    package init(
+        path: String? = nil, fields: [String: String] = [:], expiresField: String = "expires_in",
+        refreshExpiresField: String? = nil, expiresUnit: Unit = .seconds, defaultLifetime: Duration? = nil,
+        tokenTypes: [String] = [], invalidGrantCodes: Set<String> = [], scopeWhenAbsent: ScopeWhenAbsent? = nil,
+        scopeSeparator: ScopeSeparator? = nil
+    ) {
+        self.path = path
+        self.fields = fields
+        self.expiresField = expiresField
+        self.refreshExpiresField = refreshExpiresField
+        self.expiresUnit = expiresUnit
+        self.defaultLifetime = defaultLifetime
+        self.tokenTypes = tokenTypes
+        self.invalidGrantCodes = invalidGrantCodes
+        self.scopeWhenAbsent = scopeWhenAbsent
+        self.scopeSeparator = scopeSeparator
+    }
+}

@@ -1,6 +1,7 @@
 import AsyncHTTPClient
-import Broker
+package import Broker
 import NIOCore
+import NIOHTTP1
 import NIOHTTPCompression
 import NIOSSL
 
@@ -65,5 +66,97 @@ struct HTTPClients: Sendable {
             }
         }
         return configuration
+    }
+}
+
+extension AddressPolicy {
+    /// The refusal of an address.
+    struct Refused: Error {}
+
+    /// Returns what AsyncHTTPClient runs on a new connection before it sends anything on it.
+    var initializer: @Sendable (any Channel) -> EventLoopFuture<Void> {
+        { channel in
+            guard !self.allows(channel.remoteAddress?.ipAddress.flatMap { IPAddress($0) }) else {
+                return channel.eventLoop.makeSucceededVoidFuture()
+            }
+            channel.close(promise: nil)
+            return channel.eventLoop.makeFailedFuture(Refused())
+        }
+    }
+}
+
+/// `outbound`: how provider calls leave this machine.
+package struct TransportSettings: Sendable {
+    /// An HTTP proxy (`outbound.proxy`, `http://user:password@host:port`).
+    package struct Proxy: Sendable {
+        package var host: String
+        package var port: Int
+        /// `user:password`, when the proxy wants one.
+        package var credentials: Secret?
+
+        package init(host: String, port: Int, credentials: Secret? = nil) {
+            self.host = host
+            self.port = port
+            self.credentials = credentials
+        }
+    }
+
+    /// `outbound.ca_file`: a PEM file of further trust roots.
+    ///
+    /// Verification itself cannot be switched off (SEC-111).
+    package var caFile: String?
+    /// `outbound.proxy`; calls to loopback do not use it.
+    package var proxy: Proxy?
+    /// `outbound.allow_private`: whether every provider may be reached at private addresses (SEC-74).
+    package var allowPrivate: Bool
+    /// The setting `outbound.connect_timeout`.
+    package var connectTimeout: Duration
+
+    package init(
+        caFile: String? = nil, proxy: Proxy? = nil, allowPrivate: Bool = false,
+        connectTimeout: Duration = .seconds(5)
+    ) {
+        self.caFile = caFile
+        self.proxy = proxy
+        self.allowPrivate = allowPrivate
+        self.connectTimeout = connectTimeout
+    }
+}
+
+/// The bytes of a provider's answer that are kept before its body: what comes beyond is no answer.
+///
+/// The library's own bounds are 2 MiB a head and 80 KiB a field, for each call under way, and it has no setting for
+/// them.
+enum AnswerLimits {
+    /// The bounds for a decoder; trailers count as fields, too.
+    private static var decoder: NIOHTTPDecoderLimitConfiguration {
+        var limits = NIOHTTPDecoderLimitConfiguration()
+        limits.maxHeaderListSize = 64 * 1024
+        limits.maxHeaderFieldSize = 16 * 1024
+        limits.maxHeaderFieldCount = 128
+        return limits
+    }
+
+    /// Puts a decoder with these bounds in the place of AsyncHTTPClient's, before anything is sent on a new connection.
+    @Sendable static func apply(to channel: any Channel) -> EventLoopFuture<Void> {
+        channel.eventLoop.flatSubmit {
+            do {
+                let pipeline = channel.pipeline.syncOperations
+                let encoder = try pipeline.handler(type: HTTPRequestEncoder.self)
+                let decoder = try pipeline.handler(type: ByteToMessageHandler<HTTPResponseDecoder>.self)
+                let place = NIOLoopBound(encoder, eventLoop: channel.eventLoop)
+                // What follows it speaks the decoder's language: the new one is there in the same step in which the old
+                // one goes.
+                return pipeline.removeHandler(decoder).flatMapThrowing {
+                    let bounded = HTTPResponseDecoder(
+                        leftOverBytesStrategy: .dropBytes, informationalResponseStrategy: .forward,
+                        limitConfiguration: Self.decoder)
+                    try channel.pipeline.syncOperations.addHandler(
+                        ByteToMessageHandler(bounded, maximumBufferSize: 64 * 1024), position: .after(place.value))
+                }
+            } catch {
+                return channel.eventLoop.makeFailedFuture(error)
+            }
+        }
     }
 }

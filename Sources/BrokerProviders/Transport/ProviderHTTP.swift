@@ -4,6 +4,7 @@ import NIOCore
 import NIOHTTP1
 import NIOHTTPCompression
 import NIOSSL
+import Synchronization
 
 /// Makes provider calls and says exactly how they failed: surely not sent, sent without a whole answer, or answered.
 ///
@@ -159,5 +160,119 @@ package final class ProviderHTTP: Sendable {
         if error is NIOSSLError || error is BoringSSLError { return .failed("TLS failed", certainlyUnsent: true) }
         // A type's name has nothing of the request in it; an error's text may.
         return .failed("\(type(of: error))", certainlyUnsent: false)
+    }
+}
+
+/// One call to a provider.
+///
+/// It may hold secrets and is never described.
+struct ProviderRequest: Sendable {
+    /// The connections that may carry the call (library note 5).
+    enum ConnectionUse: Sendable {
+        /// A connection of its own: a pooled one that the provider closes at that instant would lose a single-use
+        /// secret.
+        case single
+        /// Kept connections: metadata and identity.
+        case pooled
+    }
+
+    var method: String
+    var url: EndpointURL
+    var connection: ConnectionUse
+    var headers: [(name: String, value: String)] = []
+    var body: [UInt8]?
+
+    static func get(_ url: EndpointURL, accept: String = "application/json") -> ProviderRequest {
+        ProviderRequest(method: "GET", url: url, connection: .pooled, headers: [("Accept", accept)])
+    }
+}
+
+/// Knows whether a request's body was asked for: AsyncHTTPClient does so only on a connection that stands, TLS
+/// included.
+///
+/// Until then a code or refresh token in it surely was not sent.
+final class SentMark: Sendable {
+    private let flag = Atomic(false)
+
+    var isSet: Bool { flag.load(ordering: .acquiring) }
+
+    func set() { flag.store(true, ordering: .releasing) }
+
+    /// A body of one buffer that sets the mark when it is taken.
+    struct Body: AsyncSequence, Sendable {
+        typealias Element = ByteBuffer
+
+        let buffer: ByteBuffer
+        let mark: SentMark
+
+        struct AsyncIterator: AsyncIteratorProtocol {
+            var buffer: ByteBuffer?
+            let mark: SentMark
+
+            mutating func next() async throws -> ByteBuffer? {
+                defer { buffer = nil }
+                if buffer != nil { mark.set() }
+                return buffer
+            }
+        }
+
+        func makeAsyncIterator() -> AsyncIterator { AsyncIterator(buffer: buffer, mark: mark) }
+    }
+}
+
+/// Makes one provider's calls: the transport with that provider's limiter and address rule.
+struct ProviderCaller: Sendable {
+    let http: ProviderHTTP
+    let limiter: CallLimiter
+    let allowPrivate: Bool
+    let total: Duration
+    private let name: ProviderName
+    private let clock: BrokerClock
+
+    init(http: ProviderHTTP, settings: ProviderSettings, clock: BrokerClock) {
+        self.clock = clock
+        name = settings.name
+        self.http = http
+        limiter = CallLimiter(limits: settings.limits, clock: clock)
+        allowPrivate = settings.allowPrivate
+        total = settings.limits.total
+    }
+
+    /// The moment by which a call that begins now has ended by its own limit: for the calls of nobody's work, such as a
+    /// shared document's.
+    var ownLimit: Duration { clock.monotonic() + total }
+
+    /// Makes one call, which has ended by a monotonic moment.
+    ///
+    /// Throws `notSent` or `lost`; every status is an answer.
+    func send(_ request: ProviderRequest, by deadline: Duration) async throws(ProviderFailure) -> ProviderAnswer {
+        let rest = deadline - clock.monotonic()
+        guard rest > .zero else { throw .notSent(detail: "no time is left for it") }
+        guard let span = span(of: request) else {
+            return try await http.send(
+                request, limiter: limiter, internalAddresses: allowPrivate, total: min(total, rest))
+        }
+        var request = request
+        // Never the caller's own: what a stranger has chosen goes to no third party.
+        request.headers.append((name: "traceparent", value: span.ownTraceparent))
+        do throws(ProviderFailure) {
+            let answer = try await http.send(
+                request, limiter: limiter, internalAddresses: allowPrivate, total: min(total, rest))
+            span.set("http.response.status_code", answer.status)
+            span.end(answer.status >= 500 ? String(answer.status) : nil)
+            return answer
+        } catch {
+            span.end(error.shortDescription)
+            throw error
+        }
+    }
+
+    private func span(of request: ProviderRequest) -> (any TraceSpan)? {
+        let text = { "\(request.method) \(name)" }
+        let span =
+            RequestScope.current.map { $0.span?.child(text(), .client) } ?? http.traces?.begin(text(), .client, nil)
+        span?.set("http.request.method", request.method)
+        span?.set("coatcheck.provider", name.text)
+        return span
     }
 }

@@ -1,4 +1,5 @@
 package import Broker
+import Synchronization
 
 extension PostgreSQLStore {
     package func insertLogin(_ row: LoginRow, limits: LoginLimits) async throws(StoreFailure) -> LoginInsertion {
@@ -78,5 +79,166 @@ extension PostgreSQLStore {
 
     package func insertRegistration(_ row: RegistrationRow) async throws(StoreFailure) {
         try await write(PostgreSQLLoginSQL.insertRegistration, row.parameters)
+    }
+}
+
+/// The count of pending logins behind the cap on their total (SEC-119): read from time to time, and carried on with what
+/// this process does itself (decision 22).
+///
+/// Replicas may go beyond the cap by what they begin within two seconds.
+final class PendingLoginEstimate: Sendable {
+    private struct State {
+        var count: Int?
+        /// By the process's clock, when it was read.
+        var readAt = Duration.zero
+        /// When it was counted: what expired before is not in it.
+        var countedAt = WallTime(milliseconds: .min)
+        /// The earliest end of a login that is in it.
+        var nextExpiry = WallTime(milliseconds: .max)
+    }
+
+    private static let lifetime = Duration.seconds(2)
+    /// At the cap, counting anew is worth it this often.
+    private static let interval = Duration.milliseconds(250)
+
+    private let monotonic: @Sendable () -> Duration
+    /// Guards the count.
+    private let state = Mutex(State())
+
+    init(monotonic: @escaping @Sendable () -> Duration) { self.monotonic = monotonic }
+
+    /// Returns whether one more login is within the cap, or nil where it has to be counted first.
+    func hasRoom(_ limit: Int, at now: WallTime) -> Bool? {
+        let moment = monotonic()
+        return state.withLock { state in
+            guard let count = state.count, moment - state.readAt < Self.lifetime else { return nil }
+            if count < limit { return true }
+            let isEarly = state.countedAt <= now && now < state.countedAt.advanced(by: Self.interval)
+            return now < state.nextExpiry || isEarly ? false : nil
+        }
+    }
+
+    /// Takes over what was counted at `now`.
+    func counted(_ count: Int, nextExpiry: WallTime?, at now: WallTime) {
+        let moment = monotonic()
+        state.withLock { state in
+            state = State(
+                count: count, readAt: moment, countedAt: now,
+                nextExpiry: nextExpiry ?? WallTime(milliseconds: .max))
+        }
+    }
+
+    func added(expiresAt: WallTime) {
+        state.withLock { state in
+            state.count = state.count.map { $0 + 1 }
+            state.nextExpiry = min(state.nextExpiry, expiresAt)
+        }
+    }
+
+    /// Takes one off that was taken or burned, unless it had expired before the count and was not in it.
+    func removed(expiresAt: WallTime) {
+        state.withLock { state in
+            guard state.countedAt < expiresAt else { return }
+            state.count = state.count.map { max($0 - 1, 0) }
+        }
+    }
+
+    /// Forgets the count: it is read before the next login.
+    func invalidate() { state.withLock { $0.count = nil } }
+}
+
+/// The statements of logins, handoffs and registrations in PostgreSQL.
+///
+/// Column lists and the decoders of `RowDecoders` go together.
+enum PostgreSQLLoginSQL {
+    static let columns =
+        "format, state, login_token, login_id, created_at, expires_at, status, exchange, sealed_key, sealed"
+
+    /// Takes the turn of one login token: its logins are stored one after the other, and each sees how many of it wait.
+    static let turn = Statement("login_turn", "i", "SELECT pg_advisory_xact_lock($1)")
+    static let insert = Statement(
+        "insert_login", "bbtiiibtbi",
+        """
+        INSERT INTO logins (state, login_token, login_id, created_at, expires_at, status, exchange, sealed_key, sealed)
+        SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9
+        WHERE (SELECT count(*) FROM logins WHERE login_token = $2 AND status = 0 AND expires_at > $4) < $10
+        RETURNING state
+        """)
+    static let byState = Statement("login", "b", "SELECT \(columns) FROM logins WHERE state = $1")
+    static let pending = Statement(
+        "pending_logins", "bii",
+        """
+        SELECT \(columns) FROM logins WHERE login_token = $1 AND status = 0 AND expires_at > $2
+        ORDER BY created_at DESC LIMIT $3
+        """)
+    static let countPending = Statement(
+        "count_pending_logins", "ii",
+        """
+        SELECT count(*), min(expires_at)
+        FROM (SELECT expires_at FROM logins WHERE status = 0 AND expires_at > $1 ORDER BY expires_at LIMIT $2) p
+        """)
+    static let burn = Statement(
+        "burn_login", "b",
+        """
+        WITH burned AS (
+            UPDATE logins SET status = 2 WHERE state = $1 AND status = 0 AND format = 1 RETURNING expires_at)
+        SELECT coalesce((SELECT format FROM logins WHERE state = $1), 1), (SELECT expires_at FROM burned)
+        """)
+
+    static let handoffColumns = "format, login, key, created_at, expires_at, kept_until, sealed_key, sealed"
+    static let keepHandoff = Statement(
+        "keep_handoff", "bbiiitb",
+        """
+        INSERT INTO handoffs (login, key, created_at, expires_at, kept_until, sealed_key, sealed)
+        VALUES ($1, $2, $3, $4, $5, $6, $7)
+        ON CONFLICT (login) DO UPDATE SET key = excluded.key, created_at = excluded.created_at,
+            expires_at = excluded.expires_at, kept_until = greatest(handoffs.kept_until, excluded.kept_until),
+            sealed_key = excluded.sealed_key, sealed = excluded.sealed
+        WHERE handoffs.expires_at <= excluded.created_at AND handoffs.format = 1
+        RETURNING key
+        """)
+    static let handoffByKey = Statement("handoff", "b", "SELECT \(handoffColumns) FROM handoffs WHERE key = $1")
+    static let handoffByLogin = Statement(
+        "handoff_by_login", "b", "SELECT \(handoffColumns) FROM handoffs WHERE login = $1")
+
+    static let registrationColumns =
+        "format, key, login_token, created_at, expires_at, status, exchange, attempts, sealed_key, sealed"
+    static let insertRegistration = Statement(
+        "insert_registration", "bbiiiitb",
+        """
+        INSERT INTO registrations (key, login_token, created_at, expires_at, status, attempts, sealed_key, sealed)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (key) DO NOTHING
+        """)
+    static let registration = Statement(
+        "registration", "b", "SELECT \(registrationColumns) FROM registrations WHERE key = $1")
+}
+
+extension LoginRow {
+    /// The values of `PostgreSQLLoginSQL.insert`, but for its limit.
+    var parameters: [Parameter] {
+        [
+            .digest(state), .digest(loginToken), .text(loginID), .time(createdAt), .time(expiresAt),
+            .integer(status.rawValue), .digest(exchange), .text(sealed.keyID), .bytes(sealed.envelope),
+        ]
+    }
+}
+
+extension HandoffRow {
+    /// The values of `PostgreSQLLoginSQL.keepHandoff`.
+    var parameters: [Parameter] {
+        [
+            .digest(login), .digest(key), .time(createdAt), .time(expiresAt), .time(keptUntil), .text(sealed.keyID),
+            .bytes(sealed.envelope),
+        ]
+    }
+}
+
+extension RegistrationRow {
+    /// The values of `PostgreSQLLoginSQL.insertRegistration`; nothing has taken a new one yet.
+    var parameters: [Parameter] {
+        [
+            .digest(key), .digest(loginToken), .time(createdAt), .time(expiresAt), .integer(status.rawValue),
+            .integer(attempts), .text(sealed.keyID), .bytes(sealed.envelope),
+        ]
     }
 }

@@ -25,7 +25,7 @@ package final class PostgreSQLStore: BrokerStore {
     /// How many connections stand, and how many were lost since the start; for metrics.
     package var connections: (standing: Int, lost: Int) { (lanes.observer.standing, lanes.observer.losses) }
 
-    /// How many operations wait for a connection; for metrics.
+    /// The number of operations that wait for a connection; for metrics.
     package var waiting: Int { lanes.all.reduce(0) { $0 + $1.waitingCount } }
 
     package func ping() async throws(StoreFailure) {
@@ -112,4 +112,109 @@ package final class PostgreSQLStore: BrokerStore {
 
     /// How often a statement that others got in the way of is tried.
     private static let attempts = 12
+}
+
+extension PostgreSQLStore {
+    /// How many connections a process keeps unless told otherwise.
+    package static let standardConnections = 8
+    /// The most that it may keep.
+    package static let allowedConnections = PostgreSQLLanes.fewest...64
+
+    /// Connects, migrates unless told not to, and starts the connections.
+    ///
+    /// Every fault is a sentence for the operator. `listening` is how endings of other replicas are heard: a direct
+    /// connection, or nil where there is none.
+    package static func open(
+        _ settings: ConnectionSettings, listening: ConnectionSettings?, connections: Int = standardConnections,
+        migrating: Bool = true, testClock: (@Sendable () -> Duration)? = nil
+    ) async throws(StoreOpenFailure) -> PostgreSQLStore {
+        _ = try await prepare(settings, migrating: migrating)
+        guard let ticker = StoreTicker(),
+            let lanes = PostgreSQLLanes(settings, connections: connections, ticker: ticker)
+        else { throw .server("the system has no descriptors or threads left") }
+        let endings = EndingExchange(lane: lanes.writes, ticker: ticker, listening: listening)
+        return PostgreSQLStore(lanes: lanes, endings: endings, testClock: testClock)
+    }
+
+    /// Migrates the database and returns the schema's versions before and after.
+    package static func migrate(_ settings: ConnectionSettings) async throws(StoreOpenFailure) -> (from: Int, to: Int) {
+        try await prepare(settings, migrating: true, isMigration: true)
+    }
+
+    /// Asks whether the database is reached, durable and migrated; returns its version.
+    package static func check(_ settings: ConnectionSettings) async throws(StoreOpenFailure) -> Int {
+        try await prepare(settings, migrating: false).to
+    }
+
+    /// Returns whether commits wait for a standby: where they do not, failing over to one loses what was answered last.
+    package static func waitsForStandby(_ settings: ConnectionSettings) async throws(StoreOpenFailure) -> Bool {
+        try await connected(settings) { connection throws(StoreOpenFailure) in
+            let names = try connection.execute("SHOW synchronous_standby_names", within: .seconds(5))
+            return names.first.map { $0?.isEmpty == false } ?? false
+        }
+    }
+
+    private static func prepare(
+        _ settings: ConnectionSettings, migrating: Bool, isMigration: Bool = false
+    ) async throws(StoreOpenFailure) -> (from: Int, to: Int) {
+        try await connected(settings) { connection throws(StoreOpenFailure) in
+            let migrator = Migrator(connection: connection, isPooled: settings.isPooled)
+            if isMigration { try migrator.setRole() } else { try migrator.requireDurability() }
+            return try migrator.run(migrating: migrating)
+        }
+    }
+
+    /// Runs `body` with a connection of its own, on a thread of its own.
+    static func connected<Value: Sendable>(
+        _ settings: ConnectionSettings,
+        _ body: @escaping @Sendable (LibPQConnection) throws(StoreOpenFailure) -> Value
+    ) async throws(StoreOpenFailure) -> Value {
+        let answer: Result<Value, StoreOpenFailure> = await withUnsafeContinuation { waiter in
+            let began = OSThread.start {
+                do throws(StoreOpenFailure) {
+                    guard let wakeup = Wakeup() else { throw .server("the system has no descriptors left") }
+                    waiter.resume(returning: .success(try body(try LibPQConnection(settings, wakeup: wakeup))))
+                } catch {
+                    waiter.resume(returning: .failure(error))
+                }
+            }
+            if !began { waiter.resume(returning: .failure(.server("the system has no threads left"))) }
+        }
+        return try answer.get()
+    }
+}
+
+extension PostgreSQLStore: SharedStore {
+    package func listen(_ handler: @escaping @Sendable (EndingNotice) -> Void) {
+        if let endings { endings.listen(handler) } else { handler(.deaf) }
+    }
+
+    package func time() async throws(StoreFailure) -> WallTime {
+        let time = try await read(PostgreSQLMaintenanceSQL.time, []) { rows in try rows.first { try $0.time() } }
+        guard let time else { throw .unavailable("the server does not say its time") }
+        return time
+    }
+
+    package func tokenVersions(
+        of tokens: [Digest]
+    ) async throws(StoreFailure) -> [(token: Digest, version: Int64)] {
+        guard !tokens.isEmpty else { return [] }
+        return try await scan(PostgreSQLSessionSQL.tokenVersions, [.list(of: .bytes, tokens.map { .digest($0) })]) {
+            rows in try rows.map { (token: try $0.digest(), version: try $0.integer()) }
+        }
+    }
+
+    package func takeProof(_ name: Digest, until: WallTime) async throws(StoreFailure) -> Bool {
+        try await write(PostgreSQLMaintenanceSQL.takeProof, [.digest(name), .time(until)]) { $0.count == 1 }
+    }
+}
+
+extension PostgreSQLStore {
+    /// Returns what the clock of a server says.
+    package static func time(_ settings: ConnectionSettings) async throws(StoreOpenFailure) -> WallTime? {
+        try await connected(settings) { connection throws(StoreOpenFailure) in
+            let row = try connection.execute(PostgreSQLMaintenanceSQL.time.sql, within: .seconds(5))
+            return row.first.flatMap { $0 }.flatMap { Int64($0) }.map { WallTime(milliseconds: $0) }
+        }
+    }
 }

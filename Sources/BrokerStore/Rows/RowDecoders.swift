@@ -192,3 +192,138 @@ extension StoredRow {
         }
     }
 }
+
+/// The key of an audit record: its number as bytes, which sort as it does.
+extension Int64 {
+    /// The number as eight bytes that sort as it does, from zero on.
+    package var bigEndianBytes: [UInt8] {
+        (0..<8).map { UInt8(truncatingIfNeeded: self >> Int64((7 - $0) * 8)) }
+    }
+
+    /// Reads what `bigEndianBytes` wrote; nil for anything else.
+    package init?(bigEndianBytes bytes: [UInt8]) {
+        guard bytes.count == 8 else { return nil }
+        self = bytes.reduce(0) { $0 << 8 | Int64($1) }
+    }
+}
+
+/// The columns of a sealed value, which have the same names in both engines.
+struct SealedColumn {
+    let table: String
+    /// The column of the row's key.
+    let key: String
+    /// The column that says what the seal is bound to.
+    let boundTo: String
+    /// The column that says which key of the ring sealed it.
+    let keyID: String
+    let envelope: String
+
+    init(of place: SealedPlace) {
+        (table, key, boundTo, keyID, envelope) =
+            switch place {
+            case .facts: ("sessions", "token", "token", "facts_key", "facts")
+            case .tokens: ("sessions", "token", "token", "tokens_key", "tokens")
+            case .logins: ("logins", "state", "state", "sealed_key", "sealed")
+            case .handoffs: ("handoffs", "login", "key", "sealed_key", "sealed")
+            case .registrations: ("registrations", "key", "key", "sealed_key", "sealed")
+            case .outbox: ("outbox", "key", "bound_to", "tokens_key", "tokens")
+            }
+    }
+}
+
+extension ColumnReader {
+    /// Reads a line of a page of sealed values: its key, and the value unless a newer version's row holds it, or it is
+    /// sealed as it should be.
+    mutating func sealedValue(of place: SealedPlace) throws -> (key: Digest, row: SealedRow?) {
+        let isKnown = try integer() <= Self.rowFormat
+        let key = try digest()
+        let boundTo = try digest()
+        let sealed = try optionalSealed()
+        guard isKnown, let sealed else { return (key, nil) }
+        return (key, SealedRow(place: place, key: key, boundTo: boundTo, sealed: sealed))
+    }
+}
+
+extension SealedPage {
+    /// A page of what was listed by a query of so many lines.
+    init(_ listed: [(key: Digest, row: SealedRow?)], limit: Int) {
+        self.init(
+            rows: listed.compactMap(\.row), next: listed.count < limit ? nil : listed.last?.key,
+            seen: listed.count)
+    }
+}
+
+/// A row that is read column by column, in the order of the query, whatever engine answered it.
+///
+/// A column that is not what the schema says is an error and never a trap, whoever wrote it. Engines read the three forms
+/// that they store; what those mean is said here. Rows are decoded by generic functions, which the compiler makes anew for
+/// each engine.
+protocol ColumnReader {
+    /// The newest format of rows that this version reads.
+    static var rowFormat: Int64 { get }
+
+    /// Reads an integer of any width, or a truth value.
+    mutating func optionalInteger() -> Int64?
+    mutating func optionalBytes() throws -> [UInt8]?
+    mutating func optionalText() throws -> String?
+}
+
+extension ColumnReader {
+    private func damaged() -> StoreFailure { .unavailable("a row is damaged") }
+
+    mutating func integer() throws -> Int64 {
+        guard let value = optionalInteger() else { throw damaged() }
+        return value
+    }
+
+    mutating func small() throws -> Int {
+        guard let value = Int(exactly: try integer()) else { throw damaged() }
+        return value
+    }
+
+    mutating func truth() throws -> Bool { try integer() != 0 }
+    mutating func time() throws -> WallTime { WallTime(milliseconds: try integer()) }
+    mutating func optionalTime() -> WallTime? { optionalInteger().map { WallTime(milliseconds: $0) } }
+    mutating func duration() throws -> Duration { .milliseconds(try integer()) }
+    mutating func optionalDuration() -> Duration? { optionalInteger().map { .milliseconds($0) } }
+
+    mutating func bytes() throws -> [UInt8] {
+        guard let bytes = try optionalBytes() else { throw damaged() }
+        return bytes
+    }
+
+    mutating func digest() throws -> Digest {
+        guard let digest = Digest(try bytes()) else { throw damaged() }
+        return digest
+    }
+
+    mutating func optionalDigest() throws -> Digest? {
+        guard let bytes = try optionalBytes() else { return nil }
+        guard let digest = Digest(bytes) else { throw damaged() }
+        return digest
+    }
+
+    mutating func text() throws -> String {
+        guard let text = try optionalText() else { throw damaged() }
+        return text
+    }
+
+    mutating func sessionHandle() throws -> SessionHandle {
+        guard let handle = SessionHandle(try text()) else { throw damaged() }
+        return handle
+    }
+
+    mutating func sealed() throws -> Sealed { Sealed(keyID: try text(), envelope: try bytes()) }
+
+    mutating func optionalSealed() throws -> Sealed? {
+        let keyID = try optionalText()
+        let envelope = try optionalBytes()
+        guard let keyID, let envelope else { return nil }
+        return Sealed(keyID: keyID, envelope: envelope)
+    }
+
+    /// Reads the row's format, which every query names first: a newer one is left alone (SEC-130).
+    mutating func requireFormat() throws {
+        guard try integer() <= Self.rowFormat else { throw StoreFailure.newerFormat }
+    }
+}

@@ -6,7 +6,7 @@ import GRDB
 package struct DatabaseCopy: Sendable {
     package let bytes: Int
     package let schema: Int
-    /// How many sessions live or stand as tombstones.
+    /// The number of sessions that live or stand as tombstones.
     package let sessions: Int
     /// Some of its sealed values, to try a key ring on.
     package let sample: [SealedRow]

@@ -57,9 +57,9 @@ final class GroupCommitWriter: Sendable {
 
     /// A transaction takes no more members than this, so that the first does not wait too long for its commit.
     private static let maximumMembers = 512
-    /// How many writes may wait; endings have twice the room.
+    /// The most writes that may wait; endings have twice the room.
     static let maximumWaiting = 8192
-    /// How long a write may wait, its transaction included.
+    /// The time for which a write may wait, its transaction included.
     static let patience = DispatchTimeInterval.seconds(10)
     /// How often a write that a full disk refused is tried again, and old ones are looked for.
     private static let interval = DispatchTimeInterval.seconds(1)
@@ -124,7 +124,7 @@ final class GroupCommitWriter: Sendable {
         queue.async { _ = reserve.make() }
     }
 
-    /// How many writes wait; for metrics and tests.
+    /// The number of writes that wait; for metrics and tests.
     var waitingCount: Int { state.withLock { $0.waiting.count } }
 
     /// Whether the disk was full and the reserve is not there again.

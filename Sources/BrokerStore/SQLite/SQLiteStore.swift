@@ -64,10 +64,10 @@ package final class SQLiteStore: BrokerStore {
     /// Whether the reserve for endings on a full disk is there, or none is kept; for metrics.
     package var hasReserve: Bool { reserve?.isReady ?? true }
 
-    /// How many endings wait to be written because the disk would not take them; for metrics.
+    /// The number of endings that wait to be written because the disk would not take them; for metrics.
     package var pendingEndings: Int { endings.count }
 
-    /// How many endings wait for the endings file, and why it does not take them; for metrics and readiness.
+    /// The number of endings that wait for the endings file, and why it does not take them; for metrics and readiness.
     package var unkeptEndings: (count: Int, reason: String?) {
         (endingsLog?.unwrittenCount ?? 0, endingsLog?.failure)
     }
@@ -178,4 +178,12 @@ private final class EndingsJob: LaneJob {
         log?.note(batch.map { EndingEntry(token: $0.token, at: $0.ending.at, reason: $0.ending.reason) })
         pending.remove(batch.map(\.token))
     }
+}
+
+/// The moment of a transaction by the process's monotonic clock, and what tells this process from those before.
+struct ClaimClock: Sendable {
+    let epoch: Int64
+    /// When this process opened the store.
+    let begun: Duration
+    let moment: Duration
 }

@@ -1,3 +1,4 @@
+package import HTTPTypes
 package import NIOCore
 import Synchronization
 
@@ -11,7 +12,7 @@ package final class ClientConnection: Sendable {
     package let peer: PeerAddress?
     /// Our own end.
     package let localAddress: SocketAddress?
-    /// Where its requests are served.
+    /// The event loop that serves its requests.
     package let eventLoop: any EventLoop
 
     private struct State {
@@ -176,4 +177,37 @@ package final class ClientConnection: Sendable {
         }
         for action in actions { action() }
     }
+}
+
+/// Writes a streamed answer's body to its connection, as fast as the client reads it.
+struct ConnectionWriter: BodyWriter {
+    let connection: NIOLoopBound<ServerConnectionHandler>
+
+    func write(_ buffer: ByteBuffer) async throws { try await connection.value.write(buffer) }
+
+    func finish(_ trailers: HTTPFields?) async throws { connection.value.end(trailers) }
+}
+
+/// Runs a connection's tasks on the connection's own event loop: a request is read, worked on and answered by one
+/// thread, without a hand-over to the concurrency pool and back.
+///
+/// Blocking calls have threads of their own in the stores, so that none reaches this one.
+final class EventLoopExecutor: TaskExecutor {
+    private let eventLoop: any EventLoop
+
+    init(_ eventLoop: any EventLoop) { self.eventLoop = eventLoop }
+
+    func enqueue(_ job: consuming ExecutorJob) {
+        let job = UnownedJob(job)
+        eventLoop.execute { [self] in job.runSynchronously(on: asUnownedTaskExecutor()) }
+    }
+}
+
+/// The service behind a listener's connections.
+package protocol WireService: Sendable {
+    /// Answers a request; whatever becomes of it has an answer.
+    func respond(to request: HTTPRequest, body: RequestBody, of connection: ClientConnection) async -> Answer
+
+    /// Returns the whole answer to what is not answered as a request.
+    func refuse(_ refusal: FramingRefusal, on connection: ClientConnection) -> Answer
 }

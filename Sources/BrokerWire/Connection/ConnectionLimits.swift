@@ -1,4 +1,4 @@
-/// How much and how long one connection may take (SEC-102, SEC-105).
+/// The bounds of one connection (SEC-102, SEC-105).
 package struct ConnectionLimits: Sendable {
     /// Bytes of one header field, or of the request target.
     package var headerField = 8 * 1024
@@ -6,12 +6,12 @@ package struct ConnectionLimits: Sendable {
     package var headers = 16 * 1024
     /// Header fields in a request.
     package var headerFields = 64
-    /// How long a connection may be silent between requests, or take to send a request's head.
+    /// The time for which a connection may be silent between requests, or take to send a request's head.
     package var idle: Duration = .seconds(60)
     /// How long after it was accepted a connection's first request is waited for although the server drains: it is on its
     /// way, and its client has no other connection to fall back on.
     package var firstRequest: Duration = .seconds(1)
-    /// How long a closed connection's remaining input is read and thrown away, so that the answer arrives.
+    /// The time for which a closed connection's remaining input is read and thrown away, so that the answer arrives.
     package var linger: Duration = .seconds(2)
     /// How long a safe request of a client that sends nothing more goes on without a byte written: a proxy's abort looks
     /// like that, too.

@@ -4,7 +4,7 @@
 /// place that knows whether the connection is ending. Requests are served one after the other; what came before its
 /// turn waits with the handler. Times are nanoseconds of a monotonic clock.
 package struct ServerConnection: Sendable, Equatable {
-    /// How far the connection is on its way to its end.
+    /// The connection's stage on the way to its end.
     package enum Phase: Sendable, Equatable {
         /// Further requests may follow.
         case open
@@ -18,7 +18,7 @@ package struct ServerConnection: Sendable, Equatable {
         case closed
     }
 
-    /// What the framing rules found in a request's head.
+    /// The findings of the framing rules in a request's head.
     package struct Head: Sendable, Equatable {
         /// The minor version: 0 or 1.
         package var minorVersion = 1
@@ -36,7 +36,7 @@ package struct ServerConnection: Sendable, Equatable {
         package init() {}
     }
 
-    /// How an answer's head has to be written.
+    /// The form in which an answer's head is written.
     package struct AnswerFraming: Sendable, Equatable {
         package var minorVersion = 1
         /// Whether `Connection: close` is said.
@@ -45,7 +45,7 @@ package struct ServerConnection: Sendable, Equatable {
         package var isHead = false
     }
 
-    /// What happens to the connection.
+    /// An event of the connection.
     package enum Event: Sendable, Equatable {
         /// A well-formed head came in.
         case head(Head)
@@ -78,7 +78,7 @@ package struct ServerConnection: Sendable, Equatable {
         case inactive
     }
 
-    /// What has to be done about an event.
+    /// The actions that an event asks for.
     package struct Effects: OptionSet, Sendable {
         package let rawValue: UInt16
         package init(rawValue: UInt16) { self.rawValue = rawValue }
@@ -131,12 +131,12 @@ package struct ServerConnection: Sendable, Equatable {
         var taken: Int?
     }
 
-    /// How long things may take.
+    /// The bounds of its times.
     private let limits: ConnectionTimes
     package private(set) var phase = Phase.open
-    /// Why the request is refused, for `refuse`.
+    /// The reason for which the request is refused, for `refuse`.
     package private(set) var refusal = FramingRefusal.malformed
-    /// How the answer that begins has to be written.
+    /// The form in which the answer that begins is written.
     package private(set) var framing = AnswerFraming()
     private var exchange: Exchange?
     private var isWritable = true

@@ -13,14 +13,14 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
     typealias InboundIn = HTTPServerRequestPart
     typealias OutboundOut = ByteBuffer
 
-    /// How many pipelined requests are served before other connections get their turn (SEC-105).
+    /// The number of pipelined requests that are served before other connections get their turn (SEC-105).
     private static let turn = 16
 
     /// How much of a whole body TLS is given at a time, in bytes: what it makes of it is the connection's own memory, in
     /// one record of less than 16 KiB.
     private static let slice = 16_000
 
-    /// What came in before its turn.
+    /// The input that came before its turn.
     private enum Part {
         case request(HTTPServerRequestPart)
         /// `fault` is what the reader of an open body hears of it.
@@ -50,7 +50,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
     private var isAdvancing = false
     private var isDraining = false
     private var isStreaming = false
-    /// How many requests were served in this turn, and in all.
+    /// The number of requests that were served in this turn, and in all.
     private var served = 0
     private var requests = 0
     /// How many bytes of bodies were handed over for sending.
@@ -63,7 +63,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
     private var unflushed = 0
     private var timer: Scheduled<Void>?
     private var timerAt = Int64.max
-    /// Who waits until the client has read enough of what was written.
+    /// The writer that waits until the client has read enough.
     private var writer: CheckedContinuation<Void, Never>?
 
     init(
@@ -442,7 +442,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
 
     // MARK: Ending
 
-    /// How many bytes wait to be sent.
+    /// The number of bytes that wait to be sent.
     private var pending: Int { (try? channel.syncOptions?.getOption(.bufferedWritableBytes)) ?? 0 }
 
     /// Closes the output when everything is sent.

@@ -6,7 +6,7 @@ import NIOSSL
 
 /// One listener: accepts connections, serves their requests, and drains at its end.
 package final class HTTPServer: Sendable {
-    /// What a listener has to know.
+    /// The settings of a listener.
     package struct Configuration: Sendable {
         /// Returns the terms of a new connection.
         package var terms: @Sendable () -> ConnectionTerms

@@ -14,7 +14,7 @@ import Synchronization
 /// It outlives the servers that accept from it: each takes a descriptor of its own, so that one server can end while the
 /// system goes on taking connections in, which wait for the next.
 package final class ListeningSocket: Sendable {
-    /// How many connections wait to be accepted, where the system allows as many.
+    /// The number of connections that wait to be accepted, where the system allows as many.
     static let backlog: CInt = 4096
 
     /// Whether the service manager made it, and keeps it when this process is gone.
@@ -128,5 +128,23 @@ package final class ListeningSocket: Sendable {
         #elseif canImport(Musl)
             Musl.close(descriptor)
         #endif
+    }
+}
+
+/// The reason for which there is no socket to listen on, in a sentence for the operator.
+package enum ListenFailure: Error, Sendable, Equatable, CustomStringConvertible {
+    /// Another socket listens at the address.
+    case inUse(String)
+    /// The address cannot be listened on.
+    case address(String, reason: String)
+    /// The descriptor that was handed over is none to listen on.
+    case descriptor(CInt, reason: String)
+
+    package var description: String {
+        switch self {
+        case .inUse(let address): "\(address) is in use by another process"
+        case .address(let address, let reason): "\(address) cannot be listened on: \(reason)"
+        case .descriptor(let number, let reason): "descriptor \(number) \(reason)"
+        }
     }
 }

@@ -3,7 +3,7 @@ import NIOSSL
 
 /// A certificate and its key, ready for handshakes: TLS 1.2 and newer, HTTP/1.1, no client certificates.
 package struct ServerTLS: Sendable {
-    /// Why a certificate cannot be served, in a sentence for the operator that names neither file.
+    /// The reason for which a certificate cannot be served, in a sentence for the operator that names neither file.
     package enum Failure: Error, Sendable, Equatable, CustomStringConvertible {
         case noCertificate
         case noKey
@@ -23,7 +23,7 @@ package struct ServerTLS: Sendable {
         }
     }
 
-    /// How long a handshake may take.
+    /// The longest time that a handshake may take.
     static let patience = TimeAmount.seconds(10)
 
     /// When the first of the chain's certificates runs out, as Unix time.
@@ -67,5 +67,20 @@ package struct ServerTLS: Sendable {
             guard name.hasPrefix("*.") else { return name == host }
             return host.drop { $0 != "." } == name.dropFirst() && !host.hasPrefix(".")
         }
+    }
+}
+
+/// The terms of a connection from its first byte to its last.
+package struct ConnectionTerms: Sendable {
+    let limits: ConnectionLimits
+    let times: ConnectionTimes
+    /// The certificate that is served; nil for plain HTTP.
+    let tls: ServerTLS?
+
+    /// Creates the terms of connections with so much to take.
+    package init(_ limits: ConnectionLimits = ConnectionLimits(), tls: ServerTLS? = nil) {
+        self.limits = limits
+        self.tls = tls
+        times = ConnectionTimes(limits)
     }
 }

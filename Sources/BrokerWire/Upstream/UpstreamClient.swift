@@ -1,4 +1,5 @@
 package import NIOCore
+package import NIOSSL
 
 /// The connections to one upstream: a pool for each event loop, so that a call stays on the loop of the app's connection,
 /// and one upstream's trouble and timeouts are nobody else's.
@@ -40,4 +41,84 @@ package final class UpstreamClient: Sendable {
     package func shutDown() async {
         for pool in [anywhere] + pools.values { try? await pool.eventLoop.submit { pool.value.shutDown() }.get() }
     }
+}
+
+/// An upstream's address, and the way there.
+package struct UpstreamTarget: Sendable {
+    /// A proxy that connects for us.
+    package struct Proxy: Sendable {
+        let host: String
+        let port: Int
+        /// The value of `Proxy-Authorization`.
+        let credentials: String?
+
+        package init(host: String, port: Int, credentials: String? = nil) {
+            self.host = host
+            self.port = port
+            self.credentials = credentials
+        }
+    }
+
+    /// A name, or an address without brackets.
+    package let host: String
+    package let port: Int
+    /// The context for TLS; nil for none.
+    package var tls: Result<NIOSSLContext, any Error>?
+    package var proxy: Proxy?
+    /// Says whether a call may be sent to an address, which nil is when it is not known.
+    package var allows: @Sendable (SocketAddress?) -> Bool
+
+    package init(host: String, port: Int, allows: @escaping @Sendable (SocketAddress?) -> Bool) {
+        self.host = host
+        self.port = port
+        self.allows = allows
+    }
+
+    /// The host as an address, if it is one.
+    var address: SocketAddress? { try? SocketAddress(ipAddress: host, port: port) }
+}
+
+/// The bounds of an upstream's connections: the number kept, and the times.
+package struct UpstreamLimits: Sendable {
+    /// How many are kept without a call, by an event loop.
+    package var kept = 1024
+    /// The time for which one is kept without a call, at most.
+    package var idle: TimeAmount = .seconds(30)
+    /// The longest silence within an answer.
+    package var silence: TimeAmount = .seconds(60)
+    /// How long an answer's head waits for the first piece of its body: until then an upstream that breaks off is an answer
+    /// of ours, and not half of one of its own.
+    package var hold: TimeAmount = .seconds(1)
+    /// How long an upstream may take to close a connection that ends with its answer, and how many such an event loop
+    /// waits for.
+    package var linger: TimeAmount = .milliseconds(500)
+    package var lingering = 64
+    /// The longest time to connect, TLS included.
+    package var connect: TimeAmount = .seconds(5)
+
+    package init() {}
+
+    /// How long a connection is kept, in nanoseconds: not all of them equally long, so that what was opened together is
+    /// not all opened anew together.
+    var idleOfOne: Int64 { .random(in: idle.nanoseconds * 4 / 5...max(idle.nanoseconds, 0)) }
+}
+
+/// The reason for which a call to an upstream has no answer, or no whole one.
+package enum UpstreamFailure: Error, Sendable {
+    /// The connection that it was on.
+    case call(UpstreamConnection.Failure)
+    /// No connection could be made; the error's type is all that is told of it, because it may hold what was sent.
+    case connection(String)
+    /// No connection could be made in time.
+    case connectionTimedOut
+    /// The upstream's address is not one that is called.
+    case refusedAddress
+    /// The request's body is longer than it said, or than it may be.
+    case requestTooLong
+    /// The request's body is shorter than it said.
+    case requestTooShort
+    /// The request's body could not be read.
+    case request(any Error)
+    /// The client was shut down.
+    case shutDown
 }

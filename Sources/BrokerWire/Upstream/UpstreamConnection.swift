@@ -5,7 +5,7 @@
 /// time is on it. Request and answer may overlap in any way; only when both are whole, the answer was read to its end and
 /// nothing came behind it, the connection serves another call. Times are nanoseconds of a monotonic clock.
 package struct UpstreamConnection: Sendable, Equatable {
-    /// How far the call on the connection is.
+    /// The stage of the call on the connection.
     package enum Phase: Sendable, Equatable {
         /// There is none.
         case idle
@@ -23,7 +23,7 @@ package struct UpstreamConnection: Sendable, Equatable {
         case closed
     }
 
-    /// What a call is like.
+    /// The traits of a call.
     package struct Call: Sendable, Equatable {
         /// Whether no other call may follow: what the upstream sends or leaves unread could be taken for the next one's.
         package var isLast = false
@@ -31,7 +31,7 @@ package struct UpstreamConnection: Sendable, Equatable {
         package var hasBody = false
         /// Whether the request's body is sent piece by piece; otherwise the request is whole at once.
         package var isStreamed = false
-        /// How long the upstream may take to its answer's head, or to make room for more of the request.
+        /// The longest time that the upstream may take to its answer's head, or to make room for more of the request.
         package var limit: Int64
         /// When the call began.
         package var begun: Int64
@@ -47,7 +47,7 @@ package struct UpstreamConnection: Sendable, Equatable {
         }
     }
 
-    /// What happens to the connection.
+    /// An event of the connection.
     package enum Event: Sendable, Equatable {
         /// A call begins.
         case call(Call)
@@ -69,7 +69,7 @@ package struct UpstreamConnection: Sendable, Equatable {
         case end
         /// Everything that had come in is decoded.
         case readComplete
-        /// What came in is no answer.
+        /// The input is no answer.
         case malformed
         /// The answer's reader wants more of its body, or no more for now.
         case wanted(Bool)
@@ -81,7 +81,7 @@ package struct UpstreamConnection: Sendable, Equatable {
         case gone
     }
 
-    /// What has to be done about an event.
+    /// The actions that an event asks for.
     package struct Effects: OptionSet, Sendable {
         package let rawValue: UInt16
         package init(rawValue: UInt16) { self.rawValue = rawValue }
@@ -106,14 +106,14 @@ package struct UpstreamConnection: Sendable, Equatable {
         package static let reset = Effects(rawValue: 1 << 8)
     }
 
-    /// Why a call fails.
+    /// The reason for which a call fails.
     package enum Failure: Sendable, Equatable {
         /// The connection had served others and went away before a byte of an answer: as one that is kept may at any
         /// moment, without the upstream's having seen the request.
         case lost
         /// The connection went away.
         case broken
-        /// What came is no answer.
+        /// The input is no answer.
         case malformed
         /// The upstream took too long.
         case timedOut
@@ -123,7 +123,7 @@ package struct UpstreamConnection: Sendable, Equatable {
         case abandoned
     }
 
-    /// How many interim answers may come before the answer.
+    /// The most interim answers that may come before the answer.
     package static let interimLimit = 64
 
     /// The refusals that a server may send without having read the request's body: what is left of it is the next request
@@ -131,7 +131,7 @@ package struct UpstreamConnection: Sendable, Equatable {
     private static let unreadRefusals: Set<Int> = [401, 403, 404, 405, 411, 413, 415, 417]
 
     package private(set) var phase = Phase.idle
-    /// Why the call fails, for `fail`.
+    /// The reason for which the call fails, for `fail`.
     package private(set) var failure = Failure.broken
     /// Whether the request's end is not sent yet.
     package private(set) var isSending = false
@@ -139,7 +139,7 @@ package struct UpstreamConnection: Sendable, Equatable {
     /// may take to close behind one.
     private let idle, silence, linger: Int64
     private var call = Call(limit: 0, begun: 0)
-    /// How many calls it has served, or serves.
+    /// The number of calls that it has served or serves.
     private var calls = 0
     private var hasAnswer = false
     private var interim = 0

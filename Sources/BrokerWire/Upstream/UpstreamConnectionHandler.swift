@@ -27,7 +27,7 @@ final class UpstreamConnectionHandler: ChannelDuplexHandler {
     private var isReadHeld = false
     private var timer: Scheduled<Void>?
     private var timerAt = Int64.max
-    /// Who waits until the upstream has taken enough of what was written.
+    /// The writer that waits until the upstream has taken enough.
     private var writer: CheckedContinuation<Void, Never>?
 
     init(

@@ -6,13 +6,28 @@ package struct UpstreamRequest: Sendable {
     /// A body that is read while it is sent, once.
     package struct Stream: Sendable {
         /// The most bytes it may come to.
-        let limit: Int
+        private(set) var limit: Int
         /// Begins to read; what it returns returns the next piece, nil at the end.
-        let read: @Sendable () -> () async throws -> ByteBuffer?
+        package let read: @Sendable () -> () async throws -> ByteBuffer?
 
         package init(limit: Int, read: @escaping @Sendable () -> () async throws -> ByteBuffer?) {
             self.limit = limit
             self.read = read
+        }
+
+        /// Wraps a sequence; it is iterated at most once.
+        package init<Base: AsyncSequence & Sendable>(_ base: Base) where Base.Element == ByteBuffer {
+            self.init(limit: .max) {
+                var iterator = base.makeAsyncIterator()
+                return { try await iterator.next(isolation: #isolation) }
+            }
+        }
+
+        /// Returns the same stream, which ends with a failure beyond `limit` bytes.
+        package func limited(to limit: Int) -> Stream {
+            var copy = self
+            copy.limit = limit
+            return copy
         }
     }
 
@@ -37,7 +52,7 @@ package struct UpstreamRequest: Sendable {
     let hasBody: Bool
     /// Whether no other call may follow on its connection, which the request says.
     let endsConnection: Bool
-    /// How long the upstream may take to its answer's head, in nanoseconds.
+    /// The longest time that the upstream may take to its answer's head, in nanoseconds.
     let limit: Int64
     /// When the call began.
     let begun = Int64(clamping: NIODeadline.now().uptimeNanoseconds)
@@ -68,7 +83,7 @@ package struct UpstreamRequest: Sendable {
     /// The methods whose requests have no body to many a server (RFC 9110 section 9.3).
     private static let bodiless: [HTTPMethod] = [.GET, .DELETE, .OPTIONS, .TRACE]
 
-    /// How the body is delimited.
+    /// The framing of the body.
     var framing: BodyFraming {
         switch body {
         case .none: .none
@@ -84,4 +99,28 @@ package struct UpstreamRequest: Sendable {
 
     /// Whether doing it twice is as good as once (RFC 9110 section 9.2.2), and its body is at hand.
     var canBeRepeated: Bool { !isStreamed && [.GET, .HEAD, .PUT, .DELETE, .OPTIONS].contains(head.method) }
+}
+
+/// Writes requests to upstreams as HTTP/1.1 has them (RFC 9112).
+///
+/// Target and field values are checked where they are made, so that none can end its line.
+enum RequestEncoder {
+    /// Up to this size, in bytes, a body is copied behind its head: a second write costs more.
+    private static let copied = 4096
+    private static let room = 1024
+
+    /// Returns a request's head, and behind it a whole body that is small; `rest` is a whole body that is not.
+    static func begin(_ request: UpstreamRequest) -> (bytes: ByteBuffer, rest: ByteBuffer?) {
+        var bytes = ByteBufferAllocator().buffer(capacity: room)
+        bytes.writeString(request.head.method.rawValue)
+        bytes.writeStaticString(" ")
+        bytes.writeString(request.head.uri)
+        bytes.writeStaticString(" HTTP/1.1\r\n")
+        for (name, value) in request.head.headers { bytes.writeField(name, value) }
+        bytes.writeStaticString("\r\n")
+        guard case .whole(var whole) = request.body, whole.readableBytes > 0 else { return (bytes, nil) }
+        guard whole.readableBytes <= copied else { return (bytes, whole) }
+        bytes.writeBuffer(&whole)
+        return (bytes, nil)
+    }
 }

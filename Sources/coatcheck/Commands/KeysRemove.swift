@@ -11,7 +11,7 @@ struct KeysRemove: AsyncParsableCommand {
             is stopped or the store is PostgreSQL. One that was asked is asked again whether it has put the key away.
             """)
 
-    /// How long replicas may still seal with the key before, after another one has begun to.
+    /// The time for which replicas may still seal with the key before, after another one has begun to.
     private static let grace = Duration.seconds(60)
 
     @OptionGroup var file: Keys.File

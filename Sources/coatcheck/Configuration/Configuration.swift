@@ -93,3 +93,57 @@ struct Configuration: Sendable {
         return context.knownKeys
     }
 }
+
+/// The file as far as it could be read: what is missing is nil, so that the rules can look at the rest.
+struct ConfigurationDraft {
+    let server: ServerSettings?
+    let management: ManagementSettings
+    let store: StoreSettings?
+    let keys: KeySettings?
+    let session: SessionSettings
+    let limits: LimitSettings
+    let providers: [ProviderSection]
+    /// The names of all providers of the file, those that could not be read included.
+    let providerNames: [String]
+    let upstreams: [UpstreamSection]
+    let backends: [BackendSection]
+    let appLinks: AppLinkSettings
+    let outbound: TransportSettings
+    let log: LogSettings
+    let tracing: TracingSettings?
+
+    init(_ root: ConfigSection) {
+        server = ServerSettings(root.section("server"))
+        management = ManagementSettings(root.section("management"))
+        store = StoreSettings(root.section("store"))
+        keys = KeySettings(root.section("keys"))
+        session = SessionSettings(root.section("session"), isSecure: server?.publicURL.isSecure ?? true)
+        limits = LimitSettings(root.section("limits"))
+        let defaults = session.lifetimes
+        let sections = root.named("providers")
+        providerNames = sections.map(\.name)
+        providers = sections.compactMap { ProviderSection(name: $0.name, $0.section, defaults) }
+        upstreams = root.named("upstreams").compactMap { UpstreamSection(name: $0.name, $0.section) }
+        backends = root.named("backends").compactMap { BackendSection(name: $0.name, $0.section) }
+        appLinks = AppLinkSettings(root.section("app_links"))
+        outbound = TransportSettings(root.section("outbound"))
+        log = LogSettings(root.section("log"))
+        tracing = TracingSettings(root.section("tracing"))
+    }
+
+    /// Returns the configuration, or nil when something that has to be there is missing.
+    func complete(_ warnings: [ConfigProblem], _ values: ConfigValues) -> Configuration? {
+        guard let server, let store, let keys else { return nil }
+        return Configuration(
+            server: server, management: management, store: store, keys: keys, session: session, limits: limits,
+            providers: providers, upstreams: upstreams, backends: backends, appLinks: appLinks, outbound: outbound,
+            log: log, tracing: tracing, values: values, warnings: warnings)
+    }
+}
+
+/// The reason for which a configuration cannot be used: every problem found, in the order of the file.
+struct ConfigurationFailure: Error, Sendable, CustomStringConvertible {
+    let problems: [ConfigProblem]
+
+    var description: String { problems.map(\.description).joined(separator: "\n") }
+}

@@ -9,7 +9,7 @@ import Synchronization
 /// They are closed when everything else has ended, so that between the last request that is served and the next process
 /// nobody finds a closed door: what comes in meanwhile waits (handed over) or is told to come again (its own).
 final class ListeningSockets: Sendable {
-    /// How long those who were told to come again may take to hear it.
+    /// The longest time that those who were told to come again may take to hear it.
     private static let farewell = Duration.milliseconds(50)
 
     private let sockets: [ListenerName: ListeningSocket]
@@ -99,4 +99,12 @@ final class ListeningSockets: Sendable {
             group.cancelAll()
         }
     }
+}
+
+/// The reason for which a listener has no socket, in a sentence for the operator that says which one it is.
+struct ListenerFailure: Error, CustomStringConvertible {
+    let listener: ListenerName
+    let reason: ListenFailure
+
+    var description: String { "the \(listener.rawValue) listener: \(reason)" }
 }

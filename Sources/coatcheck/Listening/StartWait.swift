@@ -4,9 +4,9 @@ import Broker
 ///
 /// One time limit for all of it.
 struct StartWait: Sendable {
-    /// How long in all.
+    /// The longest time in all.
     static let limit = Duration.seconds(30)
-    /// How long between two attempts: what a restart without a hand-over costs at most.
+    /// The time between two attempts: what a restart without a hand-over costs at most.
     private static let pause = Duration.milliseconds(10)
 
     private let clock: BrokerClock

@@ -1,4 +1,5 @@
 import Broker
+import Synchronization
 
 /// Turns the domain's events into log lines and metrics.
 ///
@@ -163,4 +164,12 @@ struct EventLog: Sendable {
         if let client { members.append(("client", client.text)) }
         log.write(level, message, members + further)
     }
+}
+
+/// Remembers of which providers something was said already, so that it is said once.
+final class FirstTimes: Sendable {
+    private let seen = Mutex<Set<ProviderName>>([])
+
+    /// Returns whether this is the provider's first time.
+    func isFirst(_ provider: ProviderName) -> Bool { seen.withLock { $0.insert(provider).inserted } }
 }

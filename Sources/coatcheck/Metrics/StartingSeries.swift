@@ -7,7 +7,7 @@ import BrokerRelay
 ///
 /// Calling it again adds what is new and changes nothing else.
 enum StartingSeries {
-    /// How many series of one metric may be made beforehand; the rest come with their first event.
+    /// The most series of one metric that may be made beforehand; the rest come with their first event.
     static let limit = MetricsRegistry.seriesLimit / 2
 
     private typealias Labels = [(String, String)]

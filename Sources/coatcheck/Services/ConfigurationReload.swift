@@ -1,4 +1,6 @@
 import Broker
+import ServiceLifecycle
+import UnixSignals
 
 /// Reads the configuration file again and puts it in the place of the running one, whole or not at all.
 ///
@@ -98,5 +100,37 @@ private struct Exchange: Sendable {
     func refuse(_ reasons: [String]) {
         refused.increment(by: 1)
         for reason in reasons { parts.log.write(.error, "configuration not reloaded", [("detail", reason)]) }
+    }
+}
+
+/// Runs an action at each SIGHUP until shutdown; signals that come while it runs have it run once more.
+///
+/// The signals are trapped by whoever starts the process, so that none is lost that came before the action could run.
+struct ReloadOnHangup: Service {
+    let signals: UnixSignalsSequence
+    let action: @Sendable () async -> Void
+    /// What comes after the last run, which a shutdown does not wait for.
+    let end: @Sendable () -> Void
+
+    func run() async throws {
+        await Self.run(signals, action)
+        end()
+    }
+
+    /// Runs an action for what a sequence brings, one at a time.
+    static func run<Signals: AsyncSequence & Sendable>(
+        _ signals: Signals, _ action: @escaping @Sendable () async -> Void
+    ) async {
+        let (asked, asking) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+        await cancelWhenGracefulShutdown {
+            await withTaskGroup(of: Void.self) { group in
+                group.addTask {
+                    do { for try await _ in signals { asking.yield() } } catch {}
+                    asking.finish()
+                }
+                for await _ in asked { await action() }
+                group.cancelAll()
+            }
+        }
     }
 }

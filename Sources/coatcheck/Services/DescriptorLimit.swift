@@ -1,6 +1,6 @@
 import Glibc
 
-/// How many descriptors the process may have, and how many of them connections may take (SEC-105).
+/// The most descriptors that the process may have, and how many of them connections may take (SEC-105).
 enum DescriptorLimit {
     /// Raises the soft limit to the hard one; returns what then holds.
     static func raise() -> Int {

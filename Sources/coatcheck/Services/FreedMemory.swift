@@ -8,7 +8,7 @@ import Synchronization
 /// (many sessions cached, many bodies held) would stay large for good.
 final class FreedMemory: Sendable {
     private struct State {
-        /// How many rows the cache had let go when memory was last given back.
+        /// The number of rows that the cache had let go when memory was last given back.
         var released = 0
         /// What cannot be given back: the least that was unused since, or was left behind the last call.
         var floor = 0

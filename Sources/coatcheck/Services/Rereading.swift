@@ -14,9 +14,9 @@ final class Rereading<Value: Sendable>: Sendable {
         var isStopped = false
     }
 
-    /// How many readings may hang at a time: each keeps a thread.
+    /// The most readings that may hang at a time: each keeps a thread.
     static var maximum: Int { 4 }
-    /// How long a reading is waited for before it is said to hang.
+    /// The time for which a reading is waited for before it is said to hang.
     static var patience: Duration { .seconds(5) }
 
     private let sleep: @Sendable (Duration) async throws -> Void

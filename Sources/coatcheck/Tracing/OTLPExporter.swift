@@ -15,7 +15,7 @@ final class OTLPExporter: Service {
         var isRefused = false
     }
 
-    /// How many spans may wait.
+    /// The most spans that may wait.
     static let capacity = 8192
     /// How many go into one call.
     private static let batch = 512
@@ -73,7 +73,7 @@ final class OTLPExporter: Service {
         if !hasRoom { dropped("queue", 1) }
     }
 
-    /// How many spans wait; for tests.
+    /// The number of spans that wait; for tests.
     var waiting: Int { state.withLock { $0.waiting.count } }
 
     func run() async throws {
@@ -222,4 +222,24 @@ extension FinishedSpan.Value {
         case .integer(let number): writer.member("intValue", String(number))
         }
     }
+}
+
+/// What makes the process's spans, and what sends them.
+struct ProcessTracing: Sendable {
+    let exporter: OTLPExporter
+    let starter: TraceStarter
+    private let share: SampledShare
+
+    /// Creates it; nil where nothing is traced.
+    init?(_ settings: TracingSettings?, metrics: MetricsRegistry, log: ProcessLog, clock: BrokerClock) {
+        guard let settings else { return nil }
+        let exporter = OTLPExporter(settings, metrics: metrics, log: log, clock: clock)
+        let tracer = OTLPTracer(sample: settings.sample, finished: { exporter.add($0) })
+        self.exporter = exporter
+        starter = tracer.starter
+        share = tracer.share
+    }
+
+    /// Takes what a reloaded configuration says; where traces go takes a restart.
+    func adopt(_ settings: TracingSettings?) { if let settings { share.adopt(settings.sample) } }
 }

@@ -1,8 +1,11 @@
 import Broker
+import BrokerHTTP
+import BrokerProviders
 import BrokerRelay
 import BrokerStore
 import BrokerVault
 import BrokerWire
+import Foundation
 
 /// Reads what is measured only when it is asked for.
 struct Measuring: Sendable {
@@ -76,6 +79,78 @@ struct Measuring: Sendable {
         }
         for name in upstreams where !next.upstreams.contains(where: { $0.settings?.name == name }) {
             parts.metrics.forget(gauge: "coatcheck_relay_calls_under_way", [("upstream", name.text)])
+        }
+    }
+}
+
+/// Measures the process itself, under the names that Prometheus clients agree on.
+enum ProcessMetrics {
+    /// Reads memory and descriptors from the system.
+    static func measure(_ metrics: MetricsRegistry) {
+        if let statm = BoundedFile.read("/proc/self/statm", limit: 4096) {
+            let pages = String(decoding: statm, as: UTF8.self).split(separator: " ").compactMap { Int64($0) }
+            if pages.count > 1 { metrics.gauge("process_resident_memory_bytes").set(pages[1] * Int64(getpagesize())) }
+        }
+        if let open = try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd") {
+            metrics.gauge("process_open_fds").set(Int64(open.count))
+        }
+        metrics.gauge("process_start_time_seconds").set(started)
+    }
+
+    private static let started = Double(SystemClock.wallTime().milliseconds) / 1000
+
+    /// Notes the moment of the start.
+    static func begin() { _ = started }
+}
+
+/// Shows each provider's state on the management listener.
+enum ProviderHealth {
+    static func all(_ providers: ProviderDirectory) -> [ManagementHealth.Provider] {
+        providers.all.map { client in
+            let profile = client.profile
+            let inspected = client as? any ProviderInspection
+            let failures = inspected?.failuresInARow ?? 0
+            return ManagementHealth.Provider(
+                name: profile.name, kind: profile.kind, state: state(inspected?.breaker, failures),
+                details: [
+                    ("breaker", .string(word(inspected?.breaker))), ("issuer", .string(profile.issuer)),
+                    ("failures_in_a_row", .number(String(failures))),
+                ])
+        }
+    }
+
+    /// From how many failures in a row on a provider fails: one is anybody's.
+    private static let failing = 2
+
+    /// Returns the word for `/readyz`: `open` while the breaker refuses calls, `failing` when the last calls failed.
+    static func state(_ breaker: CircuitBreaker.State?, _ failures: Int) -> String {
+        switch breaker {
+        case .open?, .halfOpen?: "open"
+        case .closed?: failures >= failing ? "failing" : "ok"
+        case nil: "unknown"
+        }
+    }
+
+    /// Sets the breakers' gauges: 0 closed, 1 half open, 2 open.
+    static func measure(_ providers: ProviderDirectory, _ metrics: MetricsRegistry) {
+        for client in providers.all {
+            guard let breaker = (client as? any ProviderInspection)?.breaker else { continue }
+            let value: Double =
+                switch breaker {
+                case .closed: 0
+                case .halfOpen: 1
+                case .open: 2
+                }
+            metrics.gauge("coatcheck_provider_breaker", [("provider", client.profile.name.text)]).set(value)
+        }
+    }
+
+    private static func word(_ breaker: CircuitBreaker.State?) -> String {
+        switch breaker {
+        case .closed?: "closed"
+        case .halfOpen?: "half_open"
+        case .open?: "open"
+        case nil: "unknown"
         }
     }
 }

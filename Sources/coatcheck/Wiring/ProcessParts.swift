@@ -32,7 +32,7 @@ struct ProcessParts: Sendable {
     let backendCharges: ChargeLedger
     /// Wrong admin tokens.
     let wrongTokens: TokenBuckets
-    /// How many descriptors the process may have.
+    /// The most descriptors that the process may have.
     let descriptors: Int
     /// What the listeners for apps and backends may have open together.
     let connections: ConnectionCap
@@ -47,5 +47,103 @@ struct ProcessParts: Sendable {
         charges.adopt(http.limits.charges)
         backendCharges.adopt(http.limits.charges)
         wrongTokens.adopt(perMinute: http.limits.charges.wrongTokensPerMinute)
+    }
+}
+
+extension ProcessParts {
+    /// What the management listener does with store and keys.
+    var managementStore: ManagementStore {
+        let (store, vault, keys, now) = (store, vault, keyWatch, context.clock.now)
+        return ManagementStore(
+            admin: AdminStore(context, store, resealing),
+            keys: {
+                keys.ring.list(at: now()).map { key in
+                    ManagementStore.Key(
+                        id: key.id, use: key.seals ? .seals : key.waitsUntil == nil ? .opens : .waits,
+                        sealsFrom: key.waitsUntil)
+                }
+            },
+            backUp: (store as? SQLiteStore).map { sqlite in
+                { @Sendable file async throws(ManagementStore.Refusal) in
+                    try await Self.backUp(sqlite, to: file, vault)
+                }
+            })
+    }
+
+    private static func backUp(
+        _ store: SQLiteStore, to file: String, _ vault: OpenSSLVault
+    ) async throws(ManagementStore.Refusal) -> ManagementStore.Backup {
+        do throws(StoreOpenFailure) {
+            try await store.backUp(to: file)
+            let copy = try await DatabaseCopy.inspect(file)
+            let check = RingCheck(copy.sample, vault)
+            return ManagementStore.Backup(
+                bytes: Int64(copy.bytes), sessions: copy.sessions, schema: copy.schema, opens: check.isGood,
+                ring: "\(check)")
+        } catch {
+            throw ManagementStore.Refusal("\(error)")
+        }
+    }
+}
+
+extension ProcessParts {
+    /// What readiness knows without asking the store.
+    var conditions: ManagementHealth.Conditions {
+        var conditions = ManagementHealth.Conditions()
+        conditions.keysFit = ringWatch.isGood
+        conditions.keys = ringWatch.description
+        conditions.foreignKeys = ringWatch.foreign
+        conditions.clockAhead = context.watch.ahead
+        conditions.drain = readiness.isDraining ? (requests: load.requests, streams: load.streams) : nil
+        conditions.diskIsFull = disk.isFull
+        guard let sqlite = store as? SQLiteStore else { return conditions }
+        conditions.diskIsFull = conditions.diskIsFull || sqlite.isDiskFull
+        conditions.pendingEndings = sqlite.pendingEndings
+        if sqlite.keepsEndings {
+            let unkept = sqlite.unkeptEndings
+            conditions.endingsFile = unkept.reason ?? "ok"
+            conditions.unkeptEndings = unkept.count
+        }
+        return conditions
+    }
+}
+
+/// The reason for which the broker could not start, in a sentence for the operator.
+struct StartFailure: Error, CustomStringConvertible {
+    let description: String
+
+    init(_ description: String) { self.description = description }
+}
+
+/// Reads the key ring of a running broker.
+enum KeyRingFile {
+    /// Returns the ring of a file; throws a sentence that names no key.
+    static func load(_ path: String) throws(StartFailure) -> KeyRing { try ring(bytes(path), of: path) }
+
+    /// Returns the ring, wherever it is.
+    static func load(_ settings: KeySettings) throws(StartFailure) -> KeyRing {
+        try ring(bytes(settings), of: settings.place)
+    }
+
+    /// Returns the ring's text.
+    static func bytes(_ settings: KeySettings) throws(StartFailure) -> [UInt8] {
+        switch settings {
+        case .file(let path): try bytes(path)
+        case .variable(_, let text): Array(text.utf8)
+        }
+    }
+
+    static func ring(_ bytes: [UInt8], of place: String) throws(StartFailure) -> KeyRing {
+        do throws(KeyRingFailure) {
+            return try KeyRing.parse(bytes)
+        } catch {
+            throw StartFailure("\(place): \(error)")
+        }
+    }
+
+    private static func bytes(_ path: String) throws(StartFailure) -> [UInt8] {
+        do throws(FileFault) { return try BoundedFile.load(path, limit: 65_536) } catch {
+            throw StartFailure("the key file \(path) cannot be read: it \(error)")
+        }
     }
 }

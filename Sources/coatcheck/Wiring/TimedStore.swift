@@ -1,4 +1,5 @@
 import Broker
+import Synchronization
 
 /// Measures how long a store takes, by operation, traces it, counts what fails, and sees when its disk is full.
 ///
@@ -38,5 +39,29 @@ struct TimedStore: AroundStore {
     private func count(_ failure: StoreFailure, of operation: StoreOperation) {
         guard failure != .newerFormat, !Task.isCancelled else { return }
         metrics.counter("coatcheck_store_failures_total", [("operation", operation.rawValue)]).increment(by: 1)
+    }
+}
+
+/// Whether the store's disk is full, as its last writes have found it; said once, and once when it is over.
+final class DiskState: Sendable {
+    private let log: ProcessLog
+    private let full = Atomic<Bool>(false)
+
+    init(log: ProcessLog) { self.log = log }
+
+    var isFull: Bool { full.load(ordering: .relaxed) }
+
+    /// Notes that a write met a full disk.
+    func wasFull() {
+        guard !full.exchange(true, ordering: .relaxed) else { return }
+        log.write(
+            .error, "the store's disk is full",
+            [("detail", "sign-ins are refused; sessions are served and ended; make room")])
+    }
+
+    /// Notes that an ordinary write was taken.
+    func wasWritten() {
+        guard full.load(ordering: .relaxed), full.exchange(false, ordering: .relaxed) else { return }
+        log.write(.notice, "the store's disk has room again")
     }
 }

@@ -1,5 +1,6 @@
 import Broker
 import BrokerRelay
+import BrokerWire
 import HTTPTypes
 import NIOCore
 import Synchronization
@@ -20,13 +21,13 @@ final class TokenGiver: Sendable {
     var given: Int { state.withLock(\.given) }
     var forced: Int { state.withLock(\.forced) }
 
-    func give(_ force: Bool) -> RelayToken {
+    func give(_ force: Bool) -> AccessToken {
         let forced = state.withLock { state in
             state.given += 1
             if force { state.forced += 1 }
             return state.forced
         }
-        return RelayToken(secret: Secret("\(name)-\(forced)"))
+        return AccessToken(Secret("\(name)-\(forced)"))
     }
 }
 
@@ -38,10 +39,17 @@ struct RelayFixture {
 
     static func session(
         provider: String = "google", client: String = "ios", subject: String = "ana", number: UInt8 = 0
-    ) -> RelaySession {
-        RelaySession(
+    ) -> LiveSession {
+        guard let digest = Digest(Array(repeating: 0, count: 32)) else { preconditionFailure("32 bytes") }
+        let (sealed, time) = (Sealed(keyID: "", envelope: []), WallTime(milliseconds: 0))
+        let row = SessionRow(
+            token: digest, handle: SessionHandle(random: Array(repeating: number, count: 16)), subject: digest,
+            subjectAndClient: digest, sid: nil, provider: digest, client: digest, createdAt: time, lastUsedAt: time,
+            idleExpiresAt: time, expiresAt: time, tokenExpiresAt: nil, refreshable: true, facts: sealed, tokens: sealed)
+        let facts = SessionFacts(
             provider: ProviderName(unchecked: provider), client: ClientName(unchecked: client), subject: subject,
-            handle: SessionHandle(random: Array(repeating: number, count: 16)))
+            identity: [], unverified: [], scope: [], device: nil, lifetimes: SessionLifetimes(), authenticatedAt: nil)
+        return LiveSession(row: row, facts: facts, binding: nil)
     }
 
     /// Returns the fixture as another user, or another session of the same one, finds it.
@@ -77,7 +85,7 @@ struct RelayFixture {
     /// Makes a request for a raw target behind `/v1/relay/api`.
     func request(
         _ method: HTTPRequest.Method = .get, _ target: String, headers: HTTPFields = [:],
-        body: RelayRequest.Body = .none
+        body: UpstreamRequest.Body = .none
     ) throws -> RelayRequest {
         RelayRequest(
             method: method, target: try #require(RelayTarget("/v1/relay/api" + target)), headers: headers, body: body,
@@ -86,7 +94,7 @@ struct RelayFixture {
 
     func call(
         _ method: HTTPRequest.Method = .get, _ target: String, headers: HTTPFields = [:],
-        body: RelayRequest.Body = .none
+        body: UpstreamRequest.Body = .none
     ) async throws -> RelayResponse {
         let tokens = tokens
         return try await relay.call(
@@ -97,7 +105,7 @@ struct RelayFixture {
     /// Calls and expects a problem.
     func problem(
         _ method: HTTPRequest.Method = .get, _ target: String, headers: HTTPFields = [:],
-        body: RelayRequest.Body = .none
+        body: UpstreamRequest.Body = .none
     ) async throws -> BrokerProblem {
         do {
             let response = try await call(method, target, headers: headers, body: body)
@@ -109,6 +117,15 @@ struct RelayFixture {
 }
 
 struct Unexpected: Error { let status: Int }
+
+extension AccessToken {
+    /// Creates a token as the relay sees it: what it is and how it is carried.
+    convenience init(_ token: Secret, _ credential: TokenSet.Credential = .bearer) {
+        self.init(
+            token: token, credential: credential, expiresAt: nil, scope: [], version: 1,
+            issuedAt: WallTime(milliseconds: 0))
+    }
+}
 
 extension RelayResponse.Body {
     /// Reads it whole.

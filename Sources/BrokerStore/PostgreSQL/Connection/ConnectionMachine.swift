@@ -48,13 +48,13 @@ struct ConnectionMachine {
     }
 
     struct Limits: Equatable {
-        /// How many operations are under way at most.
+        /// The number of operations that are under way at most.
         var depth = 32
         /// With so many under way, or fewer, more are taken.
         var refill = 0
         /// How many reads share a sync.
         var batch = 1
-        /// How long the server may be silent.
+        /// The time for which the server may be silent.
         var answerWithin = Duration.seconds(6)
         var firstPause = Duration.milliseconds(50)
         var longestPause = Duration.seconds(2)
@@ -69,7 +69,7 @@ struct ConnectionMachine {
     private struct Batch {
         let tickets: [Ticket]
         let isWrite: Bool
-        /// How many operations are through.
+        /// The number of operations that are through.
         var completed = 0
         var isWarned = false
         var fault: ServerFault?
@@ -90,7 +90,7 @@ struct ConnectionMachine {
 
     init(_ limits: Limits = Limits()) { self.limits = limits }
 
-    /// How many operations are under way.
+    /// The number of operations that are under way.
     var count: Int { underWay.reduce(0) { $0 + $1.tickets.count } }
     var isReady: Bool { phase == .ready }
 

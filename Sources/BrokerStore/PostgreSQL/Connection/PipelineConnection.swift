@@ -33,7 +33,7 @@ final class PipelineConnection {
     private var connection: LibPQConnection?
     /// The names of statements that are prepared, or will be by the time what is sent next arrives.
     private var prepared: Set<String> = []
-    /// How many statements were sent since all were to be planned again.
+    /// The number of statements that were sent since all were to be planned again.
     private var planned = 0
     /// Whether the server can be told to; through a pooler nothing is kept.
     private var replans = false

@@ -14,7 +14,7 @@ protocol PipelineJob: AnyObject, Sendable {
     func finish(_ failure: JobFailure?)
 }
 
-/// Why a job came to nothing.
+/// The reason for which a job came to nothing.
 enum JobFailure: Error, Sendable, Equatable {
     case server(ServerFault)
     case inDoubt
@@ -68,4 +68,19 @@ final class WaitedPipelineJob<Value: Sendable>: PipelineJob {
         guard !isFinished.exchange(true, ordering: .acquiringAndReleasing) else { return }
         waiter.resume(returning: failure.map { .failure($0) } ?? kept)
     }
+}
+
+/// A write whose outcome nobody asks for.
+final class UnwaitedPipelineJob: PipelineJob {
+    let statements: [BoundStatement]
+    let patience: Duration
+
+    init(_ statement: BoundStatement, patience: Duration) {
+        statements = [statement]
+        self.patience = patience
+    }
+
+    var isWrite: Bool { true }
+    func keep(_ rows: ResultRows) {}
+    func finish(_ failure: JobFailure?) {}
 }

@@ -8,7 +8,7 @@ import Synchronization
 final class PipelineLane: Sendable {
     /// More waiting jobs than this are refused.
     static let maximumWaiting = 10_000
-    /// How long a job may wait for a connection.
+    /// The time for which a job may wait for a connection.
     static let patience = Duration.seconds(5)
     /// After so long a connection that is silent keeps nothing from the others.
     static let haste = Duration.milliseconds(50)
@@ -22,7 +22,7 @@ final class PipelineLane: Sendable {
         /// The connections that will look for more by themselves: at work, or woken.
         var awake: Set<Int> = []
         var isClosed = false
-        /// How many connections have ended.
+        /// The number of connections that have ended.
         var ended = 0
         var closers: [UnsafeContinuation<Void, Never>] = []
 
@@ -59,7 +59,7 @@ final class PipelineLane: Sendable {
     /// Guards the queue and who is idle.
     private let state = Mutex(State())
     private let wakeups: [Wakeup]
-    /// How many jobs are left to the connections that are awake.
+    /// The number of jobs that are left to the connections that are awake.
     private let gathering: Int
     /// Wakes who looks after jobs that no connection was woken for.
     private let alarm: @Sendable () -> Void
@@ -75,10 +75,10 @@ final class PipelineLane: Sendable {
         self.alarm = alarm
     }
 
-    /// How many jobs wait; for metrics.
+    /// The number of jobs that wait; for metrics.
     var waitingCount: Int { state.withLock { $0.count } }
 
-    /// How many connections are at work or were woken; for tests.
+    /// The number of connections that are at work or were woken; for tests.
     var awakeCount: Int { state.withLock { $0.awake.count } }
 
     /// Runs statements as one transaction and returns what `decode` makes of the last one's rows.
@@ -207,5 +207,99 @@ final class PipelineLane: Sendable {
             return state.closers
         }
         for closer in closers { closer.resume() }
+    }
+}
+
+/// What the connections have to say about themselves: how many stand, and how many were lost.
+final class ConnectionObserver: Sendable {
+    private struct State {
+        var up: Set<Int> = []
+        var losses = 0
+    }
+
+    /// Guards the figures.
+    private let state = Mutex(State())
+
+    /// How many connections stand.
+    private let count = Atomic<Int>(0)
+    var standing: Int { count.load(ordering: .relaxed) }
+    /// The number of connections that were lost or could not be made.
+    var losses: Int { state.withLock { $0.losses } }
+
+    func changed(_ connection: Int, isUp: Bool) {
+        state.withLock { state in
+            if isUp { state.up.insert(connection) } else if state.up.remove(connection) != nil { state.losses += 1 }
+            count.store(state.up.count, ordering: .relaxed)
+        }
+    }
+
+    func failed() { state.withLock { $0.losses += 1 } }
+}
+
+/// The connections of a store: some for single reads, some for writes, one for several rows, one for many.
+///
+/// What walks many rows may take seconds. Where there are three or four connections in all, the last two are one.
+final class PostgreSQLLanes: Sendable {
+    /// The fewest connections that do.
+    static let fewest = 3
+    /// So many single reads wait for one connection before another is woken: half of what it takes at a time.
+    private static let gathering = 32
+
+    let points: PipelineLane
+    let writes: PipelineLane
+    let scans: PipelineLane
+    let walks: PipelineLane
+    let observer: ConnectionObserver
+    private let ticker: StoreTicker
+
+    var all: [PipelineLane] { [points, writes, scans] + (walks === scans ? [] : [walks]) }
+
+    /// Starts the connections; nil when the system has no descriptors or threads left.
+    init?(_ settings: ConnectionSettings, connections: Int, ticker: StoreTicker) {
+        let total = max(connections, Self.fewest)
+        let observer = ConnectionObserver()
+        let reading = max(total / 4, 1)
+        func lane(_ count: Int, gathering: Int = 0) -> PipelineLane? {
+            let wakeups = (0..<count).compactMap { _ in Wakeup() }
+            guard wakeups.count == count else { return nil }
+            return PipelineLane(wakeups: wakeups, gathering: gathering, monotonic: MonotonicTime.now) {
+                // A connection that stands looks after the queue itself; one that is silent does not.
+                if gathering > 0 || observer.standing < total { ticker.signal() }
+            }
+        }
+        // Two for writes come first: a row that somebody holds keeps one of them.
+        let isApart = total - reading > 3
+        guard let points = lane(reading, gathering: Self.gathering),
+            let writes = lane(total - reading - (isApart ? 2 : 1)), let scans = lane(1),
+            let walks = isApart ? lane(1) : scans
+        else { return nil }
+        (self.points, self.writes, self.scans, self.walks) = (points, writes, scans, walks)
+        (self.observer, self.ticker) = (observer, ticker)
+        var number = 0
+        for lane in all {
+            var limits = ConnectionMachine.Limits()
+            if lane === points {
+                // The next batch goes when the one before is answered: until then it grows.
+                limits.depth = 64
+                limits.batch = 64
+            } else {
+                // Through a pooler one transaction at a time: it hands the server's connection back at each sync.
+                limits.depth = settings.isPooled ? 1 : 8
+            }
+            for index in lane.connections {
+                let id = number
+                number += 1
+                let began = OSThread.start { [limits] in
+                    lane.serve(index, settings, id: id, limits: limits, observer: observer)
+                }
+                guard began else { return nil }
+            }
+        }
+        ticker.watch(all)
+    }
+
+    func close() async {
+        for lane in all { await lane.close() }
+        ticker.close()
     }
 }

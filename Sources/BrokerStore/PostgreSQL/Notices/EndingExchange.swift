@@ -1,4 +1,5 @@
 import Broker
+import CLibPQ
 import Synchronization
 
 /// The notices by which replicas tell one another which sessions ended (guarantee 6).
@@ -75,5 +76,122 @@ final class EndingExchange: Sendable {
             return state.listener
         }
         listener?.close()
+    }
+}
+
+/// The text of a notice: its version, its origin, and `reason:digest` for each session.
+enum EndingPayload {
+    /// PostgreSQL takes less than 8000 bytes.
+    private static let maximumLength = 7_900
+
+    /// Returns a name that no other process has.
+    static func origin() -> String { String(UInt64.random(in: .min ... .max), radix: 36) }
+
+    /// Writes the sessions into as many texts as they need.
+    static func encode(_ ended: [EndedSession], origin: String) -> [String] {
+        var texts: [String] = []
+        var text = ""
+        for session in ended {
+            let item = " \(session.reason.rawValue):\(Base64URL.encode(session.token.bytes))"
+            if text.isEmpty || text.utf8.count + item.utf8.count > maximumLength {
+                if !text.isEmpty { texts.append(text) }
+                text = "1 \(origin)"
+            }
+            text += item
+        }
+        return text.isEmpty ? texts : texts + [text]
+    }
+
+    /// Reads a text; nil when it is this process's own or no notice of ours.
+    ///
+    /// Whoever may use the database may write one: what is not well formed is left out. A reason that this version does not
+    /// know is called `admin`: the session has ended all the same.
+    static func decode(_ text: String, origin: String) -> [EndedSession]? {
+        let parts = text.split(separator: " ", omittingEmptySubsequences: true)
+        guard parts.count >= 2, parts[0] == "1", parts[1] != origin else { return nil }
+        return parts.dropFirst(2).compactMap { part in
+            let pair = part.split(separator: ":", maxSplits: 1)
+            guard pair.count == 2, let bytes = Base64URL.decode(String(pair[1])), let token = Digest(bytes) else {
+                return nil
+            }
+            return EndedSession(token: token, reason: EndReason(rawValue: String(pair[0])) ?? .admin)
+        }
+    }
+}
+
+/// A connection of its own that hears which sessions ended on other replicas, on a thread of its own.
+///
+/// It is asked every two seconds whether it still hears: one that is gone loses notices without a word (note 23).
+final class EndingListener: Sendable {
+    private static let pulse = Duration.seconds(2)
+    private static let longestPause = Duration.seconds(2)
+
+    private let settings: ConnectionSettings
+    private let origin: String
+    private let handler: @Sendable (EndingNotice) -> Void
+    private let wakeup: Wakeup
+    private let isClosed = Atomic<Bool>(false)
+
+    /// Starts it; nil when the system has no descriptor or thread left.
+    init?(
+        _ settings: ConnectionSettings, origin: String, _ handler: @escaping @Sendable (EndingNotice) -> Void
+    ) {
+        guard let wakeup = Wakeup() else { return nil }
+        self.settings = settings
+        self.origin = origin
+        self.handler = handler
+        self.wakeup = wakeup
+        guard OSThread.start({ [self] in run() }) else { return nil }
+    }
+
+    func close() {
+        isClosed.store(true, ordering: .releasing)
+        wakeup.signal()
+    }
+
+    private var closed: Bool { isClosed.load(ordering: .acquiring) }
+
+    private func run() {
+        var pause = Duration.milliseconds(50)
+        handler(.deaf)
+        while !closed {
+            do throws(StoreOpenFailure) {
+                let connection = try LibPQConnection(settings, wakeup: wakeup)
+                try connection.execute("LISTEN \(EndingExchange.channel)", within: Self.pulse)
+                pause = .milliseconds(50)
+                handler(.hearing)
+                defer { handler(.deaf) }
+                while !closed { try hear(connection) }
+            } catch {
+                _ = wakeup.wait(for: -1, events: 0, atMost: closed ? .zero : pause)
+                pause = min(pause * 2, Self.longestPause)
+            }
+        }
+    }
+
+    /// Hears until the next pulse, and feels it.
+    private func hear(_ connection: LibPQConnection) throws(StoreOpenFailure) {
+        let end = MonotonicTime.now() + Self.pulse
+        while !closed {
+            deliver(connection)
+            let rest = end - MonotonicTime.now()
+            guard rest > .zero else { break }
+            if wakeup.wait(for: connection.descriptor, events: 1, atMost: rest) != 0 {
+                guard PQconsumeInput(connection.handle) == 1 else { throw .unreachable(connection.message) }
+            }
+        }
+        if closed { return }
+        try connection.execute("SELECT 1", within: Self.pulse)
+    }
+
+    private func deliver(_ connection: LibPQConnection) {
+        var ended: [EndedSession] = []
+        while let notice = PQnotifies(connection.handle) {
+            if let text = notice.pointee.extra.map({ String(cString: $0) }) {
+                ended += EndingPayload.decode(text, origin: origin) ?? []
+            }
+            PQfreemem(notice)
+        }
+        if !ended.isEmpty { handler(.ended(ended)) }
     }
 }

@@ -1,4 +1,4 @@
-import Broker
+package import Broker
 
 #if canImport(Darwin)
     import Darwin
@@ -232,4 +232,40 @@ final class EndingsFile {
             Glibc.close(descriptor)
         #endif
     }
+}
+
+/// Where endings are kept beside the database, for the day on which a backup is restored (decision 33).
+package struct EndingsPlace: Sendable {
+    package let path: String
+    /// The longest lifetime that a session may have.
+    package let longestLifetime: Duration
+    /// The time at which the file begins, where there is none yet.
+    package let now: WallTime
+
+    package init(path: String, longestLifetime: Duration, now: WallTime) {
+        self.path = path
+        self.longestLifetime = longestLifetime
+        self.now = now
+    }
+}
+
+/// The reason for which an endings file takes no lines at the moment, in words for the operator.
+struct EndingsFailure: Error, CustomStringConvertible {
+    let description: String
+
+    init(_ description: String) { self.description = description }
+}
+
+/// A moment in the writing of the endings file, for tests that look at what a crash would leave there.
+enum EndingsStep: Sendable, Equatable, CaseIterable {
+    /// The endings are in the database, and not in the file.
+    case noted
+    /// The lines are written, and not known to be on disk.
+    case written
+    /// They are on disk, and nobody has been told.
+    case synced
+    /// A shorter file is whole and stands beside the old one.
+    case rewritten
+    /// It stands in its place.
+    case renamed
 }

@@ -1,3 +1,5 @@
+import Broker
+
 /// The lines of an endings file: words, and a check of them in eight hexadecimal digits.
 ///
 /// The check tells a line that a crash or a bad disk has changed; it is no proof against somebody who writes there.
@@ -21,5 +23,66 @@ enum EndingsLine {
         for byte in bytes { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3 }
         let text = String(UInt32(truncatingIfNeeded: hash ^ hash >> 32), radix: 16)
         return String(repeating: "0", count: 8 - text.count) + text
+    }
+}
+
+/// A line of the endings file: which session ended, when and why, and a check of the line itself.
+///
+/// A digest opens nothing, and no line says whose session it was.
+struct EndingEntry: Sendable, Equatable {
+    let token: Digest
+    let at: WallTime
+    let reason: EndReason
+
+    /// The line, with its end.
+    var line: String {
+        EndingsLine.text([Base64URL.encode(token.bytes), String(at.milliseconds), reason.rawValue])
+    }
+
+    init(token: Digest, at: WallTime, reason: EndReason) {
+        self.token = token
+        self.at = at
+        self.reason = reason
+    }
+
+    /// Reads a line without its end; nil where it is none of ours, or damaged.
+    init?(line: some Collection<UInt8>) {
+        guard let words = EndingsLine.words(line), words.count == 3,
+            let token = Base64URL.decode(words[0]).flatMap({ Digest($0) }), let time = Int64(words[1]),
+            let reason = EndReason(rawValue: String(words[2]))
+        else { return nil }
+        self.init(token: token, at: WallTime(milliseconds: time), reason: reason)
+    }
+}
+
+/// The first line of an endings file.
+struct EndingsHeader: Sendable, Equatable {
+    /// From when on the file has every ending.
+    var since: WallTime
+    /// The longest lifetime that a session may have had since: what ended longer ago is in no backup as a live session.
+    var longestLifetime: Duration
+
+    /// Tells our files from others.
+    private static let name = "coatcheck-endings"
+    private static let version = "1"
+
+    /// The line, with its end.
+    var line: String {
+        EndingsLine.text([
+            Self.name, Self.version, String(since.milliseconds), String(longestLifetime.wholeMilliseconds),
+        ])
+    }
+
+    init(since: WallTime, longestLifetime: Duration) {
+        self.since = since
+        self.longestLifetime = longestLifetime
+    }
+
+    /// Reads a line without its end; nil where it is none of ours.
+    init?(line: some Collection<UInt8>) {
+        guard let words = EndingsLine.words(line), words.count == 4, words[0] == Self.name, words[1] == Self.version,
+            let since = Int64(words[2]), let lifetime = Int64(words[3]), lifetime > 0
+        else { return nil }
+        self.init(since: WallTime(milliseconds: since), longestLifetime: .milliseconds(lifetime))
     }
 }

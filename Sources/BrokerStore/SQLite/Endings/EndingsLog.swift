@@ -22,7 +22,7 @@ final class EndingsLog: Sendable {
         func lacks(_ tokens: [Digest]) -> Bool { tokens.contains { unwritten.contains($0) } }
     }
 
-    /// How long an ending may wait for the file's disk.
+    /// The time for which an ending may wait for the file's disk.
     private static let patience = DispatchTimeInterval.seconds(10)
     private static let interval = DispatchTimeInterval.seconds(1)
 
@@ -40,10 +40,10 @@ final class EndingsLog: Sendable {
         self.step = step
     }
 
-    /// How many endings are not in the file yet.
+    /// The number of endings that are not in the file yet.
     var unwrittenCount: Int { state.withLock { $0.unwritten.count } }
 
-    /// Why the file takes nothing; nil when it does.
+    /// The reason for which the file takes nothing; nil when it does.
     var failure: String? { state.withLock { $0.failure } }
 
     /// Takes endings that are in the database; returns at once.
@@ -155,5 +155,27 @@ final class EndingsLog: Sendable {
             guard let self, state.withLock({ !$0.closed }) else { return }
             write()
         }
+    }
+}
+
+/// Somebody who waits for endings to be kept, and is told once.
+final class EndingsWaiter: Sendable {
+    /// Guards the continuation; nil once it was resumed.
+    private let continuation: Mutex<UnsafeContinuation<Bool, Never>?>
+
+    init(_ continuation: UnsafeContinuation<Bool, Never>) { self.continuation = Mutex(continuation) }
+
+    /// Whether it was told.
+    var isTold: Bool { continuation.withLock { $0 == nil } }
+
+    /// Tells it, unless it was told before; returns whether it was not.
+    @discardableResult
+    func resume(_ value: Bool) -> Bool {
+        let waiting = continuation.withLock { continuation in
+            defer { continuation = nil }
+            return continuation
+        }
+        waiting?.resume(returning: value)
+        return waiting != nil
     }
 }

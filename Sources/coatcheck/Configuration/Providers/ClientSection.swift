@@ -143,3 +143,29 @@ struct ClientLocation: Sendable {
     let line: Int?
     let redirectLine: Int?
 }
+
+/// Reads `clients.NAME.binding`: whether a client's sessions belong to a key of the device.
+enum BindingReader {
+    /// Passes are short, for they are what a thief of a request's header has.
+    private static let lifetimes = Duration.seconds(60)...Duration.seconds(900)
+
+    static func read(_ section: ConfigSection) -> BindingPolicy {
+        var policy = BindingPolicy()
+        policy.mode = section.choice("mode") ?? policy.mode
+        policy.evidence = section.choice("evidence") ?? policy.evidence
+        policy.passLifetime = section.duration("pass", default: policy.passLifetime, in: lifetimes)
+        return policy
+    }
+}
+
+/// A Clover app's Site URL, which every redirect URI has to lie under.
+struct CloverSite: Sendable {
+    let url: WebURL
+
+    /// Returns whether a redirect URI lies under it: the same origin, and the same path or one below it at a segment's border.
+    func covers(_ redirect: WebURL) -> Bool {
+        guard redirect.origin == url.origin else { return false }
+        let base = url.path.hasSuffix("/") ? String(url.path.dropLast()) : url.path
+        return redirect.path == base || redirect.path.hasPrefix(base + "/")
+    }
+}

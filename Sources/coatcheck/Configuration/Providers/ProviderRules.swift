@@ -34,3 +34,115 @@ enum ProviderRules {
         }
     }
 }
+
+/// Says of what a file asks for by a standard's word that it is not offered: mutual TLS, DPoP and JARM.
+enum NotOffered {
+    private static let words = [
+        "tls_client_auth": "mutual TLS (RFC 8705)", "self_signed_tls_client_auth": "mutual TLS (RFC 8705)",
+        "jwt": "signed answers (JARM)", "query.jwt": "signed answers (JARM)", "fragment.jwt": "signed answers (JARM)",
+        "form_post.jwt": "signed answers (JARM)", "dpop": "DPoP (RFC 9449)",
+    ]
+
+    static func check(_ section: ConfigSection) {
+        for key in ["auth", "response_mode"] where section.has(key) {
+            guard let scalar = section.scalar(key), let name = words[scalar.text.lowercased()] else { continue }
+            section.report(key, "asks for \(name), which is not offered")
+        }
+    }
+
+    /// Checks the words of a list in the same way.
+    static func check(_ section: ConfigSection, list key: String) {
+        for scalar in section.scalars(key) {
+            guard let name = words[scalar.text.lowercased()] else { continue }
+            section.report(key, "asks for \(name), which is not offered")
+        }
+    }
+}
+
+/// Checks flow C: a redirect URI on this host is the provider's hosted callback, and it knows where to go on.
+enum HostedCallbackRules {
+    static func check(_ providers: [ProviderSection], publicURL: WebURL, _ context: ConfigContext) {
+        for provider in providers {
+            for client in provider.clients { check(client, of: provider, publicURL: publicURL, context) }
+        }
+    }
+
+    private static func check(
+        _ client: ClientSection, of provider: ProviderSection, publicURL: WebURL, _ context: ConfigContext
+    ) {
+        let profile = client.settings.profile
+        let route = "/callback/\(provider.name)"
+        func report(_ key: String, _ message: String) {
+            context.report(message, path: "\(client.location.path).\(key)", line: client.location.redirectLine)
+        }
+        let own = profile.redirectURIs.filter {
+            WebURL($0.base)?.origin == publicURL.origin && $0.path.hasPrefix("/callback/")
+        }
+        let isHosted = own.contains { $0.text == publicURL.text + route }
+        if own.contains(where: { $0.text != publicURL.text + route }) {
+            report("redirect_uris", "holds a callback of this host that is not this provider's: `\(route)`")
+        }
+        if isHosted, profile.hostedCallbackTo == nil {
+            report("redirect_uris", "holds the hosted callback, which needs `hosted_callback_to`: where the app is")
+        }
+        if isHosted, profile.login == .app {
+            report("login", "cannot be `app` with a hosted callback: its logins are started by the broker")
+        }
+        guard let target = profile.hostedCallbackTo else { return }
+        if !isHosted {
+            report("hosted_callback_to", "needs the hosted callback among `redirect_uris`: `\(route)` at `public_url`")
+        }
+        if let url = WebURL(target), url.origin == publicURL.origin,
+            url.path.hasPrefix("/callback/") || url.path.hasPrefix("/v1/")
+        {
+            report("hosted_callback_to", "leads back to the broker")
+        }
+    }
+}
+
+/// Checks that a redirect URI belongs to one provider (SEC-09): where two share one, an answer of the one can be taken for
+/// the other's.
+enum RedirectRules {
+    /// What OAuth, OpenID, Zephr, Clover and Apple answer with: a registered query part may not look like it.
+    private static let answerNames: Set<String> = [
+        "code", "state", "iss", "error", "error_description", "error_uri", "error_code", "error_message",
+        "error_reason", "denied", "scope", "session_state", "id_token", "access_token", "refresh_token", "token_type",
+        "expires_in", "response", "status", "session_id", "state_key", "identifier", "message", "action",
+        "tracking_id", "merchant_id", "employee_id", "client_id", "user", "handoff", "login_id", "authuser", "hd",
+        "prompt",
+    ]
+
+    static func check(_ providers: [ProviderSection], _ context: ConfigContext) {
+        var owners: [String: (provider: ProviderName, client: ClientName)] = [:]
+        for provider in providers {
+            for client in provider.clients {
+                let profile = client.settings.profile
+                func report(_ message: String, _ severity: ConfigProblem.Severity = .error) {
+                    context.report(
+                        message, path: "\(client.location.path).redirect_uris", line: client.location.redirectLine,
+                        severity: severity)
+                }
+                for uri in profile.redirectURIs {
+                    if let owner = owners[uri.registration], owner.provider != provider.name {
+                        report("holds a redirect URI that `\(owner.provider)` has too: each provider needs its own")
+                    } else if let owner = owners[uri.registration], owner.client != profile.name {
+                        report("holds a redirect URI that client `\(owner.client)` has too: each client needs its own")
+                    }
+                    owners[uri.registration] = owners[uri.registration] ?? (provider.name, profile.name)
+                    let taken = Self.answerNames.union(profile.callbackParameters)
+                    if let query = uri.query, let pairs = try? FormPairs(parsing: query),
+                        let name = pairs.pairs.map(\.name).first(where: taken.contains)
+                    {
+                        report("holds a redirect URI whose query names `\(name)`, which is a name of the answer's")
+                    }
+                    if uri.scheme != "https", uri.scheme != "http", !uri.scheme.contains("."), provider.kind != .clever
+                    {
+                        report(
+                            "holds a scheme without a dot, which another app may claim: take one in reverse-domain form, "
+                                + "or an https link", .warning)
+                    }
+                }
+            }
+        }
+    }
+}

@@ -193,3 +193,47 @@ struct ProviderSection: Sendable {
         }
     }
 }
+
+/// What a provider's clients take over from it.
+struct ProviderDraft: Sendable {
+    let kind: ProviderKind
+    let lifetimes: SessionLifetimes
+    var wire: WireSettings
+    var scope: [String]
+    var allowedParameters: Set<String> = []
+    var callbackParameters: [String] = []
+    var socialProviders: [String] = []
+    var isCleverOpenID = false
+    /// Whether clients send a nonce; nil where the scope decides.
+    var nonce: Bool?
+    var pkce = ClientProfile.PKCE.required
+    /// What a native code's redemption sends as redirect URI: Google's is empty, Apple's has none.
+    var nativeRedirect = CodeGrant.RedirectParameter.omitted
+    /// What a `private_key` signs with where the file does not say.
+    var assertionAlgorithm = SignatureAlgorithm.es256
+    var credentials = CredentialReader.Shared()
+    /// Whether a secret goes into the body where the client does not say: Clover, Facebook and LinkedIn take no Basic.
+    var secretInBody = false
+}
+
+/// Reads `endpoints`.
+enum EndpointReader {
+    /// Lays the endpoints that the file names over what is there.
+    static func read(_ section: ConfigSection, into endpoints: inout EndpointSettings) {
+        func read(_ key: String, _ path: WritableKeyPath<EndpointSettings, EndpointURL?>) {
+            if let url = section.endpoint(key) { endpoints[keyPath: path] = url }
+        }
+        read("authorization", \.authorization)
+        read("token", \.token)
+        read("refresh", \.refresh)
+        read("recovery", \.recovery)
+        read("migration", \.migration)
+        read("userinfo", \.userinfo)
+        read("jwks", \.jwks)
+        if let url = section.endpoint("revocation") { endpoints.revocation = url.text }
+        read("introspection", \.introspection)
+        read("end_session", \.endSession)
+        read("par", \.par)
+        if let url = section.endpoint("api") { endpoints.api = url.withoutSlash }
+    }
+}

@@ -118,3 +118,54 @@ enum WireReader {
             && header.value.utf8.count <= 512 && header.value.utf8.allSatisfy { (0x20...0x7E).contains($0) }
     }
 }
+
+/// Reads what is accepted of an id_token (`id_token`).
+enum IDTokenReader {
+    static func read(_ section: ConfigSection, into settings: inout IDTokenSettings) {
+        let algorithms = section.choices("algorithms", as: SignatureAlgorithm.self)
+        if section.has("algorithms"), algorithms.isEmpty { section.report("algorithms", "accepts nothing") }
+        if !algorithms.isEmpty {
+            settings.algorithms = SignatureAlgorithm.allCases.filter(algorithms.contains)
+        }
+        settings.leeway = section.duration("leeway", default: settings.leeway, in: .zero ... .seconds(120))
+        settings.maximumAge = section.duration(
+            "maximum_age", default: settings.maximumAge, in: .seconds(60) ... .seconds(86_400))
+        settings.trustedAudiences = section.words("trusted_audiences") ?? settings.trustedAudiences
+        settings.issuer = section.endpoint("issuer")?.text ?? settings.issuer
+        settings.issuerTemplate = section.text("issuer_template", limit: 2048) ?? settings.issuerTemplate
+        settings.tenants = section.words("tenants") ?? settings.tenants
+    }
+}
+
+/// Reads where a provider's identity comes from (`identity`): the source, and a JSON pointer per member.
+enum IdentityReader {
+    private static let keys: Set<String> = ["source", "url", "method", "subject", "emails_url", "name", "email"]
+
+    static func read(_ section: ConfigSection, into identity: inout IdentitySettings) {
+        identity.source = section.choice("source", among: [.idToken, .userinfo, .api]) ?? identity.source
+        identity.url = section.endpoint("url", withQuery: true) ?? identity.url
+        identity.emailsURL = section.endpoint("emails_url", withQuery: true) ?? identity.emailsURL
+        identity.subject = section.pointer("subject") ?? identity.subject
+        if let method = section.text("method", limit: 4) {
+            if ["GET", "POST"].contains(method) {
+                identity.method = method
+            } else {
+                section.report("method", "has to be `GET` or `POST`")
+            }
+        }
+        // `name` and `email` are the ones that every reader knows; the others are the operator's to name.
+        let further = section.keys.filter { !keys.contains($0) && isMember($0) }
+        let members = (["name", "email"] + further).compactMap { name in
+            section.pointer(name).map { (name: name, pointer: $0) }
+        }
+        if !members.isEmpty { identity.claims = members }
+        if identity.source == .api, identity.url == nil, section.has("source") {
+            section.report(nil, "needs `url` when its source is `api`")
+        }
+    }
+
+    private static func isMember(_ name: String) -> Bool {
+        (1...64).contains(name.utf8.count)
+            && name.utf8.allSatisfy { (0x61...0x7A).contains($0) || (0x30...0x39).contains($0) || $0 == 0x5F }
+    }
+}

@@ -31,3 +31,57 @@ enum BoundedFile {
         }
     }
 }
+
+/// The reason for which a file of the configuration cannot be used.
+enum FileFault: Error, Sendable, Equatable, CustomStringConvertible {
+    case missing
+    case notPermitted
+    case folder
+    case notRegular
+    case tooLarge(limit: Int)
+    case unreadable(Int32)
+
+    /// Takes what the operating system said.
+    init(errno code: Int32) {
+        self =
+            switch code {
+            case ENOENT, ENOTDIR: .missing
+            case EACCES, EPERM: .notPermitted
+            case EISDIR: .folder
+            case ENXIO: .notRegular
+            default: .unreadable(code)
+            }
+    }
+
+    var description: String {
+        switch self {
+        case .missing: "does not exist"
+        case .notPermitted: "may not be read by this process's user"
+        case .folder: "is a folder"
+        case .notRegular: "is no regular file"
+        case .tooLarge(let limit): "has more than \(SizeText.write(limit))"
+        case .unreadable(let code): "cannot be read (\(String(cString: strerror(code))))"
+        }
+    }
+}
+
+/// Who may read a file that holds a secret.
+enum FileMode {
+    /// Returns whether others than its owner and this process's own groups may read the file, or anybody else write it.
+    ///
+    /// What a link points to is judged: a mounted Kubernetes Secret is links to files of root, 0440, with the pod's group.
+    static func isOpenToOthers(_ path: String) -> Bool {
+        var status = stat()
+        guard stat(path, &status) == 0 else { return false }
+        if status.st_mode & 0o037 != 0 { return true }
+        return status.st_mode & 0o040 != 0 && !groups.contains(status.st_gid)
+    }
+
+    private static var groups: Set<gid_t> {
+        let count = getgroups(0, nil)
+        guard count > 0 else { return [getegid()] }
+        var list = [gid_t](repeating: 0, count: Int(count))
+        let found = getgroups(count, &list)
+        return Set(list.prefix(Int(max(found, 0)))).union([getegid()])
+    }
+}

@@ -107,3 +107,59 @@ final class ConfigContext {
         String(text.unicodeScalars.prefix(limit).map { (0x20...0x7E).contains($0.value) ? Character($0) : "?" })
     }
 }
+
+/// One fault of the configuration file.
+///
+/// Its text never holds a value from the file: a value could be a secret.
+struct ConfigProblem: Sendable, Hashable, Comparable, CustomStringConvertible {
+    /// Whether it keeps the broker from starting.
+    enum Severity: String, Sendable { case error, warning }
+
+    /// The line in the file, from 1; nil for what belongs to no line.
+    let line: Int?
+    /// Where it is, as a dotted path (`providers.clever.clients.ios.auth`).
+    let path: String
+    /// What is wrong and what would be right.
+    let message: String
+    let severity: Severity
+
+    var description: String {
+        let place = line.map { "line \($0): " } ?? ""
+        let subject = path.isEmpty ? "" : "\(path): "
+        return "\(severity.rawValue): \(place)\(subject)\(message)"
+    }
+
+    static func < (left: ConfigProblem, right: ConfigProblem) -> Bool {
+        (left.line ?? 0, left.path, left.message) < (right.line ?? 0, right.path, right.message)
+    }
+}
+
+/// Finds the word that a misspelt one was meant to be.
+enum Spelling {
+    /// Returns the nearest of the words, or nil when none is near.
+    static func nearest(to word: String, among words: some Sequence<String>) -> String? {
+        words.compactMap { other in distance(word, other).map { (distance: $0, word: other) } }
+            .min { ($0.distance, $0.word) < ($1.distance, $1.word) }?.word
+    }
+
+    /// Returns the end of a sentence that asks whether a word was meant, empty for none.
+    static func hint(_ word: String?) -> String { word.map { "; did you mean `\($0)`?" } ?? "" }
+
+    /// Returns the end of a sentence that asks whether the nearest of the words was meant, empty when none is near.
+    static func hint(for word: String, among words: some Sequence<String>) -> String {
+        hint(nearest(to: word, among: words))
+    }
+
+    private static func distance(_ left: String, _ right: String) -> Int? {
+        let (a, b) = (Array(left.lowercased().utf8.prefix(40)), Array(right.lowercased().utf8.prefix(40)))
+        guard abs(a.count - b.count) <= 2 else { return nil }
+        var row = Array(0...b.count)
+        for (i, x) in a.enumerated() {
+            var next = [i + 1]
+            for (j, y) in b.enumerated() { next.append(min(row[j + 1] + 1, next[j] + 1, row[j] + (x == y ? 0 : 1))) }
+            row = next
+        }
+        guard let edits = row.last, edits <= min(2, min(a.count, b.count) / 2) else { return nil }
+        return edits
+    }
+}

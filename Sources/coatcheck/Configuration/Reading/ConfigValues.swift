@@ -59,3 +59,78 @@ struct ConfigValues: Sendable {
         return digests
     }
 }
+
+/// A scalar of the file with its place.
+///
+/// YAML's own typing (`off` as a boolean, `1e3` as a number) is passed over: what is written is what counts.
+struct ConfigScalar: Sendable {
+    let text: String
+    let line: Int?
+    /// Whether it stands there without quotes, so that `true` and `1` are no texts.
+    var isPlain = true
+}
+
+/// Reads and writes sizes as the file has them: a number and `B`, `KiB`, `MiB` or `GiB`.
+enum SizeText {
+    private static let units: [(name: String, bytes: Int)] = [
+        ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1),
+    ]
+
+    /// Returns the size in bytes, or nil when the text is none.
+    static func parse(_ text: String) -> Int? {
+        let digits = text.prefix { $0.isASCII && $0.isNumber }
+        let unit = text.dropFirst(digits.count).drop { $0 == " " }
+        guard let number = Int(digits), let bytes = units.first(where: { $0.name == unit })?.bytes else { return nil }
+        let (product, overflow) = number.multipliedReportingOverflow(by: bytes)
+        return overflow ? nil : product
+    }
+
+    /// Writes a size in its largest exact unit.
+    static func write(_ bytes: Int) -> String {
+        guard let unit = units.first(where: { bytes != 0 && bytes % $0.bytes == 0 }) else { return "0B" }
+        return "\(bytes / unit.bytes)\(unit.name)"
+    }
+}
+
+/// Reads and writes durations as the file has them: one or more of a number and `d`, `h`, `m`, `s` or `ms`, with or
+/// without spaces between (`30d`, `1h 30m`).
+enum DurationText {
+    private static let units: [(name: String, milliseconds: Int64)] = [
+        ("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1),
+    ]
+
+    /// Returns the duration, or nil when the text is none.
+    ///
+    /// Units come once and from large to small.
+    static func parse(_ text: String) -> Duration? {
+        var rest = Substring(text)
+        var total: Int64 = 0
+        var smallest = -1
+        guard !rest.isEmpty else { return nil }
+        while !rest.isEmpty {
+            let digits = rest.prefix { $0.isASCII && $0.isNumber }
+            rest = rest.dropFirst(digits.count)
+            let letters = rest.prefix { $0.isASCII && $0.isLetter }
+            rest = rest.dropFirst(letters.count).drop { $0 == " " }
+            guard let number = Int64(digits), let index = units.firstIndex(where: { $0.name == letters }),
+                index > smallest
+            else { return nil }
+            smallest = index
+            let (product, overflow) = number.multipliedReportingOverflow(by: units[index].milliseconds)
+            let (sum, overflowed) = total.addingReportingOverflow(product)
+            guard !overflow, !overflowed else { return nil }
+            total = sum
+        }
+        return text.hasSuffix(" ") ? nil : .milliseconds(total)
+    }
+
+    /// Writes a duration in its largest exact unit.
+    static func write(_ duration: Duration) -> String {
+        let (seconds, attoseconds) = duration.components
+        let milliseconds = seconds * 1000 + attoseconds / 1_000_000_000_000_000
+        guard let unit = units.first(where: { milliseconds != 0 && milliseconds % $0.milliseconds == 0 }) else {
+            return "0s"
+        }
+        return "\(milliseconds / unit.milliseconds)\(unit.name)"
+    }
+}

@@ -14,9 +14,9 @@ struct ServerSettings: Sendable {
     let trustedProxies: [IPNetwork]
     /// The certificate of the listeners for apps and backends; nil where TLS ends in front.
     let tls: ServerTLS?
-    /// How long readiness is red before a listener closes.
+    /// The time for which readiness is red before a listener closes.
     let drainDelay: Duration
-    /// How long running requests may take after that.
+    /// The longest time that running requests may take after that.
     let shutdownTimeout: Duration
 
     init?(_ section: ConfigSection) {
@@ -50,7 +50,7 @@ struct ServerSettings: Sendable {
         publicURL = url
     }
 
-    /// How long before its end a certificate is warned of, in seconds.
+    /// The time before its end from which a certificate is warned of, in seconds.
     private static let lastDays: Int64 = 14 * 86_400
 
     private static func tls(_ parent: ConfigSection) -> ServerTLS? {

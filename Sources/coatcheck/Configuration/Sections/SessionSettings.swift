@@ -8,7 +8,7 @@ struct SessionSettings: Sendable {
     let sameSite: HTTPConfiguration.SameSite
     /// Origins of browser apps that may call from elsewhere.
     let allowedOrigins: [String]
-    /// How long a read row may be used again; zero turns the cache off.
+    /// The time for which a read row may be used again; zero turns the cache off.
     let cache: Duration
 
     init(_ section: ConfigSection, isSecure: Bool) {

@@ -1,0 +1,1 @@
+// Stands in for BrokerWire where a source imports it: the target itself has those of its sources that are needed.

@@ -1,2 +1,0 @@
-/// On which side of a call a span stands.
-package enum TraceKind: Sendable { case server, client }

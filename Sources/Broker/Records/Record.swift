@@ -1,0 +1,202 @@
+/// Writes the plaintext of a sealed row: fields in order, each with its length.
+///
+/// Compact and quick, because a session's facts are opened on every request. The first byte is the format number
+/// (SEC-130).
+package struct RecordWriter {
+    /// The bytes written so far.
+    package private(set) var bytes: [UInt8]
+
+    /// Creates a record of a format.
+    package init(format: UInt8) { bytes = [format] }
+
+    package mutating func integer(_ value: Int64) {
+        withUnsafeBytes(of: value.littleEndian) { bytes.append(contentsOf: $0) }
+    }
+
+    package mutating func string(_ value: String) {
+        var value = value
+        value.withUTF8 { text in
+            integer(Int64(text.count))
+            bytes.append(contentsOf: text)
+        }
+    }
+
+    package mutating func flag(_ value: Bool) { bytes.append(value ? 1 : 0) }
+
+    /// Writes a value that may be missing.
+    package mutating func optional<Value>(_ value: Value?, _ write: (inout RecordWriter, Value) -> Void) {
+        flag(value != nil)
+        if let value { write(&self, value) }
+    }
+
+    package mutating func optional(_ value: String?) { optional(value) { $0.string($1) } }
+    package mutating func optional(_ value: Int64?) { optional(value) { $0.integer($1) } }
+    package mutating func optional(_ value: Secret?) { optional(value?.reveal()) }
+    package mutating func optional(_ value: WallTime?) { optional(value?.milliseconds) }
+
+    package mutating func list<Value>(_ values: [Value], _ write: (inout RecordWriter, Value) -> Void) {
+        integer(Int64(values.count))
+        for value in values { write(&self, value) }
+    }
+
+    package mutating func strings(_ values: [String]) { list(values) { $0.string($1) } }
+
+    package mutating func pairs(_ values: [(name: String, value: String)]) {
+        list(values) { writer, pair in
+            writer.string(pair.name)
+            writer.string(pair.value)
+        }
+    }
+
+    package mutating func claims(_ values: [(name: String, value: JSONValue)]) {
+        list(values) { writer, claim in
+            writer.string(claim.name)
+            writer.value(claim.value)
+        }
+    }
+
+    /// Writes a JSON value; objects, which claims never hold, are written as null.
+    package mutating func value(_ value: JSONValue) {
+        switch value {
+        case .null, .object: bytes.append(0)
+        case .bool(let flag): bytes.append(flag ? 2 : 1)
+        case .number(let text):
+            bytes.append(3)
+            string(text)
+        case .string(let text):
+            bytes.append(4)
+            string(text)
+        case .array(let items):
+            bytes.append(5)
+            list(items) { $0.value($1) }
+        }
+    }
+}
+
+/// Reads what `RecordWriter` wrote; throws for anything else, so that a damaged record is an error and not a trap.
+package struct RecordReader {
+    private let bytes: [UInt8]
+    private var position: Int
+
+    /// Creates a reader; throws unless the record has this format, and tells a newer one from a damaged record.
+    package init(_ bytes: [UInt8], format: UInt8) throws(RecordFailure) {
+        guard let found = bytes.first else { throw .malformed }
+        guard found <= format else { throw .newerFormat }
+        guard found == format else { throw .malformed }
+        self.bytes = bytes
+        position = 1
+    }
+
+    /// Whether everything has been read.
+    package var isAtEnd: Bool { position == bytes.count }
+
+    package mutating func integer() throws(RecordFailure) -> Int64 {
+        guard bytes.count - position >= 8 else { throw .malformed }
+        var value: UInt64 = 0
+        for offset in 0..<8 { value |= UInt64(bytes[position + offset]) << (8 * UInt64(offset)) }
+        position += 8
+        return Int64(bitPattern: value)
+    }
+
+    private mutating func count() throws(RecordFailure) -> Int {
+        let value = try integer()
+        guard value >= 0, value <= bytes.count - position else { throw .malformed }
+        return Int(value)
+    }
+
+    package mutating func string() throws(RecordFailure) -> String {
+        let length = try count()
+        defer { position += length }
+        return String(decoding: bytes[position..<position + length], as: UTF8.self)
+    }
+
+    package mutating func secret() throws(RecordFailure) -> Secret { Secret(try string()) }
+
+    private mutating func byte() throws(RecordFailure) -> UInt8 {
+        guard position < bytes.count else { throw .malformed }
+        defer { position += 1 }
+        return bytes[position]
+    }
+
+    package mutating func flag() throws(RecordFailure) -> Bool { try byte() == 1 }
+
+    package mutating func optionalString() throws(RecordFailure) -> String? { try flag() ? try string() : nil }
+    package mutating func optionalInteger() throws(RecordFailure) -> Int64? { try flag() ? try integer() : nil }
+    package mutating func optionalSecret() throws(RecordFailure) -> Secret? { try flag() ? try secret() : nil }
+    package mutating func optionalTime() throws(RecordFailure) -> WallTime? {
+        try optionalInteger().map(WallTime.init(milliseconds:))
+    }
+
+    package mutating func strings() throws(RecordFailure) -> [String] {
+        try list { reader throws(RecordFailure) in try reader.string() }
+    }
+
+    package mutating func pairs() throws(RecordFailure) -> [(name: String, value: String)] {
+        try list { reader throws(RecordFailure) in (try reader.string(), try reader.string()) }
+    }
+
+    package mutating func claims() throws(RecordFailure) -> [(name: String, value: JSONValue)] {
+        try list { reader throws(RecordFailure) in (try reader.string(), try reader.value(depth: 0)) }
+    }
+
+    /// Reads as many elements as stand there, into an array of just that size: it may be kept in a cache.
+    private mutating func list<Element>(
+        _ element: (inout Self) throws(RecordFailure) -> Element
+    ) throws(RecordFailure) -> [Element] {
+        let count = try count()
+        var values: [Element] = []
+        values.reserveCapacity(count)
+        for _ in 0..<count { values.append(try element(&self)) }
+        return values
+    }
+
+    private mutating func value(depth: Int) throws(RecordFailure) -> JSONValue {
+        guard depth < 8 else { throw .malformed }
+        switch try byte() {
+        case 0: return .null
+        case 1: return .bool(false)
+        case 2: return .bool(true)
+        case 3: return .number(try string())
+        case 4: return .string(try string())
+        case 5: return .array(try list { reader throws(RecordFailure) in try reader.value(depth: depth + 1) })
+        default: throw .malformed
+        }
+    }
+}
+
+/// The reason for which a record could not be read.
+package enum RecordFailure: Error, Sendable, Equatable {
+    /// It is not what the writer writes.
+    case malformed
+    /// A newer version wrote it (SEC-130): a passing fault, never tampering.
+    case newerFormat
+}
+
+// Records of what may belong to a key: a bound one has a format of its own, which a release that knows no keys does not read.
+// There it is a row of a newer format, never served and never ended; what is not bound stays as it was.
+
+private enum BindableFormat {
+    static let unbound: UInt8 = 1
+    static let bound: UInt8 = 2
+}
+
+extension RecordWriter {
+
+    /// Creates a record of what belongs to the key of a thumbprint, or to none.
+    init(boundTo thumbprint: Digest?) {
+        self.init(format: thumbprint == nil ? BindableFormat.unbound : BindableFormat.bound)
+        if let thumbprint { string(Base64URL.encode(thumbprint.bytes)) }
+    }
+}
+
+extension RecordReader {
+    /// Returns the reader of a record, behind the thumbprint of the key that it belongs to, if it belongs to one.
+    static func bindable(_ bytes: [UInt8]) throws(RecordFailure) -> (reader: RecordReader, thumbprint: Digest?) {
+        guard bytes.first == BindableFormat.bound else {
+            return (try RecordReader(bytes, format: BindableFormat.unbound), nil)
+        }
+        var reader = try RecordReader(bytes, format: BindableFormat.bound)
+        guard let thumbprint = Base64URL.decode(try reader.string()).flatMap(Digest.init) else { throw .malformed }
+        return (reader, thumbprint)
+    }
+}

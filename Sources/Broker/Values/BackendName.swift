@@ -1,5 +1,0 @@
-/// The configured name of a service of the operator's that may ask about sessions.
-package struct BackendName: ConfiguredName {
-    package let text: String
-    package init(unchecked text: String) { self.text = text }
-}

@@ -1,0 +1,103 @@
+import Broker
+import BrokerWire
+
+/// Reads cookies out of the raw `Cookie` fields, strictly (SEC-38, library note 4).
+enum CookieReader {
+    enum Result: Equatable {
+        case absent
+        case one(String)
+        /// Two values for one name: somebody planted one of them.
+        case several
+    }
+
+    /// Returns the cookie of exactly this name: SP and HTAB are trimmed and nothing else, names are compared byte by
+    /// byte, quotes and `$Version` mean nothing, pairs without a name are not looked at.
+    static func value(of name: String, in fields: [String]) -> Result {
+        let prefix = Array(name.utf8) + [UInt8(ascii: "=")]
+        var found: String?
+        for field in fields {
+            // Bytes by number: a field is as long, and has as many pairs, as a stranger likes.
+            let bytes = Array(field.utf8)
+            var start = 0
+            while start < bytes.count {
+                let pair = trimmed(bytes, start)
+                start = pair.next
+                guard pair.end - pair.start >= prefix.count, begins(bytes, at: pair.start, with: prefix) else {
+                    continue
+                }
+                guard found == nil else { return .several }
+                // Trimmed at the pair's ends only: what stands behind the `=` is the value.
+                found = String(decoding: bytes[(pair.start + prefix.count)..<pair.end], as: UTF8.self)
+            }
+        }
+        return found.map { .one($0) } ?? .absent
+    }
+
+    /// Returns the bounds of the pair that begins at `start`, trimmed, and where the next one begins.
+    private static func trimmed(_ bytes: [UInt8], _ start: Int) -> (start: Int, end: Int, next: Int) {
+        var stop = start
+        while stop < bytes.count, bytes[stop] != UInt8(ascii: ";") { stop += 1 }
+        var first = start
+        var end = stop
+        while first < end, bytes[first] == 0x20 || bytes[first] == 0x09 { first += 1 }
+        while first < end, bytes[end - 1] == 0x20 || bytes[end - 1] == 0x09 { end -= 1 }
+        return (first, end, stop + 1)
+    }
+
+    private static func begins(_ bytes: [UInt8], at start: Int, with prefix: [UInt8]) -> Bool {
+        for index in prefix.indices where bytes[start + index] != prefix[index] { return false }
+        return true
+    }
+}
+
+/// The credentials of an `Authorization` field.
+///
+/// Its mere presence proves nothing (SEC-43).
+enum Authorization: Sendable {
+    case bearer(Secret)
+    /// HTTP Basic: a name and a secret.
+    case basic(name: String, secret: Secret)
+    /// A scheme we do not speak, or one spoken badly.
+    case other
+
+    /// Parses a field's value (RFC 9110 section 11.4).
+    init(_ value: String) {
+        guard let space = value.firstIndex(of: " ") else {
+            self = .other
+            return
+        }
+        let credential = value[space...].drop { $0 == " " }
+        // A proof beside it is evidence; the scheme is none (RFC 9449 section 7.1).
+        let scheme = value[..<space]
+        if scheme.isASCIIEqual(to: "bearer") || scheme.isASCIIEqual(to: "dpop"), !credential.isEmpty,
+            credential.utf8.count <= 512,
+            credential.utf8.allSatisfy({ (0x21...0x7E).contains($0) })
+        {
+            self = .bearer(Secret(String(credential)))
+        } else if scheme.isASCIIEqual(to: "basic"), let pair = Self.basic(credential) {
+            self = pair
+        } else {
+            self = .other
+        }
+    }
+
+    private static func basic(_ credential: Substring) -> Authorization? {
+        guard credential.utf8.count <= 1024, let bytes = base64(credential),
+            let text = String(validating: bytes, as: UTF8.self), let colon = text.firstIndex(of: ":"),
+            // RFC 6749 section 2.3.1: both are form-encoded before they are joined.
+            let name = FormPairs.decode(text[..<colon].utf8),
+            let secret = FormPairs.decode(text[text.index(after: colon)...].utf8)
+        else { return nil }
+        return .basic(name: name, secret: Secret(secret))
+    }
+
+    /// Decodes RFC 4648 base64: the alphabet is base64url's but for two characters, and the padding is due.
+    private static func base64(_ text: Substring) -> [UInt8]? {
+        let stripped =
+            text.utf8.last == UInt8(ascii: "=")
+            ? text.dropLast(text.hasSuffix("==") ? 2 : 1) : text
+        guard text.utf8.count % 4 == 0, !stripped.contains("-"), !stripped.contains("_") else { return nil }
+        return Base64URL.decode(
+            String(stripped.map { $0 == "+" ? "-" : $0 == "/" ? "_" : $0 }))
+    }
+}

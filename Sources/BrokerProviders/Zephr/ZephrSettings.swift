@@ -1,0 +1,114 @@
+package import Broker
+
+/// The settings that only `kind: zephr` has.
+///
+/// Most keys are there because Zephr's documents leave the point open.
+package struct ZephrSettings: Sendable {
+    /// `start`: whether the app opens the start URL itself, or the broker fetches it and hands on its `Location` (or
+    /// the
+    /// `location` of a JSON answer).
+    package enum Start: String, Sendable { case redirect, fetch }
+    /// `identifiers`: what a registration's `identifiers` is.
+    package enum Identifiers: String, Sendable { case empty, omit, send }
+    /// `fields`: whence the missing attributes are known.
+    package enum Fields: String, Sendable { case configured, schema }
+
+    /// `base_url`: the site's own domain, without a slash at its end.
+    package var baseURL: EndpointURL?
+    /// `social_providers`: the slugs an app may name.
+    package var socialProviders: [String]
+    /// The setting `start`.
+    package var start: Start
+    /// `start_paths`: by platform (`ios`, `android`, `web`); `{provider}` is the slug.
+    package var startPaths: [String: String]
+    /// `client_types`: by platform, the `client_type` parameter; absent for none.
+    package var clientTypes: [String: String]
+    /// `start_parameters`: further ones, sent always.
+    package var startParameters: [(name: String, value: String)]
+    /// The setting `paths: {account, register, logout, schema, anonymous_session}`.
+    package var paths: ZephrPaths
+    /// The setting `cookie_name`.
+    package var cookieName: String
+    /// `status_map`: the register call's HTTP status to what it means.
+    package var statusMap: [Int: ZephrRegisterStatus]
+    /// The setting `required_attributes`.
+    package var requiredAttributes: [RegistrationField]
+    /// The setting `fields`.
+    package var fields: Fields
+    /// The setting `identifiers`.
+    package var identifiers: Identifiers
+    /// `attribute_defaults`: sent when the app names no value.
+    package var attributeDefaults: [(name: String, value: JSONValue)]
+    /// `session_lifetime`: of a session whose cookie names no end.
+    package var sessionLifetime: Duration
+
+    package init(
+        baseURL: EndpointURL?, socialProviders: [String], start: Start = .redirect,
+        startPaths: [String: String] = [:], clientTypes: [String: String] = ["ios": "ios", "android": "android"],
+        startParameters: [(name: String, value: String)] = [], paths: ZephrPaths = ZephrPaths(),
+        cookieName: String = "blaize_session", statusMap: [Int: ZephrRegisterStatus] = [:],
+        requiredAttributes: [RegistrationField] = [], fields: Fields = .configured,
+        identifiers: Identifiers = .empty, attributeDefaults: [(name: String, value: JSONValue)] = [],
+        sessionLifetime: Duration = .seconds(30 * 86_400)
+    ) {
+        self.baseURL = baseURL
+        self.socialProviders = socialProviders
+        self.start = start
+        self.startPaths = startPaths
+        self.clientTypes = clientTypes
+        self.startParameters = startParameters
+        self.paths = paths
+        self.cookieName = cookieName
+        self.statusMap = statusMap
+        self.requiredAttributes = requiredAttributes
+        self.fields = fields
+        self.identifiers = identifiers
+        self.attributeDefaults = attributeDefaults
+        self.sessionLifetime = sessionLifetime
+    }
+}
+
+/// `paths` of a Zephr site; the defaults are the documented ones.
+package struct ZephrPaths: Sendable, Equatable {
+    /// `start`: of every platform that `start_paths` does not name.
+    package var start: String
+    /// `account`: the probe that says whose a session is.
+    package var account: String
+    /// The setting `register`.
+    package var register: String
+    /// The setting `logout`.
+    package var logout: String
+    /// The setting `schema`.
+    package var schema: String
+    /// `anonymous_session`: a session with which the schema may be read.
+    package var anonymousSession: String
+
+    package init(
+        start: String = "/blaize/oauth/{provider}", account: String = "/blaize/account",
+        register: String = "/blaize/register", logout: String = "/blaize/logout",
+        schema: String = "/blaize/schema/users", anonymousSession: String = "/blaize/anonymous-session"
+    ) {
+        self.start = start
+        self.account = account
+        self.register = register
+        self.logout = logout
+        self.schema = schema
+        self.anonymousSession = anonymousSession
+    }
+}
+
+/// The meaning of a status of Zephr's register call (`status_map`).
+package enum ZephrRegisterStatus: String, Sendable, CaseIterable {
+    case badAttributes = "bad_attributes"
+    case userExists = "user_exists"
+    case emailDomainDenied = "email_domain_denied"
+    case stateInvalid = "state_invalid"
+    case rateLimited = "rate_limited"
+    case providerError = "provider_error"
+
+    /// The mapping that Zephr's documents and client code give (docs/providers/zephr.md); 5xx is never mapped: the outcome is unknown.
+    package static let documented: [Int: ZephrRegisterStatus] = [
+        400: .badAttributes, 401: .stateInvalid, 403: .emailDomainDenied, 404: .stateInvalid, 409: .userExists,
+        410: .stateInvalid, 429: .rateLimited,
+    ]
+}

@@ -3,7 +3,7 @@
 /// An end and an HMAC over it and the session's digest, under the index key, which does not rotate. Making one writes nothing,
 /// and judging one looks nothing up; the session itself is looked up as ever, so that one that has ended has no passes.
 package struct SessionPass: Sendable {
-    /// When it ends.
+    /// The end of its validity.
     package let expiresAt: WallTime
 
     /// Creates a pass that ends at a whole second.

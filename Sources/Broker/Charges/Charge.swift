@@ -1,4 +1,4 @@
-/// Whom a request's costs are charged to: the caller's address, with its buckets and shares behind it.
+/// The caller whom a request's costs are charged to: an address, with its buckets and shares behind it.
 ///
 /// It comes with the input of a use case, and is taken where the cost arises: before a row is made, a provider called or
 /// a login started.
@@ -126,10 +126,10 @@ package struct ChargeLimits: Sendable {
         self.pending = pending
     }
 
-    /// What one address may have of a cap at a time: a fiftieth, at least 64, and never more than half of it.
+    /// One address's share of a cap at a time: a fiftieth, at least 64, and never more than half of it.
     package var share: Int { max(1, min(max(pending / 50, 64), pending / 2)) }
 
-    /// What an address, a line and a network may have of a cap at a time.
+    /// The shares of an address, a line and a network in a cap at a time.
     package var shares: LimitShares { LimitShares(address: share, of: pending) }
 
     /// The same of the exchanges under way, which wait for nobody: an address has as many as it may begin in a minute.
@@ -138,7 +138,7 @@ package struct ChargeLimits: Sendable {
     }
 }
 
-/// How much of something one address may have, one customer's line, and one network.
+/// The most of something that one address may have, one customer's line, and one network.
 package struct LimitShares: Sendable, Equatable {
     package let address: Int
     package let customer: Int
@@ -165,7 +165,7 @@ package struct LimitShares: Sendable, Equatable {
         self.init(address: address, customer: Self.times(8, address), network: Self.times(100, address))
     }
 
-    /// What an operator sets may be as large as a number can be.
+    /// Multiplies, the largest number in place of an overflow: an operator may set as large a number as there is.
     private static func times(_ factor: Int, _ count: Int) -> Int {
         let (product, overflow) = count.multipliedReportingOverflow(by: factor)
         return overflow ? .max : product

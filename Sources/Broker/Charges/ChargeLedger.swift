@@ -15,7 +15,7 @@ package final class ChargeLedger: Sendable {
         var signatures = PaidCounts(lifetime: .seconds(1800))
     }
 
-    /// What a login or registration has paid for with its own charge: three, however they fail.
+    /// The number of calls that a login or registration has paid for with its own charge: three, however they fail.
     static let paidCalls = 3
     /// The most signatures of proofs that a login, exchange or registration pays for.
     ///
@@ -154,7 +154,7 @@ package final class ChargeLedger: Sendable {
     /// Gives back what a guess was charged that turned out right.
     func giveBackWrongToken(to address: IPAddress) { wrongTokens.giveBack(address) }
 
-    /// How many items of a kind an address is charged for.
+    /// Counts the items of a kind that an address is charged for.
     package func count(_ item: ChargedItem, of address: IPAddress) -> Int {
         let now = monotonic()
         return state.withLock { state in
@@ -166,15 +166,15 @@ package final class ChargeLedger: Sendable {
     private func buckets(for item: ChargedItem) -> TokenBuckets { item == .handoff ? callbacks : logins }
 }
 
-/// What was charged for one kind of item and has neither come back nor lapsed, by the item's key, by address and by the
+/// The charges for one kind of item that have neither come back nor lapsed, by the item's key, by address and by the
 /// networks that addresses are in.
 ///
 /// A value: the ledger's lock guards it. Its memory is bounded by `capacity`.
 struct ChargeBook {
-    /// What an item cost, and whom.
+    /// The cost of an item, and who was charged.
     struct Receipt {
         let address: IPAddress
-        /// When the item's row expires, on the monotonic clock.
+        /// The time at which the item's row expires, on the monotonic clock.
         let until: Duration
         /// Whether a token was taken for it.
         var hasToken = false
@@ -210,7 +210,7 @@ struct ChargeBook {
     /// The items that are charged for.
     var count: Int { receipts.count }
 
-    /// How many places the order of expiry takes.
+    /// The number of places that the order of expiry takes.
     var places: Int { order.count }
 
     /// Returns how many items an address has.

@@ -191,7 +191,7 @@ extension BrokerClock {
 
 /// A row that one owner at a time calls a provider for: an exchange, or a session whose tokens are refreshed.
 ///
-/// Which claim is granted, and what becomes of one that lapsed, is the store's to decide, by rules that differ: a lapsed
+/// The store decides which claim is granted, and what becomes of one that lapsed, by rules that differ: a lapsed
 /// exchange is spent, a lapsed refresh is taken over.
 protocol ClaimedRow: Sendable {
     /// The row that is claimed, under the claim's name.
@@ -200,9 +200,9 @@ protocol ClaimedRow: Sendable {
 
     /// The name of the store's operation that renews.
     static var renewal: StaticString { get }
-    /// How long it takes until the first try to give back a claim that may stand although nobody will call.
+    /// The time until the first try to give back a claim that may stand although nobody will call.
     static var pauseBeforeGivingBack: Duration { get }
-    /// For how long after its lifetime a claim keeps the others from claiming.
+    /// The time after its lifetime for which a claim keeps the others from claiming.
     static var grace: Duration { get }
 
     /// Claims; asking again under the same name gets the same claim.

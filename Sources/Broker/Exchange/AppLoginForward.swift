@@ -54,7 +54,7 @@ struct AppLoginForward: Sendable {
         guard let exchanging = provider as? any CodeExchanging else { throw BrokerProblem(.clientNotAllowed) }
         let code = callback.parameters["code"].flatMap { $0.isEmpty ? nil : Secret($0) }
         if let code {
-            // What the provider expects may have to be asked for: the exchange is charged before.
+            // The expected issuer may have to be asked for: the exchange is charged before.
             try await ExchangeCharge(context: context).take(key(of: code, provider), .none, input.charge)
         }
         let issuer: IssuerExpectation
@@ -149,7 +149,8 @@ struct AppLoginForward: Sendable {
         }
     }
 
-    /// What the app says it asked for counts where the answer names no scope: never more than the client may ask.
+    /// Checks the scopes that the app says it asked for: they count where the answer names none, and are never more
+    /// than the client may ask.
     private static func checkScope(_ scope: [String]?, _ client: ClientProfile) throws(BrokerProblem) {
         guard scope?.allSatisfy(client.scope.contains) ?? true else {
             throw BrokerProblem(.invalidRequest, errors: [FieldFault("/scope", .notAllowed)])

@@ -41,7 +41,7 @@ extension BrokerContext {
     }
 }
 
-/// What the callback's `iss` has to be (RFC 9207 section 2.4): `issuer` wherever it appears, and present on success when
+/// The rule for a callback's `iss` (RFC 9207 section 2.4): `issuer` wherever it appears, and present on success when
 /// `demanded`.
 ///
 /// A nil issuer is a provider that publishes none: then any `iss` passes that is no other configured provider's.

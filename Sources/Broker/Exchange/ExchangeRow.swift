@@ -48,7 +48,7 @@ package struct ExchangeRow: Sendable, Equatable {
     /// Provider calls begun.
     package var attempts: Int
     package var createdAt: WallTime
-    /// What came of it; replays are answered for 10 minutes from `createdAt`.
+    /// The exchange's result; replays are answered for 10 minutes from `createdAt`.
     package var outcome: Outcome
     /// The login or registration it took, to be given back on release.
     package var gate: ExchangeGate
@@ -72,7 +72,7 @@ package struct ExchangeRow: Sendable, Equatable {
     }
 }
 
-/// What an exchange takes along when it is claimed; taken in the same transaction, so that it is used once.
+/// The row that an exchange takes along when it is claimed; taken in the same transaction, so that it is used once.
 package enum ExchangeGate: Sendable, Equatable {
     /// Nothing: flow B.
     case none

@@ -204,7 +204,7 @@ struct GrantedExchange: Sendable {
     let plan: ExchangePlan
     let row: ExchangeRow
     let claim: ClaimShell<ClaimedExchange>
-    /// When its calls have to be over.
+    /// The time by which its calls have to be over.
     let deadline: Duration
     /// The time as it was when the claim was granted.
     let time = BelievedTime()

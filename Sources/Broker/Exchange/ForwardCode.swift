@@ -117,7 +117,7 @@ extension CallbackURL.Failure {
     }
 }
 
-/// What `POST /v1/sessions` brings, already decoded: every member optional here, the use case decides the flow.
+/// The members of `POST /v1/sessions`, already decoded: each is optional here, the use case decides the flow.
 package struct ForwardCodeInput: Sendable {
     package var callbackURL: String?
     package var handoff: Secret?
@@ -134,7 +134,7 @@ package struct ForwardCodeInput: Sendable {
     package var scope: [String]?
     /// From the body, else from the login cookie.
     package var loginToken: Secret?
-    /// What the user calls this device, at most 64 characters.
+    /// The user's name for this device, at most 64 characters.
     package var device: String?
     /// Tokens to import (Clover's PartialOAuth, Clever's SDK 1.x).
     package var tokens: ImportedTokens?
@@ -193,7 +193,7 @@ package struct ImportedTokens: Sendable {
     /// The merchant that the app says it is for; confirmed by the API or refused.
     package var merchantID: String?
 
-    /// What stands in for a callback's parameters: the merchant, where one was named.
+    /// The stand-in for a callback's parameters: the merchant, where one was named.
     var callback: [(name: String, value: String)] { merchantID.map { [("merchant_id", $0)] } ?? [] }
 
     package init(accessToken: Secret, refreshToken: Secret?, merchantID: String?) {

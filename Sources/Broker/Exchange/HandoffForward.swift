@@ -23,7 +23,7 @@ struct HandoffForward: Sendable {
     }
 }
 
-/// What a hosted callback brought, kept sealed for the app to fetch (flow C).
+/// The values that a hosted callback brought, kept sealed for the app to fetch (flow C).
 ///
 /// A handoff is used once because its exchange is.
 struct HandoffSecrets: Sendable {
@@ -60,16 +60,16 @@ struct HandoffSecrets: Sendable {
     }
 }
 
-/// What a hosted callback left for its app (flow C): at most one live one a login.
+/// A hosted callback's row for its app (flow C): at most one live one a login.
 package struct HandoffRow: Sendable, Equatable {
     /// The state digest of its login.
     package var login: Digest
     /// Index digest of the handoff: the key.
     package var key: Digest
     package var createdAt: WallTime
-    /// Until when it may be redeemed, and another callback of the login is refused.
+    /// The time until which it may be redeemed, and another callback of the login is refused.
     package var expiresAt: WallTime
-    /// Until when the row is kept; taking its login for an exchange moves it, so that the exchange can be repeated.
+    /// The time until which the row is kept; taking its login for an exchange moves it, so that the exchange can be repeated.
     package var keptUntil: WallTime
     /// `HandoffSecrets`, sealed as `.outcome` for the row `key`.
     package var sealed: Sealed

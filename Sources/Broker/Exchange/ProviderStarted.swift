@@ -34,7 +34,7 @@ struct ProviderStarted: Sendable {
         return BrokerProblem(.loginRequired, login: login)
     }
 
-    /// What the new login takes over from the arrival: the portal's district, so that its picker is not asked again.
+    /// Returns what the new login takes over from the arrival: the portal's district, so that its picker is not asked again.
     ///
     /// Anybody can make such an arrival, so nothing but an id of Clever's form is kept, where the client allows it.
     private static func kept(

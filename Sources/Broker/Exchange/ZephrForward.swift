@@ -85,8 +85,8 @@ struct ZephrForward: Sendable {
 
     /// The exchange's key: what is used once is the login, not the session.
     ///
-    /// Whoever is signed in at Zephr already gets the same session id again at the next login. Without a login token the
-    /// id alone is the key, for as long as an answer may be repeated; after that it is a fresh probe.
+    /// A user who is signed in at Zephr already gets the same session id again at the next login. Without a login token
+    /// the id alone is the key, for as long as an answer may be repeated; after that it is a fresh probe.
     private func usedOnce(
         _ name: String, _ session: String, _ loginToken: Secret?
     ) async throws(BrokerProblem) -> Digest {
@@ -159,7 +159,7 @@ struct ZephrForward: Sendable {
 enum ZephrRefusal {
     /// Words about how the site is set up, wherever they stand.
     private static let technical = ["redirect", "client", "secret", "config", "upstream", "server", "scope", "http"]
-    /// Who or what a refusal is about, before the word for it.
+    /// Words for the subject of a refusal, which stand before the word for it.
     private static let openings: Set<String> = [
         "the", "user", "access", "permission", "consent", "authorization", "authorisation", "login", "sign", "in",
         "was",

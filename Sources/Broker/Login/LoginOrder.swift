@@ -1,5 +1,5 @@
-/// What a login may ask for, checked against its client's registration: nothing the app says reaches the provider
-/// unless the configuration allows it (SEC-07, SEC-08).
+/// A login's wishes, checked against its client's registration: nothing the app says reaches the provider unless the
+/// configuration allows it (SEC-07, SEC-08).
 struct LoginOrder: Sendable {
     let redirectURI: RedirectURI
     let scope: [String]

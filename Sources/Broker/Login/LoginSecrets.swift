@@ -1,4 +1,4 @@
-/// What a login keeps for its callback, sealed in its row.
+/// The values that a login keeps for its callback, sealed in its row.
 package struct LoginSecrets: Sendable {
     package var provider: ProviderName
     package var client: ClientName
@@ -11,7 +11,7 @@ package struct LoginSecrets: Sendable {
     package var scope: [String]
     package var issuer: IssuerExpectation
     package var socialProvider: String?
-    /// What the authorization request asked of the sign-in.
+    /// The authorization request's demands on the sign-in.
     package var demands: SignInDemands
     /// Whether a provider-started arrival made it (flow D): a second such arrival does not make a third login.
     package var providerStarted: Bool

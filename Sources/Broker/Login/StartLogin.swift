@@ -134,7 +134,7 @@ package struct StartLogin: Sendable {
     }
 }
 
-/// What `POST /v1/logins` asks for, already decoded.
+/// The members of `POST /v1/logins`, already decoded.
 package struct StartLoginInput: Sendable {
     package var provider: ProviderName
     /// Nil picks the provider's only client.
@@ -173,11 +173,11 @@ package struct StartLoginInput: Sendable {
 package struct StartedLogin: Sendable {
     package let loginID: String
     package let authorizationURL: Secret
-    /// What the provider's own app opens instead, where it is on the device.
+    /// The URL that the provider's own app opens instead, where it is on the device.
     package let appURL: Secret?
     package let state: Secret
     package let expiresAt: WallTime
-    /// Until when the URL can be opened, where that is sooner.
+    /// The time until which the URL can be opened, where that is sooner.
     package let openBy: WallTime?
     /// The starter's secret: a cookie, or a body member for bearer clients.
     package let loginToken: Secret

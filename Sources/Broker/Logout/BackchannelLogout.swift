@@ -85,7 +85,7 @@ package struct BackchannelLogout: Sendable {
     }
 }
 
-/// What one logout token's fetch of newer keys is charged: a wrong token, which comes back when the token verifies.
+/// The charge for one logout token's fetch of newer keys: a wrong token, which comes back when the token verifies.
 final class KeyFetchCharge: Sendable {
     private enum State {
         case untouched, taken

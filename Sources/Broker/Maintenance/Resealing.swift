@@ -3,7 +3,7 @@ import Synchronization
 /// Seals again under the newest key what older ones have sealed, beside the traffic: in batches, by whoever holds the
 /// lease, each value only where it still is what was read (SEC-49).
 package final class Resealing: Sendable {
-    /// How far it has come.
+    /// The state of the work, with its counts.
     package struct Progress: Sendable, Equatable {
         package enum State: String, Sendable {
             /// Nothing was asked for since the start.
@@ -21,7 +21,7 @@ package final class Resealing: Sendable {
         package var total = 0
         package var seen = 0
         package var resealed = 0
-        /// How many do not open, or name a key that this process does not have.
+        /// The number of values that do not open, or name a key that this process does not have.
         package var unopened = 0
     }
 
@@ -114,7 +114,7 @@ package final class Resealing: Sendable {
             if page.next == nil { state.place = place.next }
             if state.place == nil {
                 state.progress.state = .done
-                // What came meanwhile was sealed with the new key.
+                // Values that came meanwhile were sealed with the new key.
                 state.progress.total = state.progress.seen
             }
             return state.place != nil

@@ -7,7 +7,7 @@ package struct Revocations: Sendable {
     private let slots = RevocationSlots()
     private let taken = BelievedTime()
 
-    /// How long a piece of work is tried before it is given up; by then its tokens are dead or nobody can help.
+    /// The time for which a piece of work is tried before it is given up; by then its tokens are dead or nobody can help.
     private static let patience = Duration.seconds(3 * 86_400)
 
     /// The time for which a taken row is this process's; all of its calls end within it.
@@ -187,8 +187,8 @@ package struct Revocations: Sendable {
         }
     }
 
-    /// Whose tokens they are where no row says it: a Zephr session is its own sign-in, and two sessions here may hold the
-    /// same one.
+    /// Returns the owner of tokens for which no row names one: a Zephr session is its own sign-in, and two sessions
+    /// here may hold the same one.
     private func heldBy(_ stored: StoredTokens, _ profile: ProviderProfile, _ row: OutboxRow) -> SignInOrigin? {
         guard stored.tokens.credential == .zephrCookie else { return nil }
         let sid = context.vault.index(.sid, [profile.issuer, stored.tokens.accessToken.reveal()])
@@ -229,7 +229,7 @@ package struct Revocations: Sendable {
     }
 }
 
-/// How many revocations are under way, in all and at each provider, so that one that hangs holds up no other's.
+/// Counts of the revocations under way, in all and at each provider, so that one that hangs holds up no other's.
 final class RevocationSlots: Sendable {
     private struct State {
         var running = 0

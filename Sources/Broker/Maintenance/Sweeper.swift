@@ -50,7 +50,7 @@ package final class Sweeper: Sendable {
             try await context.store.acquireLease(
                 Self.lease, owner: owner, now: now, until: now.advanced(by: .seconds(90)))
         else {
-            // Whoever has the lease makes known what lapses meanwhile.
+            // The holder of the lease makes known what lapses meanwhile.
             announced.withLock { $0 = max($0, now) }
             return nil
         }

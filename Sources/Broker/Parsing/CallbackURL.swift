@@ -64,7 +64,7 @@ extension FormPairs {
 
 /// The error in a callback (RFC 6749 section 4.1.2.1), in whichever dialect the provider tells it.
 package struct CallbackError: Sendable, Equatable {
-    /// What the provider says; of no use but to be compared.
+    /// The provider's word for it; of no use but to be compared.
     package let code: String
 
     /// Reads a callback's parameters; nil when they tell of no error.

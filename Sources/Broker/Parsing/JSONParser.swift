@@ -3,7 +3,7 @@
 /// One parser for requests and for provider answers (library note 8). A duplicate member is reported by its
 /// pointer instead of being thrown, so that a request's faults can be named together; providers' answers refuse it.
 package struct JSONParser {
-    /// What a parse gives: the value and the pointers of members that stood twice.
+    /// The result of a parse: the value and the pointers of members that stood twice.
     package struct Result: Sendable, Equatable {
         package let value: JSONValue
         package let duplicates: [String]

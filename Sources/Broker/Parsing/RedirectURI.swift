@@ -109,7 +109,7 @@ package struct RedirectURI: Sendable, Hashable {
     /// The text without its query part.
     package var base: String { query.map { String(text.dropLast($0.utf8.count + 1)) } ?? text }
 
-    /// What names this registration: the text, for a literal loopback address without its port, which the system picks
+    /// The name of this registration: the text, for a literal loopback address without its port, which the system picks
     /// for each login (RFC 8252 section 7.3; a name such as `localhost` may be anybody's, section 8.3).
     package var registration: String {
         guard scheme == "http", let host, host == "127.0.0.1" || host == "[::1]" else { return text }

@@ -9,10 +9,10 @@ package struct BrokerContext: Sendable {
     package let cache: SessionCache
     package let notices: SessionNotices
     package private(set) var settings: BrokerSettings
-    /// What this process remembers for a short time; losing it costs a call, never a session.
+    /// The short-lived memory of this process; losing it costs a call, never a session.
     let memory: ProcessMemory
     package let watch: ClockWatch
-    /// What a store can do that several processes share; nil where this process has it alone.
+    /// The operations of a store that several processes share; nil where this process has it alone.
     let shared: (any SharedStore)?
 
     package init(
@@ -33,7 +33,7 @@ package struct BrokerContext: Sendable {
         memory = ProcessMemory(
             startedAt: clock.monotonic(), nonceScope: shared == nil ? Self.scope(vault, clock) : "")
         self.watch = watch
-        // What both clocks say now is what later looks are compared with.
+        // Later looks are compared with what both clocks say now.
         _ = watch.believes(clock)
     }
 
@@ -73,8 +73,8 @@ package struct BrokerSettings: Sendable {
     package var sessionsPerShopAndClient = 1000
     /// The time for which the same starter gets the same session again.
     package var replayWindow: Duration = .seconds(600)
-    /// How long an exchange's or refresh's claim stands unless its owner, who lives, renews it; longer than all the
-    /// provider calls of one claim together.
+    /// The time for which an exchange's or refresh's claim stands unless its owner, who lives, renews it; longer than
+    /// all the provider calls of one claim together.
     package var claimLifetime: Duration = .seconds(25)
     /// The time for which a caller waits for another's exchange or refresh.
     package var waiterPatience: Duration = .seconds(10)
@@ -84,7 +84,7 @@ package struct BrokerSettings: Sendable {
     package var registrationLifetime: Duration = .seconds(900)
     /// Refresh this long before expiry, less up to 5 % jitter.
     package var refreshMargin: Duration = .seconds(60)
-    /// Where the broker can be reached, for the addresses of proofs.
+    /// The origins at which the broker can be reached, for the addresses of proofs.
     package var proofOrigins = ProofOrigins()
 
     package init() {}

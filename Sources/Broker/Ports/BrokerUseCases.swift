@@ -12,7 +12,7 @@ package struct BrokerUseCases: Sendable {
     package let grantPass: GrantPass
     /// Returns the nonce for the next proof (RFC 9449 section 8).
     package let proofNonce: @Sendable () -> String
-    /// Where the broker can be reached, for the addresses of proofs.
+    /// The origins at which the broker can be reached, for the addresses of proofs.
     package let proofOrigins: ProofOrigins
     package let backchannelLogout: BackchannelLogout
     package let adminSessions: AdminSessions

@@ -1,7 +1,6 @@
 import Synchronization
 
-/// What the log and the traces know of the request that a task works for: its id, its span, and which session it
-/// concerns.
+/// A task's request as the log and the traces know it: its id, its span, and which session it concerns.
 ///
 /// Work that outlives its request takes the scope along.
 package final class RequestScope: Sendable {
@@ -60,7 +59,7 @@ package protocol TraceSpan: Sendable {
     func end(_ fault: String?)
 }
 
-/// On which side of a call a span stands.
+/// The side of a call on which a span stands.
 package enum TraceKind: Sendable { case server, client }
 
 /// The methods that spans are named by: a stranger's words are no names.

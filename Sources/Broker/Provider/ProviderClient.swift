@@ -179,9 +179,9 @@ package struct AuthorizationStart: Sendable {
     /// It carries the state, so it is never logged.
     package let url: Secret
     package let issuer: IssuerExpectation
-    /// What the request asks of the sign-in, fixed or by the app.
+    /// The request's demands on the sign-in, fixed or by the app.
     package let demands: SignInDemands
-    /// How long the URL is good for, where the provider says so (RFC 9126's `expires_in`).
+    /// The URL's lifetime, where the provider says it (RFC 9126's `expires_in`).
     package let lifetime: Duration?
     /// The same request as a URL that the provider's own app opens, where there is one (Clever).
     package var appURL: Secret?
@@ -198,7 +198,7 @@ package struct AuthorizationStart: Sendable {
 
 /// One code to redeem.
 package struct CodeGrant: Sendable {
-    /// How the redirect URI goes into the token request; native SDK codes go without one.
+    /// The redirect URI's form in the token request; native SDK codes go without one.
     package enum RedirectParameter: Sendable, Equatable { case uri(String), empty, omitted }
 
     package var client: ClientName
@@ -234,7 +234,7 @@ package struct IdentityContext: Sendable {
     package var callback: [(name: String, value: String)]
     /// The scope that an answer without one stands for (RFC 6749 section 5.1); empty where nothing may be assumed.
     package var requestedScope: [String]
-    /// What the authorization request asked of the sign-in; nil where there was none (native codes, imports).
+    /// The authorization request's demands on the sign-in; nil where there was none (native codes, imports).
     package var demands: SignInDemands?
 
     package init(
@@ -261,7 +261,7 @@ package struct ProviderIdentity: Sendable {
     package var sid: String?
     /// Whether the id_token has a `sid` that nothing can be looked up by.
     package var sidIsUnusable = false
-    /// When the user signed in at the provider, seconds since 1970, from `auth_time`.
+    /// The time of the user's sign-in at the provider, seconds since 1970, from `auth_time`.
     package var authenticatedAt: Int64?
 
     package init(
@@ -339,7 +339,7 @@ package enum RefreshedSubject: Sendable, Equatable {
     case foreign(String)
 }
 
-/// What a verified logout token names; at least one of the two is there.
+/// The subject and session that a verified logout token names; at least one of the two is there.
 package struct LogoutNotice: Sendable, Equatable {
     package let subject: String?
     package let sid: String?
@@ -347,7 +347,7 @@ package struct LogoutNotice: Sendable, Equatable {
     package let clients: [ClientName]
     /// The token's id, for the replay memory (SEC-67).
     package let tokenID: String
-    /// Until when the id has to be remembered.
+    /// The time until which the id has to be remembered.
     package let rememberUntil: WallTime
 
     package init(

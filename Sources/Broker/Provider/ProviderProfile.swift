@@ -1,6 +1,6 @@
 /// A configured provider as the domain knows it.
 ///
-/// How it talks on the wire is `BrokerProviders`' matter.
+/// Its talk on the wire is `BrokerProviders`' matter.
 package struct ProviderProfile: Sendable {
     package let name: ProviderName
     package let kind: ProviderKind
@@ -8,7 +8,7 @@ package struct ProviderProfile: Sendable {
     package let displayName: String
     /// The subject's namespace: the issuer where there is one, else the provider's name (SEC-33).
     package let issuer: String
-    /// What `iss` in this provider's callbacks has to be: a text or a template; nil where the provider publishes none.
+    /// The rule for `iss` in this provider's callbacks: a text or a template; nil where the provider publishes none.
     ///
     /// It never enters the subject's namespace.
     package let callbackIssuer: String?
@@ -68,13 +68,13 @@ package struct ClientProfile: Sendable {
     package var nonce: Bool
     /// Whether native SDK codes are taken (Google's serverAuthCode, Apple's authorizationCode).
     package var nativeCode: Bool
-    /// How the redirect URI goes into a native code's token request: Google wants it empty, Apple wants none.
+    /// The redirect URI's form in a native code's token request: Google wants it empty, Apple wants none.
     package var nativeRedirect: CodeGrant.RedirectParameter
     /// Whether tokens the app already holds may be imported once (Clover's PartialOAuth).
     package var importTokens: Bool
     /// Whether the app may have the provider's access token (`hand_out_access_token`).
     package var handsOutAccessToken = false
-    /// Where the hosted callback sends the browser (flow C), or nil when this client does not use it.
+    /// The URL that the hosted callback sends the browser to (flow C), or nil when this client does not use it.
     package var hostedCallbackTo: String?
     /// The names that a login request may add to the authorization request.
     package var allowedParameters: Set<String>
@@ -87,7 +87,7 @@ package struct ClientProfile: Sendable {
     package var lifetimes: SessionLifetimes
     /// The rules for sessions that belong to a key of the device.
     package var binding = BindingPolicy()
-    /// What else ends at the provider when this client's tokens are revoked (`revocation: {reaches}`).
+    /// The reach of a revocation of this client's tokens: what else ends at the provider (`revocation: {reaches}`).
     package var revocationReach: RevocationReach
 
     /// Returns the registered redirect URI that a text is: the same bytes, or a loopback address with another port.

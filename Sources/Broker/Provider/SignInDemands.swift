@@ -1,5 +1,5 @@
-/// What an authorization request asks of the sign-in itself, and the id_token then has to show (OpenID Connect Core
-/// 3.1.2.1, 5.5).
+/// The demands of an authorization request on the sign-in itself, which the id_token then has to show (OpenID Connect
+/// Core 3.1.2.1, 5.5).
 package struct SignInDemands: Sendable, Equatable {
     /// Whether it said `prompt=none`: the provider may not ask the user anything.
     package var isSilent = false

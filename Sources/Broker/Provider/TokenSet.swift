@@ -15,9 +15,9 @@ package struct TokenSet: Sendable {
     package var idToken: Secret?
     /// The granted scope; nil when the answer had none.
     package var scope: [String]?
-    /// When the access token dies; nil when unknown.
+    /// The end of the access token; nil when unknown.
     package var expiresAt: WallTime?
-    /// When the refresh token dies; nil when unknown.
+    /// The end of the refresh token; nil when unknown.
     package var refreshExpiresAt: WallTime?
     /// The reason for which the answer that brought these tokens cannot be used; they are to be revoked.
     ///
@@ -56,7 +56,7 @@ extension TokenSet {
     }
 }
 
-/// Whose tokens they are, and which sign-in at the provider they came from: index digests, as a session row has them.
+/// The owner of tokens, and the sign-in at the provider that they came from: index digests, as a session row has them.
 package struct SignInOrigin: Sendable, Equatable {
     /// Index digest of (issuer, subject).
     package var subject: Digest

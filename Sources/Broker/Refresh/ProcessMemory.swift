@@ -1,7 +1,7 @@
 import Synchronization
 
-/// What a process remembers for a short time: its refreshes underway, how its store stands, who answered lately, who
-/// signs in just now, the proofs that were taken.
+/// The short-lived memory of a process: its refreshes underway, how its store stands, who answered lately, who signs in
+/// just now, the proofs that were taken.
 final class ProcessMemory: Sendable {
     let flights = RefreshFlights()
     let store: StoreWatch
@@ -20,7 +20,7 @@ final class ProcessMemory: Sendable {
     }
 }
 
-/// When the last call began that each client's token endpoint granted to this process.
+/// The beginning of the last call that each client's token endpoint granted to this process.
 ///
 /// Refusals that may mean a dead grant end a session only where others were granted something meanwhile (guarantee 2): after the
 /// first of them, and before the last was sent. A call that began before the first refusal says nothing of the time since, however
@@ -47,19 +47,19 @@ final class TokenAnswers: Sendable {
     }
 }
 
-/// How the store stands for this process: since when nothing failed, and how many results in hand it did not take yet.
+/// The state of the store as this process sees it: since when nothing failed, and how many results in hand it did not take yet.
 final class StoreWatch: Sendable {
     private struct State {
         var standsSince: Duration
-        /// When it last answered the question that is asked for this alone; nil where nobody asks.
+        /// The time of its last answer to the question that is asked for this alone; nil where nobody asks.
         var answeredAt: Duration?
         /// Whether a call failed since that answer.
         var hasFailed = false
         /// Pairs of refreshes that a store refused.
         var unwritten = 0
-        /// How many of them waited when the store took something else: it is not the store that fails those.
+        /// The number of pairs among them that waited when the store took something else: it is not the store that fails those.
         var passedOver = 0
-        /// When a claim was let through although pairs waited.
+        /// The time at which a claim was let through although pairs waited.
         var triedAt = Duration.zero
         /// Results of exchanges on their way into the store.
         var results = 0

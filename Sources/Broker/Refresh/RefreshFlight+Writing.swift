@@ -1,5 +1,5 @@
-/// What a flight owes once the provider has answered: a pair is written, or goes to the outbox, however long the store is
-/// away.
+/// A flight's duties once the provider has answered: a pair is written, or goes to the outbox, however long the store
+/// is away.
 extension RefreshFlight {
     /// Stores the new pair, however long the store is away: the old refresh token is spent.
     ///

@@ -322,7 +322,8 @@ struct RefreshFlight: Sendable {
             answerLost: work.answerLost, emptyRefusal: isCounted)
         do throws(StoreFailure) { try await context.store.releaseRefresh(release) } catch {
             _ = failed("releaseRefresh", error)
-            // What it has to remember names the reason of an end, and one that is left to lapse keeps the session waiting.
+            // The marks that the row has to remember name the reason of an end, and a claim that is left to lapse keeps
+            // the session waiting.
             let store = context.store
             claim.giveBack(after: ClaimedSession.pauseBeforeGivingBack) { () async throws(StoreFailure) in
                 try await store.releaseRefresh(release)

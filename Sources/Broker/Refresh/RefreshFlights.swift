@@ -53,7 +53,7 @@ final class SharedFlight: Sendable {
     }
 
     private struct State {
-        /// What is answered from now on; at first also when the store does not take a pair, until it does.
+        /// The answer from now on; at first also when the store does not take a pair, until it does.
         var outcome: Outcome?
         var waiters: [Int: Waiter] = [:]
         var gone: Set<Int> = []

@@ -74,7 +74,7 @@ package struct RefreshTokens: Sendable {
             } else {
                 context.events.emit(.refreshWaited(provider: session.facts.provider, client: session.facts.client))
             }
-            // Whoever began it waits for its calls, the others for as long as waiters do.
+            // The caller who began it waits for its calls, the others for as long as waiters do.
             let patience = isNew ? RefreshFlight.callBudget + .seconds(5) : context.settings.waiterPatience
             guard let outcome = await flight.wait(until: begun + patience) else {
                 throw BrokerProblem(
@@ -146,7 +146,7 @@ package final class AccessToken: Sendable {
 ///
 /// A token that was stored in the future was stored by a replica whose clock was wrong, and so is its end: it is due.
 enum RefreshTiming {
-    /// How far the clocks of replicas may part.
+    /// The most that the clocks of replicas may part.
     private static let tolerance = Duration.seconds(60)
 
     static func isFresh(_ access: AccessToken, _ session: Digest, margin: Duration, at now: WallTime) -> Bool {

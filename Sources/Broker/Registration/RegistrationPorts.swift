@@ -41,7 +41,7 @@ package struct RegistrationRequest: Sendable {
     }
 }
 
-/// What the register call came to, by the provider's status map.
+/// The result of the register call, by the provider's status map.
 package enum RegistrationOutcome: Sendable {
     /// The new Zephr session and when its cookie ends.
     case registered(session: Secret, expiresAt: WallTime?)

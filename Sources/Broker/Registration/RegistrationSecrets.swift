@@ -3,7 +3,7 @@ package struct RegistrationSecrets: Sendable {
     package var provider: ProviderName
     package var client: ClientName
     package var stateKey: Secret
-    /// Whom the provider says it is about (an e-mail address); never overridden by the app.
+    /// The person that the provider says it is about (an e-mail address); never overridden by the app.
     package var identifier: String?
     package var fields: [RegistrationField]
     package var device: String?

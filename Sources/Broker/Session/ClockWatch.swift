@@ -8,13 +8,13 @@ import Synchronization
 /// it is behind that time. Where the store has a clock of its own, a process that is more than a minute off it believes no
 /// lapse as long as it is, and writes its times by the store's: they are everybody's.
 ///
-/// What could not be undone waits longer: for a day after a doubt, and for the first day of a process that finds itself
-/// more than a day beyond the last time the store has seen.
+/// Acts that could not be undone wait longer: for a day after a doubt, and for the first day of a process that finds
+/// itself more than a day beyond the last time the store has seen.
 package final class ClockWatch: Sendable {
     private struct State {
         var seen: (wall: WallTime, monotonic: Duration)?
         var doubtfulUntil: Duration?
-        /// Until when nothing is written down that could not be undone, where the start was too far ahead for it.
+        /// The time until which nothing is written down that could not be undone, where the start was too far ahead for it.
         var uncertainUntil: Duration?
         /// The first look.
         var begun: Duration?
@@ -22,13 +22,13 @@ package final class ClockWatch: Sendable {
         var lastSeen: WallTime?
         /// Whether the clock is behind that time: it is surely wrong.
         var isBehind = false
-        /// How far the clock is ahead of the store's; nil while they were never compared.
+        /// The clock's lead over the store's; nil while they were never compared.
         var ahead: Duration?
 
         /// Whether the clock is not the store's.
         var isOff: Bool { ahead.map { $0 > ClockWatch.tolerance || $0 < .zero - ClockWatch.tolerance } ?? false }
 
-        /// What a time of the wall clock is by the store's.
+        /// Converts a time of the wall clock to the store's.
         func time(_ wall: WallTime) -> WallTime { isOff ? wall.advanced(by: .zero - (ahead ?? .zero)) : wall }
 
         /// Notes what both clocks say, and whether they have parted since the last look.
@@ -66,16 +66,16 @@ package final class ClockWatch: Sendable {
         func isDoubted(_ monotonic: Duration) -> Bool { isBehind || doubtfulUntil.map { monotonic < $0 } ?? false }
     }
 
-    /// How far the two clocks may part between two looks, and the wall clock from the store's.
+    /// The most that the two clocks may part between two looks, and the wall clock from the store's.
     private static let tolerance = Duration.seconds(60)
     private static let doubtAfterJump = Duration.seconds(600)
     /// The time for which a broker may have been away before its clock is doubted at the start.
     private static let absence = Duration.seconds(7 * 86_400)
     private static let doubtAfterAbsence = Duration.seconds(3600)
-    /// How long after a doubt nothing is written down that could not be undone.
+    /// The time after a doubt in which nothing is written down that could not be undone.
     private static let probation = SessionLimits.lapseGrace
-    /// How long a process watches its clock before the store takes its time for seen: many a machine starts with a time
-    /// that is hours ahead and is set within minutes, and what was seen once never goes back.
+    /// The time for which a process watches its clock before the store takes its time for seen: many a machine starts
+    /// with a time that is hours ahead and is set within minutes, and what was seen once never goes back.
     private static let settling = Duration.seconds(600)
 
     /// Guards the last look, until when the wall clock is doubted, and how far it is off.
@@ -135,7 +135,7 @@ package final class ClockWatch: Sendable {
         state.withLock { $0.ahead = ahead }
     }
 
-    /// How far the clock is ahead of the store's; nil while they were never compared.
+    /// The clock's lead over the store's; nil while they were never compared.
     package var ahead: Duration? { state.withLock { $0.ahead } }
 
     /// Returns whether what has lapsed may be written down for good: nothing was in doubt for a day.

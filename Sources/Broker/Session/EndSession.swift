@@ -78,7 +78,7 @@ package struct EndSession: Sendable {
         try await end(.subjectExcept(owner.row.subject, current: owner.token), reason: .loggedOutElsewhere)
     }
 
-    /// How many sessions one step ends; the next goes on, so that ending all does not hold up the others.
+    /// The number of sessions that one step ends; the next goes on, so that ending all does not hold up the others.
     static let batch = 200
 
     /// Ends what a selector names, forgets it in the cache and tells the listeners; returns how many ended.
@@ -126,7 +126,8 @@ package struct EndSession: Sendable {
                 result = .failure(error)
             }
             if isInDoubt {
-                // Whom the first time ended, the second does not name: nothing that is cached may answer for them.
+                // The second answer does not name the sessions that the first time ended: nothing that is cached may
+                // answer for them.
                 context.cache.clear()
                 isInDoubt = false
             }

@@ -89,7 +89,7 @@ package enum SessionSelector: Sendable, Equatable {
     /// All of a subject's but the one of this token digest.
     case subjectExcept(Digest, current: Digest)
     case sid(Digest)
-    /// What a logout token names, among these clients' sessions: with a `sid` those that have it, and those of the
+    /// The sessions that a logout token names, among these clients': with a `sid` those that have it, and those of the
     /// subject whose own id_token had none; without a `sid` all of the subject's.
     case logout(sid: Digest?, subject: Digest?, clients: [Digest])
     case provider(Digest)
@@ -113,7 +113,7 @@ package struct SessionCursor: Sendable, Equatable {
     package init(after row: SessionRow) { self.init(moment: row.endedAt ?? row.createdAt, handle: row.handle) }
 }
 
-/// Which sessions a listing shows.
+/// The sessions that a listing shows.
 package enum SessionState: String, Sendable, CaseIterable {
     case live
     /// Tombstones. A session that is past its times becomes one within half a minute, when it is swept.

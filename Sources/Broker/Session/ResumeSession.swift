@@ -158,6 +158,6 @@ package struct ResumeSession: Sendable {
 /// A live session whose request showed what it needs.
 package struct PresentedSession: Sendable {
     package let session: LiveSession
-    /// When the pass ends that the request showed; nil where it showed a proof, or needed nothing.
+    /// The end of the pass that the request showed; nil where it showed a proof, or needed nothing.
     package let passEndsAt: WallTime?
 }

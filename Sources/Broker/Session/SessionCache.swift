@@ -16,7 +16,7 @@ package final class SessionCache: Sendable {
     private struct State {
         var young: Entries = [:]
         var old: Entries = [:]
-        /// When the generations changed places.
+        /// The time at which the generations changed places.
         var turnedAt: Duration = .zero
         var generation: UInt64 = 0
         var open: Bool
@@ -141,7 +141,7 @@ package final class LiveSession: Sendable {
     package let facts: SessionFacts
     /// The key that it belongs to, by its client's settings when it was read; nil for one that is not bound.
     package let binding: SessionBinding?
-    /// When the idle time is to be written next.
+    /// The time at which the idle time is to be written next.
     let slidesAt: WallTime
 
     package init(row: SessionRow, facts: SessionFacts, binding: SessionBinding?) {
@@ -154,7 +154,7 @@ package final class LiveSession: Sendable {
     /// Returns the session with a row that has changed; its facts stay as they are.
     func with(_ row: SessionRow) -> LiveSession { LiveSession(row: row, facts: facts, binding: binding) }
 
-    /// What its owner may see of it; made when it is asked for, because a hundred thousand may be cached.
+    /// The owner's view of it; made when it is asked for, because a hundred thousand may be cached.
     package var view: SessionView { SessionView(row: row, facts: facts, binding: binding) }
 
     /// The access token, once somebody has asked for it.

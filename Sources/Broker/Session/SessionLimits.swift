@@ -26,7 +26,7 @@ package enum SessionLimits {
     /// Returns how long after the last write of the idle time the next is due: 1 % of it, at least a second.
     package static func slideInterval(idle: Duration) -> Duration { max(.seconds(1), idle / 100) }
 
-    /// How long a session that has lapsed stays whole before its tombstone: a clock that was wrong can be set right.
+    /// The time for which a session that has lapsed stays whole before its tombstone: a clock that was wrong can be set right.
     package static let lapseGrace = Duration.seconds(86_400)
 
     /// Returns why a session that is past its times has ended, or nil while it lives.
@@ -55,7 +55,7 @@ package struct SessionEnds: Sendable, Equatable {
             refreshable: row.refreshable)
     }
 
-    /// Why it ends when it does: whichever end comes first, and of two at once not the idle time.
+    /// The reason of its end: whichever end comes first, and of two at once not the idle time.
     package var reason: EndReason {
         if idleExpiresAt < expiresAt { return .idleExpired }
         if !refreshable, let tokenExpiresAt, tokenExpiresAt <= expiresAt { return .tokenExpired }

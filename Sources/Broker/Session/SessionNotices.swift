@@ -18,7 +18,7 @@ package final class SessionNotices: Sendable {
     fileprivate struct State {
         var next: UInt64 = 0
         var sessions: [Digest: Listened] = [:]
-        /// Who listens for a subject and client, and to which session.
+        /// The listeners of a subject and client, and the session that each listens to.
         var owners: [Digest: [UInt64: Digest]] = [:]
     }
 
@@ -124,8 +124,8 @@ package final class Subscription: Sendable {
 
 /// Listens to what happens to a session (`GET /v1/session/events`).
 package struct ListenToSession: Sendable {
-    /// How many listeners a subject and client may have for each session that they may have: the most that are live can
-    /// be listened to from two places each.
+    /// The number of listeners that a subject and client may have for each session that they may have: the most that
+    /// are live can be listened to from two places each.
     private static let perSession = 2
 
     private let context: BrokerContext
@@ -163,7 +163,7 @@ package struct ReplicaNotices: Sendable {
 
     func hear(_ notice: EndingNotice) {
         switch notice {
-        // What was cached before may have ended meanwhile.
+        // Sessions that were cached before may have ended meanwhile.
         case .hearing: cache.reset(open: true)
         case .deaf: cache.reset(open: false)
         case .ended(let sessions):
@@ -180,7 +180,7 @@ package struct ReplicaRefreshes: Sendable {
     private let notices: SessionNotices
     private let store: any SharedStore
 
-    /// How many sessions one query asks for.
+    /// The number of sessions that one query asks for.
     private static let batch = 1000
 
     package init(_ context: BrokerContext, _ store: any SharedStore) {

@@ -20,7 +20,7 @@ package struct SessionRow: Sendable, Equatable {
     package var lastUsedAt: WallTime
     package var idleExpiresAt: WallTime
     package var expiresAt: WallTime
-    /// When the access token dies; nil when unknown.
+    /// The end of the access token; nil when unknown.
     package var tokenExpiresAt: WallTime?
     package var refreshable: Bool
     /// Counts token sets: the compare-and-swap of a refresh (guarantee 2).
@@ -205,11 +205,11 @@ package struct StoredTokens: Sendable {
     package var provider: ProviderName
     package var client: ClientName
     package var tokens: TokenSet
-    /// When the access token was issued: a short-lived one is refreshed later than a minute before its end.
+    /// The time at which the access token was issued: a short-lived one is refreshed later than a minute before its end.
     package var issuedAt: WallTime
     /// The id_token of the refresh, as long as its subject is unchecked.
     package var uncheckedIDToken: Secret?
-    /// Whose they are, where no session row says it: tokens of an exchange that made no session.
+    /// The owner, where no session row says it: tokens of an exchange that made no session.
     package var origin: SignInOrigin?
 
     package init(

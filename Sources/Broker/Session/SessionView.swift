@@ -55,7 +55,7 @@ package struct SignedIn: Sendable {
     package let transport: ClientProfile.Transport
     /// The pass that a session which belongs to a key begins with.
     package let pass: GrantedPass?
-    /// When the session ends however often it is refreshed: how long its cookie is kept, which no refresh sets again.
+    /// The session's end however often it is refreshed: how long its cookie is kept, which no refresh sets again.
     package let endsAtLatest: WallTime
 
     init(_ live: LiveSession, token: Secret, transport: ClientProfile.Transport, _ context: BrokerContext) {

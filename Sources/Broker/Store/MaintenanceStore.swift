@@ -97,7 +97,7 @@ package struct SweepResult: Sendable, Equatable {
 
 /// The result of a logout token.
 package enum LogoutTokenResult: Sendable, Equatable {
-    /// What it names has ended; its id is remembered with the last batch.
+    /// The sessions that it names have ended; its id is remembered with the last batch.
     case ended(EndedBatch)
     /// Its id was known: nothing was done.
     case replayed

@@ -35,10 +35,10 @@ package enum RefreshClaimResult: Sendable, Equatable {
     case gone
 }
 
-/// What a refresh claim was granted with: its fence, and what the row remembers of this version.
+/// The terms on which a refresh claim was granted: its fence, and what the row remembers of this version.
 package struct RefreshGrant: Sendable, Equatable {
     package let fence: Int64
-    /// How long ago a claim of this version was last taken over from a lapsed one, or nil.
+    /// The time since a claim of this version was last taken over from a lapsed one, or nil.
     package let takenOverFor: Duration?
     /// Whether a claim of the version before was taken over: its refresh token may have gone out twice.
     package let takenOverBefore: Bool
@@ -86,7 +86,7 @@ package struct RefreshRelease: Sendable {
     }
 }
 
-/// How a session's refresh stands, for those who wait: read without a blob.
+/// The state of a session's refresh, for those who wait: read without a blob.
 package struct RefreshState: Sendable, Equatable {
     package let tokenVersion: Int64
     /// The time for which a claim still stands; nil when none does.
@@ -149,7 +149,7 @@ package enum RefreshCommitResult: Sendable, Equatable {
 package struct RefreshMarks: Sendable, Equatable {
     package var claim: ClaimID?
     package var claimUntil: Duration?
-    /// When a claim of this version was last taken over from a lapsed one.
+    /// The time at which a claim of this version was last taken over from a lapsed one.
     package var takenOverAt: Duration?
     /// Whether the refresh token of the version before may have gone out twice; the next good refresh clears it.
     package var takenOverBefore = false
@@ -160,7 +160,7 @@ package struct RefreshMarks: Sendable, Equatable {
 
     package init() {}
 
-    /// How long a claim that lapsed is left alone: its owner may be cut off with a new pair in hand, and comes back.
+    /// The time for which a claim that lapsed is left alone: its owner may be cut off with a new pair in hand, and comes back.
     package static let grace = Duration.seconds(60)
 
     /// The answer to a claim; `granted(again:)` says whether it was granted before under the same name.

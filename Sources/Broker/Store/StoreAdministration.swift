@@ -5,7 +5,7 @@ package protocol StoreAdministration: Sendable {
     /// The number of rows of each kind.
     func rowCounts() async throws(StoreFailure) -> [StoredKind: Int]
 
-    /// How many sessions live: those that have neither ended nor run out.
+    /// Counts the sessions that live: those that have neither ended nor run out.
     func liveSessions(now: WallTime) async throws(StoreFailure) -> Int
 
     /// Returns at most `limit` rows of a kind, in the order of their keys; the claims in them are lapsed or say what is left.
@@ -24,15 +24,15 @@ package protocol StoreAdministration: Sendable {
     /// meanwhile. Returns how many it replaced.
     func reseal(_ rows: [ResealedRow]) async throws(StoreFailure) -> Int
 
-    /// How many stored values need each key, by its id; of the exchanges those made since then, whose answers can be
-    /// repeated.
+    /// Counts the stored values that need each key, by its id; of the exchanges those made since then, whose answers
+    /// can be repeated.
     func keyUse(exchangesSince: WallTime) async throws(StoreFailure) -> [String: Int]
 }
 
 /// A store with its administration.
 package typealias AdministeredStore = BrokerStore & StoreAdministration
 
-/// What kinds of rows a store has, in the order in which they are moved.
+/// The kinds of rows that a store has, in the order in which they are moved.
 package enum StoredKind: String, Sendable, CaseIterable {
     case logins, handoffs, registrations, exchanges, sessions, outbox, leases, seals, audit
     case logoutTokens = "logout_tokens"
@@ -43,7 +43,7 @@ package struct StoredPage: Sendable, Equatable {
     package var rows: [StoredRow]
     /// The place to go on from; nil after the last.
     package var next: [UInt8]?
-    /// How many of the page cannot be read: damaged, or of a newer version.
+    /// The number of the page's rows that cannot be read: damaged, or of a newer version.
     package var unreadable: Int
 
     package init(rows: [StoredRow], next: [UInt8]?, unreadable: Int = 0) {
@@ -58,7 +58,7 @@ package enum StoredRow: Sendable, Equatable {
     case login(LoginRow)
     case handoff(HandoffRow)
     case registration(RegistrationRow)
-    /// What is left of its claim goes along.
+    /// The rest of its claim goes along.
     case exchange(ExchangeRow)
     /// The marks' moments are counted from the moment of the reading.
     case session(SessionRow, RefreshMarks)
@@ -86,7 +86,7 @@ extension RefreshMarks {
 package enum SealedPlace: String, Sendable, CaseIterable {
     case facts, tokens, logins, handoffs, registrations, outbox
 
-    /// What a value there is sealed as.
+    /// The kind that a value there is sealed as.
     package var kind: SealedKind {
         switch self {
         case .facts: .session

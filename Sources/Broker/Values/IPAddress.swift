@@ -191,7 +191,7 @@ enum SpecialPurposeAddresses {
         v6(0xFF00 << 48, 8),  // multicast, RFC 4291
     ]
 
-    /// What IANA has allocated as IPv6 global unicast; nothing else of IPv6 is public, whatever it will be used for.
+    /// The block that IANA has allocated as IPv6 global unicast; nothing else of IPv6 is public, whatever it will be used for.
     static let globalUnicast = v6(0x2000 << 48, 3)
 
     /// NAT64's well-known prefix (RFC 6052): the IPv4 address is the last 32 bits.
@@ -209,7 +209,7 @@ enum SpecialPurposeAddresses {
     }
 }
 
-/// Which addresses an outgoing connection may end at, checked after connecting, on the address that is really there
+/// The addresses that an outgoing connection may end at, checked after connecting, on the address that is really there
 /// (SEC-74): what a name resolved to a moment ago does not count.
 package enum AddressPolicy: Sendable, CaseIterable {
     /// Addresses of the public Internet only.

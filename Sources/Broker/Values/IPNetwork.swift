@@ -1,7 +1,7 @@
 /// A range of addresses of one family (`10.0.0.0/8`, `fd00::/8`), or one address.
 package struct IPNetwork: Sendable, Hashable, CustomStringConvertible {
     private let first: IPAddress
-    /// How many leading bits count, of the 128 of the mapped form.
+    /// The number of leading bits that count, of the 128 of the mapped form.
     private let bits: Int
 
     /// Creates the range of all addresses that share their first `prefixLength` bits with `address`.
@@ -55,7 +55,7 @@ package struct IPNetwork: Sendable, Hashable, CustomStringConvertible {
     }
 }
 
-/// How far limits look beyond one address: in IPv6 one customer has a whole network of them.
+/// The width of a limit beyond one address: in IPv6 one customer has a whole network of them.
 ///
 /// Each level is counted by itself, and a caller has to be within all of them.
 package enum LimitLevel: Int, Sendable, CaseIterable {
@@ -68,7 +68,7 @@ package enum LimitLevel: Int, Sendable, CaseIterable {
     case network
 }
 
-/// What limits count as one: an address, or the network that it is in.
+/// The unit that limits count: an address, or the network that it is in.
 package struct LimitedNetwork: Sendable, Hashable {
     package let level: LimitLevel
     /// Its first address.
@@ -81,7 +81,7 @@ extension IPAddress {
     /// The address that limits count by: an IPv6 client owns its whole /64.
     package var limitKey: IPAddress { isIPv4 ? self : IPAddress(high: high, low: 0) }
 
-    /// What limits count it in, the narrowest first; an IPv4 address is in nothing wider than itself.
+    /// The networks that limits count it in, the narrowest first; an IPv4 address is in nothing wider than itself.
     package var limitedNetworks: [LimitedNetwork] {
         if isIPv4 { return [LimitedNetwork(level: .address, address: self, prefix: 32)] }
         return [

@@ -44,7 +44,7 @@ package struct HTTPConfiguration: Sendable {
 
 /// The bounds of what the public listener takes (`limits` in the configuration).
 package struct HTTPLimits: Sendable {
-    /// What an address may begin and miss in a minute, and the caps on what waits.
+    /// The most that an address may begin and miss in a minute, and the caps on what waits.
     package var charges = ChargeLimits()
     /// Bytes of a JSON or form body.
     package var body = 64 * 1024

@@ -45,7 +45,7 @@ extension BrokerAPI {
 
     /// Throws what a request without a live session, or without evidence for it, is refused with.
     ///
-    /// What it sends is its address's all the same, until it was read: a body of these routes says nothing.
+    /// A body that it sends is its address's all the same, until it was read: a body of these routes says nothing.
     @Sendable func hasSession(_ call: Call) async throws(BrokerProblem) {
         let token = try requiredSession(call)
         try await counting(call) { () async throws(BrokerProblem) in

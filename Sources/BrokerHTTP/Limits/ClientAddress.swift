@@ -13,7 +13,7 @@ struct ClientAddress: Sendable, Equatable {
     init(peer: IPAddress?, peerText: String, forwardedFor: [String], trusted: [IPNetwork]) {
         var address = peer
         var text = peerText
-        // What an untrusted peer says is not even taken apart.
+        // The word of an untrusted peer is not even taken apart.
         var rest = Rest(fields: forwardedFor[...])
         while let current = address, trusted.contains(where: { $0.contains(current) }), let hop = rest.popLast() {
             guard let next = Self.hop(hop) else { break }

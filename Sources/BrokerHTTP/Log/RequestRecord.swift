@@ -2,7 +2,7 @@ package import Broker
 import HTTPTypes
 import Synchronization
 
-/// What the log may know of one request: never the raw path, the query, a cookie or a body (SEC-114, SEC-118).
+/// The facts of one request that the log may know: never the raw path, the query, a cookie or a body (SEC-114, SEC-118).
 package struct RequestRecord: Sendable {
     /// The method, `-` when the request could not be read.
     package let method: String

@@ -25,7 +25,7 @@ extension BrokerAPI {
 }
 
 extension BrokerAPI {
-    /// What a browser is shown at a callback path of an app that did not open: the same for everybody, without scripts, and
+    /// Answers a browser at a callback path of an app that did not open: the same for everybody, without scripts, and
     /// without anything of the address, in which a code may stand.
     @Sendable func askToOpenApp(_ call: Call) async throws(BrokerProblem) -> Answer {
         var fields = Answers.fields(call.requestID)

@@ -11,7 +11,7 @@ extension ManagementAPI {
         }
         var object = try object(call)
         let file = object.text("file", required: true, length: 2...4096)
-        // Where a relative path would lead is the process's affair and nobody's guess.
+        // A relative path starts where the process stands, which nobody should have to guess.
         if let file, !file.hasPrefix("/") || file.hasSuffix("/") { object.fault("file", .malformed) }
         try object.finish()
         guard let file else { throw BrokerProblem(.invalidRequest) }
@@ -118,7 +118,7 @@ package struct ManagementStore: Sendable {
 
         package let id: String
         package let use: Use
-        /// From when on it seals, where it waits.
+        /// The time from which it seals, where it waits.
         package let sealsFrom: WallTime?
 
         package init(id: String, use: Use, sealsFrom: WallTime? = nil) {

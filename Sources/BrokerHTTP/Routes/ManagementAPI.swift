@@ -141,11 +141,11 @@ package struct ManagementHealth: Sendable {
         package var keysFit = true
         /// The finding of the last try, in words.
         package var keys = ""
-        /// What another ring has sealed while it stood in this one's place, in words; nil where there is none.
+        /// The values that another ring has sealed while it stood in this one's place, in words; nil where there are none.
         package var foreignKeys: String?
         /// The clock's lead over the store's; nil where the store has none, or it was not asked yet.
         package var clockAhead: Duration?
-        /// What is under way while the process shuts down, which turns readiness red first (SEC-123); nil when it does not.
+        /// The work under way while the process shuts down, which turns readiness red first (SEC-123); nil when it does not.
         package var drain: (requests: Int, streams: Int)?
         package var diskIsFull = false
         /// Endings that the disk has not taken yet.

@@ -12,7 +12,7 @@ enum BodyReader {
     static func collect(_ call: Call, upTo maximum: Int, within deadline: Duration) async throws(BrokerProblem)
         -> [UInt8]
     {
-        // What says that it is too large is not asked for: no `100 Continue` goes out (RFC 9110 section 10.1.1).
+        // A body that says that it is too large is not asked for: no `100 Continue` goes out (RFC 9110 section 10.1.1).
         if let length = call.fields.contentLength, length > maximum { throw BrokerProblem(.tooLarge) }
         do throws(BodyFault) {
             return try await call.stream.collect(upTo: maximum, within: deadline)
@@ -87,7 +87,7 @@ struct RelayedBody: AsyncSequence, Sendable {
         private struct State {
             var rate: ProgressRate
             var begun: NIODeadline?
-            /// Since when the app is waited for; nil while it is not.
+            /// The time since which the app is waited for; nil while it is not.
             var waitingSince: NIODeadline?
             /// The time for which the app was waited for before.
             var waited: Int64 = 0

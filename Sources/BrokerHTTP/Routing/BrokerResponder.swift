@@ -142,7 +142,7 @@ package struct BrokerResponder: WireService {
     private func body(of call: Call, _ route: Route) async throws(BrokerProblem) -> [UInt8] {
         guard !route.traits.contains(.relay) else { return [] }
         let media = MediaType(route.traits)
-        // Who may not ask at all hears that, and not what else is wrong.
+        // A caller who may not ask at all hears that, and not what else is wrong.
         if call.fields.hasBody || media != nil { try await route.proof?(call) }
         try media?.check(call.fields)
         guard call.fields.hasBody else { return [] }

@@ -4,7 +4,7 @@ import HTTPTypes
 
 /// The public listener: every route on one screen.
 ///
-/// What backends ask is served here only where they have no listener of their own (decision 15).
+/// The backends' questions are served here only where they have no listener of their own (decision 15).
 package enum BrokerRouter {
     /// The name in logs and metrics of a path of the app links, which is the operator's to name.
     static let appLinks = "app link"

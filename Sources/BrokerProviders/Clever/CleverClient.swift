@@ -89,7 +89,7 @@ package struct CleverClient: EngineBacked, CodeExchanging, TokenImporting {
         guard owner.hasBytes(of: client.settings.clientID) else {
             throw .rejected(OAuthError(status: answer.status, code: "another_clients_token"))
         }
-        // How long it has lived already, nobody says: it ends a lifetime from now at the latest.
+        // Nobody says how long it has lived already: it ends a lifetime from now at the latest.
         return TokenSet(
             accessToken: request.tokens.accessToken, expiresAt: engine.clock.now().advanced(by: own.defaultLifetime))
     }

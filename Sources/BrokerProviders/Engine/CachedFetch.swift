@@ -92,8 +92,8 @@ actor CachedFetch<Value: Sendable> {
 
     /// Begins the fetch in a task of nobody's.
     ///
-    /// Whoever asked first may be cancelled, or have little time left, and the others still wait for it. It also stores
-    /// what it fetched, since those who wait may be resumed in any order.
+    /// The caller who asked first may be cancelled, or have little time left, and the others still wait for it. It also
+    /// stores what it fetched, since those who wait may be resumed in any order.
     private func begin() -> Task<Result<Fetched, ProviderFailure>, Never> {
         let flight = Task.detached {
             let result = await self.fetch()

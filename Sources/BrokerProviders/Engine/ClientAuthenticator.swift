@@ -172,7 +172,7 @@ struct ClientAuthenticator: Sendable {
     }
 }
 
-/// Which way each endpoint took last where its first was refused; as many entries as there are endpoints.
+/// The way that each endpoint took last where its first was refused; as many entries as there are endpoints.
 private final class AcceptedWays: Sendable {
     private let methods = Mutex<[ClientAuthenticator.Endpoint: String]>([:])
 

@@ -2,7 +2,7 @@ package import Broker
 
 /// The OAuth 2.0 client that every kind with codes is built on.
 ///
-/// What differs is settings.
+/// Only settings differ.
 package struct OAuthEngine: Sendable {
     let settings: ProviderSettings
     let profile: ProviderProfile
@@ -83,7 +83,7 @@ package struct OAuthEngine: Sendable {
         _ parameters: [(name: String, value: String)], to url: EndpointURL, as endpoint: ClientAuthenticator.Endpoint,
         client: EngineClient, headers: [(name: String, value: String)] = [], by deadline: Duration
     ) async throws(ProviderFailure) -> ProviderAnswer {
-        // How a token call is shaped is said for token calls alone.
+        // The settings of a token call's shape are for token calls alone.
         let wire =
             endpoint == .token
             ? client.wire.tokenRequest : TokenRequestSettings(headers: client.wire.tokenRequest.headers)

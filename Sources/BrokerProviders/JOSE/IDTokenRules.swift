@@ -43,7 +43,7 @@ struct IDTokenRules: Sendable {
     /// Returns why a refreshed token whose signature verified is not the session's: another issuer, another client's, or
     /// another sign-in's nonce (OpenID Connect Core 12.2); nil when it may be.
     ///
-    /// Whose it is, the caller compares.
+    /// The caller compares whose it is.
     func faultOfRefreshed(_ token: CompactToken, before: Secret?) -> String? {
         do throws(ProviderFailure) { try checkIssuer(token.claims) } catch { return error.detail }
         let audiences = token.claims["aud"]?.string.map { [$0] } ?? token.claims["aud"]?.array?.compactMap(\.string)

@@ -55,7 +55,7 @@ final class KeySet: Sendable {
 
 /// One public key of a provider's set that could verify a signature (RFC 7517).
 ///
-/// What cannot be used is no key.
+/// An entry that cannot be used is no key.
 struct JSONWebKey: Sendable {
     let keyID: String?
     let keyType: String

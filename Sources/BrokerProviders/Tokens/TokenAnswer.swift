@@ -56,7 +56,7 @@ struct TokenAnswer: Sendable {
             let value = object[settings.fields[name] ?? name]
             return value?.isNull == true ? nil : value
         }
-        // What the answer did bring has to be known even where it cannot be used: it is revoked then.
+        // The tokens that the answer did bring have to be known even where it cannot be used: they are revoked then.
         var refusal: String?
         func refuse(_ reason: String) { refusal = refusal ?? "token answer: " + reason }
         let access = member("access_token")?.string ?? ""

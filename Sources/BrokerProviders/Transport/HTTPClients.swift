@@ -145,8 +145,8 @@ enum AnswerLimits {
                 let encoder = try pipeline.handler(type: HTTPRequestEncoder.self)
                 let decoder = try pipeline.handler(type: ByteToMessageHandler<HTTPResponseDecoder>.self)
                 let place = NIOLoopBound(encoder, eventLoop: channel.eventLoop)
-                // What follows it speaks the decoder's language: the new one is there in the same step in which the old
-                // one goes.
+                // The handlers behind it speak the decoder's language: the new one is there in the same step in which
+                // the old one goes.
                 return pipeline.removeHandler(decoder).flatMapThrowing {
                     let bounded = HTTPResponseDecoder(
                         leftOverBytesStrategy: .dropBytes, informationalResponseStrategy: .forward,

@@ -114,7 +114,7 @@ package struct ZephrClient: PartialRegistering {
         // Nothing configured: the site knows best.
         let asksSite = own.fields == .schema || own.requiredAttributes.isEmpty
         let fields = asksSite ? try await schema.current().value : own.requiredAttributes
-        // What has a default need not be brought.
+        // An attribute with a default need not be brought.
         let given = own.attributeDefaults.map(\.name)
         return fields.map { field in
             RegistrationField(

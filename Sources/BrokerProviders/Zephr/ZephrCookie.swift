@@ -3,7 +3,7 @@ import Broker
 /// A session cookie as Zephr sets it, in a field or in a body's `cookie`.
 struct ZephrCookie: Sendable {
     let session: Secret
-    /// When it ends; nil when it does not say.
+    /// The end of the cookie; nil when it does not say.
     let expiresAt: WallTime?
 
     /// Parses a `Set-Cookie` text; nil unless it sets the named cookie to a value that may be sent back.

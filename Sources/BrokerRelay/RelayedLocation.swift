@@ -1,6 +1,6 @@
 import BrokerWire
 
-/// Where an upstream's `Location` and `Content-Location` lead when they are read at our origin.
+/// The targets of an upstream's `Location` and `Content-Location` when they are read at our origin.
 ///
 /// A reference without an authority is the upstream's own and would be read as ours: an upstream could send an app, with
 /// its session, to any path of the broker or to another upstream. So each is resolved against the URL that was called

@@ -13,9 +13,9 @@ package enum ResponseHeaderRules {
         "alt-svc", "server", "x-request-id", "authorization", "cookie", "authentication-info", "forwarded",
         // It would stand for ours, with which the app makes its next proof.
         "dpop-nonce",
-        // Where a browser reports what happens to our URLs.
+        // Addresses to which a browser reports what happens to our URLs.
         "nel", "report-to", "reporting-endpoints", "expect-ct",
-        // What a browser may do with our origin's pages, workers and frames, and what it tells us in requests to come.
+        // Rules for what a browser may do with our origin's pages, workers and frames, and what it tells us in requests to come.
         "permissions-policy", "feature-policy", "document-policy", "require-document-policy", "integrity-policy",
         "origin-trial", "origin-agent-cluster", "service-worker-allowed", "speculation-rules", "supports-loading-mode",
         "accept-ch", "accept-ch-lifetime", "critical-ch", "use-as-dictionary", "set-login", "activate-storage-access",
@@ -153,8 +153,7 @@ extension HTTPField.Name {
     package static let coatcheckSource: HTTPField.Name = HTTPField.Name("Coatcheck-Source") ?? .server
 }
 
-/// What `Cache-Control` values say, as far as it decides whether a shared cache may keep the answer (RFC 9111 section
-/// 5.2).
+/// The `Cache-Control` values, as far as they decide whether a shared cache may keep the answer (RFC 9111 section 5.2).
 ///
 /// Directives are read as the grammar has them: a word within a quoted value is none, and neither is one with an argument
 /// that it does not take. Where a value is malformed, what follows is not read: what is not certainly said is not said.

@@ -1,9 +1,9 @@
 package import Broker
 
 extension PostgreSQLStore: StoreAdministration {
-    /// How many rows a count looks at in one statement, which has a few seconds.
+    /// The number of rows that a count looks at in one statement, which has a few seconds.
     private static let counted = 5_000
-    /// How many rows go into one pipelined transaction.
+    /// The number of rows that go into one pipelined transaction.
     private static let inserted = 100
 
     package func rowCounts() async throws(StoreFailure) -> [StoredKind: Int] {

@@ -30,7 +30,7 @@ extension PostgreSQLStore {
         throw .unavailable("an exchange changed")
     }
 
-    /// How often a claim looks again at what others changed meanwhile.
+    /// The number of times that a claim looks again at what others changed meanwhile.
     private static let looks = 4
 
     private func claim(_ row: ExchangeRow, maximumAttempts: Int) async throws(StoreFailure) -> ClaimAnswer {
@@ -160,9 +160,9 @@ enum PostgreSQLExchangeSQL {
         var sql: String { "\(rawValue)" }
         /// Whether the row is claimed, if its gate is open.
         var claims: Bool { self == .again || self == .missing }
-        /// Those of the verdicts that claim, as a list.
+        /// The verdicts that claim, as a list.
         static var claiming: String { "(\(again.sql), \(missing.sql))" }
-        /// Those that answer the row as it was found, as a list.
+        /// The verdicts that answer the row as it was found, as a list.
         static var unchanged: String { "(\(standing.sql), \(own.sql))" }
     }
 

@@ -91,7 +91,7 @@ final class PendingLoginEstimate: Sendable {
         var count: Int?
         /// By the process's clock, when it was read.
         var readAt = Duration.zero
-        /// When it was counted: what expired before is not in it.
+        /// The time of the count: what expired before is not in it.
         var countedAt = WallTime(milliseconds: .min)
         /// The earliest end of a login that is in it.
         var nextExpiry = WallTime(milliseconds: .max)

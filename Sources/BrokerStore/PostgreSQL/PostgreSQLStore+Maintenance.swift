@@ -202,7 +202,7 @@ enum PostgreSQLMaintenanceSQL {
     static let time = Statement("time", "", "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint")
     static let version = Statement("version", "", "SELECT max(version) FROM schema_version")
 
-    /// What was begun and is past its keeping time: values are when it was spent, the time, the limit of each kind.
+    /// Removes what was begun and is past its keeping time: values are when it was spent, the time, the limit of each kind.
     static let sweepSpent = Statement(
         "sweep_spent", "iii",
         """
@@ -216,7 +216,7 @@ enum PostgreSQLMaintenanceSQL {
     static let takeProof = Statement(
         "take_proof", "bi",
         "INSERT INTO taken_proofs (name, until) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING RETURNING name")
-    /// What keeps codes, logout tokens and proofs from being used twice: the same values.
+    /// Removes what keeps codes, logout tokens and proofs from being used twice: the same values.
     static let sweepUsed = Statement(
         "sweep_used", "iii",
         """
@@ -236,7 +236,7 @@ enum PostgreSQLMaintenanceSQL {
         gone AS (DELETE FROM sessions WHERE token = ANY (ARRAY (SELECT token FROM due)) RETURNING token)
         SELECT count(*) FROM gone
         """)
-    /// By what it is told why a session has lapsed.
+    /// The columns that tell why a session has lapsed.
     private static let endColumns = "token, idle_expires_at, expires_at, token_expires_at, refreshable"
     /// Sessions that lapsed before the first value, at most the second.
     static let lapsed = Statement(

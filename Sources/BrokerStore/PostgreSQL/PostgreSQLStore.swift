@@ -7,7 +7,7 @@ package import Broker
 package final class PostgreSQLStore: BrokerStore {
     let lanes: PostgreSQLLanes
     let pendingLogins: PendingLoginEstimate
-    /// What replicas tell one another of endings; nil where nobody is told.
+    /// The exchange in which replicas tell one another of endings; nil where nobody is told.
     let endings: EndingExchange?
     /// Times the claims in place of the server's clock, for tests.
     private let testClock: (@Sendable () -> Duration)?
@@ -22,7 +22,7 @@ package final class PostgreSQLStore: BrokerStore {
     /// The value of a statement's moment: NULL leaves it to the server's clock.
     var moment: Parameter { .duration(testClock?()) }
 
-    /// How many connections stand, and how many were lost since the start; for metrics.
+    /// The number of connections that stand, and of those that were lost since the start; for metrics.
     package var connections: (standing: Int, lost: Int) { (lanes.observer.standing, lanes.observer.losses) }
 
     /// The number of operations that wait for a connection; for metrics.
@@ -110,12 +110,12 @@ package final class PostgreSQLStore: BrokerStore {
         }
     }
 
-    /// How often a statement that others got in the way of is tried.
+    /// The most tries of a statement that others got in the way of.
     private static let attempts = 12
 }
 
 extension PostgreSQLStore {
-    /// How many connections a process keeps unless told otherwise.
+    /// The number of connections that a process keeps unless told otherwise.
     package static let standardConnections = 8
     /// The most that it may keep.
     package static let allowedConnections = PostgreSQLLanes.fewest...64

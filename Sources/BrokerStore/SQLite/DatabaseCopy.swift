@@ -2,7 +2,7 @@ package import Broker
 import Dispatch
 import GRDB
 
-/// What a copy of an SQLite database is found to be: whole, ours, of a version that this program can work with.
+/// A copy of an SQLite database that was found whole, ours, and of a version that this program can work with.
 package struct DatabaseCopy: Sendable {
     package let bytes: Int
     package let schema: Int
@@ -14,7 +14,7 @@ package struct DatabaseCopy: Sendable {
     /// The last moment that it knows of: the copy is as old as this, or a little younger; nil when nobody ever signed in.
     package let lastMoment: WallTime?
 
-    /// How many values of each place are tried.
+    /// The number of values of each place that are tried.
     private static let sampled = 20
 
     /// Looks through a copy that nobody has open; throws a sentence for the operator when it is no good.

@@ -118,7 +118,7 @@ final class DatabaseFiles: Sendable {
         guard fsync(folder) == 0 else { throw .directory(directory(of: path), reason: reason()) }
     }
 
-    /// How large a file is; nil when it is not there.
+    /// Returns the size of a file; nil when it is not there.
     static func size(_ path: String) -> Int? {
         var status = stat()
         return stat(path, &status) == 0 ? Int(status.st_size) : nil

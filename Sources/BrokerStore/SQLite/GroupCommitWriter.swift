@@ -14,15 +14,15 @@ import Synchronization
 /// Writes that arrive together share a transaction and its `fdatasync` (decision 5): the queue is drained into
 /// one IMMEDIATE transaction, each member inside a savepoint; no result is told before COMMIT.
 ///
-/// What arrives while members run joins them, and what arrives while the disk syncs is the next transaction. Where the
-/// last one had company, the next waits half a millisecond for more: a fast disk would be asked too often otherwise. A
-/// write that comes alone never waits.
+/// A write that arrives while members run joins them, and one that arrives while the disk syncs is in the next
+/// transaction. Where the last one had company, the next waits half a millisecond for more: a fast disk would be asked
+/// too often otherwise. A write that comes alone never waits.
 ///
 /// Nobody waits without bound: a queue that is full refuses, and what a hanging disk has kept for 10 s is told so; it may
 /// be written all the same. On a full disk the reserve is freed, and until it could be made again only endings are
 /// written.
 final class GroupCommitWriter: Sendable {
-    /// What the writer has done since it began.
+    /// The writer's work since it began.
     struct Statistics: Sendable, Equatable {
         /// Committed transactions: each costs one `fdatasync`.
         var transactions = 0
@@ -61,20 +61,20 @@ final class GroupCommitWriter: Sendable {
     static let maximumWaiting = 8192
     /// The time for which a write may wait, its transaction included.
     static let patience = DispatchTimeInterval.seconds(10)
-    /// How often a write that a full disk refused is tried again, and old ones are looked for.
+    /// The interval at which a write that a full disk refused is tried again, and old ones are looked for.
     private static let interval = DispatchTimeInterval.seconds(1)
-    /// From how many members on a transaction had company.
+    /// The number of members from which a transaction had company.
     private static let company = 4
     private static let gathering = Duration.microseconds(500)
 
     private let pool: DatabasePool
     private let reserve: ReserveFile?
     private let queue = DispatchQueue(label: "coatcheck.store.writer")
-    /// Where it is noticed that the writer hangs.
+    /// The queue on which it is noticed that the writer hangs.
     private let watch = DispatchQueue(label: "coatcheck.store.watch")
     /// Guards what waits and whether somebody drains.
     private let state = Mutex(State())
-    /// What else goes into the next transaction (endings that could not be written before), as jobs.
+    /// Returns further jobs for the next transaction (endings that could not be written before).
     private let additions: @Sendable () -> [any LaneJob]
     /// Hears when a transaction or a member came to nothing.
     private let rolledBack: @Sendable () -> Void
@@ -206,7 +206,7 @@ final class GroupCommitWriter: Sendable {
         let limit = DispatchTime.now()
         let (late, goOn) = state.withLock { state -> ([Waiting], Bool) in
             var late = state.running.filter { $0.since + Self.patience <= limit }
-            // What has not begun is withdrawn; what has may be written all the same.
+            // A write that has not begun is withdrawn; one that has may be written all the same.
             late += state.waiting.filter { $0.since + Self.patience <= limit }
             if !late.isEmpty { state.waiting.removeAll { $0.since + Self.patience <= limit } }
             state.watched = state.draining

@@ -11,7 +11,7 @@ final class PendingEndings: Sendable {
         let at: WallTime
     }
 
-    /// How many go into one transaction.
+    /// The number of endings that go into one transaction.
     private static let batch = 200
 
     /// Guards the endings by token digest.
@@ -44,7 +44,7 @@ final class PendingEndings: Sendable {
         return endings.withLock { $0[token] }
     }
 
-    /// What waits at one moment.
+    /// The endings that wait at one moment.
     ///
     /// Taken before a row is read: an ending that is written meanwhile is in one or the other.
     struct Snapshot: Sendable {

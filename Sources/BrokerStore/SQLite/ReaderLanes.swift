@@ -3,18 +3,18 @@ import Dispatch
 import GRDB
 import Synchronization
 
-/// Where reads run: a few threads of their own with a connection each, never the cooperative pool.
+/// The threads that reads run on: a few of their own with a connection each, never the cooperative pool.
 ///
 /// Reads of single rows and reads that walk many have lanes apart, so that neither a list nor a count holds up a
 /// session's check. A lane takes one read at a time; a further lane starts when none is idle.
 final class ReaderLanes: Sendable {
-    /// How many threads read single rows at once, and how many walk tables.
+    /// The number of threads that read single rows at once, and of those that walk tables.
     static let points = 3
     static let scans = 1
 
     private struct State {
         var waiting: [any LaneJob] = []
-        /// Those in front have been taken.
+        /// The jobs in front that have been taken.
         var taken = 0
         var running = 0
         var closed = false
@@ -106,7 +106,7 @@ protocol LaneJob: AnyObject, Sendable {
 
 /// A job with its result.
 ///
-/// Whoever waits may give up; the work does not notice (library note 9).
+/// A caller that waits may give up; the work does not notice (library note 9).
 final class WaitedJob<Value: Sendable>: LaneJob {
     private enum Waiter {
         case none
@@ -120,7 +120,7 @@ final class WaitedJob<Value: Sendable>: LaneJob {
     private let body: @Sendable (Database) throws -> Value
     /// Gets the result when it is on disk, whether or not anybody waits for it.
     private let committed: (@Sendable (Value) -> Void)?
-    /// What `run` came to.
+    /// The result of `run`.
     ///
     /// Touched only by the lane that runs the job, before it calls `finish`.
     private nonisolated(unsafe) var result: Result<Value, StoreFailure> = .failure(.unavailable("not run"))

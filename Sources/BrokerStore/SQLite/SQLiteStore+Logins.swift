@@ -82,7 +82,7 @@ extension SQLiteStore {
 final class PendingLoginCount: Sendable {
     private struct State {
         var count: Int?
-        /// When it was counted: what expired before is not in it.
+        /// The time of the count: what expired before is not in it.
         var countedAt = WallTime(milliseconds: .min)
         /// The earliest end of a login that is in it.
         var nextExpiry = WallTime(milliseconds: .max)

@@ -3,12 +3,12 @@ import Dispatch
 import GRDB
 
 extension SQLiteStore {
-    /// What restoring came to.
+    /// The result of restoring.
     package struct Restored: Sendable {
         package let copy: DatabaseCopy
-        /// What stood there is kept under this name; nil where there was nothing.
+        /// The name under which what stood there is kept; nil where there was nothing.
         package let kept: String?
-        /// How many of its sessions had ended since; nil where no file told.
+        /// The number of its sessions that had ended since; nil where no file told.
         package let ended: Int?
     }
 
@@ -41,7 +41,7 @@ extension SQLiteStore {
         let files = try DatabaseFiles(path: path)
         defer { files.release() }
         do throws(StoreOpenFailure) {
-            // What a crash left behind is nobody's.
+            // The rest that a crash left behind is nobody's.
             DatabaseFiles.removeFile(draft)
             try DatabaseFiles.copyFile(copy, to: draft)
             let found: DatabaseCopy

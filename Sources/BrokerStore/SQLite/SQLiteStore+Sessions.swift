@@ -40,7 +40,7 @@ extension SQLiteStore {
                 try database.endSessions(selector, reason, now, limit: limit)
             }
         } catch { return try await refused(selector, reason, now, after: error) }
-        // Those that waited for the disk have been told already.
+        // Endings that waited for the disk have been told already.
         let fresh = endings.count == 0 ? batch.ended : batch.ended.filter { endings.ending($0) == nil }
         endings.remove(batch.ended)
         return EndedBatch(ended: fresh, more: batch.more, isWritten: await areKept(selector, batch.ended))
@@ -57,7 +57,7 @@ extension SQLiteStore {
     func areKept(_ selector: SessionSelector, _ ended: [Digest]) async -> Bool {
         guard let endingsLog else { return true }
         if case .token(let token) = selector { return await endingsLog.isWritten([token] + ended) }
-        // Whose the others are that it lacks is not known here.
+        // It is not known here whose the others are that it lacks.
         return await endingsLog.isWritten(nil)
     }
 

@@ -9,12 +9,12 @@ import Synchronization
 /// pool, and a caller that hangs up rolls nothing back.
 package final class SQLiteStore: BrokerStore {
     let writer: GroupCommitWriter
-    /// Where single rows are read.
+    /// The lanes in which single rows are read.
     let readers: ReaderLanes
-    /// Where tables are walked: lists, counts, the backup.
+    /// The lanes in which tables are walked: lists, counts, the backup.
     let scans: ReaderLanes
     let endings: PendingEndings
-    /// Where endings are kept for the day on which a backup is restored; nil where they are not.
+    /// The log of endings for the day on which a backup is restored; nil where they are not kept.
     let endingsLog: EndingsLog?
     /// Guards the logout tokens that were answered "not written" although the database has them: a repeat is no replay.
     let unkeptNotices = Mutex<Set<Digest>>([])
@@ -103,7 +103,7 @@ package final class SQLiteStore: BrokerStore {
         let (pool, files) = (pool, files)
         await withUnsafeContinuation { continuation in
             DispatchQueue.global().async {
-                // What fails here fails again, and is repaired, at the next opening. The log is merged, so that the one
+                // An error here comes again, and is repaired, at the next opening. The log is merged, so that the one
                 // file is the whole database while nobody works on it.
                 try? pool.writeWithoutTransaction { database in _ = try database.checkpoint(.truncate) }
                 try? pool.close()
@@ -183,7 +183,7 @@ private final class EndingsJob: LaneJob {
 /// The moment of a transaction by the process's monotonic clock, and what tells this process from those before.
 struct ClaimClock: Sendable {
     let epoch: Int64
-    /// When this process opened the store.
+    /// The time at which this process opened the store.
     let begun: Duration
     let moment: Duration
 }

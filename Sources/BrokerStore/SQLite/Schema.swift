@@ -208,7 +208,7 @@ enum Schema {
         ALTER TABLE exchanges ADD COLUMN claim_epoch INTEGER;
         """
 
-    // Which exchange took a registration; how often each key has sealed, over all processes.
+    // The exchange that took a registration; how often each key has sealed, over all processes.
     private static let holders = """
         ALTER TABLE registrations ADD COLUMN exchange BLOB CHECK (length(exchange) = 32);
         CREATE TABLE key_seals (

@@ -26,7 +26,7 @@ enum SessionSQL {
         WHERE token = ?3 AND ended_at IS NULL AND last_used_at < ?1 AND idle_expires_at > ?1 AND expires_at > ?1
             AND format = 1
         """
-    /// What a claim is judged by: the row's version and life, and its marks.
+    /// The columns that a claim is judged by: the row's version and life, and its marks.
     static let marks = "SELECT \(markColumns) FROM sessions WHERE token = ?"
     static let markColumns = """
         format, token_version, fence, claim, claim_until, claim_epoch, taken_over_at, taken_over_before, \
@@ -75,7 +75,7 @@ enum SessionSQL {
         SELECT id, token FROM sessions
         WHERE token = ? AND token_version = ? AND fence = ? AND ended_at IS NULL
         """
-    /// What was ended by somebody's doing; what ran out does so in every copy.
+    /// Sessions that were ended by somebody's doing; what ran out does so in every copy.
     static let tombstones = """
         SELECT token, ended_at, end_reason FROM sessions
         WHERE ended_at IS NOT NULL AND end_reason NOT IN ('expired', 'idle_expired', 'token_expired')
@@ -85,7 +85,7 @@ enum SessionSQL {
         WHERE subject_and_client = ?1 AND ended_at IS NULL AND idle_expires_at > ?2 AND expires_at > ?2
         ORDER BY created_at DESC, handle DESC LIMIT -1 OFFSET ?3
         """
-    /// By what it is told why a session has lapsed.
+    /// The columns that tell why a session has lapsed.
     static let endColumns = "idle_expires_at, expires_at, token_expires_at, refreshable"
     static let lapsed = """
         SELECT id, token, \(endColumns) FROM sessions

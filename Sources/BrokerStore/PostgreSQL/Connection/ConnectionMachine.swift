@@ -37,7 +37,7 @@ struct ConnectionMachine {
         case finish
     }
 
-    /// What became of an operation.
+    /// The fate of an operation.
     enum Verdict: Equatable {
         case done
         case refused(ServerFault)
@@ -52,7 +52,7 @@ struct ConnectionMachine {
         var depth = 32
         /// With so many under way, or fewer, more are taken.
         var refill = 0
-        /// How many reads share a sync.
+        /// The number of reads that share a sync.
         var batch = 1
         /// The time for which the server may be silent.
         var answerWithin = Duration.seconds(6)
@@ -65,7 +65,7 @@ struct ConnectionMachine {
         case resting(until: Duration)
     }
 
-    /// What was sent with one sync behind it.
+    /// The operations that were sent with one sync behind them.
     private struct Batch {
         let tickets: [Ticket]
         let isWrite: Bool
@@ -81,7 +81,7 @@ struct ConnectionMachine {
     private let limits: Limits
     private var phase = Phase.new
     private var underWay: [Batch] = []
-    /// When the server was last heard, or first asked.
+    /// The time at which the server was last heard, or first asked.
     private var progressAt = Duration.zero
     private var failures = 0
     /// A connection that is to go when nothing is under way any more.
@@ -94,7 +94,7 @@ struct ConnectionMachine {
     var count: Int { underWay.reduce(0) { $0 + $1.tickets.count } }
     var isReady: Bool { phase == .ready }
 
-    /// When the next `ticked` is due without anything happening; nil when never.
+    /// The time at which the next `ticked` is due without anything happening; nil when never.
     var deadline: Duration? {
         switch phase {
         case .resting(let until): until
@@ -164,7 +164,7 @@ struct ConnectionMachine {
         }
         isSpent = isSpent || fault.kind == .reconnect
         if batch.isWrite, fault.leavesDoubt { return batch.tickets.map { .answer($0, .inDoubt) } + more() }
-        // What a read has read it keeps; a write is its commit's.
+        // A read keeps what it has read; a write is its commit's.
         let kept = batch.isWrite ? 0 : batch.completed
         let answers = batch.tickets.enumerated().map { index, ticket in
             let refusal = index == kept && fault.kind != .reconnect ? Verdict.refused(fault) : .notDone

@@ -12,7 +12,7 @@ package struct ConnectionSettings: Sendable {
     package let isLocal: Bool
     /// Whether the URL holds a password.
     package let hasPassword: Bool
-    /// Where it is, for people: hosts and database, no user and no password.
+    /// The place of the server, for people: hosts and database, no user and no password.
     package let place: String
 
     private static let defaults: [(String, String)] = [
@@ -91,8 +91,8 @@ package struct ConnectionSettings: Sendable {
     }
 }
 
-/// What libpq makes of a connection's options: what was given, then the service it names or the environment does, then the
-/// environment's other variables, then its own defaults.
+/// The options that libpq makes of a connection's: what was given, then the service it names or the environment does,
+/// then the environment's other variables, then its own defaults.
 package enum ResolvedOptions {
     /// An option that no libpq takes: it stops behind the options and contacts nobody.
     private static let stop = ("target_session_attrs", "none-at-all")

@@ -31,7 +31,7 @@ final class LibPQConnection {
 
     var descriptor: CInt { PQsocket(handle) }
 
-    /// What libpq said last, as one line for the operator.
+    /// The last message of libpq, as one line for the operator.
     var message: String { Self.line(PQerrorMessage(handle)) }
 
     /// Runs commands one after the other and returns the text of the first row of the last of them.
@@ -117,7 +117,7 @@ final class NoticeSink {
     }
 }
 
-/// What is set for each connection that is ours alone; a pooler's connections get it from their role (note 22).
+/// The settings of each connection that is ours alone; a pooler's connections get them from their role (note 22).
 enum SessionSetup {
     /// Names and values; those that an engine does not know are left out.
     static let values: [(name: String, value: String)] = [
@@ -126,7 +126,7 @@ enum SessionSetup {
         ("jit", "off"),
     ]
 
-    /// What a commit has to wait for (guarantee 4); stronger settings stay.
+    /// The values of `synchronous_commit` that suffice (guarantee 4); the stronger one stays.
     static let durable = ["on", "remote_apply"]
 
     static let sql = """

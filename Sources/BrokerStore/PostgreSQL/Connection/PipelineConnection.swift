@@ -15,7 +15,7 @@ final class PipelineConnection {
         /// The first ticket of those that share its sync.
         let batch: ConnectionMachine.Ticket
         let job: any PipelineJob
-        /// How many results come before the one of the last statement.
+        /// The number of results before that of the last statement.
         var before: Int
         /// The names that are prepared on the way, in the order of their results.
         var preparing: [(result: Int, name: String)]
@@ -38,7 +38,7 @@ final class PipelineConnection {
     /// Whether the server can be told to; through a pooler nothing is kept.
     private var replans = false
     private var sent: [Sent] = []
-    /// Where in `sent` the next result belongs.
+    /// The place in `sent` to which the next result belongs.
     private var next = 0
     private let batch: Int
     private var nextTicket: ConnectionMachine.Ticket = 0
@@ -110,7 +110,7 @@ final class PipelineConnection {
             guard PQsetnonblocking(fresh.handle, 1) == 0, PQenterPipelineMode(fresh.handle) == 1 else {
                 throw .unreachable("libpq has no pipeline mode")
             }
-            // What it warned of so far is of no operation.
+            // Its warnings so far are of no operation.
             _ = fresh.notices.takeWarning()
             connection = fresh
             observer.changed(id, isUp: true)
@@ -238,7 +238,7 @@ final class PipelineConnection {
     private func receive() {
         guard let connection, !isLost else { return }
         let isWell = PQconsumeInput(connection.handle) == 1
-        // What came before the end still counts.
+        // Results that came before the end still count.
         collect(connection)
         if !isWell { isLost = true }
         if PQstatus(connection.handle) != CONNECTION_OK { isLost = true }
@@ -290,7 +290,7 @@ final class PipelineConnection {
 
     /// Notes which statements are prepared after all, or are not, when an operation failed.
     private func forgetPrepared(after fault: ServerFault) {
-        // What fails after the last statement is the commit.
+        // A failure after the last statement is the commit's.
         guard isNextDue else { return }
         let failed = sent[next]
         for step in failed.preparing where step.result >= failed.seen { prepared.remove(step.name) }

@@ -6,7 +6,7 @@ protocol PipelineJob: AnyObject, Sendable {
     /// All but the last only prepare for it; the last one's rows are the result.
     var statements: [BoundStatement] { get }
     var isWrite: Bool { get }
-    /// Until when it may wait for a connection, on the process's monotonic clock.
+    /// The time until which it may wait for a connection, on the process's monotonic clock.
     var patience: Duration { get }
     /// Decodes the result; called on the connection's thread.
     func keep(_ rows: ResultRows)
@@ -21,7 +21,7 @@ enum JobFailure: Error, Sendable, Equatable {
     /// It was not begun, or can be begun again.
     case store(StoreFailure)
 
-    /// What a caller of the store is told.
+    /// The failure that a caller of the store is told.
     var failure: StoreFailure {
         switch self {
         case .server(let fault): fault.failure
@@ -40,7 +40,7 @@ final class WaitedPipelineJob<Value: Sendable>: PipelineJob {
     let patience: Duration
     private let decode: @Sendable (ResultRows) throws -> Value
     private let waiter: UnsafeContinuation<Answer, Never>
-    /// What `keep` decoded; touched by one connection's thread at a time.
+    /// The value that `keep` decoded; touched by one connection's thread at a time.
     private nonisolated(unsafe) var kept: Answer = .failure(.store(.unavailable("no answer")))
     /// Guards against a second answer.
     private let isFinished = Atomic<Bool>(false)

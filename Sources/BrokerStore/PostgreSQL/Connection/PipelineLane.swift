@@ -133,7 +133,7 @@ final class PipelineLane: Sendable {
             let jobs = state.take(max(1, min(limit, share)))
             return (jobs, state.isClosed && state.count == 0)
         }
-        // Those that wait for nothing more have to hear of it.
+        // Connections that wait for nothing more have to hear of it.
         if isLast { for wakeup in wakeups { wakeup.signal() } }
         return jobs
     }
@@ -210,7 +210,7 @@ final class PipelineLane: Sendable {
     }
 }
 
-/// What the connections have to say about themselves: how many stand, and how many were lost.
+/// The connections' figures: how many stand, and how many were lost.
 final class ConnectionObserver: Sendable {
     private struct State {
         var up: Set<Int> = []
@@ -220,7 +220,7 @@ final class ConnectionObserver: Sendable {
     /// Guards the figures.
     private let state = Mutex(State())
 
-    /// How many connections stand.
+    /// The number of connections that stand.
     private let count = Atomic<Int>(0)
     var standing: Int { count.load(ordering: .relaxed) }
     /// The number of connections that were lost or could not be made.
@@ -238,7 +238,7 @@ final class ConnectionObserver: Sendable {
 
 /// The connections of a store: some for single reads, some for writes, one for several rows, one for many.
 ///
-/// What walks many rows may take seconds. Where there are three or four connections in all, the last two are one.
+/// A walk over many rows may take seconds. Where there are three or four connections in all, the last two are one.
 final class PostgreSQLLanes: Sendable {
     /// The fewest connections that do.
     static let fewest = 3

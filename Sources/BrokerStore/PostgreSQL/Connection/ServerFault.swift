@@ -1,8 +1,8 @@
 import Broker
 
-/// What the server said went wrong, judged by its SQLSTATE: the one place where codes are told apart.
+/// The server's fault, judged by its SQLSTATE: the one place where codes are told apart.
 struct ServerFault: Error, Sendable, Equatable {
-    /// What can be done about it.
+    /// The remedy for a fault.
     enum Kind: Sendable, Equatable {
         /// Nothing was done because of others, or of how the statement was prepared: it is done again (40001, 40P01, 26000,
         /// 42P05).
@@ -35,7 +35,7 @@ struct ServerFault: Error, Sendable, Equatable {
     /// Whether the server ends the connection with it, and begins nothing that was sent behind (57P0…).
     var endsConnection: Bool { state.hasPrefix("57P0") }
 
-    /// What a caller of the store is told; no value is in it.
+    /// The failure that a caller of the store is told; no value is in it.
     var failure: StoreFailure {
         switch state {
         case "53100": .full

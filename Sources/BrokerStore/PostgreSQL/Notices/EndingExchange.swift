@@ -104,8 +104,8 @@ enum EndingPayload {
 
     /// Reads a text; nil when it is this process's own or no notice of ours.
     ///
-    /// Whoever may use the database may write one: what is not well formed is left out. A reason that this version does not
-    /// know is called `admin`: the session has ended all the same.
+    /// Every user of the database may write one: what is not well formed is left out. A reason that this version does
+    /// not know is called `admin`: the session has ended all the same.
     static func decode(_ text: String, origin: String) -> [EndedSession]? {
         let parts = text.split(separator: " ", omittingEmptySubsequences: true)
         guard parts.count >= 2, parts[0] == "1", parts[1] != origin else { return nil }

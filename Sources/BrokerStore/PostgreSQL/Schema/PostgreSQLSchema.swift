@@ -11,7 +11,7 @@ enum PostgreSQLSchema {
 
     /// The newest row format that this program writes and reads.
     static let rowFormat: Int64 = 1
-    /// Under which number migrators take turns: `coat`.
+    /// The number under which migrators take turns: `coat`.
     static let lock: Int64 = 0x636F_6174
 
     static let versionTable = """

@@ -49,7 +49,7 @@ enum PostgreSQLSessionSQL {
         case takenOver, granted
 
         var sql: String { "\(rawValue)" }
-        /// Those with which the claim is written, as a list.
+        /// The verdicts with which the claim is written, as a list.
         static var grants: String { "(\(again.sql), \(takenOver.sql), \(granted.sql))" }
     }
 
@@ -228,7 +228,7 @@ enum PostgreSQLSessionSQL {
             """)
     }
 
-    /// How those that have not ended are told: by the condition of their indexes, or for a key by what no index has
+    /// Returns the condition of sessions that have not ended: that of their indexes, or for a key what no index has
     /// (`EndingSQL`).
     private static func notEnded(_ selector: SessionSelector) -> String {
         switch selector {

@@ -22,7 +22,7 @@ final class EndingsFile {
     private var isTorn = false
     /// Whether the file's name is known to be on disk.
     private var isNamed = false
-    /// At which length it is looked whether the file can be shortened.
+    /// The length at which it is looked whether the file can be shortened.
     private var lookAt = EndingsFile.smallest
 
     /// Files below this are left as they are.
@@ -83,7 +83,7 @@ final class EndingsFile {
         try Self.write(bytes, to: descriptor, at: length)
         step(.written)
         guard fdatasync(descriptor) == 0 else { throw Self.failure() }
-        // What is on a disk that nobody finds again is not kept.
+        // Bytes on a disk that nobody finds again are not kept.
         guard stands else { throw EndingsFailure("the file is gone") }
         step(.synced)
         isTorn = false
@@ -174,7 +174,7 @@ final class EndingsFile {
     /// Puts a file of these lines in the place of the one that stands there, or of none.
     private func rewrite(_ lines: [UInt8]) throws {
         let draft = path + ".rewriting"
-        // What a crash left behind is nobody's: the lock is held.
+        // The rest that a crash left behind is nobody's: the lock is held.
         DatabaseFiles.removeFile(draft)
         try DatabaseFiles.createFile(draft)
         let bytes = Array(header.line.utf8) + lines
@@ -234,7 +234,7 @@ final class EndingsFile {
     }
 }
 
-/// Where endings are kept beside the database, for the day on which a backup is restored (decision 33).
+/// The place of the endings beside the database, for the day on which a backup is restored (decision 33).
 package struct EndingsPlace: Sendable {
     package let path: String
     /// The longest lifetime that a session may have.

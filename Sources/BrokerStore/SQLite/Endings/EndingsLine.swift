@@ -57,7 +57,7 @@ struct EndingEntry: Sendable, Equatable {
 
 /// The first line of an endings file.
 struct EndingsHeader: Sendable, Equatable {
-    /// From when on the file has every ending.
+    /// The time from which the file has every ending.
     var since: WallTime
     /// The longest lifetime that a session may have had since: what ended longer ago is in no backup as a live session.
     var longestLifetime: Duration

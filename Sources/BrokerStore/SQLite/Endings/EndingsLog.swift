@@ -4,14 +4,14 @@ import Synchronization
 
 /// Brings endings into the endings file, after the database has them.
 ///
-/// What arrives while the disk syncs is written together. A file that takes nothing is tried every second; until it does,
-/// whoever waits is told that the ending is not kept, and the memory holds what is missing: no more than the sessions
-/// that lived.
+/// Endings that arrive while the disk syncs are written together. A file that takes nothing is tried every second;
+/// until it does, whoever waits is told that the ending is not kept, and the memory holds what is missing: no more than
+/// the sessions that lived.
 final class EndingsLog: Sendable {
     private struct State {
         /// In the order in which they are to be written.
         var waiting: [EndingEntry] = []
-        /// Those that are not in the file yet.
+        /// Sessions whose endings are not in the file yet.
         var unwritten: Set<Digest> = []
         var waiters: [(tokens: [Digest], waiter: EndingsWaiter)] = []
         var isWriting = false
@@ -30,7 +30,7 @@ final class EndingsLog: Sendable {
     private nonisolated(unsafe) let file: EndingsFile
     private let step: @Sendable (EndingsStep) -> Void
     private let queue = DispatchQueue(label: "coatcheck.store.endings")
-    /// Where it is noticed that the disk hangs.
+    /// The queue on which it is noticed that the disk hangs.
     private let watch = DispatchQueue(label: "coatcheck.store.endings.watch")
     /// Guards what is to be written and who waits for it.
     private let state = Mutex(State())
@@ -66,7 +66,7 @@ final class EndingsLog: Sendable {
         await withUnsafeContinuation { continuation in
             let waiter = EndingsWaiter(continuation)
             let (awaited, answer) = state.withLock { state -> ([Digest], Bool?) in
-                // What is noted from now on is others': whoever waited for it, too, might wait for ever.
+                // Endings that are noted from now on are others': whoever waited for them, too, might wait for ever.
                 let tokens = tokens ?? Array(state.unwritten)
                 guard state.lacks(tokens) else { return (tokens, true) }
                 guard state.failure == nil, !state.closed else { return (tokens, false) }

@@ -54,18 +54,18 @@ enum EndingsReader {
     }
 }
 
-/// What an endings file is found to hold.
+/// The summary of an endings file.
 package struct EndingsSummary: Sendable, Equatable {
-    /// From when on the file has every ending.
+    /// The time from which the file has every ending.
     package let since: WallTime
     package var longestLifetime: Duration
-    /// How many endings it has.
+    /// The number of its endings.
     package var entries = 0
-    /// How many lines cannot be read.
+    /// The number of lines that cannot be read.
     ///
     /// A last line that a crash has torn is none of them: its ending was not answered.
     package var damaged = 0
-    /// When the last of them ended.
+    /// The end of the newest of them.
     package var newest: WallTime?
     /// The bytes up to the end of the last whole line.
     var wholeBytes = 0

@@ -13,7 +13,7 @@ package struct KeyRing: Sendable, CustomStringConvertible, CustomReflectable {
         package let created: WallTime
         /// Whether new rows are sealed with it.
         package let seals: Bool
-        /// From when on it seals, where that is still to come.
+        /// The time from which it seals, where that is still to come.
         package let waitsUntil: WallTime?
     }
 
@@ -21,7 +21,7 @@ package struct KeyRing: Sendable, CustomStringConvertible, CustomReflectable {
         let id: String
         let key: SecretBytes
         let created: WallTime
-        /// From when on it seals, once every process has read it; nil is always.
+        /// The time from which it seals, once every process has read it; nil is always.
         var sealsFrom: WallTime?
 
         func seals(at now: WallTime) -> Bool { sealsFrom.map { $0 <= now } ?? true }
@@ -64,7 +64,7 @@ package struct KeyRing: Sendable, CustomStringConvertible, CustomReflectable {
     /// The id of the key that seals.
     package func sealingID(at now: WallTime) -> String { sealing(at: now).id }
 
-    /// Since when the sealing key seals, as far as the ring says.
+    /// Returns the time since which the sealing key seals, as far as the ring says.
     package func sealingSince(at now: WallTime) -> WallTime {
         let key = sealing(at: now)
         return key.sealsFrom ?? key.created

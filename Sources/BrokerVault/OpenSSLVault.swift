@@ -16,7 +16,7 @@ package final class OpenSSLVault: Vault {
 
     /// Derives every subkey; throws `unavailable` when the library lacks an algorithm (a provider not loaded).
     ///
-    /// What seals is the newest key whose time has come; without a time, the newest.
+    /// The sealing key is the newest whose time has come; without a time, the newest.
     package init(ring: KeyRing, at now: WallTime = WallTime(milliseconds: .max)) throws(VaultFailure) {
         guard let algorithms = Algorithms.shared,
             let loaded = LoadedRing(ring, at: now, algorithms: algorithms, previous: nil),

@@ -20,7 +20,7 @@ package final class ClientConnection: Sendable {
         var halfClosed = false
         var givenUp = false
         var quiescing = false
-        /// How much work is under way that nobody needs without the client.
+        /// The work under way that nobody needs without the client.
         var cancellable = 0
         /// The request that is being served.
         var task: Task<Void, Never>?

@@ -8,13 +8,13 @@ package struct ConnectionLimits: Sendable {
     package var headerFields = 64
     /// The time for which a connection may be silent between requests, or take to send a request's head.
     package var idle: Duration = .seconds(60)
-    /// How long after it was accepted a connection's first request is waited for although the server drains: it is on its
-    /// way, and its client has no other connection to fall back on.
+    /// The time after its acceptance for which a connection's first request is waited for although the server drains:
+    /// it is on its way, and its client has no other connection to fall back on.
     package var firstRequest: Duration = .seconds(1)
     /// The time for which a closed connection's remaining input is read and thrown away, so that the answer arrives.
     package var linger: Duration = .seconds(2)
-    /// How long a safe request of a client that sends nothing more goes on without a byte written: a proxy's abort looks
-    /// like that, too.
+    /// The time for which a safe request of a client that sends nothing more goes on without a byte written: a proxy's
+    /// abort looks like that, too.
     package var halfClosed: Duration = .seconds(10)
     /// The bytes a second that a client has to read while it is sent something.
     package var minimumRate = 1024
@@ -32,7 +32,7 @@ package struct ConnectionTimes: Sendable, Equatable {
     let firstRequest: Int64
     let linger: Int64
     let halfClosed: Int64
-    /// How fast a client has to read, and how often to look.
+    /// The speed at which a client has to read, and how often to look.
     let reading: ProgressRate
     let check: Int64
 

@@ -10,10 +10,10 @@ final class InboundBuffer: ChannelDuplexHandler {
     typealias InboundOut = ByteBuffer
     typealias OutboundIn = Never
 
-    /// How much the decoder is given at a time between bodies.
+    /// The bytes that the decoder is given at a time between bodies.
     private static let slice = 1024
 
-    /// Whose input it is; let go when the connection ends.
+    /// The connection whose input it is; let go when that ends.
     private var connection: ServerConnectionHandler?
     private var context: ChannelHandlerContext?
     private var held = ByteBuffer()

@@ -6,7 +6,7 @@
 package struct ProgressRate: Sendable, Equatable {
     private static let slices = 10
 
-    /// What has to come in a window: less of it is too slow.
+    /// The bytes that have to come in a window: fewer are too slow.
     private let least: Int
     private let grace: Int64
     private let slice: Int64

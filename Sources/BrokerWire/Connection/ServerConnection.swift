@@ -53,7 +53,7 @@ package struct ServerConnection: Sendable, Equatable {
         case body
         /// The request's end came in.
         case end
-        /// What came in is not to be answered as a request.
+        /// The input is not to be answered as a request.
         case refused(FramingRefusal)
         /// The body is read for the first time.
         case bodyRead
@@ -67,7 +67,7 @@ package struct ServerConnection: Sendable, Equatable {
         case answerCut
         /// A piece of an answer was handed over for sending.
         case wrote
-        /// What waits to be sent went above the high-water mark, or below the low one.
+        /// The output that waits went above the high-water mark, or below the low one.
         case writable(Bool)
         /// The output was closed: everything is with the operating system.
         case outputClosed
@@ -122,12 +122,12 @@ package struct ServerConnection: Sendable, Equatable {
         var awaitsContinue: Bool
     }
 
-    /// How fast the client has read since it is waited for.
+    /// The speed at which the client has read since it is waited for.
     private struct Reading: Sendable, Equatable {
         var rate: ProgressRate
         let begin: Int64
         var checked: Int64
-        /// What it had taken in all when that was looked at last; nil before.
+        /// The bytes it had taken in all when that was looked at last; nil before.
         var taken: Int?
     }
 
@@ -143,15 +143,15 @@ package struct ServerConnection: Sendable, Equatable {
     private var isBodyWanted = true
     private var isInputClosed = false
     private var isQuiescing = false
-    /// Until when the first request is waited for in a shutdown; nil once it has come.
+    /// The time until which the first request is waited for in a shutdown; nil once it has come.
     private var firstRequest: Int64?
-    /// When something last came in or an answer ended.
+    /// The time at which something last came in or an answer ended.
     private var lastActive: Int64
-    /// When the client was last sent something; for a half-closed connection.
+    /// The time at which the client was last sent something; for a half-closed connection.
     private var lastWrite: Int64 = 0
-    /// When the present phase of closing began.
+    /// The time at which the present phase of closing began.
     private var since: Int64 = 0
-    /// How fast the client reads while it is waited for.
+    /// The speed at which the client reads while it is waited for.
     private var reading: Reading?
 
     /// Creates a connection that was accepted at `now`.
@@ -345,7 +345,7 @@ package struct ServerConnection: Sendable, Equatable {
 
     // MARK: Deadlines
 
-    /// When to look at the deadlines again; nil when the connection waits for nobody but us.
+    /// The time of the next look at the deadlines; nil when the connection waits for nobody but us.
     package var deadline: Int64? {
         switch phase {
         case .closed: return nil
@@ -377,7 +377,7 @@ package struct ServerConnection: Sendable, Equatable {
             reading.checked = now
             let isTooSlow = reading.rate.isBelow(at: now - reading.begin)
             self.reading = reading
-            // What is cut here must not look like a whole answer.
+            // An answer that is cut here must not look like a whole one.
             return isTooSlow ? end(.reset) : []
         }
         if isInputClosed, exchange?.isServed == true, exchange?.body != .receiving {

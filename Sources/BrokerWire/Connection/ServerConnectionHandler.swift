@@ -16,7 +16,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
     /// The number of pipelined requests that are served before other connections get their turn (SEC-105).
     private static let turn = 16
 
-    /// How much of a whole body TLS is given at a time, in bytes: what it makes of it is the connection's own memory, in
+    /// The bytes of a whole body that TLS is given at a time: what it makes of them is the connection's own memory, in
     /// one record of less than 16 KiB.
     private static let slice = 16_000
 
@@ -53,13 +53,13 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
     /// The number of requests that were served in this turn, and in all.
     private var served = 0
     private var requests = 0
-    /// How many bytes of bodies were handed over for sending.
+    /// The bytes of bodies that were handed over for sending.
     private var written = 0
-    /// What is left of a whole body that is handed over slice by slice.
+    /// The rest of a whole body that is handed over slice by slice.
     private var rest = ByteBuffer()
     private var isWritable = true
     private var isFlushDue = false
-    /// How many bytes of a streamed body wait for that: TLS keeps them where nobody sees that they are many.
+    /// The bytes of a streamed body that wait for that: TLS keeps them where nobody sees that they are many.
     private var unflushed = 0
     private var timer: Scheduled<Void>?
     private var timerAt = Int64.max
@@ -219,7 +219,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
         input?.resume()
         guard waiting.isEmpty, !state.isServing else { return }
         served = 0
-        // What came before the end is answered, and what was left of it is no whole request.
+        // Requests that came before the end are answered, and the rest of the input is no whole request.
         if hasInputEnded { perform(state.handle(.inputClosed(more: false), at: Self.now)) }
     }
 
@@ -457,7 +457,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
         context.close(mode: .output).assumeIsolated().whenComplete { _ in
             self.perform(self.state.handle(.outputClosed, at: Self.now))
         }
-        // Whoever paused reading is gone: what is left is thrown away.
+        // The reader that paused is gone: what is left is thrown away.
         input?.resume()
     }
 

@@ -8,8 +8,8 @@ import NIOCore
 
 /// Stands next to the socket, below TLS, and ends the connection as it is told to.
 ///
-/// What is closed above TLS ends in TLS's goodbye, which says that everything was said: a body that was cut would look
-/// whole to a client that has nothing else to tell it by (decision 8).
+/// A connection that is closed above TLS ends in TLS's goodbye, which says that everything was said: a body that was
+/// cut would look whole to a client that has nothing else to tell it by (decision 8).
 final class SocketEnding: ChannelOutboundHandler {
     typealias OutboundIn = Never
 

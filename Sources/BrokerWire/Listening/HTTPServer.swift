@@ -10,11 +10,11 @@ package final class HTTPServer: Sendable {
     package struct Configuration: Sendable {
         /// Returns the terms of a new connection.
         package var terms: @Sendable () -> ConnectionTerms
-        /// What the connections of one address may take; nil for no bound.
+        /// The ledger of what the connections of one address take; nil for no bound.
         package var ledger: PeerLedger?
-        /// What all listeners may have open together; nil for no bound.
+        /// The cap on what all listeners have open together; nil for no bound.
         package var cap: ConnectionCap?
-        /// Where the handshakes of all listeners are counted.
+        /// The room in which the handshakes of all listeners are counted.
         package var handshakes = HandshakeRoom()
 
         package init() {
@@ -72,7 +72,7 @@ package final class HTTPServer: Sendable {
     /// Stops accepting, tells every connection so, and waits until the last of them has ended or its task is
     /// cancelled.
     ///
-    /// What comes in from here on waits in the socket's queue for the next who accepts from it.
+    /// Connections that come in from here on wait in the socket's queue for the next who accepts from it.
     package func drain() async {
         await stopAccepting()
         let closed = channel.eventLoop.makePromise(of: Void.self)

@@ -9,7 +9,7 @@ import Synchronization
 package final class HandshakeRoom: Sendable {
     private struct State {
         var next = 0
-        /// What ends each handshake, by the order of their beginning.
+        /// The closures that end each handshake, by the order of their beginning.
         var leaving: [Int: @Sendable () -> Void] = [:]
         var oldest = 0
     }

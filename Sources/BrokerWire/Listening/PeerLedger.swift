@@ -56,7 +56,7 @@ package final class PeerLedger: Sendable {
     package var count: Int { accounts.withLock { $0.count } }
 }
 
-/// What the connections of one address, or of one network, take now; what an address takes, its networks take with it.
+/// The account of the connections of one address, or of one network; what an address takes, its networks take with it.
 final class PeerAccount: Sendable {
     private struct State {
         var policy: PeerPolicy
@@ -138,7 +138,7 @@ package struct PeerAddress: Sendable, Hashable {
 
     /// Takes the address of a socket; nil for a Unix socket.
     init?(_ address: SocketAddress) {
-        // Where `sockaddr_in` and `sockaddr_in6` have the address, in network order.
+        // The place of the address in `sockaddr_in` and `sockaddr_in6`, in network order.
         let (offset, count) =
             switch address.protocol {
             case .inet: (4, 4)
@@ -160,7 +160,7 @@ package struct PeerAddress: Sendable, Hashable {
     }
 }
 
-/// What the connections of one address, or of one network, may take together.
+/// The bounds on what the connections of one address, or of one network, take together.
 package struct PeerPolicy: Sendable, Equatable {
     /// The addresses that are counted together.
     package struct Key: Sendable, Hashable {

@@ -26,7 +26,7 @@ package struct ServerTLS: Sendable {
     /// The longest time that a handshake may take.
     static let patience = TimeAmount.seconds(10)
 
-    /// When the first of the chain's certificates runs out, as Unix time.
+    /// The expiry of the first of the chain's certificates that runs out, as Unix time.
     package let expiresAt: Int64
     /// The names that the certificate is for, in lower case; addresses are left out.
     package let names: [String]
@@ -49,7 +49,7 @@ package struct ServerTLS: Sendable {
         configuration.cipherSuites = "ECDHE+AESGCM:ECDHE+CHACHA20"
         configuration.applicationProtocols = ["http/1.1"]
         configuration.renegotiationSupport = .none
-        // How long a peer may take to say goodbye before it is left.
+        // The time that a peer may take to say goodbye before it is left.
         configuration.shutdownTimeout = .seconds(1)
         guard let context = try? NIOSSLContext(configuration: configuration) else { throw .doesNotFit }
         self.context = context

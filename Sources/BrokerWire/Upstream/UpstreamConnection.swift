@@ -33,7 +33,7 @@ package struct UpstreamConnection: Sendable, Equatable {
         package var isStreamed = false
         /// The longest time that the upstream may take to its answer's head, or to make room for more of the request.
         package var limit: Int64
-        /// When the call began.
+        /// The beginning of the call.
         package var begun: Int64
 
         package init(
@@ -57,7 +57,7 @@ package struct UpstreamConnection: Sendable, Equatable {
         case requestEnd
         /// The request's body cannot be sent to its end.
         case requestCut
-        /// What waits to be sent went above the high-water mark, or below the low one.
+        /// The output that waits went above the high-water mark, or below the low one.
         case writable(Bool)
         /// Bytes came in, which the decoder has not seen yet.
         case bytes
@@ -135,8 +135,8 @@ package struct UpstreamConnection: Sendable, Equatable {
     package private(set) var failure = Failure.broken
     /// Whether the request's end is not sent yet.
     package private(set) var isSending = false
-    /// How long the connection is kept without a call, how long its upstream may be silent within one, and how long it
-    /// may take to close behind one.
+    /// The time for which the connection is kept without a call, for which its upstream may be silent within one, and
+    /// which it may take to close behind one.
     private let idle, silence, linger: Int64
     private var call = Call(limit: 0, begun: 0)
     /// The number of calls that it has served or serves.
@@ -152,7 +152,7 @@ package struct UpstreamConnection: Sendable, Equatable {
     private var isWanted = true
     /// Whether everything that had come in with the answer's end is decoded, and whether the answer was read.
     private var isQuiet = false, isTaken = false
-    /// When the call moved on last, or the idleness began.
+    /// The time at which the call moved on last, or the idleness began.
     private var since: Int64
 
     /// Creates a connection that stands since `now`, without a call.
@@ -283,8 +283,8 @@ package struct UpstreamConnection: Sendable, Equatable {
 
     // MARK: Deadlines
 
-    /// When to look at the deadlines again; nil while nobody waits for the upstream: an app that sends or reads slowly is
-    /// the server's to end.
+    /// The time of the next look at the deadlines; nil while nobody waits for the upstream: an app that sends or reads
+    /// slowly is the server's to end.
     package var deadline: Int64? {
         switch phase {
         case .closed: nil

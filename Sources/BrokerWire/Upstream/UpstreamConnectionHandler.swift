@@ -21,7 +21,7 @@ final class UpstreamConnectionHandler: ChannelDuplexHandler {
     private var exchange: UpstreamExchange?
     /// The head of the request that was begun last, until the decoder has heard of it.
     private var begun: HTTPRequestHead?
-    /// What is told when the connection is ready, and until when it has to be.
+    /// The closure that is told when the connection is ready, and the time by which it has to be.
     private var ready: ((Result<UpstreamConnectionHandler, any Error>) -> Void)?
     private let readyBy: Int64
     private var isReadHeld = false
@@ -180,7 +180,7 @@ final class UpstreamConnectionHandler: ChannelDuplexHandler {
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         fail(ready: error)
-        // What is no HTTP came from the decoder; everything else is the socket's, or TLS's.
+        // Input that is no HTTP is the decoder's error; everything else is the socket's, or TLS's.
         let isMalformed = error is HTTPParserError || error is NIOHTTPDecoderError
         perform(state.handle(isMalformed ? .malformed : .gone, at: Self.now))
     }

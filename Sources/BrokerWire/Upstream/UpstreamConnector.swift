@@ -4,7 +4,7 @@ import NIOHTTP1
 import NIOPosix
 import NIOSSL
 
-/// How connections to one upstream are made: addresses in a happy race, the address policy, the proxy, TLS.
+/// The way to make connections to one upstream: addresses in a happy race, the address policy, the proxy, TLS.
 struct UpstreamConnector: Sendable {
     /// An error thrown when the upstream's address is not one that is called (SEC-74).
     private struct AddressRefused: Error {}
@@ -106,7 +106,7 @@ struct UpstreamConnector: Sendable {
 /// The connections of one event loop to one upstream: the one that was used last is used first, and what is not needed
 /// closes after a while.
 ///
-/// How many there are is bounded by the calls that may be under way; how many are kept without a call is bounded here.
+/// The calls that may be under way bound how many there are; how many are kept without a call is bounded here.
 final class UpstreamPool {
     let limits: UpstreamLimits
     let executor: EventLoopExecutor
@@ -115,7 +115,7 @@ final class UpstreamPool {
     /// The connections without a call, the last used one last.
     private var kept: [UpstreamConnectionHandler] = []
     private var open: [ObjectIdentifier: UpstreamConnectionHandler] = [:]
-    /// Those of them that have served their last call and wait for the upstream to close.
+    /// The open ones that have served their last call and wait for the upstream to close.
     private var lingering: Set<ObjectIdentifier> = []
     /// Calls that wait for a connection to be made, and how many are being made.
     private var waiting = CircularBuffer<UpstreamExchange>()

@@ -57,7 +57,7 @@ struct UpstreamDecoder: ByteToMessageDecoder {
     }
 }
 
-/// How much of an answer is kept before its body: what a hostile server sends beyond is no answer.
+/// The bounds on an answer before its body: what a hostile server sends beyond is no answer.
 ///
 /// NIO's own bounds are 2 MiB a head and 80 KiB a field, for each call under way.
 enum AnswerLimits {

@@ -18,7 +18,7 @@ final class UpstreamExchange {
     let request: UpstreamRequest
     /// Whether it was sent again.
     var isRepeated = false
-    /// Until when a connection for it may be made.
+    /// The time until which a connection for it may be made.
     var connectBy = NIODeadline.distantPast
     /// The connection that it is on.
     var connection: UpstreamConnectionHandler?

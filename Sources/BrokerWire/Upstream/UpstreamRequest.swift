@@ -54,7 +54,7 @@ package struct UpstreamRequest: Sendable {
     let endsConnection: Bool
     /// The longest time that the upstream may take to its answer's head, in nanoseconds.
     let limit: Int64
-    /// When the call began.
+    /// The beginning of the call.
     let begun = Int64(clamping: NIODeadline.now().uptimeNanoseconds)
 
     /// Creates a request; `headers` say nothing of the body's framing (SEC-79).

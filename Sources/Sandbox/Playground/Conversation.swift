@@ -1,11 +1,11 @@
 import Synchronization
 
-/// What was said between app, broker and provider, as it was said; the last messages are kept.
+/// The messages between app, broker and provider, as they were sent; the last ones are kept.
 final class Conversation: Sendable {
     private struct Kept {
         var messages: [ConversationMessage] = []
         var next = 1
-        /// How often it was begun anew.
+        /// The number of times that it was begun anew.
         var beginning = 0
     }
 

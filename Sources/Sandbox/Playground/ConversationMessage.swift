@@ -1,12 +1,12 @@
 /// One arrow of the sequence diagram.
 struct ConversationMessage: Sendable {
-    /// What kind of arrow.
+    /// The kind of arrow.
     enum Kind: String, Sendable { case request, answer, event, note }
 
-    /// Whose lifeline.
+    /// The owner of a lifeline.
     enum Party: String, Sendable { case app, broker, provider }
 
-    /// How it is coloured.
+    /// The tone of its colour.
     enum Tone: String, Sendable {
         case plain, good, warning, bad
 
@@ -19,9 +19,9 @@ struct ConversationMessage: Sendable {
     var kind: Kind
     var from: Party
     var to: Party
-    /// Who it is, where the lifeline's name does not say: the thief, the browser, another device, the API.
+    /// The name, where the lifeline's does not say it: the thief, the browser, another device, the API.
     var who = ""
-    /// What stands over the arrow.
+    /// The text over the arrow.
     var title: String
     var tone = Tone.plain
     /// The whole of it, secrets shortened.

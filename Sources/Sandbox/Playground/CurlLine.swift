@@ -1,6 +1,6 @@
 /// The curl line that sends a request again, its secrets as shell variables.
 struct CurlLine: Sendable {
-    /// What the line takes out of the answer for the lines after it.
+    /// The value that the line takes out of the answer for the lines after it.
     enum Capture: Sendable {
         case nothing
         /// `$URL`, the address that the browser opens.

@@ -12,7 +12,7 @@ enum MessageText {
         504: "Gateway Timeout",
     ]
 
-    /// What stands over a request's arrow: the method and the path, whose middle goes where it is too long for the arrow.
+    /// Returns the text over a request's arrow: the method and the path, whose middle goes where it is too long for the arrow.
     static func title(_ method: String, _ target: String) -> String {
         let path = Shortened.text(String(target.prefix { $0 != "?" }))
         let segments = path.split(separator: "/")

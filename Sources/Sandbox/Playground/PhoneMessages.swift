@@ -1,6 +1,6 @@
-/// What the phone says to its user.
+/// The phone's words to its user.
 enum PhoneMessages {
-    /// Why somebody is signed out, by the session's reason.
+    /// Returns why somebody is signed out, by the session's reason.
     static func ended(_ reason: String) -> String {
         switch reason {
         case "logged_out": "You are signed out."
@@ -15,7 +15,7 @@ enum PhoneMessages {
         }
     }
 
-    /// Why a sign-in came to nothing.
+    /// Returns why a sign-in came to nothing.
     static func failed(_ answer: PlaygroundAnswer?) -> String {
         guard let answer else { return "No answer. Nothing is lost: please try again." }
         switch answer.code {
@@ -26,7 +26,7 @@ enum PhoneMessages {
         }
     }
 
-    /// What a call of the API brought.
+    /// Returns the result of a call of the API, in words.
     static func called(_ answer: PlaygroundAnswer) -> String {
         guard answer.status == 200 else {
             return "\(answer.status) from the \(answer.header("Coatcheck-Source") ?? "network")"

@@ -1,6 +1,6 @@
-/// What the phone shows.
+/// The phone's screen.
 struct PhoneScreen: Sendable {
-    /// Which of its screens.
+    /// A kind of screen.
     enum View: String, Sendable {
         /// The list of providers.
         case home
@@ -13,24 +13,24 @@ struct PhoneScreen: Sendable {
 
     var view = View.home
     var provider: PlaygroundProvider?
-    /// What it is doing now; it takes no other order meanwhile.
+    /// The work at hand; it takes no other order meanwhile.
     var busy = ""
     /// The address in the browser's bar.
     var address = ""
-    /// What a registration lacks, as the broker said it.
+    /// The fields that a registration lacks, as the broker said it.
     var registration: JSON = .null
     var session: JSON = .null
     /// A word to the user: why a sign-in failed, why the session ended.
     var message = ""
-    /// What the last call of the API said.
+    /// The result of the last call of the API, in words.
     var relay = ""
     var isListening = false
     /// The last events.
     var events: [String] = []
-    /// What the user noticed of the last trouble, and why it was no more.
+    /// The last trouble as the user noticed it, and why it was no more.
     var noticed = ""
     var explanation = ""
-    /// How often that was said.
+    /// The number of times that this was said.
     var notices = 0
     /// Whether the providers answer nobody.
     var providersAreDown = false

@@ -90,7 +90,7 @@ struct PlaygroundAPI: Sendable {
         }
     }
 
-    /// What is new since the page looked last; when nothing is, it is waited for, twenty seconds at most.
+    /// Returns the news since the page looked last; when there is none, it is waited for, twenty seconds at most.
     private func news(_ json: JSON) async -> JSON {
         let (after, version) = (json["after"]?.number ?? 0, json["version"]?.number ?? -1)
         let beginning = json["beginning"]?.number ?? -1

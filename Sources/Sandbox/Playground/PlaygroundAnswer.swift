@@ -1,4 +1,4 @@
-/// What came back.
+/// The answer that came back.
 struct PlaygroundAnswer: Sendable {
     let status: Int
     let headers: [(String, String)]

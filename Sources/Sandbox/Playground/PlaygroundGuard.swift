@@ -1,9 +1,9 @@
-/// Who may use what controls the sandbox: pages of its own and programs of this machine, no other web site.
+/// Judges who may use what controls the sandbox: pages of its own and programs of this machine, no other web site.
 ///
 /// A page elsewhere can make a browser send requests here, and by a name of its own that leads to loopback (DNS rebinding)
 /// even read the answers. The first says so in `Origin`, the second in `Host`; and no page but ours knows the token.
 struct PlaygroundGuard: Sendable {
-    /// What of a request is looked at.
+    /// The parts of a request that are looked at.
     struct Caller: Sendable {
         var host: String?
         var origin: String?
@@ -11,7 +11,7 @@ struct PlaygroundGuard: Sendable {
         var token: String?
     }
 
-    /// Why a request is refused.
+    /// The reason for which a request is refused.
     enum Refusal: String, Error {
         case foreignHost = "This is for loopback: the Host has to be 127.0.0.1, localhost or [::1]."
         case foreignOrigin = "Another site's page may not do this."

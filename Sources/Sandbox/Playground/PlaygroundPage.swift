@@ -68,7 +68,7 @@ enum PlaygroundPage {
 </html>
 
 """##
-    /// How it looks.
+    /// Its style.
     static let css = ##"""
 :root {
   color-scheme: light dark;
@@ -256,7 +256,7 @@ summary:focus-visible { outline-offset: -3px; }
 }
 
 """##
-    /// What it does.
+    /// Its script.
     static let script = ##"""
 "use strict";
 

@@ -1,4 +1,4 @@
-/// What goes wrong when a switch is thrown, and what the user noticed of it.
+/// The troubles that the switches make, and what the user noticed of each.
 extension PlaygroundPhone {
     /// Makes trouble; false when the phone is busy, or the switch means nothing now.
     func makeTrouble(_ trouble: TroubleSwitch) async -> Bool {
@@ -27,7 +27,7 @@ extension PlaygroundPhone {
         if !noticed.isEmpty { screen.notices += 1 }
     }
 
-    /// What the user noticed of a call that came to an end.
+    /// Returns what the user noticed of a call that came to an end.
     private func noticed(_ outcome: Outcome) -> String {
         guard screen.view == .session else { return "“\(screen.message)”" }
         guard outcome.answer?.status == 200 else { return "That the API did not answer; they are still signed in." }

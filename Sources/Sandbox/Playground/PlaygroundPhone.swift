@@ -1,6 +1,6 @@
 /// The phone: an app with a jar of its own and a browser, which does what the documents say an app does.
 actor PlaygroundPhone {
-    /// What became of a request that was sent until it was answered.
+    /// The result of a request that was sent until it was answered.
     struct Outcome: Sendable {
         /// Nil when there was none for a minute.
         var answer: PlaygroundAnswer?
@@ -8,7 +8,7 @@ actor PlaygroundPhone {
         var waited = Duration.zero
     }
 
-    /// Where the browser stands after it followed all redirects.
+    /// The place where the browser stands after it followed all redirects.
     enum Visit: Sendable {
         case page(String)
         case callback(String)
@@ -29,7 +29,7 @@ actor PlaygroundPhone {
     }
     /// Grows with each change of the screen.
     private(set) var version = 0
-    /// Who was chosen at the provider last.
+    /// The user who was chosen at the provider last.
     var user = "ana"
     /// The jar of who stole the cookie.
     var thief: CookieJar?
@@ -82,7 +82,7 @@ actor PlaygroundPhone {
         let form = Pairs(refused ? [("decision", "deny")] : [("user", user), ("decision", "allow")])
         let line = CurlLine(
             base: "",
-            // Whoever pastes it is somebody new, too: this one is known once the phone has finished.
+            // The one who pastes it is somebody new, too: this one is known once the phone has finished.
             target: refused
                 ? "$URL&sandbox_deny=1" : "$URL&sandbox_user=" + (name == "new" ? "new-$RANDOM$RANDOM" : user),
             capture: .callback)

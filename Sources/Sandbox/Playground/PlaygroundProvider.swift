@@ -5,15 +5,15 @@ struct PlaygroundProvider: Sendable {
     /// The client that the phone is.
     let client: String
     let title: String
-    /// What is special about it, in a few words.
+    /// The special thing about it, in a few words.
     let remark: String
     /// The path behind `/v1/relay/` that the phone calls.
     let relay: String
-    /// What a login of it has to say besides.
+    /// The further members of a login of it.
     var more: [(String, JSON)] = []
     /// Whether the client's sessions belong to a key of the phone.
     var isBound = false
-    /// Where in the sandbox a provider that is down does not answer.
+    /// The endpoints of the sandbox at which a provider that is down does not answer.
     var endpoints = ["*"]
 
     /// All of them, as the phone lists them.
@@ -59,7 +59,7 @@ struct PlaygroundProvider: Sendable {
         return body
     }
 
-    /// Who may be chosen on its page: what is sent, and what the button says.
+    /// The people who may be chosen on its page: what is sent, and what the button says.
     var people: [(String, String)] {
         name == "zephr"
             ? [("ana", "Ana, who is known"), ("new", "Somebody new"), ("refuse", "Refuse")]

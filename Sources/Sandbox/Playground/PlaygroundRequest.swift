@@ -1,16 +1,16 @@
 /// One request of the phone, its browser, or of somebody else in the story.
 struct PlaygroundRequest: Sendable {
     var method = "GET"
-    /// Whom it is for.
+    /// The receiver.
     var to: ConversationMessage.Party
     /// The path with its query.
     var target: String
     var headers: [(String, String)] = []
     var body: [UInt8] = []
     var jar: CookieJar?
-    /// Who sends it, where that is not the app.
+    /// The sender, where that is not the app.
     var who = ""
-    /// What its curl line keeps of the answer.
+    /// The value that its curl line keeps of the answer.
     var capture = CurlLine.Capture.nothing
     /// Another line than that of this very request, where curl is to do more at once.
     var curl: CurlLine?

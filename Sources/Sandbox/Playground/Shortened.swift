@@ -1,4 +1,4 @@
-/// What is shown of a request or an answer: all of it, with each secret cut to its first characters.
+/// The shown form of a request or an answer: all of it, with each secret cut to its first characters.
 enum Shortened {
     /// A secret's first characters, a third of it at most.
     static func secret(_ value: String) -> String {

@@ -23,7 +23,7 @@ enum TroubleSwitch: String, CaseIterable, Sendable {
         }
     }
 
-    /// What it does.
+    /// The effect of the switch.
     var explanation: String {
         switch self {
         case .expireToken: "The provider's API takes the access token no more. Then the app calls it."

@@ -44,7 +44,8 @@ struct FacebookProvider: AuthorizationServer {
             ], status: status)
     }
 
-    /// Who says no is told in OAuth's words and its own; what went wrong before that in its own alone.
+    /// Returns the parameters of an error: the user's no is told in OAuth's words and Facebook's own; what went wrong
+    /// before that in its own alone.
     func callbackError(_ call: Call, error: String, description: String) -> Pairs {
         guard error == "access_denied" else {
             return Pairs([("error_code", "1349042"), ("error_message", description)])

@@ -46,7 +46,7 @@ struct UpstreamAPI: SandboxProvider {
         }
     }
 
-    /// What came, as JSON; the body is read as a stream and only its length, hash and first 64 KiB are kept.
+    /// Answers with what came, as JSON; the body is read as a stream and only its length, hash and first 64 KiB are kept.
     private func echo(_ call: Call) async throws -> Response {
         var hasher = SHA256()
         var length = 0

@@ -85,7 +85,7 @@ struct ZephrProvider: SandboxProvider {
         return Consent.page(call, clientID: "news.example.org", scope: "profile email")
     }
 
-    /// Where the social provider sends the browser; Zephr redeems the code and sends it on to the app.
+    /// Answers the browser that the social provider sends; Zephr redeems the code and sends it on to the app.
     private func callback(_ call: Call) -> Response {
         var query = call.queryPairs
         query.all += call.form?.all ?? []
@@ -129,7 +129,7 @@ struct ZephrProvider: SandboxProvider {
             call.state.with { $0.zephrStateKeys[key] = record }
             return Pairs([("action", "register"), ("status", "partial"), ("state_key", key), ("identifier", email)])
         default:
-            // Whoever is signed in at the site gets the session that is there already.
+            // A user who is signed in at the site gets the session that is there already.
             if call.settings.flag("signed_in"), let known = held(by: name, call) {
                 return Pairs([
                     ("action", "login"), ("status", "success"), ("tracking_id", known.1), ("session_id", known.0),

@@ -1,6 +1,6 @@
 /// Makes logout tokens (OpenID Connect Back-Channel Logout 1.0 section 2.4) and posts them.
 struct BackchannelLogout {
-    /// What could not be done.
+    /// An order that could not be carried out.
     struct Refused: Error, CustomStringConvertible {
         let description: String
     }

@@ -1,4 +1,4 @@
-/// Where the sandbox listens and what it keeps.
+/// The configuration of the sandbox: where it listens and what it keeps.
 package struct SandboxConfiguration: Sendable {
     /// The address to bind.
     package var host: String
@@ -8,7 +8,7 @@ package struct SandboxConfiguration: Sendable {
     package var baseURL: String?
     /// Whether requests are recorded (the last 10,000).
     package var recording: Bool
-    /// What it begins with, and goes back to at a reset.
+    /// The state that it begins with, and goes back to at a reset.
     package var seed: SeedFile?
     /// The playground beside the providers; nil for none.
     package var playground: PlaygroundConfiguration?

@@ -1,4 +1,4 @@
-/// What the control API does, for tests that run in the same process.
+/// The control API's acts, for tests that run in the same process.
 package struct SandboxControl: Sendable {
     let state: SandboxState
 
@@ -31,7 +31,7 @@ package struct SandboxControl: Sendable {
     /// The faults that are still placed.
     package var faults: [Fault] { state.with { $0.faults } }
 
-    /// What was received, oldest first.
+    /// Returns the requests that were received, oldest first.
     package func requests(provider: String? = nil, endpoint: String? = nil) -> [RecordedRequest] {
         state.with { $0.records.all }.filter {
             (provider == nil || $0.provider == provider) && (endpoint == nil || $0.endpoint == endpoint)
@@ -46,7 +46,7 @@ package struct SandboxControl: Sendable {
         }
     }
 
-    /// How often an endpoint was called.
+    /// Returns the number of times that an endpoint was called.
     package func count(_ provider: String, _ endpoint: String) -> Int {
         state.with { $0.counts["\(provider)/\(endpoint)"] ?? 0 }
     }

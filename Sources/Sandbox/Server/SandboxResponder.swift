@@ -91,7 +91,7 @@ struct SandboxResponder: HTTPResponder {
 }
 
 extension RecordedRequest {
-    /// What is counted when nothing is kept.
+    /// Returns the record that is counted when nothing is kept.
     static func placeholder(provider: String, endpoint: String) -> RecordedRequest {
         RecordedRequest(
             provider: provider, endpoint: endpoint, method: "", host: "", path: "", query: "", headers: [], body: [],

@@ -1,10 +1,10 @@
 import FoundationEssentials
 
-/// What a sandbox begins with: users, clients, settings and faults from one JSON file, as the control API takes them.
+/// The start of a sandbox: users, clients, settings and faults from one JSON file, as the control API takes them.
 ///
 /// `{users: {name: {…}}, clients: {provider: {id: {…}}}, settings: {provider: {…}}, faults: {provider: [{…}]}}`
 package struct SeedFile: Sendable {
-    /// Why a file was refused.
+    /// The reason for which a file was refused.
     package struct Refused: Error, Sendable, CustomStringConvertible {
         package let description: String
     }

@@ -9,7 +9,7 @@ struct TransportFaults {
 
     let call: Call
 
-    /// What happens before the work: a delay, a closed connection, or an answer in place of the work.
+    /// Applies the faults before the work: a delay, a closed connection, or an answer in place of the work.
     func before() async throws -> Response? {
         let faults = call.faults
         guard !faults.all.isEmpty else { return nil }
@@ -48,7 +48,7 @@ struct TransportFaults {
         return nil
     }
 
-    /// What happens to the answer after the work.
+    /// Applies the faults to the answer after the work.
     func after(_ response: Response) async throws -> Response {
         let faults = call.faults
         guard !faults.all.isEmpty else { return response }

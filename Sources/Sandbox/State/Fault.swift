@@ -8,7 +8,7 @@ package struct Fault: Sendable {
     package var endpoint: String
     /// The fault's name, kebab-case.
     package var name: String
-    /// How many requests it still hits; nil is for ever.
+    /// The number of requests that it still hits; nil is for ever.
     package var times: Int?
     /// Milliseconds for `slow` and `hang`.
     package var delayMilliseconds: Int?

@@ -1,4 +1,4 @@
-/// What one user allowed one client; every code and token hangs on one.
+/// The permission that one user gave one client; every code and token hangs on one.
 struct Grant: Sendable {
     var id: String
     var provider: String
@@ -8,7 +8,7 @@ struct Grant: Sendable {
     var nonce: String?
     var authenticatedAt: Double
     var sid: String
-    /// What else the authorize request said (`access_type`, `merchant_id`, …).
+    /// The other parameters of the authorize request (`access_type`, `merchant_id`, …).
     var extras: [String: String]
     var revoked = false
 

@@ -19,7 +19,7 @@ struct Storage: Sendable {
     var zephrSessions: [String: ZephrSession] = [:]
     var zephrStateKeys: [String: ZephrStateKey] = [:]
     var zephrAccounts: Set<String> = []
-    /// Who consented to whom before (Apple's name, Google's refresh token come at the first time).
+    /// The consents of users that were given before (Apple's name, Google's refresh token come at the first time).
     var consented: Set<String> = []
     private var pruneAbove = 100_000
 

@@ -1,5 +1,5 @@
 extension JSON {
-    /// What the parser throws: the offset of the byte it did not expect.
+    /// The parser's error: the offset of the byte it did not expect.
     package struct Malformed: Error {
         /// Offset in bytes.
         package let offset: Int

@@ -28,7 +28,7 @@ struct StoreCommand: AsyncParsableCommand {
         commandName: "store", abstract: "Move what is stored.", subcommands: [StoreCopy.self])
 }
 
-/// What one may ask about a configuration and a running broker.
+/// The questions that one may ask about a configuration and a running broker.
 struct ConfigCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "config", abstract: "Compare a configuration with the running one.",

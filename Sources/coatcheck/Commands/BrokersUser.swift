@@ -1,7 +1,7 @@
 import Glibc
 
-/// Whose the store's files are, where root runs a command: what the command makes there has to be the broker's, or the
-/// broker does not start.
+/// The owner of the store's files, where root runs a command: what the command makes there has to be the broker's, or
+/// the broker does not start.
 struct BrokersUser: Sendable, CustomStringConvertible {
     private let user: uid_t
     private let group: gid_t

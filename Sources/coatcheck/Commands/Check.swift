@@ -20,7 +20,7 @@ struct Check: AsyncParsableCommand {
     }
 
     private func look(at configuration: Configuration, as user: BrokersUser?) async throws {
-        // What `serve` would refuse at its start is refused here.
+        // Keys that `serve` would refuse at its start are refused here.
         do throws(StartFailure) { _ = try KeyRingFile.load(configuration.keys) } catch {
             throw refuse("keys: \(error)" + (user?.asWhom ?? ""))
         }

@@ -109,11 +109,11 @@ struct Keys: AsyncParsableCommand {
     }
 }
 
-/// Which key file a configuration names.
+/// The key file that a configuration names.
 enum KeyFileName {
     /// Reads that part of the configuration alone, nil where the keys are elsewhere.
     ///
-    /// What else the configuration names need not be here.
+    /// The other files that the configuration names need not be here.
     static func read(_ file: String) throws -> String? {
         let text: String
         do throws(ConfigurationFailure) { text = try Configuration.text(of: file) } catch {

@@ -78,7 +78,7 @@ struct RunningRing: Sendable {
     private static let patience = 15
     let management: ManagementClient
 
-    /// What each key of the ring is for, by id; keys that only stored rows name are none of it.
+    /// Returns the use of each key of the ring, by id; keys that only stored rows name are none of it.
     func keys() async throws -> [String: String] {
         let answer = try await management.call("GET", "/admin/v1/keys", within: .seconds(600))
         guard let items = answer?["items"]?.array?.compactMap(\.object) else {

@@ -7,7 +7,7 @@ import NIOHTTP1
 
 /// The options of the commands that talk to a running broker, and the call they make.
 struct ManagementClient: ParsableArguments {
-    /// Where a broker listens that was not told otherwise.
+    /// The address of a broker that was not told otherwise.
     static let standardAddress = "http://127.0.0.1:9090"
     /// The variable that names the token's file where no option does.
     private static let tokenVariable = "COATCHECK_TOKEN_FILE"
@@ -99,7 +99,7 @@ struct ManagementClient: ParsableArguments {
     }
 }
 
-/// Where this machine reaches the management listener of a configuration file.
+/// The address at which this machine reaches the management listener of a configuration file.
 enum ManagementAddress {
     private static let path = "management.listen"
 

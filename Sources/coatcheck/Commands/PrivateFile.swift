@@ -4,8 +4,8 @@ import Glibc
 
 /// Writes files that hold secrets: closed to others whatever the umask, on disk before it says so (SEC-51).
 ///
-/// What is made as root belongs to whom the folder belongs to; what is replaced keeps its owner, group and mode, so that the
-/// broker goes on reading it whoever ran the command.
+/// A file that is made as root belongs to whom the folder belongs to; one that is replaced keeps its owner, group and
+/// mode, so that the broker goes on reading it whoever ran the command.
 enum PrivateFile {
     enum Failure: Error, CustomStringConvertible {
         case exists(String)
@@ -23,7 +23,7 @@ enum PrivateFile {
         }
     }
 
-    /// Whose a file is, and who may read it.
+    /// The owner of a file, and who may read it.
     private struct Access: Equatable {
         var user: uid_t
         var group: gid_t
@@ -58,7 +58,7 @@ enum PrivateFile {
         guard lstat(place, &status) == 0 else { throw .system(path, reason: reason()) }
         guard status.st_mode & S_IFMT == S_IFREG else { throw .system(path, reason: "it is no ordinary file") }
         let draft = place + ".new"
-        // What a crash left behind is nobody's.
+        // The rest that a crash left behind is nobody's.
         unlink(draft)
         do throws(Failure) { try write(draft, content: content, Access(status)) } catch {
             // It is said of the file that was named.
@@ -112,7 +112,7 @@ enum PrivateFile {
         guard fchmod(descriptor, access.mode) == 0 else { throw .system(path, reason: reason()) }
     }
 
-    /// What a path leads to; the path itself where nothing is there.
+    /// Returns the target of a path; the path itself where nothing is there.
     private static func target(of path: String) -> String {
         guard let resolved = realpath(path, nil) else { return path }
         defer { free(resolved) }

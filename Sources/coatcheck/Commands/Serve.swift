@@ -29,10 +29,10 @@ struct Serve: AsyncParsableCommand {
     func run() async throws {
         // certbot's and logrotate's hooks do not ask whether the process has begun. (It is ignored from `main` on.)
         let hangups = await UnixSignalsSequence(trapping: .sighup)
-        // Whoever read the log may go: that is no reason to die.
+        // The reader of the log may go: that is no reason to die.
         signal(SIGPIPE, SIG_IGN)
         ProcessMetrics.begin()
-        // Whatever changes from here on is read again once everything runs.
+        // Changes from here on are read again once everything runs.
         let configuration = try file.load()
         let sink = LogSink()
         let log = ProcessLog(level: configuration.log.level, now: SystemClock.wallTime, emit: { sink.write($0) })
@@ -102,7 +102,7 @@ struct Serve: AsyncParsableCommand {
 }
 
 extension ClockStart {
-    /// What an operator is told of it; nil where there is nothing to tell, or the comparison with the database's clock has
+    /// The words for an operator; nil where there is nothing to tell, or the comparison with the database's clock has
     /// said it.
     fileprivate var words: (message: String, detail: String)? {
         switch self {

@@ -99,7 +99,7 @@ struct Sessions: AsyncParsableCommand {
                     + FormPairs.encode(
                         [("provider", provider)] + named("client", client) + named("binding", unbound ? "none" : nil))
             }
-            // Those without a key are ended some at a time, from where the call before left off.
+            // Sessions without a key are ended some at a time, from where the call before left off.
             var (ended, unreadable): (Int64, Int64) = (0, 0)
             var cursor: String?
             repeat {

@@ -16,7 +16,7 @@ struct StoreCopy: AsyncParsableCommand {
     @Option(help: "The other store: sqlite:FILE or postgresql://…, or env:NAME for a variable that holds its URL.")
     var to: String
 
-    /// How many rows go over at once.
+    /// The number of rows that go over at once.
     private static let batch = 500
 
     func run() async throws {

@@ -19,7 +19,7 @@ struct Configuration: Sendable {
     let tracing: TracingSettings?
     /// Every setting by its path, to compare configurations by.
     let values: ConfigValues
-    /// What is allowed and unwise; start-up logs each.
+    /// The faults that are allowed and unwise; start-up logs each.
     let warnings: [ConfigProblem]
 
     /// The settings of the domain itself.

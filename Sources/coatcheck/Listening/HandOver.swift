@@ -8,7 +8,7 @@ struct HandOver: Sendable, Equatable {
     /// The variables that tell of it; `LISTEN_PIDFDID` is of no use here, and goes with them.
     static let variables = ["LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", "LISTEN_PIDFDID"]
 
-    /// Where the descriptors begin.
+    /// The first of the descriptors.
     private static let first: Int32 = 3
 
     /// The descriptors by listener.
@@ -64,7 +64,7 @@ struct HandOver: Sendable, Equatable {
 
     /// Returns whose socket it is; one without a name is the public one.
     private static func listener(_ name: Substring) -> ListenerName? {
-        // What systemd and its library call a socket that was given no name.
+        // Names that systemd and its library give a socket that has none.
         name.isEmpty || name == "unknown" || name.hasSuffix(".socket") ? .public : ListenerName(rawValue: String(name))
     }
 

@@ -136,7 +136,7 @@ struct EventLog: Sendable {
             log.write(
                 .error, "a sealed row did not open", [("kind", kind.rawValue), ("unknown_key", String(unknownKey))])
         case .storeFailed(let operation, let detail):
-            // What passes the timed store is counted there, also where nobody says it in a line of its own.
+            // Failures that pass the timed store are counted there, also where nobody says it in a line of its own.
             if Self.uncounted.contains(operation.description) {
                 count("store_failures", [("operation", operation.description)])
             }

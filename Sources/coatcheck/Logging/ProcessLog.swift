@@ -30,8 +30,8 @@ struct ProcessLog: Sendable {
 
     /// Writes a line.
     ///
-    /// What a request wanted has its id, and the trace's. Members are our own words or have been reduced to a fixed set; no
-    /// secret may be among them.
+    /// A line that a request caused has its id, and the trace's. Members are our own words or have been reduced to a
+    /// fixed set; no secret may be among them.
     func write(_ level: LogSettings.Level, _ message: String, _ members: [(String, String)] = []) {
         guard takes(level) else { return }
         var line = LogLine(now(), level: level.rawValue, message: message)
@@ -84,7 +84,7 @@ struct JSONLogHandler: LogHandler {
 
 /// Takes log lines and writes them in a thread of its own: a slow reader of the log never holds up an event loop.
 ///
-/// What does not fit into the buffer is dropped and counted.
+/// A line that does not fit into the buffer is dropped and counted.
 final class LogSink: Sendable {
     private struct State {
         var buffer: [UInt8] = []
@@ -172,7 +172,7 @@ final class LogSink: Sendable {
 
 /// Writes texts into a JSON log line so that nothing in them can be taken for anything else (SEC-115).
 enum LogText {
-    /// How many characters of one text are kept.
+    /// The number of characters of one text that are kept.
     static let limit = 1024
 
     /// Appends a JSON string.

@@ -68,7 +68,7 @@ final class MetricsRegistry: Sendable {
         for (dimensions, value) in values { gauge(label, dimensions).set(value) }
     }
 
-    /// How many series a name has.
+    /// Returns the number of series that a name has.
     func seriesCount(of label: String) -> Int { state.withLock { $0.sizes[label, default: 0] } }
 
     private func series(_ label: String, _ dimensions: [(String, String)], make: () -> Series) -> Series? {
@@ -182,7 +182,7 @@ enum StatusLabel: Hashable {
     /// The hundreds of it; 0 is none that HTTP knows.
     case group(Int)
 
-    /// What the broker answers with; 499 is the log's word for a client that hung up.
+    /// The statuses that the broker answers with; 499 is the log's word for a client that hung up.
     private static let own = Set(ProblemCode.allCases.map(\.status)).union([200, 201, 202, 204, 303, 499])
 
     init(_ status: Int) {

@@ -10,7 +10,7 @@ final class ClockCheck: Sendable {
     /// Guards whether the last word in the log was that they have parted.
     private let isSaid = Mutex(false)
 
-    /// How far they may part without a word.
+    /// The most that they may part without a word.
     static let tolerance = Duration.seconds(5)
     private static let interval = Duration.seconds(2)
     private static let attempts = 3

@@ -64,7 +64,7 @@ private struct Exchange: Sendable {
         let changes = configuration.values.changes(since: old.configuration.values)
         guard !changes.isEmpty else {
             reloaded.increment(by: 1)
-            // What is unwise may be so since the file was read: a key's mode stands in no setting.
+            // A warning may be due since the file was read: a key's mode stands in no setting.
             warn(configuration)
             return parts.log.write(.notice, "configuration unchanged")
         }
@@ -109,7 +109,7 @@ private struct Exchange: Sendable {
 struct ReloadOnHangup: Service {
     let signals: UnixSignalsSequence
     let action: @Sendable () async -> Void
-    /// What comes after the last run, which a shutdown does not wait for.
+    /// The work after the last run, which a shutdown does not wait for.
     let end: @Sendable () -> Void
 
     func run() async throws {

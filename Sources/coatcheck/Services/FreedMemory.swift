@@ -10,7 +10,7 @@ final class FreedMemory: Sendable {
     private struct State {
         /// The number of rows that the cache had let go when memory was last given back.
         var released = 0
-        /// What cannot be given back: the least that was unused since, or was left behind the last call.
+        /// The bytes that cannot be given back: the least that was unused since, or was left behind the last call.
         var floor = 0
         /// Not before then is it looked at again.
         var next: Duration = .zero

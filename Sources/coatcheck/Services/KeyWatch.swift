@@ -60,10 +60,10 @@ final class KeyWatch: Sendable {
                 let digest = vault.digest(bytes)
                 let isNew = digest != state.seen
                 state.seen = digest
-                // What went wrong before goes wrong again until the text changes; one that was away may be back.
+                // A text that went wrong before goes wrong again until it changes; one that was away may be back.
                 if digest == state.used { state.isFaulty = false }
                 if isNew || isAsked {
-                    // What is refused is what the file says now, and nothing that it said before.
+                    // Refused is what the file says now, and nothing that it said before.
                     state.refused = nil
                     try take(KeyRingFile.ring(bytes, of: settings.place), &state, moment)
                     state.used = digest
@@ -155,7 +155,7 @@ struct KeyRereading: Sendable {
 
     /// Looks at the file, until it was taken or hangs; `isAsked` looks also where nothing has changed.
     func look(isAsked: Bool) async {
-        // Whoever only looks by the clock leaves the file to the reading that hangs.
+        // A look by the clock alone leaves the file to the reading that hangs.
         guard isAsked || !reading.isReading else { return watch.lookAtTime() }
         let isBegun = await reading.run { [watch] in Text(bytes: watch.read(), isAsked: isAsked) }
         if !isBegun {

@@ -26,7 +26,7 @@ final class Readiness: Service {
     /// Whether the process is on its way out.
     var isDraining: Bool { draining.load(ordering: .relaxed) }
 
-    /// What stops after the listeners that drain, and says so.
+    /// The service that stops after the listeners that drain, and says so.
     var end: some Service { End(readiness: self) }
 
     func run() async throws {

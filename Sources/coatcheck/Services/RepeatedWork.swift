@@ -9,7 +9,7 @@ struct RepeatedWork: Service {
     /// The pause before the first run, so that start-up is not slowed.
     let delay: Duration
     let work: @Sendable () async -> Duration
-    /// What comes after the last run.
+    /// The work after the last run.
     let end: @Sendable () async -> Void
 
     init(

@@ -4,7 +4,7 @@ import Synchronization
 /// Reads files again whenever it is asked to, each time on a thread of its own: a file that blocks (a mount that hangs)
 /// holds up neither the next reading nor the end of the process.
 ///
-/// What was read is taken one after the other. One that comes back after a newer one was taken is thrown away.
+/// Values that were read are taken one after the other. One that comes back after a newer one was taken is thrown away.
 final class Rereading<Value: Sendable>: Sendable {
     private struct State {
         var begun = 0

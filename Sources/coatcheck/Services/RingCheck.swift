@@ -2,15 +2,15 @@ import Broker
 import BrokerStore
 import BrokerVault
 
-/// How much of what a store holds the key ring opens, by a sample: rows' keys are random, so any of them are.
+/// The share of what a store holds that the key ring opens, by a sample: rows' keys are random, so any of them are.
 struct RingCheck: Sendable, Equatable, CustomStringConvertible {
     private(set) var tried = 0
     private(set) var opened = 0
     /// The keys that rows name and the ring does not have.
     private(set) var missing: Set<String> = []
-    /// How many have their key in the ring and do not open all the same.
+    /// The number of values that have their key in the ring and do not open all the same.
     private(set) var faulty = 0
-    /// How many were sealed by a ring that was not the store's, and under which keys.
+    /// The number of values that were sealed by a ring that was not the store's, and their keys.
     private(set) var foreign = 0
     private(set) var foreignKeys: Set<String> = []
 
@@ -59,7 +59,7 @@ struct RingCheck: Sendable, Equatable, CustomStringConvertible {
         return text
     }
 
-    /// How many values of each place are tried.
+    /// The number of values of each place that are tried.
     private static let sampled = 20
 
     /// Tries a ring on a store.

@@ -9,7 +9,7 @@ import Synchronization
 /// and all, as soon as that one opens something.
 final class RingWatch: Sendable {
     private struct State {
-        /// What was found last.
+        /// The last finding.
         var found: RingCheck?
         /// Keys of rings that were not the store's, as far as anybody has asked: the store remembers them.
         var strangers: Set<String> = []
@@ -40,10 +40,10 @@ final class RingWatch: Sendable {
     /// Whether the ring opened the store's rows when it was tried last.
     var isGood: Bool { state.withLock { $0.found?.isGood ?? true } }
 
-    /// What was found last, in words; empty where there is nothing to say.
+    /// The last finding, in words; empty where there is nothing to say.
     var description: String { state.withLock { $0.found?.description ?? "" } }
 
-    /// What was sealed by a ring that was not the store's, in words; nil where there is none.
+    /// The values that were sealed by a ring that was not the store's, in words; nil where there are none.
     var foreign: String? { state.withLock { state in state.found.flatMap { $0.foreign > 0 ? "\($0)" : nil } } }
 
     /// Tries it; a store that does not answer says nothing about the keys.
@@ -79,7 +79,7 @@ final class RingWatch: Sendable {
         }
     }
 
-    /// Which of these keys were none of the store's.
+    /// Returns those of the keys that were none of the store's.
     private func strangers(among ids: Set<String>) async -> Set<String> {
         let known = state.withLock { $0.strangers }
         let found = known.union(await ForeignKeys.known(among: ids.subtracting(known), store))

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// What all spans share that this process adds to one trace.
+/// The state that all spans share that this process adds to one trace.
 final class LocalTrace: Sendable {
     let id: String
     /// The id that third parties see: our own, whoever has chosen the trace's.

@@ -17,7 +17,7 @@ final class OTLPExporter: Service {
 
     /// The most spans that may wait.
     static let capacity = 8192
-    /// How many go into one call.
+    /// The number of spans that go into one call.
     private static let batch = 512
     private static let interval = Duration.seconds(1)
     private static let connectTimeout = TimeAmount.seconds(2)
@@ -136,7 +136,7 @@ final class OTLPExporter: Service {
 
     // MARK: The protocol's JSON
 
-    /// What tells this process from its replicas: the machine's name, which is a pod's in Kubernetes, and the process's id.
+    /// The name that tells this process from its replicas: the machine's, which is a pod's in Kubernetes, and the process's id.
     private static let instance: String = {
         var name = [CChar](repeating: 0, count: 256)
         guard gethostname(&name, name.count - 1) == 0 else { return String(getpid()) }
@@ -224,7 +224,7 @@ extension FinishedSpan.Value {
     }
 }
 
-/// What makes the process's spans, and what sends them.
+/// The maker of the process's spans, and their sender.
 struct ProcessTracing: Sendable {
     let exporter: OTLPExporter
     let starter: TraceStarter

@@ -87,7 +87,7 @@ struct Composition: Sendable {
         let last = running.current
         await last.relay.shutdown()
         await last.transport.shutdown()
-        // What could not be told is not counted: an advice, not a limit.
+        // Uses that could not be told are not counted: an advice, not a limit.
         try? await parts.sealUse.tell()
         await parts.store.close()
     }

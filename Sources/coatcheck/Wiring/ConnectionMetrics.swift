@@ -4,7 +4,7 @@ import Synchronization
 
 /// Counts the connections that are turned away, and names once a minute whose they were.
 struct ConnectionMetrics: Sendable {
-    /// Whose limit a connection met.
+    /// The owner of the limit that a connection met.
     enum Reason: String, CaseIterable {
         /// Its address's, or its IPv6 /64's.
         case address
@@ -20,7 +20,7 @@ struct ConnectionMetrics: Sendable {
 
     private let log: ProcessLog
     private let metrics: MetricsRegistry
-    /// Which addresses and networks were named this minute.
+    /// The addresses and networks that were named this minute.
     private let named: AddressLines
     private let isFullNamed: AddressLines
 
@@ -82,7 +82,7 @@ struct ConnectionMetrics: Sendable {
 ///
 /// Bounded: of more addresses than it can hold the rest share one line.
 final class AddressLines: Sendable {
-    /// What to write.
+    /// The lines to write.
     enum Line: Equatable { case none, one, manyMore }
 
     private struct State {

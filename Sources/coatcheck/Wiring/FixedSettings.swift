@@ -3,7 +3,7 @@ import BrokerHTTP
 
 /// The settings that a running broker cannot change: sockets, files and keys are open, cookies and redirect URIs are out.
 enum FixedSettings {
-    /// Where they stand; what lies below a path belongs to it.
+    /// The paths of these settings; what lies below one belongs to it.
     private static let paths = [
         "server.listen", "server.backend_listen", "server.public_url", "server.drain_delay",
         "server.shutdown_timeout", "management.listen", "store", "keys", "session.cookie", "session.cache",

@@ -50,7 +50,7 @@ struct Measuring: Sendable {
         if let ahead = context.watch.ahead {
             metrics.gauge("coatcheck_clock_ahead_seconds").set(Double(ahead.wholeMilliseconds) / 1000)
         }
-        // What cannot be read now keeps its last value; that the store fails is counted elsewhere.
+        // A figure that cannot be read now keeps its last value; that the store fails is counted elsewhere.
         if let pending = try? await context.store.outboxCount() {
             metrics.gauge("coatcheck_revocations_pending").set(Int64(pending))
         }
@@ -119,7 +119,7 @@ enum ProviderHealth {
         }
     }
 
-    /// From how many failures in a row on a provider fails: one is anybody's.
+    /// The number of failures in a row from which a provider fails: one is anybody's.
     private static let failing = 2
 
     /// Returns the word for `/readyz`: `open` while the breaker refuses calls, `failing` when the last calls failed.

@@ -4,7 +4,7 @@ import BrokerStore
 import BrokerVault
 import BrokerWire
 
-/// What a process has for its whole life, whatever becomes of its configuration.
+/// The parts that a process has for its whole life, whatever becomes of its configuration.
 struct ProcessParts: Sendable {
     let log: ProcessLog
     let metrics: MetricsRegistry
@@ -27,14 +27,14 @@ struct ProcessParts: Sendable {
     /// Without providers: those are a configuration's.
     let context: BrokerContext
     let revocations: Revocations
-    /// What addresses were charged for on the public listener, and on the backends' own.
+    /// The charges of addresses on the public listener, and on the backends' own.
     let charges: ChargeLedger
     let backendCharges: ChargeLedger
     /// Wrong admin tokens.
     let wrongTokens: TokenBuckets
     /// The most descriptors that the process may have.
     let descriptors: Int
-    /// What the listeners for apps and backends may have open together.
+    /// The cap on what the listeners for apps and backends have open together.
     let connections: ConnectionCap
     /// Hears of connections that are turned away.
     let connectionMetrics: ConnectionMetrics
@@ -51,7 +51,7 @@ struct ProcessParts: Sendable {
 }
 
 extension ProcessParts {
-    /// What the management listener does with store and keys.
+    /// The management listener's acts on store and keys.
     var managementStore: ManagementStore {
         let (store, vault, keys, now) = (store, vault, keyWatch, context.clock.now)
         return ManagementStore(
@@ -87,7 +87,7 @@ extension ProcessParts {
 }
 
 extension ProcessParts {
-    /// What readiness knows without asking the store.
+    /// The conditions of readiness that are known without asking the store.
     var conditions: ManagementHealth.Conditions {
         var conditions = ManagementHealth.Conditions()
         conditions.keysFit = ringWatch.isGood

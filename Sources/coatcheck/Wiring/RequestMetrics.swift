@@ -9,9 +9,9 @@ struct RequestMetrics: Sendable {
     /// `public`, `backend` or `management`.
     let listener: String
     let writesLines: Bool
-    /// Which addresses were said to have met a limit, this minute.
+    /// The addresses that were said to have met a limit, this minute.
     private let limited: AddressLines
-    /// Which peers were said to be no trusted proxies.
+    /// The peers that were said to be no trusted proxies.
     private let untrusted: AddressLines
     private let known = KnownSeries<Key, Series>()
 
@@ -39,7 +39,7 @@ struct RequestMetrics: Sendable {
     /// The methods that get a label of their own (SEC-118).
     private static let methods: Set<String> = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
-    /// Where the HTTP layer puts its records.
+    /// The log that the HTTP layer puts its records into.
     var requestLog: RequestLog { RequestLog { [self] record in take(record) } }
 
     /// Counts zero for what alerts ask about, so that the first one is an increase and not a beginning.

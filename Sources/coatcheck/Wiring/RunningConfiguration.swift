@@ -26,7 +26,7 @@ final class RunningConfiguration: Sendable {
     let backendResponder: BrokerResponder
     let managementResponder: BrokerResponder
     let terms: ConnectionTerms
-    /// Those of the management listener.
+    /// The terms of the management listener's connections.
     let plainTerms: ConnectionTerms
     let peers: @Sendable (PeerAddress) -> [PeerPolicy]
     private let measuring: Measuring
@@ -107,7 +107,7 @@ final class RunningConfiguration: Sendable {
     /// Forgets what was measured of what another configuration has no more.
     func forget(whatIsNotIn next: Configuration) { measuring.forget(whatIsNotIn: next) }
 
-    /// What of a configuration is as it was.
+    /// The part of a configuration that is as it was.
     private struct Unchanged {
         private let changes: [String]?
         /// Whether calls leave this machine as before.

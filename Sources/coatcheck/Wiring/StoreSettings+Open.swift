@@ -2,7 +2,7 @@ import Broker
 import BrokerStore
 
 extension StoreSettings {
-    /// Where the rows are, for people.
+    /// The place of the rows, for people.
     var place: String {
         switch self {
         case .sqlite(let path, _): path

@@ -4,7 +4,7 @@ import BrokerProviders
 /// One client of a provider, with its place in the file.
 struct ClientSection: Sendable {
     let settings: ClientSettings
-    /// Where it stands, for the rules that compare clients.
+    /// The place in the file, for the rules that compare clients.
     let location: ClientLocation
 
     init?(name: String, provider: ProviderDraft, _ section: ConfigSection) {
@@ -137,7 +137,7 @@ struct ClientSection: Sendable {
     }
 }
 
-/// Where a client stands in the file.
+/// The place of a client in the file.
 struct ClientLocation: Sendable {
     let path: String
     let line: Int?

@@ -12,7 +12,7 @@ enum CredentialReader {
         case blankSecretBasic = "blank_secret_basic"
     }
 
-    /// What stands on the provider for all its clients.
+    /// The credentials that stand on the provider for all its clients.
     struct Shared: Sendable {
         var privateKey: SigningKey?
         var apple: ClientAuthentication?

@@ -103,7 +103,7 @@ enum HostedCallbackRules {
 /// Checks that a redirect URI belongs to one provider (SEC-09): where two share one, an answer of the one can be taken for
 /// the other's.
 enum RedirectRules {
-    /// What OAuth, OpenID, Zephr, Clover and Apple answer with: a registered query part may not look like it.
+    /// Parameters that OAuth, OpenID, Zephr, Clover and Apple answer with: a registered query part may not look like them.
     private static let answerNames: Set<String> = [
         "code", "state", "iss", "error", "error_description", "error_uri", "error_code", "error_message",
         "error_reason", "denied", "scope", "session_state", "id_token", "access_token", "refresh_token", "token_type",

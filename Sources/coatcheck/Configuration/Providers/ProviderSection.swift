@@ -194,7 +194,7 @@ struct ProviderSection: Sendable {
     }
 }
 
-/// What a provider's clients take over from it.
+/// The settings that a provider's clients take over from it.
 struct ProviderDraft: Sendable {
     let kind: ProviderKind
     let lifetimes: SessionLifetimes
@@ -207,9 +207,9 @@ struct ProviderDraft: Sendable {
     /// Whether clients send a nonce; nil where the scope decides.
     var nonce: Bool?
     var pkce = ClientProfile.PKCE.required
-    /// What a native code's redemption sends as redirect URI: Google's is empty, Apple's has none.
+    /// The redirect URI that a native code's redemption sends: Google's is empty, Apple's has none.
     var nativeRedirect = CodeGrant.RedirectParameter.omitted
-    /// What a `private_key` signs with where the file does not say.
+    /// The algorithm that a `private_key` signs with where the file does not say.
     var assertionAlgorithm = SignatureAlgorithm.es256
     var credentials = CredentialReader.Shared()
     /// Whether a secret goes into the body where the client does not say: Clover, Facebook and LinkedIn take no Basic.

@@ -65,11 +65,11 @@ enum FileFault: Error, Sendable, Equatable, CustomStringConvertible {
     }
 }
 
-/// Who may read a file that holds a secret.
+/// The mode of a file that holds a secret.
 enum FileMode {
     /// Returns whether others than its owner and this process's own groups may read the file, or anybody else write it.
     ///
-    /// What a link points to is judged: a mounted Kubernetes Secret is links to files of root, 0440, with the pod's group.
+    /// The target of a link is judged: a mounted Kubernetes Secret is links to files of root, 0440, with the pod's group.
     static func isOpenToOthers(_ path: String) -> Bool {
         var status = stat()
         guard stat(path, &status) == 0 else { return false }

@@ -12,7 +12,7 @@ final class ConfigContext {
     private(set) var knownKeys: Set<String> = []
     /// Whether lists and named maps are walked once although they are empty, to learn their keys.
     let isCataloguing: Bool
-    /// What `{env: …}` and `{file: …}` stand for, by the path of the key that they belong to.
+    /// The values that `{env: …}` and `{file: …}` stand for, by the path of the key that they belong to.
     private(set) var resolved: [String: Secret] = [:]
     private var sections: [ConfigSection] = []
     private var inlineSecrets: [(path: String, line: Int?)] = []
@@ -51,7 +51,7 @@ final class ConfigContext {
     /// Reports the keys that no decoder asked for, and returns all problems in the order of the file.
     func finish() -> [ConfigProblem] {
         for section in sections {
-            // What is only misspelt is not missing, too.
+            // A key that is only misspelt is not missing, too.
             for key in section.reportUnknownKeys() {
                 problems.removeAll { $0.path == section.path && $0.message == ConfigSection.need(key) }
             }
@@ -117,9 +117,9 @@ struct ConfigProblem: Sendable, Hashable, Comparable, CustomStringConvertible {
 
     /// The line in the file, from 1; nil for what belongs to no line.
     let line: Int?
-    /// Where it is, as a dotted path (`providers.clever.clients.ios.auth`).
+    /// The place of it, as a dotted path (`providers.clever.clients.ios.auth`).
     let path: String
-    /// What is wrong and what would be right.
+    /// The fault, and what would be right.
     let message: String
     let severity: Severity
 

@@ -1,7 +1,7 @@
 import Broker
 import Foundation
 
-/// Where `{env: …}` and `{file: …}` are looked up: closures, so that tests own them.
+/// The sources of `{env: …}` and `{file: …}`: closures, so that tests own them.
 struct ConfigSources: Sendable {
     /// Returns an environment variable's value, or nil.
     var environment: @Sendable (String) -> String?
@@ -11,7 +11,7 @@ struct ConfigSources: Sendable {
     var isOpenToOthers: @Sendable (String) -> Bool
     /// The time, for what runs out.
     var now: @Sendable () -> WallTime = { SystemClock.wallTime() }
-    /// What relative paths are relative to: the folder of the configuration file.
+    /// The folder that relative paths are relative to: that of the configuration file.
     var directory: String
 
     /// The process's environment and file system.

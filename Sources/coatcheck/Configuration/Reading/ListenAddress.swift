@@ -1,6 +1,6 @@
 import Broker
 
-/// Where a listener listens: an address and a port; port 0 takes a free one.
+/// The address and port of a listener; port 0 takes a free one.
 struct ListenAddress: Sendable, Hashable, CustomStringConvertible {
     let host: String
     let port: Int

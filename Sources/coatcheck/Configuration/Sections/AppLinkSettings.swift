@@ -1,4 +1,4 @@
-/// What the app association files say (`app_links`, SEC-93).
+/// The content of the app association files (`app_links`, SEC-93).
 struct AppLinkSettings: Sendable {
     /// The content of `apple-app-site-association`.
     struct Apple: Sendable {

@@ -1,4 +1,4 @@
-/// Where the key ring is (`keys`).
+/// The place of the key ring (`keys`).
 enum KeySettings: Sendable {
     /// A file, resolved, which is read again when it changes.
     case file(String)
@@ -33,7 +33,7 @@ enum KeySettings: Sendable {
         }
     }
 
-    /// What to call it in a sentence.
+    /// The name of the place in a sentence.
     var place: String {
         switch self {
         case .file(let path): path

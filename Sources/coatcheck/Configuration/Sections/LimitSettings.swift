@@ -2,7 +2,7 @@ import Broker
 import BrokerHTTP
 import BrokerWire
 
-/// How much one caller may ask for (`limits`), as the HTTP surface and the domain take it.
+/// The limits of what one caller may ask for (`limits`), as the HTTP surface and the domain take them.
 struct LimitSettings: Sendable {
     let http: HTTPLimits
     let broker: BrokerSettings

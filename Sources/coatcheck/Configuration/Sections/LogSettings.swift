@@ -1,4 +1,4 @@
-/// What is logged (`log`).
+/// The settings of the log (`log`).
 ///
 /// Lines are JSON on standard error; nothing here can make them hold a secret.
 struct LogSettings: Sendable {

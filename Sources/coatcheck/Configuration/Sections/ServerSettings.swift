@@ -4,13 +4,13 @@ import BrokerWire
 /// The public listener, and the backends' own where there is one (`server`).
 struct ServerSettings: Sendable {
     let listen: ListenAddress
-    /// Where backends have a listener of their own; nil where they share the public one.
+    /// The address of the backends' own listener; nil where they share the public one.
     let backendListen: ListenAddress?
-    /// How apps reach the broker; scheme, host and port only.
+    /// The URL at which apps reach the broker; scheme, host and port only.
     let publicURL: WebURL
     /// Further names accepted in `Host`.
     let hosts: [String]
-    /// Whose `X-Forwarded-For` and `-Proto` are believed.
+    /// The proxies whose `X-Forwarded-For` and `-Proto` are believed.
     let trustedProxies: [IPNetwork]
     /// The certificate of the listeners for apps and backends; nil where TLS ends in front.
     let tls: ServerTLS?

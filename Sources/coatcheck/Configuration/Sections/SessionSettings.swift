@@ -1,7 +1,7 @@
 import Broker
 import BrokerHTTP
 
-/// How sessions live and travel (`session`).
+/// The life of sessions, and how they travel (`session`).
 struct SessionSettings: Sendable {
     let lifetimes: SessionLifetimes
     let cookieName: String

@@ -1,18 +1,18 @@
 import BrokerStore
 import Foundation
 
-/// Where rows are kept (`store`).
+/// The place of the rows (`store`).
 enum StoreSettings: Sendable {
     /// A file, and the file of endings where there is one; both resolved.
     case sqlite(path: String, endings: String?)
     case postgresql(PostgreSQLPlace)
 
-    /// What stands between the broker and PostgreSQL.
+    /// The pooler between the broker and PostgreSQL.
     private enum Pooler: String, CaseIterable {
         case none, transaction
     }
 
-    /// What a URL names: a file by its path as written, or a server.
+    /// The target of a URL: a file by its path as written, or a server.
     private enum Named { case file(String), server }
 
     /// Returns what a URL names; nil when it is none of a store.
@@ -35,7 +35,7 @@ enum StoreSettings: Sendable {
         }
         if section.context.isCataloguing { Self.know(section) }
         if section.has("url"), url == nil {
-            // What else stands here cannot be judged.
+            // The rest of the section cannot be judged.
             section.abandon()
             return nil
         }
@@ -125,7 +125,7 @@ enum StoreSettings: Sendable {
 /// A PostgreSQL and how it is reached.
 struct PostgreSQLPlace: Sendable {
     let connection: ConnectionSettings
-    /// How endings of other replicas are heard; nil where they are not.
+    /// The connection on which endings of other replicas are heard; nil where they are not.
     let listening: ConnectionSettings?
     let connections: Int
 }

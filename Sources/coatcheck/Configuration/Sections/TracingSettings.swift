@@ -1,6 +1,6 @@
-/// Where traces go (`tracing`).
+/// The destination of traces (`tracing`).
 struct TracingSettings: Sendable {
-    /// Where spans are posted.
+    /// The URL that spans are posted to.
     let url: String
     let isLoopback: Bool
     /// The part of the traces that is recorded, from 0 to 1.

@@ -4,11 +4,11 @@ import Foundation
 public struct AccessToken: Codable, Sendable, Hashable {
     /// The token.
     public let value: String
-    /// How it is sent.
+    /// The scheme under which it is sent.
     public let type: String
-    /// When it ends, where that is known.
+    /// The end of it, where that is known.
     public let expiresAt: Date?
-    /// What it allows; empty when unknown.
+    /// The scopes that it allows; empty when unknown.
     public let scope: [String]
 
     enum CodingKeys: String, CodingKey {

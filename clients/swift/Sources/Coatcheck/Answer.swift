@@ -12,7 +12,7 @@ struct Answer: Sendable {
         return try? Coding.decoder().decode(Problem.self, from: body)
     }
 
-    /// How long the answer says to wait.
+    /// The wait that the answer asks for.
     var retryAfter: Duration? { fields["retry-after"].flatMap { Int($0) }.map { .seconds($0) } }
 
     /// Returns the value that the answer sets a cookie to; empty where it deletes it.

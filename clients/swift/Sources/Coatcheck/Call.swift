@@ -2,7 +2,7 @@ import Foundation
 
 /// A call of the broker's, before it has its credentials.
 struct Call: Sendable {
-    /// Which of the credentials a call needs.
+    /// The credentials that a call needs.
     enum Needed { case login, both }
 
     /// The evidence that a call shows of a bound session's key.

@@ -1,6 +1,6 @@
 import Foundation
 
-/// What goes wrong outside the broker's own refusals, which are ``Problem``.
+/// A failure outside the broker's own refusals, which are ``Problem``.
 public enum CoatcheckError: Error, Sendable, Hashable {
     /// There is no network, or nobody answers; nothing is lost.
     case unreachable

@@ -1,6 +1,6 @@
 import Foundation
 
-/// How JSON is read.
+/// The coding of the broker's JSON.
 enum Coding {
     /// Returns a decoder for the broker's bodies.
     static func decoder() -> JSONDecoder {

@@ -1,6 +1,6 @@
 import Foundation
 
-/// What the broker calls its cookies.
+/// The broker's names for its cookies.
 struct CookieNames: Sendable {
     let session: String
     let login: String

@@ -1,4 +1,4 @@
-/// Where a device keeps its credentials: ``KeychainStorage``, ``CookieStorage``, ``FileStorage``, or your own.
+/// The place where a device keeps its credentials: ``KeychainStorage``, ``CookieStorage``, ``FileStorage``, or your own.
 public protocol CredentialStorage: Sendable {
     /// Returns what is kept; nil when nothing is.
     func read() throws -> Credentials?

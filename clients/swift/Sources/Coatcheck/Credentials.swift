@@ -1,15 +1,16 @@
 import Foundation
 
-/// What a device keeps: the session's secret, that of a login under way, and those of sessions that are still to be ended.
+/// The credentials of a device: the session's secret, that of a login under way, and those of sessions that are still
+/// to be ended.
 public struct Credentials: Codable, Sendable, Hashable {
-    /// How a client's credentials travel, as the broker is configured.
+    /// The way a client's credentials travel, as the broker is configured.
     public enum Transport: String, Codable, Sendable { case cookie, bearer }
 
     /// A session that was signed out here while the broker could not be told.
     public struct Ending: Codable, Sendable, Hashable {
         /// The session token.
         public let session: String
-        /// How it travels.
+        /// The way in which it travels.
         public let transport: Transport
     }
 
@@ -40,11 +41,11 @@ public struct Credentials: Codable, Sendable, Hashable {
     public var pass: Pass?
     /// The login token: it has to survive until the session is there, over a restart of the app, too.
     public var login: String?
-    /// Which login it is of.
+    /// The id of the login that it is of.
     public var loginID: String?
-    /// How the session's secret travels.
+    /// The way the session's secret travels.
     public var transport = Transport.cookie
-    /// Who was signed in last, to be shown without a network.
+    /// The user who was signed in last, to be shown without a network.
     public var lastSession: Session?
     /// The sessions that the broker has still to be told to end, the newest eight.
     public var endings: [Ending] = []

@@ -1,8 +1,8 @@
 import Foundation
 
-/// How long a request that can be sent again is sent again.
+/// The bounds on sending a request again that can be sent again.
 public struct Patience: Sendable {
-    /// How long in all, from the first try.
+    /// The time for all tries, from the first.
     public var deadline: Duration
     /// The longest pause that the app waits for; a `Retry-After` beyond it is thrown as it is.
     public var longestPause: Duration

@@ -24,7 +24,7 @@ public struct Problem: Error, Codable, Sendable, Hashable {
     public let requestID: String
     /// Every faulty member of the request.
     public let errors: [Fault]?
-    /// Why a session ended, or a proof is not accepted.
+    /// The reason for which a session ended, or a proof is not accepted.
     public let reason: String?
     /// `new_login`: the same code is of no more use.
     public let retry: String?

@@ -4,7 +4,7 @@ public struct Provider: Codable, Sendable, Hashable {
     public struct Client: Codable, Sendable, Hashable {
         /// The client's name at the broker.
         public let name: String
-        /// Where Zephr may sign users in.
+        /// The networks through which Zephr may sign users in.
         public let socialProviders: [String]?
 
         enum CodingKeys: String, CodingKey { case name, socialProviders = "social_providers" }
@@ -12,9 +12,9 @@ public struct Provider: Codable, Sendable, Hashable {
 
     /// The provider's name at the broker.
     public let name: String
-    /// What kind it is of; a later broker may have more.
+    /// The kind that it is of; a later broker may have more.
     public let kind: String
-    /// What to write on the button.
+    /// The name to write on the button.
     public let displayName: String
     /// Its registrations.
     public let clients: [Client]

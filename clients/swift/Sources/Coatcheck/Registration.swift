@@ -9,7 +9,7 @@ public struct Registration: Codable, Sendable, Hashable {
 
         /// The attribute's name.
         public let name: String
-        /// What kind of value it takes.
+        /// The kind of value that it takes.
         public let type: Kind
         /// Whether it has to be given.
         public let required: Bool
@@ -17,13 +17,13 @@ public struct Registration: Codable, Sendable, Hashable {
 
     /// The provider's name at the broker.
     public let provider: String
-    /// What finishes it, once.
+    /// The key that finishes it, once.
     public let stateKey: String
     /// The e-mail address that the social provider gave.
     public let identifier: String?
     /// Until when it can be finished.
     public let expiresAt: Date
-    /// What to ask the user for.
+    /// The fields to ask the user for.
     public let fields: [Field]
 
     enum CodingKeys: String, CodingKey {

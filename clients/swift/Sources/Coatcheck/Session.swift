@@ -1,10 +1,10 @@
 import Foundation
 
-/// Who is signed in, as the broker tells it; never a token.
+/// The user who is signed in, as the broker tells it; never a token.
 public struct Session: Codable, Sendable, Hashable {
-    /// What is known of the provider's tokens.
+    /// The facts that are known of the provider's tokens.
     public struct Tokens: Codable, Sendable, Hashable {
-        /// When the access token ends, where that is known.
+        /// The end of the access token, where that is known.
         public let expiresAt: Date?
         /// Whether the broker can renew it.
         public let refreshable: Bool
@@ -28,25 +28,25 @@ public struct Session: Codable, Sendable, Hashable {
     public let client: String
     /// With the provider, the account's key.
     public let subject: String
-    /// What the provider confirmed; `unverified` holds what came only in a callback parameter.
+    /// The members that the provider confirmed; `unverified` holds what came only in a callback parameter.
     public let identity: [String: JSONValue]
-    /// What was granted; empty when unknown.
+    /// The scopes that were granted; empty when unknown.
     public let scope: [String]
-    /// When the user signed in.
+    /// The time at which the user signed in.
     public let createdAt: Date
-    /// When it was last used.
+    /// The time at which it was last used.
     public let lastUsedAt: Date
-    /// When it ends if nobody uses it.
+    /// The time at which it ends if nobody uses it.
     public let idleExpiresAt: Date
-    /// When it ends whatever happens.
+    /// The time at which it ends whatever happens.
     public let expiresAt: Date
-    /// What is known of the provider's tokens.
+    /// The facts that are known of the provider's tokens.
     public let tokens: Tokens
     /// The key that it belongs to; nil for one that whoever has its secret may use.
     public let binding: Binding?
     /// Whether it is this device's own, in a list of sessions.
     public let current: Bool?
-    /// What the user calls the device, in a list of sessions.
+    /// The user's name for the device, in a list of sessions.
     public let device: String?
 
     enum CodingKeys: String, CodingKey {

@@ -1,6 +1,6 @@
-/// What happens to the session.
+/// An event of the session.
 public enum SessionEvent: Sendable, Hashable {
-    /// How things stand: the first event, and the first after each reconnect.
+    /// The session as it is: the first event, and the first after each reconnect.
     case session(Session)
     case tokensRefreshed
     /// The last event; the credentials are forgotten. The reason is the broker's, or `key_lost`.

@@ -1,4 +1,4 @@
-/// How a sign-in ended.
+/// The outcome of a sign-in.
 public enum SignIn: Sendable, Hashable {
     case signedIn(Session)
     /// Show a form made of its fields, then call ``Coatcheck/register(_:attributes:)``.

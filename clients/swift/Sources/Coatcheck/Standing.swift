@@ -1,4 +1,4 @@
-/// What an app knows at its start.
+/// The state of things as an app knows it at its start.
 public enum Standing: Sendable, Hashable {
     case signedIn(Session)
     /// Nobody is signed in; why the last session ended, if one did just now (`key_lost`: the device lost the session's key).

@@ -6,7 +6,7 @@ import Foundation
 
 /// The HTTP side: one `URLSession` without cookies of its own, which follows no redirect and hands bodies over as they come.
 final class Wire: NSObject, URLSessionDataDelegate, @unchecked Sendable {
-    /// What comes in, in this order.
+    /// A part of an answer; they come in this order.
     enum Part: Sendable {
         case head(status: Int, fields: [String: String])
         case body(Data)
@@ -119,7 +119,7 @@ final class Wire: NSObject, URLSessionDataDelegate, @unchecked Sendable {
         completionHandler(nil)
     }
 
-    /// What cancels a request.
+    /// The handle by which a request is cancelled.
     struct Cancelling: @unchecked Sendable {
         private let task: URLSessionDataTask?
         init(_ task: URLSessionDataTask?) { self.task = task }

@@ -37,7 +37,7 @@ extension BrokerTests {
             #expect(calls.map(\.path) == ["/v1/logins", "/v1/logins", "/v1/sessions"])
             #expect(calls.map(\.code) == ["use_dpop_nonce", nil, nil] && calls.allSatisfy { $0.proof })
             #expect(Set(calls.map(\.jti)).count == 3)
-            // What goes on goes on by the pass that came with the session.
+            // A session that goes on does so by the pass that came with it.
             try await network.forget()
             #expect(await phone.standing() == .signedIn(try await phone.session()))
             #expect(try await phone.relay("api", "private/echo").status == 200)
@@ -45,7 +45,7 @@ extension BrokerTests {
             calls = try await network.calls()
             #expect(calls.allSatisfy { $0.pass && !$0.proof && $0.status == 200 } && calls.count == 4)
             #expect(try await phone.pass() == (try phone.storage.read()?.pass?.value))
-            // What outlives a pass wants a proof.
+            // A call after a pass's end wants a proof.
             try await network.forget()
             _ = try await phone.accessToken()
             #expect(try await network.calls().map(\.proof) == [true])

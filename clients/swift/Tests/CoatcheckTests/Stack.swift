@@ -18,7 +18,7 @@ final class Stack: @unchecked Sendable {
     private let lock = NSLock()
     private var serving: Process?
 
-    /// Why the tests cannot run here; nil where they can.
+    /// The reason for which the tests cannot run here; nil where they can.
     static var missing: String? {
         let environment = ProcessInfo.processInfo.environment
         return environment["COATCHECK"] == nil || environment["COATCHECK_SANDBOX"] == nil
@@ -112,7 +112,7 @@ final class Stack: @unchecked Sendable {
         return try await URLSession.shared.data(for: request).0
     }
 
-    /// How often the sandbox was called at one endpoint, `oidc/token`.
+    /// Returns the number of times that the sandbox was called at one endpoint, `oidc/token`.
     func calls(_ endpoint: String) async throws -> Int {
         try JSONDecoder().decode([String: Int].self, from: try await control("GET", "/counts"))[endpoint] ?? 0
     }

@@ -4,7 +4,7 @@ import Foundation
 
 /// A proxy in front of the broker that cuts, is slow and falls silent (`unsteady_proxy.py`).
 final class UnsteadyNetwork: @unchecked Sendable {
-    /// What devices saw behind it.
+    /// The calls of the devices behind it.
     struct Seen: Sendable {
         var calls = 0
         var answered = 0

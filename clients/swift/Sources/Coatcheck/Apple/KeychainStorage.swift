@@ -59,9 +59,9 @@
             guard status == errSecSuccess else { throw Failure(status: status) }
         }
 
-        /// What the keychain refused.
+        /// A refusal of the keychain.
         public struct Failure: Error, Sendable {
-            /// What the keychain said.
+            /// The keychain's word for it.
             public let status: OSStatus
         }
     }

@@ -1,6 +1,6 @@
 // uses: BrokerWire/Upstream/UpstreamConnection.swift
 
-/// What upstreams send and when, against everything that apps do meanwhile: each byte is an event on one connection.
+/// The bytes of an upstream and their times, against everything that apps do meanwhile: each byte is an event on one connection.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     var input = Input(start, count)

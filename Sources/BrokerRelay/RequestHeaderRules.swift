@@ -39,7 +39,7 @@ package enum RequestHeaderRules {
     /// Returns the fields to send upstream.
     ///
     /// - Parameters:
-    ///   - fields: what the app sent.
+    ///   - fields: the fields that the app sent.
     ///   - extra: further names that may pass, in lower case.
     ///   - host: the upstream's authority.
     ///   - requestID: our `X-Request-Id`.

@@ -50,8 +50,8 @@ package enum ResponseHeaderRules {
     /// - Parameters:
     ///   - headers: the upstream's.
     ///   - token: the access token that was sent: a `Location` that repeats it is dropped.
-    ///   - places: where references lead that would be read at our origin.
-    /// - Returns: what may go on.
+    ///   - places: the targets of references that would be read at our origin.
+    /// - Returns: the head that may go on.
     /// - Throws: `Fault` for a head that two readers could read differently.
     static func head(
         from headers: HTTPHeaders, token: String, places: RelayedLocation

@@ -6,7 +6,7 @@ struct EvidenceCheck: Sendable {
     ///
     /// A session that is not bound needs none, and what is shown beside it is not looked at.
     ///
-    /// - Returns: when the pass ends, where it was a pass that counted.
+    /// - Returns: the end of the pass, where it was a pass that counted.
     func check(
         _ read: PresentedEvidence.Reading, for session: LiveSession, token: Secret, _ demand: EvidenceDemand
     ) async throws(BrokerProblem) -> WallTime? {

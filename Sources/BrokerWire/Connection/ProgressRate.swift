@@ -19,8 +19,8 @@ package struct ProgressRate: Sendable, Equatable {
     ///
     /// - Parameters:
     ///   - bytesPerSecond: the lower bound of the average.
-    ///   - window: over how many nanoseconds it is taken.
-    ///   - grace: how many nanoseconds go before the first window.
+    ///   - window: the nanoseconds over which it is taken.
+    ///   - grace: the nanoseconds before the first window.
     package init(bytesPerSecond: Int, window: Int64, grace: Int64) {
         slice = max(window / Int64(Self.slices), 1)
         self.grace = max(grace, 0)

@@ -13,11 +13,11 @@ import NIOCore
 final class SocketEnding: ChannelOutboundHandler {
     typealias OutboundIn = Never
 
-    /// The event that says how.
+    /// The way to end.
     enum Wanted: Sendable {
         /// At once, by a reset: what is not sent is thrown away, and the peer is told so.
         case reset
-        /// By whoever ends it, but without a port that stays taken for a minute.
+        /// By the one that ends it, but without a port that stays taken for a minute.
         case withoutTrace
     }
 

@@ -83,7 +83,7 @@ struct RelayUploadTests {
         "409 Conflict\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nX-Trailer: a\r\n\r\n",
     ]
 
-    /// When an upstream answers, and what it does then.
+    /// The moment at which an upstream answers, and what it does then.
     enum Manner: String, CaseIterable { case hangsUp, closesItsSide, hangsUpWithinBody, closesItsSideWithinBody }
 
     @Test(

@@ -5,7 +5,7 @@ import NIOPosix
 import Synchronization
 import Testing
 
-/// Which addresses a call goes to: that of the connected socket decides, and behind a proxy what the proxy is asked for.
+/// The addresses that a call goes to: that of the connected socket decides, and behind a proxy what the proxy is asked for.
 @Suite("Upstream addresses (SEC-74)", .timeLimit(.minutes(2)))
 struct UpstreamAddressTests {
     /// An address policy that knows what it was asked about.

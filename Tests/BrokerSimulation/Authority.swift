@@ -6,7 +6,7 @@ final class Authority: @unchecked Sendable {
     private(set) var families: [Family] = []
     private(set) var calls: [TokenCall] = []
     private var codes: [String: Family?] = [:]
-    /// Who agreed to a code.
+    /// The people who agreed to codes.
     private var people: [String: Int] = [:]
     /// Codes for which a second call arrived although the first may have been performed.
     private(set) var codesCalledTwice: Set<String> = []

@@ -1,9 +1,9 @@
 /// One grant at the provider: every token that came of one code.
 final class Family {
-    /// Why it died.
+    /// The cause of its death.
     enum Death { case byItsUser, reuse, revokedByBroker }
 
-    /// What happened between a call and its commit that nobody can save.
+    /// An event between a call and its commit that nobody can save.
     enum Mishap { case answerLost, crash, pause(Int), cutOff(Int) }
 
     /// A claim that was renewed as late as it may be lapses when its owner is away for so long.

@@ -42,7 +42,7 @@ final class Rules: @unchecked Sendable {
     private static let claimPatience = 40_000
     /// All calls of one claim end within this.
     private static let callBudget = 15_000
-    /// Whoever waits for a pair that cannot be written is answered by then.
+    /// The time by which a caller that waits for a pair that cannot be written is answered.
     private static let earlyAnswer = 1_500
 
     init(_ world: Simulation) { self.world = world }

@@ -13,7 +13,7 @@ final class Scheduler: @unchecked Sendable {
     var random: SeededRandom
     /// Milliseconds since the simulation began.
     private(set) var now = 0
-    /// How many jobs have run.
+    /// The number of jobs that have run.
     private(set) var steps = 0
     private var ready: [(job: UnownedJob, lane: Lane)] = []
     /// A binary heap, the earliest first.

@@ -1,19 +1,19 @@
 import Broker
 
-/// How one process hears of sessions that ended on others: by a connection that may break without a word.
+/// The way in which one process hears of sessions that ended on others: a connection that may break without a word.
 final class SimulatedNotices: @unchecked Sendable {
-    /// How often the connection is asked whether it still stands.
+    /// The pause after which the connection is asked again whether it still stands.
     static let pulse = 2_000
 
     private weak var process: SimulatedProcess?
     private let scheduler: Scheduler
     private var handler: (@Sendable (EndingNotice) -> Void)?
-    /// What waits for the process to take it, in order.
+    /// The notices that wait for the process to take them, in order.
     private var waiting: [EndingNotice] = []
     private var isConnected = false
     /// Counts connections, so that what belongs to an older one does nothing.
     private var connection = 0
-    /// Since when everything was heard; nil while the connection is broken.
+    /// The time since which everything was heard; nil while the connection is broken.
     private(set) var hearsSince: Int?
 
     init(_ process: SimulatedProcess, _ scheduler: Scheduler) {

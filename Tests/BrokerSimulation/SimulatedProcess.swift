@@ -3,7 +3,7 @@ import BrokerTestSupport
 
 /// One broker process: its memory dies with it, the store does not.
 final class SimulatedProcess: @unchecked Sendable {
-    /// How often a process asks the store for its time.
+    /// The pause after which a process asks the store for its time again.
     private static let comparisonPause = 5
     /// The calendar time at which every simulation begins.
     static let begin: Int64 = 1_795_209_600_000
@@ -14,26 +14,26 @@ final class SimulatedProcess: @unchecked Sendable {
     private(set) var isDead = false
     /// Whether it takes requests: it has asked the store for the time.
     private var hasStarted = false
-    /// How far its wall clock is off.
+    /// The error of its wall clock.
     var wallOffset = 0
-    /// Until when it is cut off from the store.
+    /// The time until which it is cut off from the store.
     private var cutOffUntil = 0
-    /// Until when it has not found a store again that was away for all.
+    /// The time until which it has not found a store again that was away for all.
     private var searchesUntil = 0
-    /// When it was last disturbed: it stood still, or was cut off.
+    /// The time at which it was last disturbed: it stood still, or was cut off.
     private var disturbedAt = -1
-    /// When the store last failed it.
+    /// The time at which the store last failed it.
     var storeFailedAt = -1
-    /// What waits for it to go on.
+    /// Jobs that wait for it to go on.
     private var awake: [() -> Void] = []
-    /// How it hears of other processes' endings; nil where there are none.
+    /// Its hearing of other processes' endings; nil where there are none.
     private(set) var notices: SimulatedNotices?
     private var broken: [Int: () -> Void] = [:]
     private var nextPromise = 0
     private(set) var useCases: BrokerUseCases?
-    /// What listeners hear of; nil once it is dead, as the use cases are.
+    /// The notices that listeners hear of; nil once it is dead, as the use cases are.
     private(set) var sessionNotices: SessionNotices?
-    /// What comes when it has given back what it holds; nil while nobody has told it to stop.
+    /// The end that comes when it has given back what it holds; nil while nobody has told it to stop.
     private var farewell: (@Sendable () -> Void)?
 
     init(_ number: Int, _ world: Simulation) {
@@ -101,10 +101,10 @@ final class SimulatedProcess: @unchecked Sendable {
         }
     }
 
-    /// For how long it is still without the store.
+    /// The time for which it is still without the store.
     var storeAwayFor: Int { max(0, max(world.awayUntil, searchesUntil, cutOffUntil) - world.scheduler.now) }
 
-    /// For how long it alone is still cut off from the store; nil when it is not.
+    /// The time for which it alone is still cut off from the store; nil when it is not.
     var cutOffFor: Int? {
         let rest = cutOffUntil - world.scheduler.now
         return rest > 0 ? rest : nil

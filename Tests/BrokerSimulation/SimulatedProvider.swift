@@ -147,7 +147,7 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, L
             expiresAt: process.wallTime.advanced(by: .seconds(weather.accessTokenLife)))
     }
 
-    /// How many milliseconds a call may take.
+    /// Returns the milliseconds that a call may take.
     private func rest(until deadline: Duration) -> Int {
         min(Self.total, max(0, Int((deadline - process.monotonic).wholeMilliseconds)))
     }
@@ -187,7 +187,7 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, L
             way = scheduler.random.number(0...duration)
         }
         let (process, world, authority) = (process, world, authority)
-        /// What the process hears, if it has not given up by then.
+        /// Tells the process the answer, if it has not given up by then.
         func tell(_ said: Answer, token: Int? = nil) {
             if answer.value != nil || process.isDead {
                 if token != nil { call.family?.mishaps.append(.answerLost) }

@@ -18,7 +18,7 @@ final class SimulatedStore: AroundStore, SharedStore, @unchecked Sendable {
     private static let slow: Set<StoreOperation> = [.session]
     /// The operations that write sealed values of sessions.
     private static let writingTokens: Set<StoreOperation> = [.completeExchange, .commitRefresh]
-    /// How long a statement waits for a lock.
+    /// The time for which a statement waits for a lock.
     private static let lockPatience = 4_000
 
     func around<Value: Sendable>(

@@ -14,21 +14,21 @@ package final class Simulation: @unchecked Sendable {
     var tickets: [Ticket] = []
     private var processes: [SimulatedProcess] = []
     private(set) var awayUntil = 0
-    /// Until when the tables of sealed values are locked.
+    /// The time until which the tables of sealed values are locked.
     private var heldUntil = 0
     private(set) lazy var rules = Rules(self)
-    /// How far every process's wall clock is off.
+    /// The error of every process's wall clock.
     private(set) var wallLeap = 0
     private var longestOutage = 0
-    /// Which grant a session stands on.
+    /// The grant that each session stands on.
     private var families: [Digest: Family] = [:]
-    /// Which session stands on a grant, by its number.
+    /// The session that stands on each grant, by the grant's number.
     private var sessions: [Int: Digest] = [:]
     /// Refresh tokens of exchanges that were given up.
     private var givenUp: [String] = []
     /// The sessions as they were made, in that order.
     private var made: [SessionRow] = []
-    /// For whom the provider sent a logout token.
+    /// The users for whom the provider sent a logout token.
     private var noticed: Set<Int> = []
     /// Codes whose users were told that only a new login helps.
     private var refusedCodes: Set<String> = []
@@ -38,7 +38,7 @@ package final class Simulation: @unchecked Sendable {
 
     /// Faults happen while this holds.
     var isFoul: Bool { scheduler.now < weather.length }
-    /// How long the tables of sealed values are still locked.
+    /// The time for which the tables of sealed values are still locked.
     var heldFor: Int { max(0, heldUntil - scheduler.now) }
     /// Whether every token answer is empty now.
     var answersEmpty: Bool { weather.emptyRefusals && (40_000..<640_000).contains(scheduler.now) }

@@ -4,11 +4,11 @@ import Broker
 final class Ticket: @unchecked Sendable {
     let token: Secret
     let digest: Digest
-    /// When and by whom its log-out was answered.
+    /// The time at which its log-out was answered, and by whom.
     var loggedOut: (at: Int, by: SimulatedProcess)?
     /// Whether a log-out was asked for, answered or not.
     var logOutAsked = false
-    /// When it was used last.
+    /// The time at which it was used last.
     var usedAt: Int
 
     init(token: Secret, digest: Digest, at moment: Int) {

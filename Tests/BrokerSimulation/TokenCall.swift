@@ -8,7 +8,7 @@ final class TokenCall {
         case failed
         /// The process was handed this refresh token.
         case delivered(Int)
-        /// What was handed out is in the store.
+        /// The tokens that were handed out are in the store.
         case written
     }
 
@@ -17,7 +17,7 @@ final class TokenCall {
     var family: Family? {
         didSet { if let struck { family?.mishaps.append(struck) } }
     }
-    /// What happened to its process before the provider had done anything.
+    /// The mishap of its process before the provider had done anything.
     var struck: Family.Mishap? {
         didSet { if let struck { family?.mishaps.append(struck) } }
     }

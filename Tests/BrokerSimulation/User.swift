@@ -2,7 +2,7 @@ import Broker
 
 /// A person with an app: signs in, uses the session, hangs up, repeats, logs out.
 struct User: Sendable {
-    /// For how long anything may take.
+    /// The time that anything may take.
     static let patience = 60_000
 
     let world: Simulation
@@ -163,7 +163,7 @@ struct User: Sendable {
         }
     }
 
-    /// What an app sees of its session.
+    /// The session as an app sees it.
     enum Seen { case lives, ended, unknown }
 
     /// Asks for an access token, as relay and token exchange do.

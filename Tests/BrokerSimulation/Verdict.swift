@@ -1,4 +1,4 @@
-/// What a run, or many, did to its users: every figure but the last is to be zero.
+/// The effect of a run, or many, on its users: every figure but the last is to be zero.
 package struct Verdict: Sendable, Equatable {
     package var wrongfulLogOuts = 0
     package var codesCalledTwice = 0

@@ -1,8 +1,8 @@
 import Broker
 
-/// What goes wrong in a run, how often and for how long.
+/// The faults of a run, how often they come and for how long.
 struct Weather {
-    /// How the provider takes a refresh token that has been rotated away.
+    /// The provider's treatment of a refresh token that has been rotated away.
     enum Rotation: CaseIterable {
         /// Strict rotation with reuse detection: the whole family dies.
         case reuseDetected
@@ -15,7 +15,7 @@ struct Weather {
     var processes = 1
     var users = 1
     var rotation = Rotation.reuseDetected
-    /// How long the faults last; afterwards everything works.
+    /// The time for which the faults last; afterwards everything works.
     var length = 180_000
     var accessTokenLife = 40
     // The provider.
@@ -34,25 +34,25 @@ struct Weather {
     var emptyRefusals = false
     /// A refreshed id_token names somebody else.
     var subjectChanges = 0.0
-    /// How long the keys to look at a refreshed id_token take.
+    /// The time that the keys to look at a refreshed id_token take.
     var slowKeys = 0
     /// The user withdraws the grant at the provider.
     var revokedThere = 0.0
     // The store.
     var storeFails = 0.0
     var storeInDoubt = 0.0
-    /// How often the store is away for all, and for how long.
+    /// The number of outages of the store for all, and their lengths.
     var outages = 0
     var outageRange = 1_000...40_000
-    /// How much later than the first a process may find the store again.
+    /// The delay after the first with which a process may find the store again.
     var foundAgainRange = 0...0
-    /// How often one process alone is cut off from the store, and for how long.
+    /// The number of times that one process alone is cut off from the store, and their lengths.
     var partitions = 0
     var partitionRange = 1_000...60_000
-    /// How often the tables of sealed values are locked by somebody: sessions and pairs cannot be written, all else can.
+    /// The number of times that somebody locks the tables of sealed values: sessions and pairs cannot be written, all else can.
     var heldWrites = 0
     var heldRange = 5_000...60_000
-    /// How often a process's listening connection breaks, and for how long.
+    /// The number of breaks of a process's listening connection, and their lengths.
     var cuts = 0
     var cutRange = 2_500...20_000
     /// A read takes long on its way back.
@@ -63,7 +63,7 @@ struct Weather {
     var pauseRange = 1_000...45_000
     var wallJumps = 0
     var wallJumpRange = -45_000...45_000
-    /// How often a wall clock is wrong by three months, and for how long.
+    /// The number of times that a wall clock is wrong by three months, and their lengths.
     var wallLeaps = 0
     var wallLeapRange = 1_000...60_000
     // The callers.
@@ -71,7 +71,7 @@ struct Weather {
     var logOuts = 0.05
     /// The user logs out at the provider, which sends a logout token until it is taken.
     var logOutsThere = 0.0
-    /// How long a user waits between two uses.
+    /// The time that a user waits between two uses.
     var idleRange = 500...25_000
     /// Asks for a newer token than the one it has.
     var forced = 0.15
@@ -86,7 +86,7 @@ struct Weather {
     var isOnePerson = false
     var sessionLimit = 50
     var reach = RevocationReach.token
-    /// After how long without use a session ends; nil for longer than a run.
+    /// The time without use after which a session ends; nil for longer than a run.
     var idleEnd: Int?
 
     /// Returns the weather of a seed: a few kinds of trouble at once, never all.

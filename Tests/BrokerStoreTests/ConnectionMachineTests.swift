@@ -7,7 +7,7 @@ struct ConnectionMachineTests {
     typealias Event = ConnectionMachine.Event
     typealias Action = ConnectionMachine.Action
 
-    /// What happens at a moment (in milliseconds), and what is to be done.
+    /// An event at a moment (in milliseconds), and what is to be done.
     struct Step: Sendable {
         let at: Int
         let event: Event
@@ -30,7 +30,7 @@ struct ConnectionMachineTests {
     private static let conflict = ServerFault(state: "40001")
     private static let shutDown = ServerFault(state: "57P01")
     private static let readOnly = ServerFault(state: "25006")
-    /// What pgbouncer says when it lost its server, or gave it up.
+    /// The code of pgbouncer when it lost its server, or gave it up.
     private static let pooler = ServerFault(state: "08P01")
 
     static let scenarios: [Scenario] = [

@@ -6,7 +6,7 @@ import Testing
 
 @Suite("SQLite: a row that cannot be read holds up no other", .timeLimit(.minutes(2)))
 struct NeighbourTests {
-    /// What is done to one row of several.
+    /// The harm that is done to one row of several.
     enum Harm: String, CaseIterable, Sendable {
         case newerFormat = "format = 2"
         case handle = "handle = 'x'"

@@ -10,7 +10,7 @@ import Testing
 struct PostgreSQLMeasurement {
     private static let isAsked = ProcessInfo.processInfo.environment["COATCHECK_MEASURE"] != nil
 
-    /// How often something was done.
+    /// A count of something that was done.
     private final class Tally: Sendable {
         private let count = Atomic<Int>(0)
 

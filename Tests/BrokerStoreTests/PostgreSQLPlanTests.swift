@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerStore
 
-/// What PostgreSQL makes of every statement of the store where there are many rows.
+/// The plans that PostgreSQL makes of every statement of the store where there are many rows.
 ///
 /// Plans are asked for as connections have them: made once, for no values in particular (`force_generic_plan`). For them
 /// a limit is a tenth of everything and a comparison a third of it, so what is quick with few rows may read a whole table
@@ -239,9 +239,9 @@ struct PostgreSQLPlanTests {
         let type: String
         let table: String?
         let rows: Double
-        /// What it is to the node above: `InitPlan` and `SubPlan` are plans of their own.
+        /// The relationship to the node above: `InitPlan` and `SubPlan` are plans of their own.
         let relationship: String?
-        /// What an index is asked for, and what is asked of the rows that it has found.
+        /// The condition that an index is asked for, and what is asked of the rows that it has found.
         let condition: String?
         let filter: String?
         let children: [PlanNode]?
@@ -256,13 +256,13 @@ struct PostgreSQLPlanTests {
             case children = "Plans"
         }
 
-        /// What only looks at a row when the node above asks for one more; everything else reads all of it first.
+        /// Nodes that only look at a row when the node above asks for one more; everything else reads all of it first.
         private static let passing: Set = [
             "Limit", "LockRows", "Nested Loop", "Result", "Subquery Scan", "Append", "Merge Append", "ProjectSet",
         ]
         private static let small: Set = ["leases", "key_seals", "schema_version"]
 
-        /// What is read whole; `isLimited` says that only the first rows are asked for.
+        /// Returns what is read whole; `isLimited` says that only the first rows are asked for.
         func faults(isLimited: Bool = false) -> [String] {
             var faults: [String] = []
             if let table, !Self.small.contains(table), type.hasSuffix("Scan") {

@@ -6,7 +6,7 @@ import Testing
 
 /// The tests' own PostgreSQL and pgbouncer, which end with the process: `Tests/scenarios/support/postgresql` watches its input.
 actor PostgreSQLServer {
-    /// Why there is none.
+    /// The reason for which there is none.
     struct Missing: Error, CustomStringConvertible {
         let description: String
     }
@@ -24,7 +24,7 @@ actor PostgreSQLServer {
     /// Held open for the server's life.
     private var input: Pipe?
 
-    /// How many databases are in use at once: the others wait.
+    /// The number of databases in use at once: the others wait.
     private static let places = 8
     private var isInUse = 0
     private var waiting: [CheckedContinuation<Void, Never>] = []
@@ -83,7 +83,7 @@ actor PostgreSQLServer {
         if waiting.isEmpty { isInUse -= 1 } else { waiting.removeFirst().resume() }
     }
 
-    /// Where the server is; starts it when it is asked for first.
+    /// Returns the server's address; starts it when it is asked for first.
     func start() throws -> Address {
         if let address { return try address.get() }
         let process = Process()

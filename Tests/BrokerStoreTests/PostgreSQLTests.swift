@@ -510,7 +510,7 @@ struct PostgreSQLTests {
     }
 }
 
-/// What happened, in its order.
+/// The events, in their order.
 private final class Order: Sendable {
     private let names = Mutex<[String]>([])
     func note(_ name: String) { names.withLock { $0.append(name) } }

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Broker
 
-/// What a provider's return may say, in flows A, B, C and D.
+/// The members that a provider's return may have, in flows A, B, C and D.
 @Suite(.timeLimit(.minutes(2))) struct ArrivalTests {
     private static let hosted = "https://auth.example.com/callback/as"
     private let verifier = Secret(String(repeating: "v", count: 43))

@@ -2,7 +2,7 @@ import Testing
 
 @testable import Broker
 
-/// What every address has been charged: shares, buckets, and the memory they take.
+/// The charges of every address: shares, buckets, and the memory they take.
 @Suite(.timeLimit(.minutes(2))) struct ChargeLedgerTests {
     private static func address(_ number: UInt64) -> IPAddress {
         IPAddress(high: 0, low: 0xFFFF_0A00_0000 + number)

@@ -35,7 +35,7 @@ import Testing
         return try FormPairs(parsing: String(try #require(link.reveal().split(separator: "?").last)))
     }
 
-    /// How many rows a sweep at that time touches, this login's own left out of account.
+    /// Returns the number of rows that a sweep at that time touches, this login's own left out of account.
     private func swept(_ broker: TestBroker, after seconds: Int) async throws -> Int {
         try await broker.store.sweep(
             now: broker.clock.now.advanced(by: .seconds(seconds)), limit: 500, lapsedSince: nil

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Broker
 
-/// What one customer's IPv6 line and one IPv6 network may cost together (SEC-119, SEC-121).
+/// The cost that one customer's IPv6 line and one IPv6 network may have together (SEC-119, SEC-121).
 @Suite(.timeLimit(.minutes(2))) struct NetworkLimitTests {
     /// The first address of the n-th /64 of 2001:db8:`site`::/48.
     private static func phone(_ number: UInt64, site: UInt64 = 0) -> IPAddress {

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Broker
 
-/// What a newer version sealed is left alone: 503 for a while, and nobody is logged out (SEC-130, guarantee 3).
+/// Values that a newer version sealed are left alone: 503 for a while, and nobody is logged out (SEC-130, guarantee 3).
 @Suite("Sealed records of a newer format", .timeLimit(.minutes(2))) struct NewerFormatTests {
     /// The value sealed anew with the format byte of the next version.
     private func raised(

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Broker
 
-/// What a session may do with its subject's other sessions, and the token that an app may have.
+/// The rights of a session over its subject's other sessions, and the token that an app may have.
 @Suite(.timeLimit(.minutes(2))) struct OwnershipTests {
     private func broker(
         own: ProviderProfile.Ownership, limit: Int = 1000, handsOut: Bool = false

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Broker
 
-/// What becomes of sessions, revocations and limits when the configuration is another.
+/// The fate of sessions, revocations and limits when the configuration is another.
 @Suite("Another configuration", .timeLimit(.minutes(2))) struct ReconfigurationTests {
     private static func without(_ broker: TestBroker) -> BrokerContext {
         broker.context.with(ProviderDirectory([]), broker.context.settings)

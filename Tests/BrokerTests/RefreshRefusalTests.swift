@@ -5,7 +5,7 @@ import Testing
 
 @testable import Broker
 
-/// What a provider's refusals, and another user's tokens, make of a session; and what its callers hear meanwhile.
+/// The effect of a provider's refusals, and of another user's tokens, on a session; and what its callers hear meanwhile.
 @Suite(.timeLimit(.minutes(2))) struct RefreshRefusalTests {
     private static let empty = ProviderFailure.rejected(OAuthError(status: 401, code: ""))
     private static let unavailable = ProviderFailure.retryable(status: 503, retryAfter: nil, detail: "")

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Broker
 
-/// What a refresh does not do: ask a provider that asked to be left alone, condemn too early, hand out what is old.
+/// Things that a refresh does not do: ask a provider that asked to be left alone, condemn too early, hand out what is old.
 @Suite(.timeLimit(.minutes(2))) struct RefreshWaitTests {
     private func expired(
         _ script: ScriptedProvider.Script

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Broker
 
-/// What is heard of other replicas closes the cache, empties it, and reaches listeners (guarantee 6).
+/// Notices of other replicas close the cache, empty it, and reach listeners (guarantee 6).
 @Suite(.timeLimit(.minutes(1))) struct ReplicaNoticesTests {
     @Test("Nothing is cached while nothing is heard; what is heard again finds an empty cache (SEC-129)")
     func deafness() async throws {

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Broker
 
-/// What is found of a session that has just run out, and what a clock that jumped does to one that is used.
+/// The answer for a session that has just run out, and what a clock that jumped does to one that is used.
 @Suite(.timeLimit(.minutes(1))) struct ResumeSessionTests {
     private static let idle = Duration.seconds(60)
 

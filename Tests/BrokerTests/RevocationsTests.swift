@@ -4,9 +4,9 @@ import Testing
 
 @testable import Broker
 
-/// What the outbox tells providers about sessions that ended.
+/// The outbox's words to providers about sessions that ended.
 @Suite(.timeLimit(.minutes(2))) struct RevocationsTests {
-    /// How often tokens were revoked and the provider's session was ended.
+    /// Returns how often tokens were revoked and the provider's session was ended.
     private func told(_ broker: TestBroker) -> [Int] {
         broker.provider.script.withLock { [$0.revoked, $0.sessionsEnded] }
     }

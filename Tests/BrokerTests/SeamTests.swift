@@ -5,7 +5,7 @@ import Testing
 
 @testable import Broker
 
-/// What happens between two steps that are right by themselves.
+/// Events between two steps that are right by themselves.
 @Suite("Between two steps", .timeLimit(.minutes(2))) struct SeamTests {
     private func broker(
         _ store: InMemoryStore, own: ProviderProfile.Ownership = .subject, script: ScriptedProvider.Script = .init()

@@ -2,7 +2,7 @@ import Testing
 
 @testable import Broker
 
-/// What the words of a Zephr failure say (flow E).
+/// The meaning of a Zephr failure's words (flow E).
 @Suite struct ZephrRefusalTests {
     @Test(
         "What is not surely the user's no is a fault",

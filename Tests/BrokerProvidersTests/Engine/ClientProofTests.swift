@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerProviders
 
-/// Which proof goes to which endpoint, where a server's metadata is wrong about it.
+/// The proof that goes to each endpoint, where a server's metadata is wrong about it.
 @Suite("A client's proof and the endpoints", .timeLimit(.minutes(2)))
 struct ClientProofTests {
     /// A server that lists methods, and takes what a test says.

@@ -11,7 +11,7 @@ struct MemoryState {
     var closed = false
     var logins: [Digest: LoginRow] = [:]
     var exchanges: [Digest: ExchangeRow] = [:]
-    /// Until when exchanges are claimed, by the store's clock.
+    /// The times until which exchanges are claimed, by the store's clock.
     var exchangeClaims: [Digest: Duration] = [:]
     var sessions: [Digest: SessionRow] = [:]
     /// The rows' memory of their refreshes.

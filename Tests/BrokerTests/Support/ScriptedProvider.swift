@@ -29,7 +29,7 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Se
         var contexts: [IdentityContext] = []
         var requests: [AuthorizationRequest] = []
         var refreshes: [RefreshRequest] = []
-        /// By when each redeeming, identifying and refreshing call was to have ended.
+        /// The times by which each redeeming, identifying and refreshing call was to have ended.
         var deadlines: [Duration] = []
         var revoked = 0
         /// Access tokens whose revocation hangs for as long as `hanging` is closed.
@@ -37,30 +37,30 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Se
         var sessionsEnded = 0
         var logOutPage: String?
         var logOutPageHangs = false
-        /// What logout tokens name; nil clients are all.
+        /// The names in logout tokens; nil clients are all.
         var logout: (subject: String?, sid: String?, clients: [ClientName]?) = ("user-1", nil, nil)
-        /// Why logout tokens cannot be verified now; nil when they can.
+        /// The reason for which logout tokens cannot be verified now; nil when they can.
         var logoutFailure: ProviderFailure?
         var sidIsUnusable = false
         var keyFetches = 0
-        /// Why id_tokens that an app hands over are refused; empty accepts.
+        /// The reasons for which id_tokens that an app hands over are refused; empty accepts.
         var idTokens: [ProviderFailure] = []
         var takesIDTokens = true
         var handed: [HandedIDToken] = []
         var importFault: FieldFault?
         var imports: [ImportRequest] = []
-        /// How long calls are refused because the provider does not answer.
+        /// The time for which calls are refused because the provider does not answer.
         var refusesCallsFor: Duration?
     }
 
     let profile: ProviderProfile
     let clock: TestClock
     let script: Mutex<Script>
-    /// When set, redeem and refresh wait until it opens.
+    /// The gate at which redeem and refresh wait, when set, until it opens.
     let gate = Gate()
-    /// When set, a code's call alone waits until it opens.
+    /// The gate at which a code's call alone waits, when set, until it opens.
     let redeeming = Gate()
-    /// Where the revocation of some tokens hangs.
+    /// The gate at which the revocation of some tokens hangs.
     let hanging = Gate()
 
     init(profile: ProviderProfile, clock: TestClock, script: Script = Script()) {

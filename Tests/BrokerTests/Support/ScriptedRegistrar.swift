@@ -8,7 +8,7 @@ final class ScriptedRegistrar: PartialRegistering, Sendable {
         var outcome: RegistrationOutcome = .stateInvalid
         var registers = 0
         var fieldsAsked = 0
-        /// How the next questions for an account and for fields fail.
+        /// The failures of the next questions for an account and for fields.
         var account: [ProviderFailure] = []
         var fields: [ProviderFailure] = []
     }

@@ -60,7 +60,7 @@ struct TestBroker: Sendable {
         useCases = BrokerUseCases(context, publicURL: "https://auth.example.com")
     }
 
-    /// How often operators were told that somebody else finished a login.
+    /// The number of times that operators were told that somebody else finished a login.
     var burned: Int {
         events.all.filter { if case .loginBurned = $0 { true } else { false } }.count
     }
@@ -105,7 +105,7 @@ struct TestBroker: Sendable {
     }
 }
 
-/// What was told to operators.
+/// The events that were told to operators.
 final class EventLog: Sendable {
     private let events = Mutex<[BrokerEvent]>([])
     func append(_ event: BrokerEvent) { events.withLock { $0.append(event) } }

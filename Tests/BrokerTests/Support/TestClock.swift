@@ -37,7 +37,7 @@ final class TestClock: Sendable {
         }
     }
 
-    /// How long somebody asked to sleep, in order.
+    /// The times for which somebody asked to sleep, in order.
     var asked: [Duration] { state.withLock { $0.asked } }
 
     /// Makes waits of a length last until they are cancelled: who is waited for is there, however busy the machine is.

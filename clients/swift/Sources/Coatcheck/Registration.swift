@@ -21,7 +21,7 @@ public struct Registration: Codable, Sendable, Hashable {
     public let stateKey: String
     /// The e-mail address that the social provider gave.
     public let identifier: String?
-    /// Until when it can be finished.
+    /// The time until which it can be finished.
     public let expiresAt: Date
     /// The fields to ask the user for.
     public let fields: [Field]

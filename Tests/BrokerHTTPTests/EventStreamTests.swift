@@ -182,7 +182,7 @@ struct EventStreamTests {
         #expect(heard.withLock { $0 } == [.superseded])
         // It hears no more, and its end leaves the others alone.
         held.removeFirst()
-        harness.context.notices.post(.tokensRefreshed, to: live.token)
+        harness.context.notices.post(.tokensRefreshed, to: live.tokenDigest)
         #expect(heard.withLock { $0.count } == 9)
         held = []
         #expect(harness.context.notices.listenedTo.isEmpty)

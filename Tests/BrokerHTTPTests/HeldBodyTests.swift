@@ -24,7 +24,7 @@ struct HeldBodyTests {
         let one = try await row(harness, try await harness.signIn(code: "canary-1"))
         let two = try await row(harness, try await harness.signIn(code: "canary-2"))
         let three = try await row(harness, try await harness.signIn(code: "canary-3"))
-        #expect(one.subject == two.subject && one.token != two.token)
+        #expect(one.subject == two.subject && one.tokenDigest != two.tokenDigest)
         let bodies = HeldBodies(limitPerSubject: 8 * 65_536)
         for _ in 0..<4 { #expect(refusal(bodies, 65_536, one) == nil) }
         #expect(refusal(bodies, 1, one) == .rateLimited)
@@ -34,8 +34,8 @@ struct HeldBodyTests {
         #expect(refusal(bodies, 5000, three) == nil)
         #expect(refusal(bodies, 2000, three) == .rateLimited)
         var stranger = three
-        stranger.subject = one.token
-        stranger.token = one.subject
+        stranger.subject = one.tokenDigest
+        stranger.tokenDigest = one.subject
         #expect(refusal(bodies, 65_536, stranger) == nil)
     }
 

@@ -59,14 +59,14 @@ final class Rules: @unchecked Sendable {
         if claims[claim.name] != nil {
             claims[claim.name]?.isTouched = true
         } else {
-            claimAsked[Place(process, claim.token)] = scheduler.now
+            claimAsked[Place(process, claim.tokenDigest)] = scheduler.now
         }
     }
 
     /// Hears that a claim was granted, heard of or not.
     func granted(_ claim: RefreshClaim, of row: SessionRow?, to process: SimulatedProcess) {
         guard claims[claim.name] == nil else { return }
-        claims[claim.name] = Claim(process: process, session: claim.token)
+        claims[claim.name] = Claim(process: process, session: claim.tokenDigest)
         if let row { checkIsWanted(claim, row) }
         let begun = scheduler.now
         scheduler.after(Self.claimPatience) { [self] in
@@ -109,7 +109,7 @@ final class Rules: @unchecked Sendable {
 
     private func checkIsWanted(_ claim: RefreshClaim, _ row: SessionRow) {
         guard world.weather.wallJumps + world.weather.wallLeaps == 0, let end = row.tokenExpiresAt,
-            !wanted[claim.token, default: []].contains(claim.tokenVersion)
+            !wanted[claim.tokenDigest, default: []].contains(claim.tokenVersion)
         else { return }
         let due = Duration.milliseconds(world.weather.accessTokenLife * 100 + 1_000)
         if end.since(claim.now) > due { fault("version \(claim.tokenVersion) is refreshed, and nobody wants it") }

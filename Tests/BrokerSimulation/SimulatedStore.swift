@@ -98,7 +98,7 @@ final class SimulatedStore: AroundStore, SharedStore, @unchecked Sendable {
             let ended = try await store.completeExchange(
                 key, fence: fence, session: session, replacing: replacing, sessionLimit: sessionLimit)
             if let ended {
-                world.wrote(session.tokens, of: session.token)
+                world.wrote(session.tokens, of: session.tokenDigest)
                 world.stored(session)
                 world.ended(ended.beyondLimit, .sessionLimit, by: process)
             }
@@ -110,7 +110,7 @@ final class SimulatedStore: AroundStore, SharedStore, @unchecked Sendable {
         _ selector: SessionSelector, reason: EndReason, now: WallTime, limit: Int
     ) async throws(StoreFailure) -> EndedBatch {
         let (world, process) = (world, process)
-        if case .token(let token) = selector { world.rules.touches(token, by: process) }
+        if case .token(let tokenDigest) = selector { world.rules.touches(tokenDigest, by: process) }
         return try await around(.endSessions) { store throws(StoreFailure) in
             let batch = try await store.endSessions(selector, reason: reason, now: now, limit: limit)
             world.ended(batch.ended, reason, by: process)
@@ -122,59 +122,61 @@ final class SimulatedStore: AroundStore, SharedStore, @unchecked Sendable {
         let (world, process) = (world, process)
         let isNew = world.rules.isNew(claim)
         world.rules.asks(claim, by: process)
-        if isNew { world.rules.begins(claim.token, in: process) }
-        defer { if isNew { world.rules.ends(claim.token, in: process) } }
+        if isNew { world.rules.begins(claim.tokenDigest, in: process) }
+        defer { if isNew { world.rules.ends(claim.tokenDigest, in: process) } }
         return try await around(.claimRefresh) { store throws(StoreFailure) in
             let result = try await store.claimRefresh(claim)
             world.say("process \(process.number) claims version \(claim.tokenVersion): \(result)")
             if case .claimed = result {
-                world.rules.granted(claim, of: try? await store.session(token: claim.token), to: process)
+                world.rules.granted(claim, of: try? await store.session(tokenDigest: claim.tokenDigest), to: process)
             }
             return result
         }
     }
 
-    func refreshState(_ token: Digest) async throws(StoreFailure) -> RefreshState? {
-        world.rules.begins(token, in: process)
-        defer { world.rules.ends(token, in: process) }
-        return try await around(.refreshState) { store throws(StoreFailure) in try await store.refreshState(token) }
+    func refreshState(_ tokenDigest: Digest) async throws(StoreFailure) -> RefreshState? {
+        world.rules.begins(tokenDigest, in: process)
+        defer { world.rules.ends(tokenDigest, in: process) }
+        return try await around(.refreshState) { store throws(StoreFailure) in
+            try await store.refreshState(tokenDigest)
+        }
     }
 
     func commitRefresh(_ commit: RefreshCommit) async throws(StoreFailure) -> RefreshCommitResult {
         let (world, process) = (world, process)
-        world.rules.touches(commit.token, by: process)
-        world.rules.begins(commit.token, in: process)
-        defer { world.rules.ends(commit.token, in: process) }
+        world.rules.touches(commit.tokenDigest, by: process)
+        world.rules.begins(commit.tokenDigest, in: process)
+        defer { world.rules.ends(commit.tokenDigest, in: process) }
         do throws(StoreFailure) {
             let result = try await around(.commitRefresh) { store throws(StoreFailure) in
                 let result = try await store.commitRefresh(commit)
-                if result == .committed { world.wrote(commit.tokens, of: commit.token) }
+                if result == .committed { world.wrote(commit.tokens, of: commit.tokenDigest) }
                 return result
             }
             if result == .committed {
-                world.rules.knows(process, commit.token, version: commit.tokenVersion + 1)
+                world.rules.knows(process, commit.tokenDigest, version: commit.tokenVersion + 1)
             }
             return result
         } catch {
-            world.rules.notWritten(commit.token, by: process)
+            world.rules.notWritten(commit.tokenDigest, by: process)
             throw error
         }
     }
 
     func releaseRefresh(_ release: RefreshRelease) async throws(StoreFailure) {
-        world.rules.touches(release.token, by: process)
+        world.rules.touches(release.tokenDigest, by: process)
         try await around(.releaseRefresh) { store throws(StoreFailure) in try await store.releaseRefresh(release) }
     }
 
     func condemnRefresh(
-        token: Digest, tokenVersion: Int64, fence: Int64, reason: EndReason, now: WallTime
+        tokenDigest: Digest, tokenVersion: Int64, fence: Int64, reason: EndReason, now: WallTime
     ) async throws(StoreFailure) -> Bool {
         let (world, process) = (world, process)
-        world.rules.touches(token, by: process)
+        world.rules.touches(tokenDigest, by: process)
         return try await around(.condemnRefresh) { store throws(StoreFailure) in
             let condemned = try await store.condemnRefresh(
-                token: token, tokenVersion: tokenVersion, fence: fence, reason: reason, now: now)
-            if condemned { world.ended([token], reason, by: process) }
+                tokenDigest: tokenDigest, tokenVersion: tokenVersion, fence: fence, reason: reason, now: now)
+            if condemned { world.ended([tokenDigest], reason, by: process) }
             return condemned
         }
     }
@@ -205,7 +207,10 @@ final class SimulatedStore: AroundStore, SharedStore, @unchecked Sendable {
     func listen(_ handler: @escaping @Sendable (EndingNotice) -> Void) { process.notices?.listen(handler) }
 
     /// Nobody asks: listeners of a process hear of its own refreshes.
-    func tokenVersions(of tokens: [Digest]) async throws(StoreFailure) -> [(token: Digest, version: Int64)] { [] }
+    func tokenVersions(of tokenDigests: [Digest]) async throws(StoreFailure) -> [(tokenDigest: Digest, version: Int64)]
+    {
+        []
+    }
 
     /// No session of the simulation belongs to a key.
     func takeProof(_ name: Digest, until: WallTime) async throws(StoreFailure) -> Bool { true }

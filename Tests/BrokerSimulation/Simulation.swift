@@ -190,11 +190,11 @@ package final class Simulation: @unchecked Sendable {
     func stored(_ row: SessionRow) { made.append(row) }
 
     /// Hears that sessions ended in the store: the other processes are told.
-    func ended(_ tokens: [Digest], _ reason: EndReason, by process: SimulatedProcess) {
-        guard !tokens.isEmpty else { return }
-        rules.ended(tokens, by: process, listeners: listeners)
-        for token in tokens { families[token]?.isSessionEnded = true }
-        let ended = tokens.map { EndedSession(token: $0, reason: reason) }
+    func ended(_ tokenDigests: [Digest], _ reason: EndReason, by process: SimulatedProcess) {
+        guard !tokenDigests.isEmpty else { return }
+        rules.ended(tokenDigests, by: process, listeners: listeners)
+        for tokenDigest in tokenDigests { families[tokenDigest]?.isSessionEnded = true }
+        let ended = tokenDigests.map { EndedSession(tokenDigest: $0, reason: reason) }
         scheduler.after(scheduler.random.number(100...150)) { [self] in
             for other in processes where other !== process { other.notices?.hear(ended) }
         }
@@ -273,7 +273,7 @@ package final class Simulation: @unchecked Sendable {
 
     /// Hears that an app was told that its session is over.
     func toldOfEnd(_ ticket: Ticket) async {
-        guard let row = try? await memory.session(token: ticket.digest), row.endedAt == nil else { return }
+        guard let row = try? await memory.session(tokenDigest: ticket.digest), row.endedAt == nil else { return }
         if weather.idleEnd != nil, SessionLimits.lapse(of: row, at: wallTime) != nil { return }
         say("FAULT: an app was told that a session is over which lives: \(row.handle)")
         verdict.wrongfulLogOuts += 1
@@ -317,7 +317,8 @@ package final class Simulation: @unchecked Sendable {
                 _ = await wake.wait()
             }
         }
-        guard let row = try? await memory.session(token: ticket.digest), let family = families[ticket.digest] else {
+        guard let row = try? await memory.session(tokenDigest: ticket.digest), let family = families[ticket.digest]
+        else {
             say("FAULT: a 201 was not kept")
             verdict.answeredWritesLost += 1
             return
@@ -342,7 +343,7 @@ package final class Simulation: @unchecked Sendable {
 
     /// Whether a person had as many sessions that are newer than this one as it may have.
     private func isBeyondLimit(_ ticket: Ticket) -> Bool {
-        guard let index = made.firstIndex(where: { $0.token == ticket.digest }) else { return false }
+        guard let index = made.firstIndex(where: { $0.tokenDigest == ticket.digest }) else { return false }
         let own = made[index]
         let newer = made.enumerated().filter { other in
             other.element.subject == own.subject && other.offset != index

@@ -177,11 +177,11 @@ struct User: Sendable {
         let answer = await process.serve(hangUpAfter: patience()) { useCases in
             let live = try await useCases.resumeSession.use(ticket.token)
             world.used(ticket, askedAt: began)
-            let leave = world.rules.waits(process, live.token)
+            let leave = world.rules.waits(process, live.tokenDigest)
             defer { leave() }
             guard forced else { return try await useCases.refreshTokens.accessToken(for: live) }
             let version = live.row.tokenVersion
-            world.rules.wants(newerThan: version, of: live.token)
+            world.rules.wants(newerThan: version, of: live.tokenDigest)
             let token = try await useCases.refreshTokens.accessToken(for: live, newerThan: version)
             if token.version <= version { world.rules.notNewer(version) }
             return token

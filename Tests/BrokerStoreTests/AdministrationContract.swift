@@ -20,8 +20,9 @@ struct AdministrationContract {
         for session in [held, ended] { try await store.signIn(session) }
         _ = try await store.claimRefresh(
             RefreshClaim(
-                token: held.token, tokenVersion: 1, name: Rows.claim(), lifetime: .seconds(25), now: Rows.now))
-        _ = try await store.endSessions(.token(ended.token), reason: .loggedOut, now: Rows.seconds(5), limit: 1)
+                tokenDigest: held.tokenDigest, tokenVersion: 1, name: Rows.claim(), lifetime: .seconds(25),
+                now: Rows.now))
+        _ = try await store.endSessions(.token(ended.tokenDigest), reason: .loggedOut, now: Rows.seconds(5), limit: 1)
         _ = try await store.consumeLogoutToken(
             Rows.digest(), until: Rows.seconds(600), ending: .sid(Rows.digest()), now: Rows.now, limit: 1)
         _ = try await store.acquireLease("sweeper", owner: "a", now: Rows.now, until: Rows.seconds(30))
@@ -79,7 +80,8 @@ struct AdministrationContract {
                         claims += 1
                         let other = try await other.claimRefresh(
                             RefreshClaim(
-                                token: row.token, tokenVersion: 1, name: Rows.claim(), lifetime: .seconds(25),
+                                tokenDigest: row.tokenDigest, tokenVersion: 1, name: Rows.claim(),
+                                lifetime: .seconds(25),
                                 now: Rows.now))
                         #expect(other == .busy(for: .seconds(25)))
                     }
@@ -147,16 +149,16 @@ struct AdministrationContract {
             let session = Rows.session()
             try await store.signIn(session)
             let found = try await administered.sealedRows(of: .tokens, notUnder: "k2", after: nil, limit: 9).rows
-            #expect(found.map(\.key) == [session.token])
+            #expect(found.map(\.key) == [session.tokenDigest])
             let rotated = Rows.sealed("rotated", key: "k1")
             let result = try await store.commitRefresh(
                 RefreshCommit(
-                    token: session.token, tokenVersion: 1, tokens: rotated, facts: nil,
+                    tokenDigest: session.tokenDigest, tokenVersion: 1, tokens: rotated, facts: nil,
                     tokenExpiresAt: Rows.seconds(900), refreshable: true, expiresAt: nil, subjectUnchecked: false))
             #expect(result == .committed)
             let new = Sealed(keyID: "k2", envelope: Array("the old pair".utf8))
             #expect(try await administered.reseal(found.map { ResealedRow($0, new: new) }) == 0)
-            #expect(try await store.session(token: session.token)?.tokens == rotated)
+            #expect(try await store.session(tokenDigest: session.tokenDigest)?.tokens == rotated)
         }
     }
 }

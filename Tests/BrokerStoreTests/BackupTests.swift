@@ -29,7 +29,7 @@ struct BackupTests {
             await #expect(throws: StoreOpenFailure.locked(path)) {
                 _ = try await SQLiteStore.restore(BackupFile(copy), to: path, stamp: "1", accept: accept)
             }
-            #expect(try await store.session(token: row.token) == row)
+            #expect(try await store.session(tokenDigest: row.tokenDigest) == row)
             await store.close()
             #expect(!FileManager.default.fileExists(atPath: path + ".restoring"))
         }
@@ -80,7 +80,7 @@ struct BackupTests {
             let names = try FileManager.default.contentsOfDirectory(atPath: directory + "/data")
             #expect(!names.contains { $0.contains("before") || $0.contains("restoring") }, "\(names)")
             let same = try await SQLiteStore.open(path: path, reserve: 0)
-            for row in rows { #expect(try await same.session(token: row.token) == row) }
+            for row in rows { #expect(try await same.session(tokenDigest: row.tokenDigest) == row) }
             await same.close()
         }
     }
@@ -135,11 +135,11 @@ struct BackupTests {
             #expect(restored.kept == path + ".before-20261122T210000Z")
             for name in [path, restored.kept ?? ""] { #expect(try TemporaryStore.mode(name) == 0o600) }
             let again = try await SQLiteStore.open(path: path, reserve: 0)
-            #expect(try await again.session(token: before.token) == before)
-            #expect(try await again.session(token: after.token) == nil)
+            #expect(try await again.session(tokenDigest: before.tokenDigest) == before)
+            #expect(try await again.session(tokenDigest: after.tokenDigest) == nil)
             await again.close()
             let kept = try await SQLiteStore.open(path: restored.kept ?? "", reserve: 0)
-            #expect(try await kept.session(token: after.token) == after)
+            #expect(try await kept.session(tokenDigest: after.tokenDigest) == after)
             await kept.close()
             // What is kept is never overwritten.
             await #expect(throws: StoreOpenFailure.self) {
@@ -167,7 +167,7 @@ struct BackupTests {
                 atPath: directory + "/alone", withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
             try FileManager.default.copyItem(atPath: path, toPath: copy)
             let alone = try await SQLiteStore.open(path: copy)
-            #expect(try await alone.session(token: row.token) == row)
+            #expect(try await alone.session(tokenDigest: row.tokenDigest) == row)
             await alone.close()
         }
     }

@@ -104,7 +104,7 @@ struct DatabaseFileTests {
                     try FileManager.default.copyItem(atPath: path + suffix, toPath: directory + "/copy.db" + suffix)
                 }
                 let copy = try await SQLiteStore.open(path: directory + "/copy.db")
-                #expect(try await copy.session(token: session.token) == session)
+                #expect(try await copy.session(tokenDigest: session.tokenDigest) == session)
                 await copy.close()
             }
             #expect(try await store.setting(.synchronous) == 2)
@@ -121,7 +121,7 @@ struct DatabaseFileTests {
             try await store.backUp(to: copyPath)
             await #expect(throws: StoreOpenFailure.self) { try await store.backUp(to: copyPath) }
             let copy = try await SQLiteStore.open(path: copyPath)
-            #expect(try await copy.session(token: session.token) == session)
+            #expect(try await copy.session(tokenDigest: session.tokenDigest) == session)
             await copy.close()
         }
     }
@@ -138,12 +138,12 @@ struct DatabaseFileTests {
                 let session = Rows.session(tokens: text(index, "first"))
                 try await store.signIn(session)
                 sessions.append(session)
-                #expect(try await store.commit(session.token, version: 1, text(index, "second")) == .committed)
+                #expect(try await store.commit(session.tokenDigest, version: 1, text(index, "second")) == .committed)
             }
             let before = try TemporaryStore.contents(of: path)
             #expect(before.values.contains { $0.range(of: Data(canary.utf8)) != nil })
             for session in sessions.shuffled() {
-                _ = try await store.endSessions(.token(session.token), reason: .loggedOut, now: Rows.now)
+                _ = try await store.endSessions(.token(session.tokenDigest), reason: .loggedOut, now: Rows.now)
             }
             while true {
                 let work = try await store.takeOutbox(now: Rows.now, until: Rows.seconds(60), limit: 40)

@@ -9,7 +9,7 @@ struct EndingPayloadTests {
     func roundTrip() {
         for count in [0, 1, 119, 120, 500] {
             let ended = (0..<count).map { index in
-                EndedSession(token: Rows.digest(), reason: EndReason.allCases[index % EndReason.allCases.count])
+                EndedSession(tokenDigest: Rows.digest(), reason: EndReason.allCases[index % EndReason.allCases.count])
             }
             let texts = EndingPayload.encode(ended, origin: "me")
             #expect(texts.allSatisfy { $0.utf8.count < 8000 })
@@ -29,8 +29,8 @@ struct EndingPayloadTests {
             #expect(EndingPayload.decode(text, origin: "o") == [], "\(text)")
         }
         let mixed = EndingPayload.decode("1 x junk \(good) admin:AA \(good)", origin: "o")
-        #expect(mixed == Array(repeating: EndedSession(token: token, reason: .admin), count: 2))
+        #expect(mixed == Array(repeating: EndedSession(tokenDigest: token, reason: .admin), count: 2))
         let newer = EndingPayload.decode("1 x beamed_up:\(Base64URL.encode(token.bytes))", origin: "o")
-        #expect(newer == [EndedSession(token: token, reason: .admin)])
+        #expect(newer == [EndedSession(tokenDigest: token, reason: .admin)])
     }
 }

@@ -49,7 +49,7 @@ struct EndingsFileTests {
     private func logOut(_ row: SessionRow, _ store: SQLiteStore, at time: WallTime = Rows.seconds(9)) async throws
         -> EndedBatch
     {
-        try await store.endSessions(.token(row.token), reason: .loggedOut, now: time, limit: 9)
+        try await store.endSessions(.token(row.tokenDigest), reason: .loggedOut, now: time, limit: 9)
     }
 
     // MARK: Refusals
@@ -100,29 +100,29 @@ struct EndingsFileTests {
             let store = try await place.open()
             let rows = (0..<6).map { _ in Rows.session() }
             for row in rows.prefix(5) { try await store.signIn(row) }
-            #expect(try await logOut(rows[0], store) == EndedBatch(ended: [rows[0].token], more: false))
+            #expect(try await logOut(rows[0], store) == EndedBatch(ended: [rows[0].tokenDigest], more: false))
             let selector = SessionSelector.subject(rows[1].subject)
             _ = try await store.endSessions(selector, reason: .admin, now: Rows.seconds(10), limit: 9)
             let told = try await store.consumeLogoutToken(
                 Rows.digest(), until: Rows.seconds(900),
                 ending: .logout(sid: nil, subject: rows[2].subject, clients: [rows[2].client]), now: Rows.seconds(11),
                 limit: 9)
-            #expect(told == .ended(EndedBatch(ended: [rows[2].token], more: false)))
-            guard case .claimed(let claim) = try await store.claimRefresh(rows[3].token) else {
+            #expect(told == .ended(EndedBatch(ended: [rows[2].tokenDigest], more: false)))
+            guard case .claimed(let claim) = try await store.claimRefresh(rows[3].tokenDigest) else {
                 return #expect(Bool(false), "claimed")
             }
             #expect(
                 try await store.condemnRefresh(
-                    token: rows[3].token, tokenVersion: 1, fence: claim.fence, reason: .grantRevoked,
+                    tokenDigest: rows[3].tokenDigest, tokenVersion: 1, fence: claim.fence, reason: .grantRevoked,
                     now: Rows.seconds(12)))
-            try await store.signIn(rows[5], replacing: rows[4].token)
+            try await store.signIn(rows[5], replacing: rows[4].tokenDigest)
             await store.close()
             let expected = [
-                EndingEntry(token: rows[0].token, at: Rows.seconds(9), reason: .loggedOut),
-                EndingEntry(token: rows[1].token, at: Rows.seconds(10), reason: .admin),
-                EndingEntry(token: rows[2].token, at: Rows.seconds(11), reason: .providerLogout),
-                EndingEntry(token: rows[3].token, at: Rows.seconds(12), reason: .grantRevoked),
-                EndingEntry(token: rows[4].token, at: rows[5].createdAt, reason: .replaced),
+                EndingEntry(tokenDigest: rows[0].tokenDigest, at: Rows.seconds(9), reason: .loggedOut),
+                EndingEntry(tokenDigest: rows[1].tokenDigest, at: Rows.seconds(10), reason: .admin),
+                EndingEntry(tokenDigest: rows[2].tokenDigest, at: Rows.seconds(11), reason: .providerLogout),
+                EndingEntry(tokenDigest: rows[3].tokenDigest, at: Rows.seconds(12), reason: .grantRevoked),
+                EndingEntry(tokenDigest: rows[4].tokenDigest, at: rows[5].createdAt, reason: .replaced),
             ]
             #expect(try place.entries == expected)
             let text = String(decoding: try Data(contentsOf: URL(fileURLWithPath: place.file)), as: UTF8.self)
@@ -176,13 +176,13 @@ struct EndingsFileTests {
             try FileManager.default.createDirectory(
                 atPath: place.directory + "/endings", withIntermediateDirectories: false)
             let first = try await logOut(rows[0], store)
-            #expect(first == EndedBatch(ended: [rows[0].token], more: false, isWritten: false))
-            #expect(try await store.session(token: rows[0].token)?.endReason == .loggedOut)
+            #expect(first == EndedBatch(ended: [rows[0].tokenDigest], more: false, isWritten: false))
+            #expect(try await store.session(tokenDigest: rows[0].tokenDigest)?.endReason == .loggedOut)
             #expect(store.unkeptEndings.count == 1 && store.unkeptEndings.reason == "the file is gone")
             #expect(try await logOut(rows[0], store) == EndedBatch(ended: [], more: false, isWritten: false))
             let subject = try await store.endSessions(
                 .subject(rows[1].subject), reason: .admin, now: Rows.seconds(9), limit: 9)
-            #expect(subject == EndedBatch(ended: [rows[1].token], more: false, isWritten: false))
+            #expect(subject == EndedBatch(ended: [rows[1].tokenDigest], more: false, isWritten: false))
             // Logins go on.
             try await store.signIn(Rows.session())
             #expect(try FileManager.default.contentsOfDirectory(atPath: place.directory + "/endings").isEmpty)
@@ -192,7 +192,7 @@ struct EndingsFileTests {
             #expect(try await logOut(rows[0], store) == EndedBatch(ended: [], more: false))
             #expect(try await logOut(rows[2], store).isWritten)
             await store.close()
-            #expect(try place.entries.map(\.token) == rows.map(\.token))
+            #expect(try place.entries.map(\.tokenDigest) == rows.map(\.tokenDigest))
         }
     }
 
@@ -219,7 +219,7 @@ struct EndingsFileTests {
             let again = try await place.open()
             #expect(try await logOut(rows[1], again).isWritten)
             await again.close()
-            #expect(Set(try place.entries.map(\.token)) == Set(rows.map(\.token)))
+            #expect(Set(try place.entries.map(\.tokenDigest)) == Set(rows.map(\.tokenDigest)))
         }
     }
 
@@ -237,7 +237,7 @@ struct EndingsFileTests {
                     limit: 9)
             }
             try FileManager.default.moveItem(atPath: place.file, toPath: place.file + ".away")
-            #expect(try await consume() == .ended(EndedBatch(ended: [row.token], more: false, isWritten: false)))
+            #expect(try await consume() == .ended(EndedBatch(ended: [row.tokenDigest], more: false, isWritten: false)))
             #expect(try await consume() == .ended(EndedBatch(ended: [], more: false, isWritten: false)))
             try FileManager.default.moveItem(atPath: place.file + ".away", toPath: place.file)
             while store.unkeptEndings.count > 0 { try await Task.sleep(for: .milliseconds(20)) }
@@ -286,7 +286,7 @@ struct EndingsFileTests {
             #expect(try await logOut(row, store).isWritten)
             await store.close()
             #expect(try place.summary.longestLifetime == Self.life + Self.life)
-            #expect(try place.entries.map(\.token) == [row.token])
+            #expect(try place.entries.map(\.tokenDigest) == [row.tokenDigest])
         }
     }
 
@@ -320,13 +320,13 @@ struct EndingsFileTests {
             let taken = images.withLock { $0 }
             #expect(Set(taken.keys) == [.noted, .written, .synced])
             for (step, image) in taken {
-                #expect(try image.entries.first?.token == rows[0].token, "\(step): what was answered")
+                #expect(try image.entries.first?.tokenDigest == rows[0].tokenDigest, "\(step): what was answered")
                 let again = try await image.open(now: Rows.seconds(60))
-                #expect(try await again.session(token: rows[1].token)?.endReason == .loggedOut, "\(step)")
+                #expect(try await again.session(tokenDigest: rows[1].tokenDigest)?.endReason == .loggedOut, "\(step)")
                 // The client asks again, since nobody has answered; the answer promises the file, too.
                 #expect(try await logOut(rows[1], again).isWritten, "\(step)")
                 await again.close()
-                #expect(try image.entries.map(\.token) == rows.map(\.token), "\(step)")
+                #expect(try image.entries.map(\.tokenDigest) == rows.map(\.tokenDigest), "\(step)")
                 #expect(try image.summary.since == Rows.now, "\(step)")
             }
         }
@@ -351,9 +351,9 @@ struct EndingsFileTests {
                 try await again.signIn(row)
                 #expect(try await logOut(row, again).isWritten)
                 await again.close()
-                let tokens = try place.entries.map(\.token)
-                #expect(tokens.first == rows[0].token && tokens.last == row.token)
-                #expect(tokens.count { $0 == rows[1].token } == 1, "what the database told comes in once")
+                let tokens = try place.entries.map(\.tokenDigest)
+                #expect(tokens.first == rows[0].tokenDigest && tokens.last == row.tokenDigest)
+                #expect(tokens.count { $0 == rows[1].tokenDigest } == 1, "what the database told comes in once")
                 #expect(try place.summary.damaged == 0)
             }
         }
@@ -372,10 +372,11 @@ struct EndingsFileTests {
             bytes[lines[0].count + lines[1].count + 2 + 5] ^= 1
             try Data(bytes).write(to: URL(fileURLWithPath: place.file))
             #expect(try place.summary.damaged == 1)
-            #expect(try place.entries.map(\.token) == [rows[0].token, rows[2].token])
+            #expect(try place.entries.map(\.tokenDigest) == [rows[0].tokenDigest, rows[2].tokenDigest])
             let again = try await place.open()
             await again.close()
-            #expect(try place.entries.map(\.token) == [rows[0].token, rows[2].token, rows[1].token])
+            #expect(
+                try place.entries.map(\.tokenDigest) == [rows[0].tokenDigest, rows[2].tokenDigest, rows[1].tokenDigest])
         }
     }
 
@@ -387,9 +388,9 @@ struct EndingsFileTests {
         try await with { place in
             let old = Rows.now.advanced(by: .zero - Self.life - Self.life)
             var text = EndingsHeader(since: old, longestLifetime: Self.life).line
-            for _ in 0..<8000 { text += EndingEntry(token: Rows.digest(), at: old, reason: .admin).line }
+            for _ in 0..<8000 { text += EndingEntry(tokenDigest: Rows.digest(), at: old, reason: .admin).line }
             let young = (0..<7900).map {
-                EndingEntry(token: Rows.digest(), at: Rows.seconds(Int64($0)), reason: .loggedOut)
+                EndingEntry(tokenDigest: Rows.digest(), at: Rows.seconds(Int64($0)), reason: .loggedOut)
             }
             for entry in young { text += entry.line }
             try Data(text.utf8).write(to: URL(fileURLWithPath: place.file))
@@ -412,7 +413,7 @@ struct EndingsFileTests {
             }
             #expect(isWritten)
             await store.close()
-            let last = EndingEntry(token: row.token, at: Rows.seconds(9), reason: .loggedOut)
+            let last = EndingEntry(tokenDigest: row.tokenDigest, at: Rows.seconds(9), reason: .loggedOut)
             #expect(try place.entries == young + [last])
             #expect(try place.summary.since == old)
             let taken = images.withLock { $0 }
@@ -434,7 +435,7 @@ struct EndingsFileTests {
         try await with { place in
             var text = EndingsHeader(since: Rows.now, longestLifetime: Self.life).line
             let entries = (0..<16_000).map {
-                EndingEntry(token: Rows.digest(), at: Rows.seconds(Int64($0)), reason: .admin)
+                EndingEntry(tokenDigest: Rows.digest(), at: Rows.seconds(Int64($0)), reason: .admin)
             }
             for entry in entries { text += entry.line }
             try Data(text.utf8).write(to: URL(fileURLWithPath: place.file))
@@ -480,7 +481,7 @@ struct EndingsFileTests {
             }
             #expect(without.ended == nil)
             let revived = try await SQLiteStore.open(path: bare, reserve: 0)
-            #expect(try await revived.session(token: rows[0].token) == rows[0])
+            #expect(try await revived.session(tokenDigest: rows[0].tokenDigest) == rows[0])
             await revived.close()
 
             let restored = try await SQLiteStore.restore(
@@ -494,13 +495,13 @@ struct EndingsFileTests {
             let names = try FileManager.default.contentsOfDirectory(atPath: place.directory + "/data")
             #expect(!names.contains { $0.contains("restoring") }, "\(names)")
             let again = try await place.open()
-            #expect(try await again.session(token: rows[0].token)?.endReason == .loggedOut)
-            #expect(try await again.session(token: rows[1].token)?.endedAt == Rows.seconds(20))
-            #expect(try await again.session(token: rows[2].token) == rows[2])
+            #expect(try await again.session(tokenDigest: rows[0].tokenDigest)?.endReason == .loggedOut)
+            #expect(try await again.session(tokenDigest: rows[1].tokenDigest)?.endedAt == Rows.seconds(20))
+            #expect(try await again.session(tokenDigest: rows[2].tokenDigest) == rows[2])
             // Their tokens are to be revoked, which a crash may have kept from being done.
             #expect(try await again.outboxCount() == 2)
             await again.close()
-            #expect(try place.entries.map(\.token) == [rows[0].token, rows[1].token])
+            #expect(try place.entries.map(\.tokenDigest) == [rows[0].tokenDigest, rows[1].tokenDigest])
         }
     }
 }

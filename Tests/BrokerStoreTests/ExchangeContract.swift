@@ -160,7 +160,7 @@ struct ExchangeContract {
             let completed = try await store.completeExchange(
                 row.key, fence: owner.fence, session: session, replacing: nil, sessionLimit: 5)
             #expect(completed == nil)
-            #expect(try await store.session(token: session.token) == nil)
+            #expect(try await store.session(tokenDigest: session.tokenDigest) == nil)
         }
     }
 
@@ -227,7 +227,7 @@ struct ExchangeContract {
             #expect(try await store.registration(registration.key) == registration)
 
             var rival = registration
-            rival.loginToken = Rows.digest()
+            rival.loginTokenDigest = Rows.digest()
             try await store.insertRegistration(rival)
             #expect(try await store.registration(registration.key) == registration)
 
@@ -263,8 +263,8 @@ struct ExchangeContract {
                 row.key, fence: second.fence, session: session, replacing: nil, sessionLimit: 5)
             #expect(ended == EndedSessions())
             #expect(try await store.registration(registration.key)?.status == .closed)
-            #expect(try await store.exchange(row.key)?.outcome == .session(session.token))
-            #expect(try await store.session(token: session.token) == session)
+            #expect(try await store.exchange(row.key)?.outcome == .session(session.tokenDigest))
+            #expect(try await store.session(tokenDigest: session.tokenDigest) == session)
         }
     }
 
@@ -276,18 +276,18 @@ struct ExchangeContract {
             let old = Rows.session(tokens: "old tokens")
             try await store.signIn(old)
             let new = Rows.session(at: Rows.seconds(5))
-            #expect(try await store.signIn(new, replacing: old.token) == EndedSessions(replaced: [old.token]))
-            let tombstone = try #require(try await store.session(token: old.token))
+            #expect(try await store.signIn(new, replacing: old.tokenDigest) == EndedSessions(replaced: [old.tokenDigest]))
+            let tombstone = try #require(try await store.session(tokenDigest: old.tokenDigest))
             #expect(tombstone.endReason == .replaced)
             #expect(tombstone.endedAt == Rows.seconds(5))
             #expect(tombstone.tokens == nil)
             let work = try await store.takeOutbox(now: Rows.seconds(5), until: Rows.seconds(60), limit: 10)
-            #expect(work.map(\.boundTo) == [old.token])
+            #expect(work.map(\.boundTo) == [old.tokenDigest])
             #expect(work.map(\.tokens) == [Rows.sealed("old tokens")])
             let third = Rows.session(at: Rows.seconds(6))
-            #expect(try await store.signIn(third, replacing: old.token) == EndedSessions())
+            #expect(try await store.signIn(third, replacing: old.tokenDigest) == EndedSessions())
             #expect(try await store.signIn(Rows.session(), replacing: Rows.digest()) == EndedSessions())
-            #expect(try await store.session(token: old.token)?.endReason == .replaced)
+            #expect(try await store.session(tokenDigest: old.tokenDigest)?.endReason == .replaced)
         }
     }
 
@@ -306,13 +306,13 @@ struct ExchangeContract {
                 let session = Rows.session(subjectAndClient: owner, at: Rows.seconds(Int64(index)))
                 let ended = try await store.signIn(session, sessionLimit: 3)
                 mine.append(session)
-                #expect(ended.beyondLimit == (index < 3 ? [] : [mine[index - 3].token]))
+                #expect(ended.beyondLimit == (index < 3 ? [] : [mine[index - 3].tokenDigest]))
             }
             for (index, session) in mine.enumerated() {
-                #expect(try await store.session(token: session.token)?.endReason == (index < 2 ? .sessionLimit : nil))
+                #expect(try await store.session(tokenDigest: session.tokenDigest)?.endReason == (index < 2 ? .sessionLimit : nil))
             }
-            #expect(try await store.session(token: bystander.token)?.endedAt == nil)
-            #expect(try await store.session(token: lapsed.token)?.endedAt == nil)
+            #expect(try await store.session(tokenDigest: bystander.tokenDigest)?.endedAt == nil)
+            #expect(try await store.session(tokenDigest: lapsed.tokenDigest)?.endedAt == nil)
             #expect(try await store.outboxCount() == 2)
         }
     }
@@ -326,14 +326,14 @@ struct ExchangeContract {
             try await store.signIn(session)
             let row = Rows.exchange()
             let owner = try await store.mustClaim(row)
-            for twin in [Rows.session(token: session.token), Rows.session(handle: session.handle)] {
+            for twin in [Rows.session(tokenDigest: session.tokenDigest), Rows.session(handle: session.handle)] {
                 await #expect(throws: StoreFailure.self) {
                     try await store.completeExchange(
                         row.key, fence: owner.fence, session: twin, replacing: nil, sessionLimit: 5)
                 }
             }
             #expect(try await store.exchange(row.key)?.outcome == .calling)
-            #expect(try await store.session(token: session.token) == session)
+            #expect(try await store.session(tokenDigest: session.tokenDigest) == session)
         }
     }
 

@@ -16,15 +16,19 @@ struct FormatTests {
             let exchange = try await store.mustClaim(Rows.exchange())
             try await setFormat(2, store)
 
-            await #expect(throws: StoreFailure.newerFormat) { try await store.session(token: session.token) }
+            await #expect(throws: StoreFailure.newerFormat) {
+                try await store.session(tokenDigest: session.tokenDigest)
+            }
             await #expect(throws: StoreFailure.newerFormat) { try await store.session(handle: session.handle) }
             await #expect(throws: StoreFailure.newerFormat) {
-                try await store.claimRefresh(session.token)
+                try await store.claimRefresh(session.tokenDigest)
             }
-            await #expect(throws: StoreFailure.newerFormat) { try await store.commit(session.token, version: 1, "x") }
+            await #expect(throws: StoreFailure.newerFormat) {
+                try await store.commit(session.tokenDigest, version: 1, "x")
+            }
             await #expect(throws: StoreFailure.newerFormat) {
                 try await store.slideSession(
-                    token: session.token, lastUsedAt: Rows.seconds(1), idleExpiresAt: Rows.seconds(9999))
+                    tokenDigest: session.tokenDigest, lastUsedAt: Rows.seconds(1), idleExpiresAt: Rows.seconds(9999))
             }
             await #expect(throws: StoreFailure.newerFormat) { try await store.login(state: login.state) }
             await #expect(throws: StoreFailure.newerFormat) { try await store.burnLogin(state: login.state) }
@@ -38,7 +42,7 @@ struct FormatTests {
 
             // Back on the newer version everything is as it was.
             try await setFormat(1, store)
-            #expect(try await store.session(token: session.token) == session)
+            #expect(try await store.session(tokenDigest: session.tokenDigest) == session)
             #expect(try await store.login(state: login.state) == login)
             #expect(try await store.exchange(exchange.key) == exchange)
         }
@@ -68,7 +72,7 @@ struct FormatTests {
             }
             do {
                 let store = try await SQLiteStore.open(path: path)
-                #expect(try await store.session(token: session.token) == session)
+                #expect(try await store.session(tokenDigest: session.tokenDigest) == session)
                 try await store.signIn(Rows.session())
                 let broken = newest + 2
                 try await store.maintain(
@@ -108,7 +112,7 @@ struct FormatTests {
                 try await store.maintain("UPDATE sessions SET \(change)")
             }
             await #expect(throws: StoreFailure.unavailable("a row is damaged")) {
-                try await store.session(token: session.token)
+                try await store.session(tokenDigest: session.tokenDigest)
             }
         }
     }
@@ -118,9 +122,11 @@ struct FormatTests {
         try await TemporaryStore.with { store, _ in
             let session = Rows.session()
             try await store.signIn(session)
-            _ = try await store.endSessions(.token(session.token), reason: .admin, now: Rows.now)
+            _ = try await store.endSessions(.token(session.tokenDigest), reason: .admin, now: Rows.now)
             try await store.maintain("UPDATE sessions SET end_reason = 'beamed_up'")
-            await #expect(throws: StoreFailure.newerFormat) { try await store.session(token: session.token) }
+            await #expect(throws: StoreFailure.newerFormat) {
+                try await store.session(tokenDigest: session.tokenDigest)
+            }
             let row = try await store.mustClaim(Rows.exchange())
             _ = try await store.settleExchange(
                 row.key, fence: row.fence, outcome: .spent(.rejected), outbox: [], registration: nil)

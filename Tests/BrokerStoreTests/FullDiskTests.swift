@@ -27,37 +27,37 @@ struct FullDiskTests {
                     _ = try await store.insertLogin(Rows.login(), limits: LoginLimits(pendingPerToken: 1000))
                 }
             }
-            #expect(try await store.session(token: sessions[0].token) == sessions[0])
+            #expect(try await store.session(tokenDigest: sessions[0].tokenDigest) == sessions[0])
 
             // It is not on disk, and says so: no 204 may leave (guarantee 4). From now on the session is refused.
             let ended = try await store.endSessions(
-                .token(sessions[0].token), reason: .loggedOut, now: Rows.seconds(9), limit: 9)
-            #expect(ended == EndedBatch(ended: [sessions[0].token], more: false, isWritten: false))
+                .token(sessions[0].tokenDigest), reason: .loggedOut, now: Rows.seconds(9), limit: 9)
+            #expect(ended == EndedBatch(ended: [sessions[0].tokenDigest], more: false, isWritten: false))
             #expect(store.pendingEndings == 1)
-            let row = try #require(try await store.session(token: sessions[0].token))
+            let row = try #require(try await store.session(tokenDigest: sessions[0].tokenDigest))
             #expect(row.endReason == .loggedOut)
             #expect(row.tokens == nil)
             #expect(try await store.session(handle: sessions[0].handle)?.endedAt == Rows.seconds(9))
             let live = try await store.sessions(.subject(subject), .live, after: nil, limit: 9, now: Rows.seconds(9))
-            #expect(live.map(\.token) == [sessions[2].token, sessions[1].token])
-            let claim = try await store.claimRefresh(sessions[0].token)
+            #expect(live.map(\.tokenDigest) == [sessions[2].tokenDigest, sessions[1].tokenDigest])
+            let claim = try await store.claimRefresh(sessions[0].tokenDigest)
             #expect(claim == .gone)
-            #expect(try await store.commit(sessions[0].token, version: 1, "new") == .ended)
+            #expect(try await store.commit(sessions[0].tokenDigest, version: 1, "new") == .ended)
             let again = try await store.endSessions(
-                .token(sessions[0].token), reason: .admin, now: Rows.now, limit: 9)
+                .token(sessions[0].tokenDigest), reason: .admin, now: Rows.now, limit: 9)
             #expect(again == EndedBatch(ended: [], more: false, isWritten: false))
             let rest = try await store.endSessions(.subject(subject), reason: .admin, now: Rows.seconds(10), limit: 9)
-            #expect(Set(rest.ended) == [sessions[1].token, sessions[2].token] && !rest.isWritten)
+            #expect(Set(rest.ended) == [sessions[1].tokenDigest, sessions[2].tokenDigest] && !rest.isWritten)
             #expect(store.pendingEndings == 3)
 
             // The disk has room again: the endings are written by themselves.
             try await store.maintain("PRAGMA max_page_count = 1000000")
             while store.pendingEndings > 0 || store.writer.endingsOnly { try await Task.sleep(for: .milliseconds(20)) }
             #expect(try await store.insertLogin(Rows.login(), limits: LoginLimits()) == .inserted)
-            #expect(try await store.session(token: sessions[0].token)?.endReason == .loggedOut)
-            #expect(try await store.session(token: sessions[1].token)?.endReason == .admin)
+            #expect(try await store.session(tokenDigest: sessions[0].tokenDigest)?.endReason == .loggedOut)
+            #expect(try await store.session(tokenDigest: sessions[1].tokenDigest)?.endReason == .admin)
             #expect(try await store.outboxCount() == 3)
-            #expect(try await store.session(token: lasting.token) == lasting)
+            #expect(try await store.session(tokenDigest: lasting.tokenDigest) == lasting)
         }
     }
 
@@ -72,13 +72,13 @@ struct FullDiskTests {
                 let pages = try await store.integer("PRAGMA page_count")
                 try await store.maintain("PRAGMA max_page_count = \(pages)")
                 let ended = try await store.endSessions(
-                    .token(session.token), reason: .loggedOut, now: Rows.seconds(9), limit: 9)
+                    .token(session.tokenDigest), reason: .loggedOut, now: Rows.seconds(9), limit: 9)
                 #expect(!ended.isWritten)
                 try await store.maintain("PRAGMA max_page_count = 1000000")
                 await store.close()
             }
             let again = try await SQLiteStore.open(path: path, reserve: 1 << 16)
-            #expect(try await again.session(token: session.token)?.endReason == .loggedOut)
+            #expect(try await again.session(tokenDigest: session.tokenDigest)?.endReason == .loggedOut)
             await again.close()
         }
     }
@@ -102,8 +102,8 @@ struct FullDiskTests {
                 try await store.insertLogin(Rows.login(), limits: LoginLimits())
             }
             let ended = try await store.endSessions(
-                .token(session.token), reason: .loggedOut, now: Rows.seconds(9), limit: 9)
-            #expect(ended == EndedBatch(ended: [session.token], more: false))
+                .token(session.tokenDigest), reason: .loggedOut, now: Rows.seconds(9), limit: 9)
+            #expect(ended == EndedBatch(ended: [session.tokenDigest], more: false))
             try FileManager.default.removeItem(atPath: reserve)
             while store.writer.endingsOnly { try await Task.sleep(for: .milliseconds(20)) }
             #expect(store.hasReserve)
@@ -162,7 +162,7 @@ struct FullDiskTests {
             let pages = try await store.integer("PRAGMA page_count")
             try await store.maintain("PRAGMA max_page_count = \(pages)")
             let ended = try await store.endSessions(
-                .token(session.token), reason: .loggedOut, now: Rows.seconds(9), limit: 9)
+                .token(session.tokenDigest), reason: .loggedOut, now: Rows.seconds(9), limit: 9)
             #expect(!ended.isWritten)
             try await store.maintain("PRAGMA max_page_count = 1000000")
             while store.pendingEndings > 0 { try await Task.sleep(for: .milliseconds(20)) }
@@ -193,7 +193,7 @@ struct FullDiskTests {
             let before = try Self.size(path)
             for session in sessions {
                 let ended = try await store.endSessions(
-                    .token(session.token), reason: .loggedOut, now: Rows.seconds(9), limit: 9)
+                    .token(session.tokenDigest), reason: .loggedOut, now: Rows.seconds(9), limit: 9)
                 #expect(ended.isWritten)
             }
             let used = try Self.size(path) - before

@@ -135,7 +135,7 @@ struct GroupCommitTests {
                         for _ in 0..<5 {
                             let session = Rows.session()
                             try await store.signIn(session)
-                            #expect(try await store.session(token: session.token) == session)
+                            #expect(try await store.session(tokenDigest: session.tokenDigest) == session)
                         }
                     }
                 }

@@ -10,9 +10,9 @@ struct LoginContract {
     func capByToken(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let token = Rows.digest()
-            let logins = (0..<8).map { Rows.login(token: token, at: Rows.seconds($0)) }
+            let logins = (0..<8).map { Rows.login(tokenDigest: token, at: Rows.seconds($0)) }
             for login in logins { #expect(try await store.insertLogin(login, limits: LoginLimits()) == .inserted) }
-            let ninth = Rows.login(token: token, at: Rows.seconds(8))
+            let ninth = Rows.login(tokenDigest: token, at: Rows.seconds(8))
             #expect(try await store.insertLogin(ninth, limits: LoginLimits()) == .tooManyForToken)
             #expect(try await store.login(state: ninth.state) == nil)
             for login in logins { #expect(try await store.login(state: login.state) == login) }
@@ -21,7 +21,7 @@ struct LoginContract {
             let first = try #require(logins.first)
             _ = try await store.burnLogin(state: first.state)
             #expect(try await store.insertLogin(ninth, limits: LoginLimits()) == .inserted)
-            let later = Rows.login(token: token, at: Rows.seconds(601))
+            let later = Rows.login(tokenDigest: token, at: Rows.seconds(601))
             #expect(try await store.insertLogin(later, limits: LoginLimits()) == .inserted)
         }
     }
@@ -32,13 +32,13 @@ struct LoginContract {
             let token = Rows.digest()
             let inserted = try await withThrowingTaskGroup(of: LoginInsertion.self) { group in
                 for _ in 0..<100 {
-                    let login = Rows.login(token: token)
+                    let login = Rows.login(tokenDigest: token)
                     group.addTask { try await store.insertLogin(login, limits: LoginLimits()) }
                 }
                 return try await group.reduce(into: 0) { $0 += $1 == .inserted ? 1 : 0 }
             }
             #expect(inserted == 8)
-            #expect(try await store.pendingLogins(loginToken: token, now: Rows.now).count == 8)
+            #expect(try await store.pendingLogins(loginTokenDigest: token, now: Rows.now).count == 8)
         }
     }
 
@@ -76,17 +76,17 @@ struct LoginContract {
         try await engine.withStore { store in
             let token = Rows.digest()
             let limits = LoginLimits(pending: 1000, pendingPerToken: 1000)
-            let logins = (0..<40).map { Rows.login(token: token, at: Rows.seconds($0)) }
+            let logins = (0..<40).map { Rows.login(tokenDigest: token, at: Rows.seconds($0)) }
             for login in logins.shuffled() { _ = try await store.insertLogin(login, limits: limits) }
             _ = try await store.insertLogin(Rows.login(), limits: limits)
-            let newest = try await store.pendingLogins(loginToken: token, now: Rows.seconds(40))
+            let newest = try await store.pendingLogins(loginTokenDigest: token, now: Rows.seconds(40))
             #expect(newest == Array(logins.reversed().prefix(32)))
             _ = try await store.burnLogin(state: logins[39].state)
             _ = try await store.mustClaim(Rows.exchange(gate: .login(logins[38].state)))
-            let rest = try await store.pendingLogins(loginToken: token, now: Rows.seconds(40))
+            let rest = try await store.pendingLogins(loginTokenDigest: token, now: Rows.seconds(40))
             #expect(rest.first == logins[37])
-            #expect(try await store.pendingLogins(loginToken: token, now: Rows.seconds(630)).count == 7)
-            #expect(try await store.pendingLogins(loginToken: token, now: Rows.seconds(639)).isEmpty)
+            #expect(try await store.pendingLogins(loginTokenDigest: token, now: Rows.seconds(630)).count == 7)
+            #expect(try await store.pendingLogins(loginTokenDigest: token, now: Rows.seconds(639)).isEmpty)
         }
     }
 
@@ -111,7 +111,7 @@ struct LoginContract {
             let login = Rows.login()
             _ = try await store.insertLogin(login, limits: LoginLimits())
             var twin = login
-            twin.loginToken = Rows.digest()
+            twin.loginTokenDigest = Rows.digest()
             await #expect(throws: StoreFailure.self) { try await store.insertLogin(twin, limits: LoginLimits()) }
             #expect(try await store.login(state: login.state) == login)
         }

@@ -104,7 +104,7 @@ struct MaintenanceContract {
                 let batch = try await store.endSessions(
                     .logout(sid: wanted.sid, subject: wanted.subject, clients: wanted.clients), reason: .providerLogout,
                     now: Rows.seconds(1), limit: 99)
-                #expect(Set(batch.ended) == Set(wanted.ends.map { rows[$0].token }), "case \(index)")
+                #expect(Set(batch.ended) == Set(wanted.ends.map { rows[$0].tokenDigest }), "case \(index)")
             }
         }
     }
@@ -151,9 +151,9 @@ struct MaintenanceContract {
                 if !batch.more { break }
             }
             #expect(steps == 3)
-            #expect(Set(ended) == Set(sessions.map(\.token)) && ended.count == 5)
+            #expect(Set(ended) == Set(sessions.map(\.tokenDigest)) && ended.count == 5)
             for session in sessions {
-                #expect(try await store.session(token: session.token)?.endReason == .providerLogout)
+                #expect(try await store.session(tokenDigest: session.tokenDigest)?.endReason == .providerLogout)
             }
             let again = try await store.consumeLogoutToken(
                 id, until: Rows.seconds(600), ending: .subject(subject), now: Rows.seconds(9), limit: 2)
@@ -217,10 +217,10 @@ struct MaintenanceContract {
             #expect(try await sweep(60) == SweepResult(touched: 1))
             let lapsed = try await sweep(1000)
             #expect(lapsed.touched == 0 && lapsed.ended.count == 2)
-            #expect(lapsed.ended.contains(EndedSession(token: idle.token, reason: .idleExpired)))
-            #expect(lapsed.ended.contains(EndedSession(token: old.token, reason: .expired)))
+            #expect(lapsed.ended.contains(EndedSession(tokenDigest: idle.tokenDigest, reason: .idleExpired)))
+            #expect(lapsed.ended.contains(EndedSession(tokenDigest: old.tokenDigest, reason: .expired)))
             // For a day they stay whole: a clock that was wrong can be set right.
-            #expect(try await store.session(token: idle.token) == idle)
+            #expect(try await store.session(tokenDigest: idle.tokenDigest) == idle)
             #expect(try await store.login(state: login.state) != nil)
 
             // The three sign-ins made exchanges too.
@@ -232,22 +232,22 @@ struct MaintenanceContract {
             let doubted = try await store.sweep(now: Rows.seconds(day + 599), limit: 100, lapsedSince: nil)
             #expect(doubted == SweepResult())
             #expect(try await sweep(day + 599).touched == 2)
-            let first = try #require(try await store.session(token: idle.token))
+            let first = try #require(try await store.session(tokenDigest: idle.tokenDigest))
             #expect(first.endReason == .idleExpired)
             #expect(first.endedAt == Rows.seconds(day + 599))
             #expect(first.tokens == nil)
-            #expect(try await store.session(token: old.token)?.endReason == .expired)
+            #expect(try await store.session(tokenDigest: old.tokenDigest)?.endReason == .expired)
             #expect(try await store.outboxCount() == 2)
             #expect(try await sweep(day + 900).touched == 2)
             #expect(try await store.login(state: login.state) == nil)
             #expect(try await store.registration(registration.key) == nil)
 
             #expect(try await sweep(598 + 31 * day).touched == 0)
-            #expect(try await store.session(token: old.token) != nil)
+            #expect(try await store.session(tokenDigest: old.tokenDigest) != nil)
             #expect(try await sweep(599 + 31 * day).touched == 2)
-            #expect(try await store.session(token: old.token) == nil)
+            #expect(try await store.session(tokenDigest: old.tokenDigest) == nil)
             #expect(try await store.session(handle: idle.handle) == nil)
-            #expect(try await store.session(token: lasting.token) == lasting)
+            #expect(try await store.session(tokenDigest: lasting.tokenDigest) == lasting)
         }
     }
 
@@ -279,12 +279,12 @@ struct MaintenanceContract {
                 #expect(SessionLimits.lapse(of: row, at: end.advanced(by: .milliseconds(-1))) == nil)
             }
             let swept = try await store.sweep(now: Rows.seconds(1000), limit: 100, lapsedSince: Rows.now)
-            let told = Dictionary(uniqueKeysWithValues: swept.ended.map { ($0.token, $0.reason) })
+            let told = Dictionary(uniqueKeysWithValues: swept.ended.map { ($0.tokenDigest, $0.reason) })
             let late = Rows.seconds(1000 + Self.day)
             #expect(try await store.sweep(now: late, limit: 100, lapsedSince: late).ended == [])
             for (row, reason) in cases {
-                #expect(told[row.token] == reason)
-                let buried = try await store.session(token: row.token)
+                #expect(told[row.tokenDigest] == reason)
+                let buried = try await store.session(tokenDigest: row.tokenDigest)
                 #expect(buried?.endReason == reason && buried?.endedAt == late && buried?.tokens == nil)
             }
             #expect(try await store.outboxCount() == cases.count)
@@ -319,7 +319,7 @@ struct MaintenanceContract {
             await store.close()
             await store.close()
             await #expect(throws: StoreFailure.self) { try await store.ping() }
-            await #expect(throws: StoreFailure.self) { try await store.session(token: session.token) }
+            await #expect(throws: StoreFailure.self) { try await store.session(tokenDigest: session.tokenDigest) }
             await #expect(throws: StoreFailure.self) {
                 try await store.endSessions(.all, reason: .admin, now: Rows.now)
             }

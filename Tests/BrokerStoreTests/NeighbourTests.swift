@@ -36,10 +36,11 @@ struct NeighbourTests {
     func endings(_ harm: Harm) async throws {
         try await with(harm) { store, sessions, subject in
             let ended = try await store.endSessions(
-                .subjectExcept(subject, current: sessions[2].token), reason: .loggedOutElsewhere, now: Rows.seconds(9))
-            #expect(ended.contains(sessions[0].token))
+                .subjectExcept(subject, current: sessions[2].tokenDigest), reason: .loggedOutElsewhere,
+                now: Rows.seconds(9))
+            #expect(ended.contains(sessions[0].tokenDigest))
             let rest = try await store.endSessions(.sid(subject), reason: .providerLogout, now: Rows.seconds(9))
-            #expect(rest == [sessions[2].token])
+            #expect(rest == [sessions[2].tokenDigest])
             #expect(try await store.integer("SELECT count(*) FROM sessions WHERE ended_at IS NULL") == 0)
             #expect(try await store.endSessions(.all, reason: .admin, now: Rows.seconds(9)) == [])
         }
@@ -49,9 +50,9 @@ struct NeighbourTests {
     func outbox() async throws {
         try await with(.newerFormat) { store, sessions, subject in
             let ended = try await store.endSessions(.subject(subject), reason: .admin, now: Rows.seconds(9))
-            #expect(Set(ended) == Set(sessions.map(\.token)))
+            #expect(Set(ended) == Set(sessions.map(\.tokenDigest)))
             let rows = try await store.takeOutbox(now: Rows.seconds(9), until: Rows.seconds(99), limit: 9)
-            #expect(Set(rows.map(\.boundTo)) == Set(sessions.map(\.token)))
+            #expect(Set(rows.map(\.boundTo)) == Set(sessions.map(\.tokenDigest)))
             #expect(rows.allSatisfy { $0.tokens == sessions[0].tokens })
         }
     }
@@ -60,8 +61,8 @@ struct NeighbourTests {
     func signIn(_ harm: Harm) async throws {
         try await with(harm) { store, sessions, subject in
             let fresh = Rows.session(subject: subject, at: Rows.seconds(5))
-            try await store.signIn(fresh, replacing: sessions[1].token)
-            #expect(try await store.session(token: fresh.token) == fresh)
+            try await store.signIn(fresh, replacing: sessions[1].tokenDigest)
+            #expect(try await store.session(tokenDigest: fresh.tokenDigest) == fresh)
         }
     }
 
@@ -69,7 +70,10 @@ struct NeighbourTests {
     func lists(_ harm: Harm) async throws {
         try await with(harm) { store, sessions, subject in
             let all = try await store.sessions(.subject(subject), .live, after: nil, limit: 9, now: Rows.seconds(5))
-            #expect(all.map(\.token).filter { $0 != sessions[1].token } == [sessions[2].token, sessions[0].token])
+            #expect(
+                all.map(\.tokenDigest).filter { $0 != sessions[1].tokenDigest } == [
+                    sessions[2].tokenDigest, sessions[0].tokenDigest,
+                ])
             let two = try await store.sessions(.subject(subject), .live, after: nil, limit: 2, now: Rows.seconds(5))
             #expect(two.count == 2)
         }
@@ -83,7 +87,7 @@ struct NeighbourTests {
             }
             let left = try await store.integer("SELECT count(*) FROM sessions WHERE ended_at IS NULL")
             #expect(left == (harm == .newerFormat ? 1 : 0))
-            #expect(try await store.session(token: sessions[0].token)?.endedAt != nil)
+            #expect(try await store.session(tokenDigest: sessions[0].tokenDigest)?.endedAt != nil)
         }
     }
 
@@ -104,11 +108,11 @@ struct NeighbourTests {
     func logins() async throws {
         try await TemporaryStore.with { store, _ in
             let token = Rows.digest()
-            let logins = (0..<2).map { Rows.login(token: token, at: Rows.seconds($0)) }
+            let logins = (0..<2).map { Rows.login(tokenDigest: token, at: Rows.seconds($0)) }
             for login in logins { _ = try await store.insertLogin(login, limits: LoginLimits()) }
             try await store.maintain(
                 "UPDATE logins SET format = 2 WHERE created_at = \(logins[1].createdAt.milliseconds)")
-            #expect(try await store.pendingLogins(loginToken: token, now: Rows.seconds(5)) == [logins[0]])
+            #expect(try await store.pendingLogins(loginTokenDigest: token, now: Rows.seconds(5)) == [logins[0]])
         }
     }
 }

@@ -50,12 +50,13 @@ struct PostgreSQLMeasurement {
                 for session in sessions { try await store.signIn(session) }
                 for tasks in [1, 8, 64, 256] {
                     try await rate("\(name) session reads", tasks: tasks) { step in
-                        _ = try await store.session(token: sessions[step % 1000].token)
+                        _ = try await store.session(tokenDigest: sessions[step % 1000].tokenDigest)
                     }
                 }
                 try await rate("\(name) slides", tasks: 64) { step in
                     try await store.slideSession(
-                        token: sessions[step % 1000].token, lastUsedAt: Rows.seconds(Int64(step / 1000 % 3000)),
+                        tokenDigest: sessions[step % 1000].tokenDigest,
+                        lastUsedAt: Rows.seconds(Int64(step / 1000 % 3000)),
                         idleExpiresAt: Rows.seconds(Int64(3600 + step)))
                 }
                 try await rate("\(name) sign-ins", tasks: 64) { _ in try await store.signIn(Rows.session()) }

@@ -82,7 +82,7 @@ struct PostgreSQLTests {
             let store = try await PostgreSQLStore.open(settings, listening: nil)
             let session = Rows.session()
             try await store.signIn(session)
-            #expect(try await store.session(token: session.token) == session)
+            #expect(try await store.session(tokenDigest: session.tokenDigest) == session)
             await store.close()
             try PostgreSQLServer.execute("INSERT INTO schema_version VALUES (\(newest + 2), \(newest + 2))", in: url)
             await #expect(throws: StoreOpenFailure.tooNew(found: newest + 2, known: newest)) {
@@ -100,15 +100,15 @@ struct PostgreSQLTests {
             #expect(wall.since(time) < .seconds(60) && time.since(wall) < .seconds(60))
             let (live, ended) = (Rows.session(), Rows.session())
             for session in [live, ended] { try await stores[0].signIn(session) }
-            _ = try await stores[0].endSessions(.token(ended.token), reason: .admin, now: Rows.now)
-            let unknown = Rows.session().token
+            _ = try await stores[0].endSessions(.token(ended.tokenDigest), reason: .admin, now: Rows.now)
+            let unknown = Rows.session().tokenDigest
             func versions() async throws -> [Int64] {
-                let found = try await stores[1].tokenVersions(of: [live.token, ended.token, unknown])
-                #expect(found.allSatisfy { $0.token == live.token })
+                let found = try await stores[1].tokenVersions(of: [live.tokenDigest, ended.tokenDigest, unknown])
+                #expect(found.allSatisfy { $0.tokenDigest == live.tokenDigest })
                 return found.map(\.version)
             }
             #expect(try await versions() == [1])
-            #expect(try await stores[0].commit(live.token, version: 1, "next") == .committed)
+            #expect(try await stores[0].commit(live.tokenDigest, version: 1, "next") == .committed)
             #expect(try await versions() == [2])
             #expect(try await stores[1].tokenVersions(of: []).isEmpty)
         }
@@ -129,14 +129,18 @@ struct PostgreSQLTests {
                 }
             }
             try setFormat(2)
-            await #expect(throws: StoreFailure.newerFormat) { try await store.session(token: session.token) }
+            await #expect(throws: StoreFailure.newerFormat) {
+                try await store.session(tokenDigest: session.tokenDigest)
+            }
             await #expect(throws: StoreFailure.newerFormat) { try await store.session(handle: session.handle) }
-            await #expect(throws: StoreFailure.newerFormat) { try await store.claimRefresh(session.token) }
-            await #expect(throws: StoreFailure.newerFormat) { try await store.refreshState(session.token) }
-            await #expect(throws: StoreFailure.newerFormat) { try await store.commit(session.token, version: 1, "x") }
+            await #expect(throws: StoreFailure.newerFormat) { try await store.claimRefresh(session.tokenDigest) }
+            await #expect(throws: StoreFailure.newerFormat) { try await store.refreshState(session.tokenDigest) }
+            await #expect(throws: StoreFailure.newerFormat) {
+                try await store.commit(session.tokenDigest, version: 1, "x")
+            }
             await #expect(throws: StoreFailure.newerFormat) {
                 try await store.slideSession(
-                    token: session.token, lastUsedAt: Rows.seconds(1), idleExpiresAt: Rows.seconds(9999))
+                    tokenDigest: session.tokenDigest, lastUsedAt: Rows.seconds(1), idleExpiresAt: Rows.seconds(9999))
             }
             await #expect(throws: StoreFailure.newerFormat) { try await store.login(state: login.state) }
             await #expect(throws: StoreFailure.newerFormat) { try await store.burnLogin(state: login.state) }
@@ -150,11 +154,14 @@ struct PostgreSQLTests {
             try await store.signIn(other)
             try PostgreSQLServer.execute(
                 "UPDATE session_states SET format = 2; UPDATE sessions SET format = 2", in: url)
-            #expect(try await store.endSessions(.token(other.token), reason: .admin, now: Rows.now) == [other.token])
+            #expect(
+                try await store.endSessions(.token(other.tokenDigest), reason: .admin, now: Rows.now) == [
+                    other.tokenDigest
+                ])
             try setFormat(1)
-            #expect(try await store.session(token: session.token) == session)
+            #expect(try await store.session(tokenDigest: session.tokenDigest) == session)
             #expect(try await store.login(state: login.state) == login)
-            #expect(try await store.session(token: other.token)?.endReason == .admin)
+            #expect(try await store.session(tokenDigest: other.tokenDigest)?.endReason == .admin)
         }
     }
 
@@ -174,7 +181,7 @@ struct PostgreSQLTests {
             let session = Rows.session()
             try await stores[0].signIn(session)
             let refreshes = try await withThrowingTaskGroup(of: RefreshClaimResult.self) { group in
-                for index in 0..<60 { group.addTask { try await stores[index % 3].claimRefresh(session.token) } }
+                for index in 0..<60 { group.addTask { try await stores[index % 3].claimRefresh(session.tokenDigest) } }
                 return try await group.reduce(into: []) { $0.append($1) }
             }
             #expect(refreshes.count(where: { $0 == .claimed(RefreshGrant(fence: 1)) }) == 1)
@@ -192,7 +199,7 @@ struct PostgreSQLTests {
                 }
                 return try await group.reduce(into: []) { $0 += $1 }
             }
-            #expect(Set(ended) == [session.token, id] && ended.count == 2)
+            #expect(Set(ended) == [session.tokenDigest, id] && ended.count == 2)
 
             try await stores[0].addOutbox((0..<200).map { _ in Rows.outbox() })
             let taken = try await withThrowingTaskGroup(of: [OutboxRow].self) { group in
@@ -235,10 +242,13 @@ struct PostgreSQLTests {
                                 do throws(StoreFailure) {
                                     let result = try await store.claimRefresh(
                                         RefreshClaim(
-                                            token: session.token, tokenVersion: 1, name: name, lifetime: .seconds(600),
+                                            tokenDigest: session.tokenDigest, tokenVersion: 1, name: name,
+                                            lifetime: .seconds(600),
                                             now: Rows.now))
-                                    if case .claimed(let grant) = result { return (session.token, grant.fence == 1) }
-                                    return (session.token, false)
+                                    if case .claimed(let grant) = result {
+                                        return (session.tokenDigest, grant.fence == 1)
+                                    }
+                                    return (session.tokenDigest, false)
                                 } catch { await Task.yield() }
                             }
                         }
@@ -265,7 +275,7 @@ struct PostgreSQLTests {
             }
             try await killer
             for session in answered {
-                #expect(try await stores[0].session(token: session.token) == session)
+                #expect(try await stores[0].session(tokenDigest: session.tokenDigest) == session)
             }
             #expect(stores[0].connections.lost > 0)
         }
@@ -295,17 +305,17 @@ struct PostgreSQLTests {
                 let free = Rows.session()
                 try await store.signIn(free)
                 try holder.execute(
-                    "BEGIN; SELECT 1 FROM session_states WHERE token = '\\x\(held.token.hexadecimal)' FOR UPDATE",
+                    "BEGIN; SELECT 1 FROM session_states WHERE token = '\\x\(held.tokenDigest.hexadecimal)' FOR UPDATE",
                     within: .seconds(5))
                 let order = Order()
                 async let refused = Result<RefreshClaimResult, any Error>.catching {
                     defer { order.note("held") }
-                    return try await store.claimRefresh(held.token)
+                    return try await store.claimRefresh(held.tokenDigest)
                 }
                 // What is taken together with it would wait behind it.
                 try await waiting(1, in: url)
-                _ = try await store.mustClaimRefresh(free.token)
-                #expect(try await store.session(token: held.token) == held)
+                _ = try await store.mustClaimRefresh(free.tokenDigest)
+                #expect(try await store.session(tokenDigest: held.tokenDigest) == held)
                 order.note("free")
                 switch await refused {
                 case .success(let result): Issue.record("\(result)")
@@ -315,7 +325,7 @@ struct PostgreSQLTests {
                 try holder.execute("ROLLBACK", within: .seconds(5))
             }
             #expect(isAlone, "each time the free write was answered behind the held one")
-            _ = try await store.mustClaimRefresh(held.token)
+            _ = try await store.mustClaimRefresh(held.tokenDigest)
         }
     }
 
@@ -369,9 +379,9 @@ struct PostgreSQLTests {
                     RETURN NEW; END';
                 CREATE TRIGGER in_the_way BEFORE UPDATE ON session_states FOR EACH ROW EXECUTE FUNCTION in_the_way()
                 """, in: url)
-            #expect(try await stores[0].commit(session.token, version: 1, "new") == .committed)
+            #expect(try await stores[0].commit(session.tokenDigest, version: 1, "new") == .committed)
             #expect(try PostgreSQLServer.execute("SELECT last_value FROM tries", in: url).first == "4")
-            #expect(try await stores[0].session(token: session.token)?.tokenVersion == 2)
+            #expect(try await stores[0].session(tokenDigest: session.tokenDigest)?.tokenVersion == 2)
         }
     }
 
@@ -418,9 +428,9 @@ struct PostgreSQLTests {
             try PostgreSQLServer.execute("ALTER DATABASE \(name) SET default_transaction_read_only = on", in: url)
             let any = url + "?target_session_attrs=any&options=-cdefault_transaction_read_only%3Doff"
             try endConnections(any)
-            await #expect(throws: StoreFailure.self) { try await store.claimRefresh(session.token) }
+            await #expect(throws: StoreFailure.self) { try await store.claimRefresh(session.tokenDigest) }
             try PostgreSQLServer.execute("ALTER DATABASE \(name) RESET default_transaction_read_only", in: any)
-            try await eventually("it writes") { (try? await store.claimRefresh(session.token)) != nil }
+            try await eventually("it writes") { (try? await store.claimRefresh(session.tokenDigest)) != nil }
         }
     }
 
@@ -443,7 +453,7 @@ struct PostgreSQLTests {
             try await eventually("all endings") { heard[1].ended.count == 300 }
             // Who is not woken by them finds them two seconds later, when the connection is looked after.
             #expect(ContinuousClock.now - begin < .milliseconds(1500))
-            #expect(Set(heard[1].ended.map(\.token)) == Set(sessions.map(\.token)))
+            #expect(Set(heard[1].ended.map(\.tokenDigest)) == Set(sessions.map(\.tokenDigest)))
             #expect(heard[1].ended.allSatisfy { $0.reason == .admin })
             #expect(heard[0].ended.isEmpty, "one's own are not told to oneself")
             // And those of a provider's logout token.
@@ -452,7 +462,7 @@ struct PostgreSQLTests {
             _ = try await stores[0].consumeLogoutToken(
                 Rows.digest(), until: Rows.seconds(600), ending: .sid(Rows.digest(2)), now: Rows.now, limit: 9)
             try await eventually("the provider's log-out") {
-                heard[1].ended.contains(EndedSession(token: away.token, reason: .providerLogout))
+                heard[1].ended.contains(EndedSession(tokenDigest: away.tokenDigest, reason: .providerLogout))
             }
             // A listener that is cut off says so, and comes back.
             try endConnections(url)

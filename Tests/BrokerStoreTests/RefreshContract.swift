@@ -11,7 +11,7 @@ struct RefreshContract {
             try await store.signIn(session)
             let results = try await withThrowingTaskGroup(of: RefreshClaimResult.self) { group in
                 for _ in 0..<100 {
-                    group.addTask { try await store.claimRefresh(session.token) }
+                    group.addTask { try await store.claimRefresh(session.tokenDigest) }
                 }
                 return try await group.reduce(into: []) { $0.append($1) }
             }
@@ -27,15 +27,15 @@ struct RefreshContract {
             let lapsed = Rows.session(at: Rows.seconds(-3600))
             let live = Rows.session()
             for session in [ended, lapsed, live] { try await store.signIn(session) }
-            _ = try await store.endSessions(.token(ended.token), reason: .loggedOut, now: Rows.now)
-            func claim(_ token: Digest, _ version: Int64) async throws -> RefreshClaimResult {
-                try await store.claimRefresh(token, version: version)
+            _ = try await store.endSessions(.token(ended.tokenDigest), reason: .loggedOut, now: Rows.now)
+            func claim(_ tokenDigest: Digest, _ version: Int64) async throws -> RefreshClaimResult {
+                try await store.claimRefresh(tokenDigest, version: version)
             }
-            #expect(try await claim(ended.token, 1) == .gone)
-            #expect(try await claim(lapsed.token, 1) == .gone)
+            #expect(try await claim(ended.tokenDigest, 1) == .gone)
+            #expect(try await claim(lapsed.tokenDigest, 1) == .gone)
             #expect(try await claim(Rows.digest(), 1) == .gone)
-            #expect(try await claim(live.token, 2) == .moved)
-            #expect(try await store.session(token: live.token) == live)
+            #expect(try await claim(live.tokenDigest, 2) == .moved)
+            #expect(try await store.session(tokenDigest: live.tokenDigest) == live)
         }
     }
 
@@ -46,37 +46,37 @@ struct RefreshContract {
         try await engine.withStore { store, clock in
             let session = Rows.session()
             try await store.signIn(session)
-            let first = try await store.mustClaimRefresh(session.token)
+            let first = try await store.mustClaimRefresh(session.tokenDigest)
             #expect(first == RefreshGrant(fence: 1))
             clock.advance(24)
-            #expect(try await store.claimRefresh(session.token) == .busy(for: .seconds(1)))
+            #expect(try await store.claimRefresh(session.tokenDigest) == .busy(for: .seconds(1)))
             // Its owner may be cut off with a new pair in hand: it has a minute to come back.
             for pause in [1, 30, 29] as [Int64] {
                 clock.advance(pause)
-                #expect(try await store.claimRefresh(session.token) == .busy(for: .seconds(1)))
+                #expect(try await store.claimRefresh(session.tokenDigest) == .busy(for: .seconds(1)))
             }
             clock.advance(1)
             // Not before the caller's store has stood for a while.
-            #expect(try await store.claimRefresh(session.token, takesOver: false) == .busy(for: .seconds(1)))
-            let second = try await store.mustClaimRefresh(session.token)
+            #expect(try await store.claimRefresh(session.tokenDigest, takesOver: false) == .busy(for: .seconds(1)))
+            let second = try await store.mustClaimRefresh(session.tokenDigest)
             #expect(second == RefreshGrant(fence: 2, takenOverFor: .zero))
-            #expect(try await store.commit(session.token, version: 1, "late pair") == .committed)
-            #expect(try await store.commit(session.token, version: 1, "second pair") == .superseded)
-            let row = try #require(try await store.session(token: session.token))
+            #expect(try await store.commit(session.tokenDigest, version: 1, "late pair") == .committed)
+            #expect(try await store.commit(session.tokenDigest, version: 1, "second pair") == .superseded)
+            let row = try #require(try await store.session(tokenDigest: session.tokenDigest))
             #expect(row.tokens == Rows.sealed("late pair"))
             #expect(row.tokenVersion == 2)
-            #expect(try await store.refreshState(session.token)?.claimFor == nil)
+            #expect(try await store.refreshState(session.tokenDigest)?.claimFor == nil)
             // The taker-over's verdict is about a version that is gone.
             let condemned = try await store.condemnRefresh(
-                token: session.token, tokenVersion: 1, fence: second.fence, reason: .grantRevoked, now: Rows.now)
+                tokenDigest: session.tokenDigest, tokenVersion: 1, fence: second.fence, reason: .grantRevoked, now: Rows.now)
             #expect(!condemned)
-            try await store.release(session.token, fence: second.fence)
-            #expect(try await store.session(token: session.token)?.endedAt == nil)
+            try await store.release(session.tokenDigest, fence: second.fence)
+            #expect(try await store.session(tokenDigest: session.tokenDigest)?.endedAt == nil)
             // That the old token may have gone out twice is remembered for one version more.
-            let next = try await store.mustClaimRefresh(session.token, version: 2)
+            let next = try await store.mustClaimRefresh(session.tokenDigest, version: 2)
             #expect(next == RefreshGrant(fence: 3, takenOverBefore: true))
-            #expect(try await store.commit(session.token, version: 2, "third pair") == .committed)
-            #expect(try await store.mustClaimRefresh(session.token, version: 3) == RefreshGrant(fence: 4))
+            #expect(try await store.commit(session.tokenDigest, version: 2, "third pair") == .committed)
+            #expect(try await store.mustClaimRefresh(session.tokenDigest, version: 3) == RefreshGrant(fence: 4))
         }
     }
 
@@ -87,13 +87,13 @@ struct RefreshContract {
             try await store.signIn(session)
             let results = try await withThrowingTaskGroup(of: RefreshCommitResult.self) { group in
                 for index in 0..<100 {
-                    group.addTask { try await store.commit(session.token, version: 1, "pair \(index)") }
+                    group.addTask { try await store.commit(session.tokenDigest, version: 1, "pair \(index)") }
                 }
                 return try await group.reduce(into: []) { $0.append($1) }
             }
             #expect(results.count(where: { $0 == .committed }) == 1)
             #expect(results.count(where: { $0 == .superseded }) == 99)
-            #expect(try await store.session(token: session.token)?.tokenVersion == 2)
+            #expect(try await store.session(tokenDigest: session.tokenDigest)?.tokenVersion == 2)
         }
     }
 
@@ -104,14 +104,14 @@ struct RefreshContract {
         try await engine.withStore { store in
             let session = Rows.session()
             try await store.signIn(session)
-            let claim = try await store.mustClaimRefresh(session.token)
-            _ = try await store.endSessions(.token(session.token), reason: .loggedOut, now: Rows.seconds(1))
-            #expect(try await store.commit(session.token, version: 1, "new pair") == .ended)
+            let claim = try await store.mustClaimRefresh(session.tokenDigest)
+            _ = try await store.endSessions(.token(session.tokenDigest), reason: .loggedOut, now: Rows.seconds(1))
+            #expect(try await store.commit(session.tokenDigest, version: 1, "new pair") == .ended)
             #expect(try await store.commit(Rows.digest(), version: 1, "new pair") == .ended)
             let condemned = try await store.condemnRefresh(
-                token: session.token, tokenVersion: 1, fence: claim.fence, reason: .grantRevoked, now: Rows.seconds(2))
+                tokenDigest: session.tokenDigest, tokenVersion: 1, fence: claim.fence, reason: .grantRevoked, now: Rows.seconds(2))
             #expect(!condemned)
-            let row = try #require(try await store.session(token: session.token))
+            let row = try #require(try await store.session(tokenDigest: session.tokenDigest))
             #expect(row.endReason == .loggedOut)
             #expect(row.tokens == nil)
         }
@@ -125,11 +125,11 @@ struct RefreshContract {
             for round in 0..<50 {
                 let session = Rows.session(tokens: "old")
                 try await store.signIn(session)
-                async let committed = store.commit(session.token, version: 1, "new")
-                async let ended = store.endSessions(.token(session.token), reason: .loggedOut, now: Rows.seconds(1))
+                async let committed = store.commit(session.tokenDigest, version: 1, "new")
+                async let ended = store.endSessions(.token(session.tokenDigest), reason: .loggedOut, now: Rows.seconds(1))
                 let (commit, digests) = try await (committed, ended)
-                #expect(digests == [session.token])
-                #expect(try await store.session(token: session.token)?.tokens == nil)
+                #expect(digests == [session.tokenDigest])
+                #expect(try await store.session(tokenDigest: session.tokenDigest)?.tokens == nil)
                 let work = try await store.takeOutbox(
                     now: Rows.seconds(1), until: Rows.seconds(Int64(9000 + round)), limit: 5)
                 #expect(work.map(\.tokens) == [Rows.sealed(commit == .committed ? "new" : "old")])
@@ -145,19 +145,19 @@ struct RefreshContract {
         try await engine.withStore { store, clock in
             let session = Rows.session()
             try await store.signIn(session)
-            let first = try await store.mustClaimRefresh(session.token)
+            let first = try await store.mustClaimRefresh(session.tokenDigest)
             clock.advance(90)
-            let second = try await store.mustClaimRefresh(session.token)
+            let second = try await store.mustClaimRefresh(session.tokenDigest)
             func condemn(_ version: Int64, _ fence: Int64) async throws -> Bool {
                 try await store.condemnRefresh(
-                    token: session.token, tokenVersion: version, fence: fence, reason: .refreshLost,
+                    tokenDigest: session.tokenDigest, tokenVersion: version, fence: fence, reason: .refreshLost,
                     now: Rows.seconds(90))
             }
             #expect(try await !condemn(1, first.fence))
             #expect(try await !condemn(2, second.fence))
             #expect(try await condemn(1, second.fence))
             #expect(try await !condemn(1, second.fence))
-            let row = try #require(try await store.session(token: session.token))
+            let row = try #require(try await store.session(tokenDigest: session.tokenDigest))
             #expect(row.endReason == .refreshLost)
             #expect(row.endedAt == Rows.seconds(90))
             #expect(try await store.outboxCount() == 1)
@@ -169,13 +169,13 @@ struct RefreshContract {
         try await engine.withStore { store in
             let session = Rows.session()
             try await store.signIn(session)
-            let claim = try await store.mustClaimRefresh(session.token)
-            try await store.release(session.token, fence: claim.fence + 1)
-            try await store.release(session.token, version: 2, fence: claim.fence)
-            #expect(try await store.refreshState(session.token)?.claimFor == .seconds(25))
-            try await store.release(session.token, fence: claim.fence)
-            #expect(try await store.refreshState(session.token)?.claimFor == nil)
-            #expect(try await store.mustClaimRefresh(session.token) == RefreshGrant(fence: 2))
+            let claim = try await store.mustClaimRefresh(session.tokenDigest)
+            try await store.release(session.tokenDigest, fence: claim.fence + 1)
+            try await store.release(session.tokenDigest, version: 2, fence: claim.fence)
+            #expect(try await store.refreshState(session.tokenDigest)?.claimFor == .seconds(25))
+            try await store.release(session.tokenDigest, fence: claim.fence)
+            #expect(try await store.refreshState(session.tokenDigest)?.claimFor == nil)
+            #expect(try await store.mustClaimRefresh(session.tokenDigest) == RefreshGrant(fence: 2))
         }
     }
 
@@ -185,18 +185,18 @@ struct RefreshContract {
             let session = Rows.session()
             try await store.signIn(session)
             let commit = RefreshCommit(
-                token: session.token, tokenVersion: 1, tokens: Rows.sealed("t2", key: "k2"),
+                tokenDigest: session.tokenDigest, tokenVersion: 1, tokens: Rows.sealed("t2", key: "k2"),
                 facts: Rows.sealed("f2", key: "k2"), tokenExpiresAt: nil, refreshable: false,
                 expiresAt: Rows.seconds(1234))
             #expect(try await store.commitRefresh(commit) == .committed)
-            let row = try #require(try await store.session(token: session.token))
+            let row = try #require(try await store.session(tokenDigest: session.tokenDigest))
             #expect(row.tokens == Rows.sealed("t2", key: "k2"))
             #expect(row.facts == Rows.sealed("f2", key: "k2"))
             #expect(row.tokenExpiresAt == nil)
             #expect(!row.refreshable)
             #expect(row.expiresAt == Rows.seconds(1234))
-            #expect(try await store.commit(session.token, version: 2, "t3") == .committed)
-            let last = try #require(try await store.session(token: session.token))
+            #expect(try await store.commit(session.tokenDigest, version: 2, "t3") == .committed)
+            let last = try #require(try await store.session(tokenDigest: session.tokenDigest))
             #expect(last.facts == Rows.sealed("f2", key: "k2"))
             #expect(last.expiresAt == Rows.seconds(1234))
             #expect(last.tokenVersion == 3)
@@ -209,10 +209,10 @@ struct RefreshContract {
             let session = Rows.session()
             try await store.signIn(session)
             let name = Rows.claim()
-            #expect(try await store.claimRefresh(session.token, name: name) == .claimed(RefreshGrant(fence: 1)))
+            #expect(try await store.claimRefresh(session.tokenDigest, name: name) == .claimed(RefreshGrant(fence: 1)))
             clock.advance(10)
-            #expect(try await store.claimRefresh(session.token, name: name) == .claimed(RefreshGrant(fence: 1)))
-            #expect(try await store.claimRefresh(session.token) == .busy(for: .seconds(25)))
+            #expect(try await store.claimRefresh(session.tokenDigest, name: name) == .claimed(RefreshGrant(fence: 1)))
+            #expect(try await store.claimRefresh(session.tokenDigest) == .busy(for: .seconds(25)))
         }
     }
 
@@ -221,24 +221,24 @@ struct RefreshContract {
         try await engine.withStore { store, clock in
             let session = Rows.session()
             try await store.signIn(session)
-            let claim = try await store.mustClaimRefresh(session.token)
+            let claim = try await store.mustClaimRefresh(session.tokenDigest)
             for _ in 0..<4 {
                 clock.advance(20)
-                #expect(try await store.renewRefresh(token: session.token, fence: claim.fence, for: .seconds(25)))
+                #expect(try await store.renewRefresh(tokenDigest: session.tokenDigest, fence: claim.fence, for: .seconds(25)))
             }
-            #expect(try await !store.renewRefresh(token: session.token, fence: 9, for: .seconds(25)))
-            #expect(try await store.claimRefresh(session.token) == .busy(for: .seconds(25)))
-            #expect(try await store.refreshState(session.token)?.claimFor == .seconds(25))
+            #expect(try await !store.renewRefresh(tokenDigest: session.tokenDigest, fence: 9, for: .seconds(25)))
+            #expect(try await store.claimRefresh(session.tokenDigest) == .busy(for: .seconds(25)))
+            #expect(try await store.refreshState(session.tokenDigest)?.claimFor == .seconds(25))
             clock.advance(25)
-            #expect(try await store.refreshState(session.token)?.claimFor == nil)
+            #expect(try await store.refreshState(session.tokenDigest)?.claimFor == nil)
             // Whoever comes back within the minute has it again.
             clock.advance(59)
-            #expect(try await store.renewRefresh(token: session.token, fence: claim.fence, for: .seconds(25)))
+            #expect(try await store.renewRefresh(tokenDigest: session.tokenDigest, fence: claim.fence, for: .seconds(25)))
             clock.advance(85)
-            _ = try await store.mustClaimRefresh(session.token)
-            #expect(try await !store.renewRefresh(token: session.token, fence: claim.fence, for: .seconds(25)))
-            try await store.release(session.token, fence: 2)
-            #expect(try await !store.renewRefresh(token: session.token, fence: 2, for: .seconds(25)))
+            _ = try await store.mustClaimRefresh(session.tokenDigest)
+            #expect(try await !store.renewRefresh(tokenDigest: session.tokenDigest, fence: claim.fence, for: .seconds(25)))
+            try await store.release(session.tokenDigest, fence: 2)
+            #expect(try await !store.renewRefresh(tokenDigest: session.tokenDigest, fence: 2, for: .seconds(25)))
         }
     }
 
@@ -249,33 +249,33 @@ struct RefreshContract {
         try await engine.withStore { store, clock in
             let session = Rows.session()
             try await store.signIn(session)
-            let first = try await store.mustClaimRefresh(session.token)
+            let first = try await store.mustClaimRefresh(session.tokenDigest)
             try await store.release(
-                session.token, fence: first.fence, holdBack: .seconds(30), answerLost: true, emptyRefusal: true)
+                session.tokenDigest, fence: first.fence, holdBack: .seconds(30), answerLost: true, emptyRefusal: true)
             // Its answer was lost: it is sent again, and counts once.
             try await store.release(
-                session.token, fence: first.fence, holdBack: .seconds(30), answerLost: true, emptyRefusal: true)
+                session.tokenDigest, fence: first.fence, holdBack: .seconds(30), answerLost: true, emptyRefusal: true)
             clock.advance(20)
-            #expect(try await store.claimRefresh(session.token) == .heldBack(for: .seconds(10)))
+            #expect(try await store.claimRefresh(session.tokenDigest) == .heldBack(for: .seconds(10)))
             clock.advance(10)
-            let second = try await store.mustClaimRefresh(session.token)
+            let second = try await store.mustClaimRefresh(session.tokenDigest)
             #expect(
                 second == RefreshGrant(fence: 2, answerLost: true, emptyRefusals: 1, emptyFor: .seconds(30)))
             clock.advance(85)
-            let third = try await store.mustClaimRefresh(session.token)
+            let third = try await store.mustClaimRefresh(session.tokenDigest)
             #expect(third.takenOverFor == .zero && third.answerLost)
             // A release does not forget that the claim was taken over.
-            try await store.release(session.token, fence: third.fence, emptyRefusal: true)
+            try await store.release(session.tokenDigest, fence: third.fence, emptyRefusal: true)
             clock.advance(61)
-            let fourth = try await store.mustClaimRefresh(session.token)
+            let fourth = try await store.mustClaimRefresh(session.tokenDigest)
             #expect(
                 fourth
                     == RefreshGrant(
                         fence: 4, takenOverFor: .seconds(61), answerLost: true, emptyRefusals: 2,
                         emptyFor: .seconds(176)))
-            #expect(try await store.commit(session.token, version: 1, "new") == .committed)
+            #expect(try await store.commit(session.tokenDigest, version: 1, "new") == .committed)
             #expect(
-                try await store.mustClaimRefresh(session.token, version: 2)
+                try await store.mustClaimRefresh(session.tokenDigest, version: 2)
                     == RefreshGrant(fence: 5, takenOverBefore: true))
         }
     }
@@ -286,14 +286,14 @@ struct RefreshContract {
             let session = Rows.session()
             try await store.signIn(session)
             let commit = RefreshCommit(
-                token: session.token, tokenVersion: 1, tokens: Rows.sealed("t2"), facts: nil, tokenExpiresAt: nil,
+                tokenDigest: session.tokenDigest, tokenVersion: 1, tokens: Rows.sealed("t2"), facts: nil, tokenExpiresAt: nil,
                 refreshable: true, expiresAt: nil, subjectUnchecked: true)
             #expect(try await store.commitRefresh(commit) == .committed)
-            #expect(try await store.session(token: session.token)?.subjectUnchecked == true)
-            try await store.markSubjectChecked(token: session.token, tokenVersion: 1)
-            #expect(try await store.session(token: session.token)?.subjectUnchecked == true)
-            try await store.markSubjectChecked(token: session.token, tokenVersion: 2)
-            #expect(try await store.session(token: session.token)?.subjectUnchecked == false)
+            #expect(try await store.session(tokenDigest: session.tokenDigest)?.subjectUnchecked == true)
+            try await store.markSubjectChecked(tokenDigest: session.tokenDigest, tokenVersion: 1)
+            #expect(try await store.session(tokenDigest: session.tokenDigest)?.subjectUnchecked == true)
+            try await store.markSubjectChecked(tokenDigest: session.tokenDigest, tokenVersion: 2)
+            #expect(try await store.session(tokenDigest: session.tokenDigest)?.subjectUnchecked == false)
         }
     }
 
@@ -302,15 +302,15 @@ struct RefreshContract {
         try await engine.withStore { store, clock in
             let session = Rows.session()
             try await store.signIn(session)
-            _ = try await store.mustClaimRefresh(session.token)
+            _ = try await store.mustClaimRefresh(session.tokenDigest)
             // What a claim may last at the most stands; what is further away does not.
             clock.advance(-300)
-            guard case .busy = try await store.claimRefresh(session.token) else {
+            guard case .busy = try await store.claimRefresh(session.tokenDigest) else {
                 Issue.record("a claim that may stand was taken over")
                 return
             }
             clock.advance(-3300)
-            let grant = try await store.mustClaimRefresh(session.token)
+            let grant = try await store.mustClaimRefresh(session.tokenDigest)
             #expect(grant.takenOverFor == .zero)
         }
     }
@@ -327,31 +327,31 @@ struct RefreshContract {
             var store = try await open(clock)
             for session in [held, claimed, committed] {
                 try await store.signIn(session)
-                let claim = try await store.mustClaimRefresh(session.token)
-                try await store.release(session.token, fence: claim.fence, holdBack: .seconds(90))
+                let claim = try await store.mustClaimRefresh(session.tokenDigest)
+                try await store.release(session.tokenDigest, fence: claim.fence, holdBack: .seconds(90))
             }
             clock.advance(80)
             for session in [held, claimed, committed] {
-                #expect(try await store.claimRefresh(session.token) == .heldBack(for: .seconds(10)))
+                #expect(try await store.claimRefresh(session.tokenDigest) == .heldBack(for: .seconds(10)))
             }
             clock.advance(10)
-            _ = try await store.mustClaimRefresh(claimed.token)
-            #expect(try await store.commit(committed.token, version: 1, "new") == .committed)
+            _ = try await store.mustClaimRefresh(claimed.tokenDigest)
+            #expect(try await store.commit(committed.tokenDigest, version: 1, "new") == .committed)
             await store.close()
             // Each process has a clock of its own.
             for moment in [50_000, -900] as [Int64] {
                 let next = ManualClock()
                 next.advance(moment)
                 store = try await open(next)
-                #expect(try await store.claimRefresh(held.token) == .heldBack(for: .seconds(90)))
+                #expect(try await store.claimRefresh(held.tokenDigest) == .heldBack(for: .seconds(90)))
                 next.advance(60)
-                #expect(try await store.claimRefresh(held.token) == .heldBack(for: .seconds(30)))
+                #expect(try await store.claimRefresh(held.tokenDigest) == .heldBack(for: .seconds(30)))
                 if moment > 0 { await store.close() } else { next.advance(30) }
             }
-            _ = try await store.mustClaimRefresh(held.token)
+            _ = try await store.mustClaimRefresh(held.tokenDigest)
             // One that is over is not remembered: neither by a claim nor by what was committed.
-            _ = try await store.mustClaimRefresh(claimed.token)
-            _ = try await store.mustClaimRefresh(committed.token, version: 2)
+            _ = try await store.mustClaimRefresh(claimed.tokenDigest)
+            _ = try await store.mustClaimRefresh(committed.tokenDigest, version: 2)
             await store.close()
         }
     }

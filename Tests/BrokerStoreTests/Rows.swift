@@ -34,10 +34,12 @@ enum Rows {
         Sealed(keyID: key, envelope: Array(text.utf8))
     }
 
-    static func login(token: Digest = digest(), at time: WallTime = now, life: Duration = .seconds(600)) -> LoginRow {
+    static func login(tokenDigest: Digest = digest(), at time: WallTime = now, life: Duration = .seconds(600))
+        -> LoginRow
+    {
         let state = digest()
         return LoginRow(
-            state: state, loginToken: token, loginID: "lgn_\(state.bytes.prefix(4))", createdAt: time,
+            state: state, loginTokenDigest: tokenDigest, loginID: "lgn_\(state.bytes.prefix(4))", createdAt: time,
             expiresAt: time.advanced(by: life), sealed: sealed("login"))
     }
 
@@ -50,13 +52,13 @@ enum Rows {
     }
 
     static func session(
-        token: Digest = digest(), handle: SessionHandle = handle(), subject: Digest = digest(),
+        tokenDigest: Digest = digest(), handle: SessionHandle = handle(), subject: Digest = digest(),
         subjectAndClient: Digest = digest(), sid: Digest? = nil, provider: Digest = digest(),
         client: Digest = digest(), at time: WallTime = now, idle: Duration = .seconds(3600),
         absolute: Duration = .seconds(7200), tokens: String = "tokens"
     ) -> SessionRow {
         SessionRow(
-            token: token, handle: handle, subject: subject, subjectAndClient: subjectAndClient, sid: sid,
+            tokenDigest: tokenDigest, handle: handle, subject: subject, subjectAndClient: subjectAndClient, sid: sid,
             provider: provider, client: client, createdAt: time, lastUsedAt: time,
             idleExpiresAt: time.advanced(by: idle), expiresAt: time.advanced(by: absolute),
             tokenExpiresAt: time.advanced(by: .seconds(600)), refreshable: true, facts: sealed("facts"),
@@ -65,7 +67,7 @@ enum Rows {
 
     static func registration(key: Digest = digest(), at time: WallTime = now) -> RegistrationRow {
         RegistrationRow(
-            key: key, loginToken: digest(), createdAt: time, expiresAt: time.advanced(by: .seconds(900)),
+            key: key, loginTokenDigest: digest(), createdAt: time, expiresAt: time.advanced(by: .seconds(900)),
             sealed: sealed("registration"))
     }
 

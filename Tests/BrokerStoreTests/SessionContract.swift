@@ -15,10 +15,10 @@ struct SessionContract {
             bare.tokenExpiresAt = nil
             bare.refreshable = false
             try await store.signIn(bare)
-            #expect(try await store.session(token: session.token) == session)
+            #expect(try await store.session(tokenDigest: session.tokenDigest) == session)
             #expect(try await store.session(handle: session.handle) == session)
-            #expect(try await store.session(token: bare.token) == bare)
-            #expect(try await store.session(token: Rows.digest()) == nil)
+            #expect(try await store.session(tokenDigest: bare.tokenDigest) == bare)
+            #expect(try await store.session(tokenDigest: Rows.digest()) == nil)
             #expect(try await store.session(handle: Rows.handle()) == nil)
         }
     }
@@ -37,8 +37,8 @@ struct SessionContract {
                 let d = Rows.session(at: Rows.seconds(4))
                 for session in [a, b, c, d] { try await store.signIn(session) }
                 let expectations: [(SessionSelector, [SessionRow])] = [
-                    (.token(a.token), [a]), (.handle(b.handle), [b]), (.subject(subject), [b, a]),
-                    (.subjectExcept(subject, current: a.token), [b]), (.sid(sid), [a]),
+                    (.token(a.tokenDigest), [a]), (.handle(b.handle), [b]), (.subject(subject), [b, a]),
+                    (.subjectExcept(subject, current: a.tokenDigest), [b]), (.sid(sid), [a]),
                     (.provider(provider), [c, b, a]), (.client(client), [c, a]), (.sid(Rows.digest()), []),
                     (.all, [d, c, b, a]),
                 ]
@@ -48,7 +48,7 @@ struct SessionContract {
                 }
                 let (selector, expected) = expectations[position]
                 let ended = try await store.endSessions(selector, reason: .admin, now: Rows.seconds(6))
-                #expect(Set(ended) == Set(expected.map(\.token)), "\(selector)")
+                #expect(Set(ended) == Set(expected.map(\.tokenDigest)), "\(selector)")
                 #expect(ended.count == expected.count)
                 let rest = try await store.endSessions(.all, reason: .admin, now: Rows.seconds(7))
                 #expect(rest.count == 4 - expected.count)
@@ -77,7 +77,7 @@ struct SessionContract {
                     cursor = SessionCursor(after: last)
                 }
                 #expect(collected.count == 25)
-                #expect(Set(collected.map(\.token)).count == 25)
+                #expect(Set(collected.map(\.tokenDigest)).count == 25)
                 let order = collected.map { ($0.createdAt, $0.handle.text) }
                 #expect(zip(order, order.dropFirst()).allSatisfy { $0 > $1 })
             }
@@ -94,14 +94,15 @@ struct SessionContract {
             let ended = try await withThrowingTaskGroup(of: [Digest].self) { group in
                 for _ in 0..<50 {
                     group.addTask {
-                        try await store.endSessions(.token(session.token), reason: .loggedOut, now: Rows.seconds(1))
+                        try await store.endSessions(
+                            .token(session.tokenDigest), reason: .loggedOut, now: Rows.seconds(1))
                     }
                 }
                 return try await group.reduce(into: []) { $0 += $1 }
             }
-            #expect(ended == [session.token])
+            #expect(ended == [session.tokenDigest])
             #expect(try await store.endSessions(.handle(session.handle), reason: .admin, now: Rows.seconds(2)) == [])
-            let row = try #require(try await store.session(token: session.token))
+            let row = try #require(try await store.session(tokenDigest: session.tokenDigest))
             #expect(row.endReason == .loggedOut)
             #expect(row.endedAt == Rows.seconds(1))
             #expect(row.tokens == nil)
@@ -128,13 +129,13 @@ struct SessionContract {
             // Not in the order of their creation, and two of them at once; the last of mine stays.
             for (index, second) in [(3, 10), (0, 20), (5, 20), (1, 30), (4, 40), (2, 50)] {
                 _ = try await store.endSessions(
-                    .token(mine[index].token), reason: .grantRevoked, now: Rows.seconds(Int64(second)))
+                    .token(mine[index].tokenDigest), reason: .grantRevoked, now: Rows.seconds(Int64(second)))
             }
             for session in others {
-                _ = try await store.endSessions(.token(session.token), reason: .admin, now: Rows.seconds(60))
+                _ = try await store.endSessions(.token(session.tokenDigest), reason: .admin, now: Rows.seconds(60))
             }
             let tied = [mine[0], mine[5]].sorted { $0.handle.text > $1.handle.text }
-            let expected = ([mine[2], mine[4], mine[1]] + tied + [mine[3]]).map(\.token)
+            let expected = ([mine[2], mine[4], mine[1]] + tied + [mine[3]]).map(\.tokenDigest)
             for (selector, more) in [
                 (SessionSelector.subject(subject), 0), (.provider(provider), 1), (.client(client), 1), (.all, 3),
             ] {
@@ -147,7 +148,7 @@ struct SessionContract {
                     guard let last = page.last else { break }
                     cursor = SessionCursor(after: last)
                 }
-                #expect(collected.dropFirst(more).map(\.token) == expected, "\(selector)")
+                #expect(collected.dropFirst(more).map(\.tokenDigest) == expected, "\(selector)")
                 #expect(collected.dropFirst(more).allSatisfy { $0.endReason == .grantRevoked && $0.tokens == nil })
                 #expect(collected.prefix(more).allSatisfy { $0.endReason == .admin && $0.endedAt == Rows.seconds(60) })
             }
@@ -160,8 +161,8 @@ struct SessionContract {
             for reason in EndReason.allCases {
                 let session = Rows.session()
                 try await store.signIn(session)
-                _ = try await store.endSessions(.token(session.token), reason: reason, now: Rows.now)
-                #expect(try await store.session(token: session.token)?.endReason == reason)
+                _ = try await store.endSessions(.token(session.tokenDigest), reason: reason, now: Rows.now)
+                #expect(try await store.session(tokenDigest: session.tokenDigest)?.endReason == reason)
             }
         }
     }
@@ -175,18 +176,18 @@ struct SessionContract {
             try await store.signIn(session)
             func slide(_ used: Int64, _ idle: Int64) async throws -> [WallTime] {
                 try await store.slideSession(
-                    token: session.token, lastUsedAt: Rows.seconds(used), idleExpiresAt: Rows.seconds(idle))
-                let row = try #require(try await store.session(token: session.token))
+                    tokenDigest: session.tokenDigest, lastUsedAt: Rows.seconds(used), idleExpiresAt: Rows.seconds(idle))
+                let row = try #require(try await store.session(tokenDigest: session.tokenDigest))
                 return [row.lastUsedAt, row.idleExpiresAt]
             }
             #expect(try await slide(100, 3700) == [Rows.seconds(100), Rows.seconds(3700)])
             #expect(try await slide(50, 3650) == [Rows.seconds(100), Rows.seconds(3700)])
             // A use after the idle end does not raise the dead.
             #expect(try await slide(3700, 7300) == [Rows.seconds(100), Rows.seconds(3700)])
-            _ = try await store.endSessions(.token(session.token), reason: .loggedOut, now: Rows.seconds(200))
+            _ = try await store.endSessions(.token(session.tokenDigest), reason: .loggedOut, now: Rows.seconds(200))
             #expect(try await slide(300, 3900) == [Rows.seconds(100), Rows.seconds(3700)])
             try await store.slideSession(
-                token: Rows.digest(), lastUsedAt: Rows.seconds(1), idleExpiresAt: Rows.seconds(2))
+                tokenDigest: Rows.digest(), lastUsedAt: Rows.seconds(1), idleExpiresAt: Rows.seconds(2))
         }
     }
 }

@@ -54,13 +54,14 @@ struct StandbyTests {
         try server.command("standby-stop")
         #expect(
             try await isInDoubt(server.url) {
-                _ = try await store.endSessions(.token(ended.token), reason: .loggedOut, now: Rows.now)
+                _ = try await store.endSessions(.token(ended.tokenDigest), reason: .loggedOut, now: Rows.now)
             })
         // It stands on this server, and perhaps nowhere else.
-        #expect(try await store.session(token: ended.token)?.endReason == .loggedOut)
+        #expect(try await store.session(tokenDigest: ended.tokenDigest)?.endReason == .loggedOut)
         let name = ClaimID(random: Array(repeating: 7, count: 16))
         let claim = RefreshClaim(
-            token: claimed.token, tokenVersion: 1, name: name, lifetime: .seconds(300), takesOver: true, now: Rows.now)
+            tokenDigest: claimed.tokenDigest, tokenVersion: 1, name: name, lifetime: .seconds(300), takesOver: true,
+            now: Rows.now)
         #expect(try await isInDoubt(server.url) { _ = try await store.claimRefresh(claim) })
 
         try server.command("standby-start")
@@ -76,11 +77,11 @@ struct StandbyTests {
         var found: SessionRow?
         let end = ContinuousClock.now + .seconds(60)
         while found == nil, ContinuousClock.now < end, !Task.isCancelled {
-            found = try? await store.session(token: kept.token)
+            found = try? await store.session(tokenDigest: kept.tokenDigest)
         }
         #expect(found == kept)
-        #expect(try await store.session(token: ended.token)?.endReason == .loggedOut)
-        guard case .busy = try await store.claimRefresh(claimed.token) else {
+        #expect(try await store.session(tokenDigest: ended.tokenDigest)?.endReason == .loggedOut)
+        guard case .busy = try await store.claimRefresh(claimed.tokenDigest) else {
             Issue.record("the claim did not come along")
             return
         }
@@ -105,7 +106,10 @@ struct StandbyTests {
         let writes: [(name: String, write: @Sendable () async throws -> Void)] = [
             (
                 "log-out",
-                { _ = try await store.endSessions(.token(ended.token), reason: .loggedOut, now: Rows.now, limit: 9) }
+                {
+                    _ = try await store.endSessions(
+                        .token(ended.tokenDigest), reason: .loggedOut, now: Rows.now, limit: 9)
+                }
             ),
             (
                 "sign-in",
@@ -122,14 +126,14 @@ struct StandbyTests {
                         jti, until: Rows.seconds(600), ending: .sid(sid), now: Rows.now, limit: 9)
                 }
             ),
-            ("refresh", { _ = try await store.commit(refreshed.token, version: 1, "new") }),
+            ("refresh", { _ = try await store.commit(refreshed.tokenDigest, version: 1, "new") }),
         ]
         try server.command("standby-freeze")
         for (name, write) in writes {
             for time in 0..<2 { #expect(try await isInDoubt(server.url, write), "\(name), \(time)") }
         }
         // It stands here, which is no promise.
-        #expect(try await store.session(token: fresh.token) == fresh)
+        #expect(try await store.session(tokenDigest: fresh.tokenDigest) == fresh)
         try server.command("standby-thaw")
         for (_, write) in writes { try await write() }
         #expect(
@@ -139,12 +143,12 @@ struct StandbyTests {
         var found: SessionRow?
         let end = ContinuousClock.now + .seconds(60)
         while found == nil, ContinuousClock.now < end, !Task.isCancelled {
-            found = try? await store.session(token: fresh.token)
+            found = try? await store.session(tokenDigest: fresh.tokenDigest)
         }
         #expect(found == fresh)
-        #expect(try await store.session(token: ended.token)?.endReason == .loggedOut)
-        #expect(try await store.session(token: told.token)?.endReason == .providerLogout)
-        #expect(try await store.session(token: refreshed.token)?.tokenVersion == 2)
+        #expect(try await store.session(tokenDigest: ended.tokenDigest)?.endReason == .loggedOut)
+        #expect(try await store.session(tokenDigest: told.tokenDigest)?.endReason == .providerLogout)
+        #expect(try await store.session(tokenDigest: refreshed.tokenDigest)?.tokenVersion == 2)
         await store.close()
         withExtendedLifetime(server) {}
     }

@@ -49,20 +49,21 @@ extension SessionStore {
 
     /// Claims a refresh for 25 s.
     func claimRefresh(
-        _ token: Digest, version: Int64 = 1, at now: WallTime = Rows.now, name: ClaimID = Rows.claim(),
+        _ tokenDigest: Digest, version: Int64 = 1, at now: WallTime = Rows.now, name: ClaimID = Rows.claim(),
         takesOver: Bool = true
     ) async throws -> RefreshClaimResult {
         try await claimRefresh(
             RefreshClaim(
-                token: token, tokenVersion: version, name: name, lifetime: .seconds(25), takesOver: takesOver, now: now)
+                tokenDigest: tokenDigest, tokenVersion: version, name: name, lifetime: .seconds(25),
+                takesOver: takesOver, now: now)
         )
     }
 
     /// Claims a refresh and expects the grant.
     func mustClaimRefresh(
-        _ token: Digest, version: Int64 = 1, at now: WallTime = Rows.now
+        _ tokenDigest: Digest, version: Int64 = 1, at now: WallTime = Rows.now
     ) async throws -> RefreshGrant {
-        let result = try await claimRefresh(token, version: version, at: now)
+        let result = try await claimRefresh(tokenDigest, version: version, at: now)
         guard case .claimed(let grant) = result else {
             Issue.record("\(result)")
             return RefreshGrant(fence: 0)
@@ -72,19 +73,20 @@ extension SessionStore {
 
     /// Gives a claim back.
     func release(
-        _ token: Digest, version: Int64 = 1, fence: Int64, holdBack: Duration = .zero, answerLost: Bool = false,
+        _ tokenDigest: Digest, version: Int64 = 1, fence: Int64, holdBack: Duration = .zero, answerLost: Bool = false,
         emptyRefusal: Bool = false
     ) async throws {
         try await releaseRefresh(
             RefreshRelease(
-                token: token, tokenVersion: version, fence: fence, holdBack: holdBack, answerLost: answerLost,
+                tokenDigest: tokenDigest, tokenVersion: version, fence: fence, holdBack: holdBack,
+                answerLost: answerLost,
                 emptyRefusal: emptyRefusal))
     }
 
-    func commit(_ token: Digest, version: Int64, _ text: String) async throws -> RefreshCommitResult {
+    func commit(_ tokenDigest: Digest, version: Int64, _ text: String) async throws -> RefreshCommitResult {
         try await commitRefresh(
             RefreshCommit(
-                token: token, tokenVersion: version, tokens: Rows.sealed(text), facts: nil,
+                tokenDigest: tokenDigest, tokenVersion: version, tokens: Rows.sealed(text), facts: nil,
                 tokenExpiresAt: Rows.seconds(3600), refreshable: true, expiresAt: nil))
     }
 }

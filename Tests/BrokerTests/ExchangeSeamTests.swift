@@ -229,7 +229,7 @@ import Testing
         // Bound to nobody: the app brought the state key itself.
         try await store.insertRegistration(
             RegistrationRow(
-                key: key, loginToken: nil, createdAt: now, expiresAt: now.advanced(by: .seconds(900)),
+                key: key, loginTokenDigest: nil, createdAt: now, expiresAt: now.advanced(by: .seconds(900)),
                 sealed: try broker.vault.seal(secrets.record, as: .registration, row: key)))
         let dead = ExchangeRow(
             key: broker.vault.digest(Secret("dead")), proof: broker.vault.digest(starter), salt: [], keyID: "k",

@@ -28,7 +28,7 @@ import Testing
     /// Claims as a process that dies then.
     private func claimAndDie(_ broker: TestBroker, _ live: LiveSession, version: Int64 = 1) async throws {
         let claim = RefreshClaim(
-            token: live.token, tokenVersion: version, name: ClaimID(random: try broker.vault.random(16)),
+            tokenDigest: live.tokenDigest, tokenVersion: version, name: ClaimID(random: try broker.vault.random(16)),
             lifetime: .seconds(25), now: broker.clock.now)
         guard case .claimed = try await broker.store.claimRefresh(claim) else { throw BrokerProblem(.internalError) }
     }
@@ -120,8 +120,8 @@ import Testing
         }
         #expect(one.provider.refreshes == 1)
         store.fail(.commitRefresh, [])
-        try await until { try await store.session(token: live.token)?.tokenVersion == 2 }
-        let row = try #require(try await store.session(token: live.token))
+        try await until { try await store.session(tokenDigest: live.tokenDigest)?.tokenVersion == 2 }
+        let row = try #require(try await store.session(tokenDigest: live.tokenDigest))
         #expect(try StoredTokens.open(row, one.context).tokens.accessToken.reveal() == "at-r1")
     }
 
@@ -163,7 +163,8 @@ import Testing
         broker.clock.advance(.seconds(3601))
         broker.provider.script.withLock { $0.refresh = [Self.refused] }
         let again = LiveSession(
-            row: try #require(try await broker.store.session(token: live.token)), facts: live.facts, binding: nil)
+            row: try #require(try await broker.store.session(tokenDigest: live.tokenDigest)), facts: live.facts,
+            binding: nil)
         #expect(await ask(broker, again)?.reason == .refreshLost)
     }
 
@@ -176,7 +177,7 @@ import Testing
         async let answer = ask(broker, live)
         try await until { broker.provider.gate.waiting > 0 }
         broker.clock.advance(.seconds(9))
-        try await until { try await store.refreshState(live.token)?.claimFor == .seconds(25) }
+        try await until { try await store.refreshState(live.tokenDigest)?.claimFor == .seconds(25) }
         broker.provider.gate.open()
         #expect(await answer == nil)
     }

@@ -24,9 +24,9 @@ import Testing
         let tokens = try #require(row.tokens)
         let result = try await broker.store.commitRefresh(
             RefreshCommit(
-                token: row.token, tokenVersion: row.tokenVersion,
-                tokens: facts ? tokens : try raised(tokens, .tokens, row.token, broker),
-                facts: facts ? try raised(row.facts, .session, row.token, broker) : nil,
+                tokenDigest: row.tokenDigest, tokenVersion: row.tokenVersion,
+                tokens: facts ? tokens : try raised(tokens, .tokens, row.tokenDigest, broker),
+                facts: facts ? try raised(row.facts, .session, row.tokenDigest, broker) : nil,
                 tokenExpiresAt: row.tokenExpiresAt, refreshable: true, expiresAt: nil))
         #expect(result == .committed)
         return (broker, session, row)
@@ -40,7 +40,7 @@ import Testing
             #expect(problem?.code == .storeUnavailable && problem?.retryAfter != nil)
         }
         await broker.settled()
-        #expect(try await broker.store.session(token: row.token)?.endedAt == nil)
+        #expect(try await broker.store.session(tokenDigest: row.tokenDigest)?.endedAt == nil)
         #expect(try await broker.store.outboxCount() == 0)
     }
 
@@ -51,7 +51,7 @@ import Testing
         let filter = AdminSessions.Filter(provider: ProviderName(unchecked: "as"))
         let part = try await broker.useCases.adminSessions.endUnbound(filter, cursor: nil, actor: "ops")
         #expect(part.ended == 1 && part.unreadable == 1 && part.nextCursor == nil)
-        #expect(try await broker.store.session(token: row.token)?.endedAt == nil)
+        #expect(try await broker.store.session(tokenDigest: row.tokenDigest)?.endedAt == nil)
         #expect(try await broker.store.session(handle: other.session.handle)?.endReason == .admin)
     }
 
@@ -62,7 +62,7 @@ import Testing
         let problem = await problem { try await broker.useCases.refreshTokens.accessToken(for: live) }
         #expect(problem?.code == .storeUnavailable)
         await broker.settled()
-        #expect(try await broker.store.session(token: row.token)?.endedAt == nil)
+        #expect(try await broker.store.session(tokenDigest: row.tokenDigest)?.endedAt == nil)
     }
 
     @Test("Tampering still ends the session with integrity (SEC-48)", .timeLimit(.minutes(1)))
@@ -73,7 +73,7 @@ import Testing
         let tokens = try #require(row.tokens)
         _ = try await broker.store.commitRefresh(
             RefreshCommit(
-                token: row.token, tokenVersion: row.tokenVersion, tokens: tokens,
+                tokenDigest: row.tokenDigest, tokenVersion: row.tokenVersion, tokens: tokens,
                 facts: Sealed(keyID: row.facts.keyID, envelope: tokens.envelope), tokenExpiresAt: nil,
                 refreshable: true, expiresAt: nil))
         #expect(await problem { try await broker.useCases.resumeSession.resume(session.token) }?.reason == .integrity)
@@ -99,7 +99,7 @@ import Testing
         let broker = try TestBroker()
         let key = broker.vault.digest(Array("key".utf8))
         var row = RegistrationRow(
-            key: key, loginToken: nil, createdAt: broker.clock.now,
+            key: key, loginTokenDigest: nil, createdAt: broker.clock.now,
             expiresAt: broker.clock.now.advanced(by: .seconds(60)),
             sealed: try broker.vault.seal([3], as: .registration, row: key))
         #expect(await problem { try RegistrationSecrets.open(row, broker.vault) }?.code == .storeUnavailable)

@@ -58,7 +58,7 @@ import Testing
     func foreign() async throws {
         let (broker, _, live) = try await expired(.init(refreshedSubject: .foreign("https://elsewhere.example")))
         #expect(await ask(broker, live)?.reason == .subjectChanged)
-        #expect(try await broker.store.session(token: live.token)?.endReason == .subjectChanged)
+        #expect(try await broker.store.session(tokenDigest: live.tokenDigest)?.endReason == .subjectChanged)
     }
 
     @Test("A scope that the provider took away is the session's no more, for nobody who asks (SEC-57)")
@@ -67,8 +67,8 @@ import Testing
             .init(scope: ["openid", "email", "orders"], refreshedScope: ["openid", "email"]))
         #expect(live.view.scope == ["openid", "email", "orders"])
         #expect(await ask(broker, live) == nil)
-        let row = try #require(try await broker.store.session(token: live.token))
-        let facts = try SessionFacts(record: broker.vault.open(row.facts, as: .session, row: row.token))
+        let row = try #require(try await broker.store.session(tokenDigest: live.tokenDigest))
+        let facts = try SessionFacts(record: broker.vault.open(row.facts, as: .session, row: row.tokenDigest))
         #expect(facts.scope == ["openid", "email"])
     }
 

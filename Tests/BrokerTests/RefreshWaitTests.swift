@@ -48,12 +48,12 @@ import Testing
         let (broker, _, live) = try await expired(.init(refresh: [refused, refused, refused]))
         // Another process's claim that nobody lives for any more.
         let claim = RefreshClaim(
-            token: live.token, tokenVersion: 1, name: ClaimID(random: try broker.vault.random(16)),
+            tokenDigest: live.tokenDigest, tokenVersion: 1, name: ClaimID(random: try broker.vault.random(16)),
             lifetime: .seconds(25), now: broker.clock.now)
         guard case .claimed = try await broker.store.claimRefresh(claim) else { return #expect(Bool(false)) }
         broker.clock.advance(.seconds(86))
         #expect(await ask(broker, live)?.code == .providerUnavailable)
-        #expect(try await broker.store.session(token: live.token)?.endedAt == nil)
+        #expect(try await broker.store.session(tokenDigest: live.tokenDigest)?.endedAt == nil)
         broker.clock.advance(.seconds(30))
         #expect(await ask(broker, live)?.code == .providerUnavailable)
         // Within that minute asking again is no use.

@@ -26,7 +26,7 @@ import Testing
             identifier: nil, fields: [], device: nil)
         try await broker.store.insertRegistration(
             RegistrationRow(
-                key: key, loginToken: broker.vault.digest(loginToken), createdAt: now,
+                key: key, loginTokenDigest: broker.vault.digest(loginToken), createdAt: now,
                 expiresAt: now.advanced(by: .seconds(900)),
                 sealed: try broker.vault.seal(secrets.record, as: .registration, row: key)))
         let dead = ExchangeRow(

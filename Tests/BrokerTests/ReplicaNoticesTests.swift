@@ -43,7 +43,7 @@ import Testing
             heard.withLock { $0.append(notice) }
         }
         func look(_ version: Int64) async throws -> Int {
-            versions.known.withLock { $0[live.token] = version }
+            versions.known.withLock { $0[live.tokenDigest] = version }
             try await refreshes.look()
             return heard.withLock { $0.count }
         }
@@ -70,7 +70,7 @@ import Testing
             heard.withLock { $0.append(notice) }
         }
         _ = try await broker.useCases.refreshTokens.refreshNow(live)
-        versions.known.withLock { $0[live.token] = live.row.tokenVersion + 1 }
+        versions.known.withLock { $0[live.tokenDigest] = live.row.tokenVersion + 1 }
         try await ReplicaRefreshes(broker.context, versions).look()
         #expect(heard.withLock { $0 } == [.tokensRefreshed])
         withExtendedLifetime(subscription) {}
@@ -80,7 +80,7 @@ import Testing
     func listenersLeave() async throws {
         let broker = try TestBroker()
         let notices = broker.context.notices
-        let token = try await broker.useCases.resumeSession.resume(try await broker.signIn().token).token
+        let token = try await broker.useCases.resumeSession.resume(try await broker.signIn().token).tokenDigest
         let first = Mutex<Subscription?>(notices.subscribe(token, of: token, limit: 2, version: 1) { _ in })
         let second = Mutex<Subscription?>(notices.subscribe(token, of: token, limit: 2, version: 1) { _ in })
         first.withLock { $0 = nil }
@@ -123,7 +123,7 @@ import Testing
         let subscriptions = lives.map { live in
             broker.useCases.listenToSession.listen(live) { notice in heard.withLock { $0.append(notice) } }
         }
-        replicas.say(.ended([EndedSession(token: lives[0].token, reason: .loggedOut)]))
+        replicas.say(.ended([EndedSession(tokenDigest: lives[0].tokenDigest, reason: .loggedOut)]))
         #expect(broker.context.cache.count == 1)
         #expect(heard.withLock { $0 } == [.ended(.loggedOut)])
         withExtendedLifetime(subscriptions) {}
@@ -139,7 +139,7 @@ import Testing
         }
         let replicas = TestSharedStore()
         ReplicaNotices(broker.context).listen(to: replicas)
-        replicas.say(.ended([EndedSession(token: live.token, reason: .loggedOutInBrowser)]))
+        replicas.say(.ended([EndedSession(tokenDigest: live.tokenDigest, reason: .loggedOutInBrowser)]))
         #expect(heard.withLock { $0 } == [.ended(.loggedOut)])
         withExtendedLifetime(subscription) {}
     }

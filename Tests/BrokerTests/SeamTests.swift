@@ -97,7 +97,7 @@ import Testing
         #expect(
             await problem { try await broker.useCases.refreshTokens.refreshNow(live) }?.code == .storeUnavailable)
         while store.failures(.claimRefresh) > 0 { try await Task.sleep(for: .milliseconds(1)) }
-        while try await broker.store.refreshState(live.token)?.claimFor ?? .zero > .zero {
+        while try await broker.store.refreshState(live.tokenDigest)?.claimFor ?? .zero > .zero {
             try await Task.sleep(for: .milliseconds(1))
         }
         _ = try await broker.useCases.refreshTokens.refreshNow(live)
@@ -127,7 +127,7 @@ import Testing
         #expect(broker.provider.refreshes == 2)
         store.fail(.commitRefresh, [])
         for live in [held, other] {
-            while try await broker.store.session(token: live.token)?.tokenVersion == 1 {
+            while try await broker.store.session(tokenDigest: live.tokenDigest)?.tokenVersion == 1 {
                 try await Task.sleep(for: .milliseconds(1))
             }
         }

@@ -18,7 +18,7 @@ import Testing
     }
 
     private func keep(_ session: LiveSession, in cache: SessionCache, at moment: Duration) {
-        cache.insert(session, loadedAt: moment, generation: cache.lookUp(session.token, at: moment).generation)
+        cache.insert(session, loadedAt: moment, generation: cache.lookUp(session.tokenDigest, at: moment).generation)
     }
 
     @Test("An ending reaches a session in the older generation, too (SEC-129)")
@@ -26,11 +26,11 @@ import Testing
         let session = try #require(try await sessions(1).first)
         let cache = SessionCache()
         // The generations change places when a lifetime has passed, and this one still lives.
-        _ = cache.lookUp(session.token, at: .seconds(5))
+        _ = cache.lookUp(session.tokenDigest, at: .seconds(5))
         keep(session, in: cache, at: .seconds(9))
-        #expect(cache.lookUp(session.token, at: .seconds(11)).session != nil)
-        cache.remove([session.token])
-        #expect(cache.lookUp(session.token, at: .seconds(11)).session == nil)
+        #expect(cache.lookUp(session.tokenDigest, at: .seconds(11)).session != nil)
+        cache.remove([session.tokenDigest])
+        #expect(cache.lookUp(session.tokenDigest, at: .seconds(11)).session == nil)
         #expect(cache.count == 0)
     }
 
@@ -40,10 +40,10 @@ import Testing
         let cache = SessionCache()
         keep(session, in: cache, at: .seconds(100))
         for second in 101...104 {
-            #expect(cache.lookUp(session.token, at: .seconds(second)).session != nil)
-            cache.update(session.token) { $0.lastUsedAt = $0.lastUsedAt.advanced(by: .seconds(1)) }
+            #expect(cache.lookUp(session.tokenDigest, at: .seconds(second)).session != nil)
+            cache.update(session.tokenDigest) { $0.lastUsedAt = $0.lastUsedAt.advanced(by: .seconds(1)) }
         }
-        #expect(cache.lookUp(session.token, at: .seconds(105)).session == nil)
+        #expect(cache.lookUp(session.tokenDigest, at: .seconds(105)).session == nil)
     }
 
     @Test("There are as many sessions as there is room for, and each of those last loaded is found")
@@ -53,7 +53,7 @@ import Testing
         for session in all {
             keep(session, in: cache, at: .seconds(100))
             #expect(cache.count <= 2)
-            #expect(cache.lookUp(session.token, at: .seconds(100)).session != nil)
+            #expect(cache.lookUp(session.tokenDigest, at: .seconds(100)).session != nil)
         }
         // The older generation counts as well.
         for (session, second) in zip(all, 104...108) {
@@ -66,8 +66,8 @@ import Testing
     func loads() async throws {
         let session = try #require(try await sessions(1).first)
         let cache = SessionCache()
-        let (_, before) = cache.lookUp(session.token, at: .seconds(100))
-        cache.remove([session.token])
+        let (_, before) = cache.lookUp(session.tokenDigest, at: .seconds(100))
+        cache.remove([session.tokenDigest])
         cache.insert(session, loadedAt: .seconds(100), generation: before)
         #expect(cache.count == 0)
         keep(session, in: cache, at: .seconds(100))

@@ -30,7 +30,7 @@ import Testing
             broker.clock.advance(.seconds(86_400))
             let used = try await broker.useCases.resumeSession.use(busy.token)
             // The slide is written beside the request.
-            while try await broker.store.session(token: used.token)?.lastUsedAt != broker.clock.now {
+            while try await broker.store.session(tokenDigest: used.tokenDigest)?.lastUsedAt != broker.clock.now {
                 try await Task.sleep(for: .milliseconds(1))
             }
         }
@@ -324,8 +324,8 @@ import Testing
             provider: stored.provider, client: stored.client, tokens: stored.tokens, issuedAt: broker.clock.now,
             uncheckedIDToken: Secret("id"))
         let commit = RefreshCommit(
-            token: row.token, tokenVersion: 1,
-            tokens: try broker.vault.seal(marked.record, as: .tokens, row: row.token), facts: nil,
+            tokenDigest: row.tokenDigest, tokenVersion: 1,
+            tokens: try broker.vault.seal(marked.record, as: .tokens, row: row.tokenDigest), facts: nil,
             tokenExpiresAt: row.tokenExpiresAt, refreshable: true, expiresAt: nil, subjectUnchecked: true)
         #expect(try await broker.store.commitRefresh(commit) == .committed)
         let live = try await broker.useCases.resumeSession.resume(session.token)
@@ -343,7 +343,7 @@ import Testing
         let token = try await broker.useCases.refreshTokens.accessToken(for: live)
         #expect(token.version == 1)
         while broker.provider.refreshes == 0 { try await Task.sleep(for: .milliseconds(1)) }
-        while try await broker.store.session(token: live.token)?.tokenVersion == 1 {
+        while try await broker.store.session(tokenDigest: live.tokenDigest)?.tokenVersion == 1 {
             try await Task.sleep(for: .milliseconds(1))
         }
     }
@@ -433,7 +433,8 @@ import Testing
         let target = try #require(try await broker.store.session(handle: two.session.handle))
         _ = try await broker.store.commitRefresh(
             RefreshCommit(
-                token: target.token, tokenVersion: 1, tokens: target.tokens ?? target.facts, facts: stolen.facts,
+                tokenDigest: target.tokenDigest, tokenVersion: 1, tokens: target.tokens ?? target.facts,
+                facts: stolen.facts,
                 tokenExpiresAt: nil, refreshable: true, expiresAt: nil))
         broker.context.cache.remove([])
         broker.context.cache.reset(open: true)
@@ -447,16 +448,17 @@ import Testing
         let row = try #require(try await broker.store.session(handle: session.session.handle))
         let live = LiveSession(
             row: row,
-            facts: try SessionFacts(record: try broker.context.vault.open(row.facts, as: .session, row: row.token)),
+            facts: try SessionFacts(
+                record: try broker.context.vault.open(row.facts, as: .session, row: row.tokenDigest)),
             binding: nil)
         let cache = SessionCache()
-        let before = cache.lookUp(row.token, at: .seconds(1))
-        cache.remove([row.token])
+        let before = cache.lookUp(row.tokenDigest, at: .seconds(1))
+        cache.remove([row.tokenDigest])
         cache.insert(live, loadedAt: .seconds(1), generation: before.generation)
-        #expect(cache.lookUp(row.token, at: .seconds(1)).session == nil)
-        let after = cache.lookUp(row.token, at: .seconds(1))
+        #expect(cache.lookUp(row.tokenDigest, at: .seconds(1)).session == nil)
+        let after = cache.lookUp(row.tokenDigest, at: .seconds(1))
         cache.insert(live, loadedAt: .seconds(1), generation: after.generation)
-        #expect(cache.lookUp(row.token, at: .seconds(5)).session != nil)
-        #expect(cache.lookUp(row.token, at: .seconds(6)).session == nil)
+        #expect(cache.lookUp(row.tokenDigest, at: .seconds(5)).session != nil)
+        #expect(cache.lookUp(row.tokenDigest, at: .seconds(6)).session == nil)
     }
 }

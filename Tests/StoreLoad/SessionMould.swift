@@ -12,8 +12,8 @@ struct SessionMould: Sendable {
     init(_ store: any StoreAdministration, _ vault: OpenSSLVault) async throws {
         for row in try await store.rows(of: .sessions, after: nil, limit: 100).rows {
             guard case .session(let row, _) = row, row.endedAt == nil, let sealed = row.tokens else { continue }
-            facts = try vault.open(row.facts, as: .session, row: row.token)
-            tokens = try vault.open(sealed, as: .tokens, row: row.token)
+            facts = try vault.open(row.facts, as: .session, row: row.tokenDigest)
+            tokens = try vault.open(sealed, as: .tokens, row: row.tokenDigest)
             model = row
             return
         }
@@ -22,7 +22,7 @@ struct SessionMould: Sendable {
         let now = WallTime(seconds: Int64(Date().timeIntervalSince1970))
         let nothing = Sealed(keyID: vault.currentKeyID, envelope: [])
         model = SessionRow(
-            token: Self.digest(), handle: SessionHandle(random: Self.digest().bytes), subject: Self.digest(),
+            tokenDigest: Self.digest(), handle: SessionHandle(random: Self.digest().bytes), subject: Self.digest(),
             subjectAndClient: Self.digest(), sid: nil, provider: Self.digest(), client: Self.digest(), createdAt: now,
             lastUsedAt: now, idleExpiresAt: now.advanced(by: .seconds(30 * 86_400)),
             expiresAt: now.advanced(by: .seconds(90 * 86_400)), tokenExpiresAt: now.advanced(by: .seconds(3600)),
@@ -32,15 +32,15 @@ struct SessionMould: Sendable {
     /// Makes a session like the model, of another user, sealed for its own row.
     func row(_ vault: OpenSSLVault) throws -> StoredRow {
         var row = Self.another(model)
-        row.facts = try vault.seal(facts, as: .session, row: row.token)
-        row.tokens = try vault.seal(tokens, as: .tokens, row: row.token)
+        row.facts = try vault.seal(facts, as: .session, row: row.tokenDigest)
+        row.tokens = try vault.seal(tokens, as: .tokens, row: row.tokenDigest)
         return .session(row, RefreshMarks())
     }
 
     /// Returns a session of another user; what is sealed in it opens for the model's row alone.
     static func another(_ model: SessionRow) -> SessionRow {
         var row = model
-        row.token = digest()
+        row.tokenDigest = digest()
         row.handle = SessionHandle(random: digest().bytes)
         (row.subject, row.subjectAndClient) = (digest(), digest())
         if row.sid != nil { row.sid = digest() }

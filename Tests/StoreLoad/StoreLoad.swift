@@ -116,25 +116,28 @@ struct StoreLoad {
     ) throws -> Operation {
         let start = WallTime(milliseconds: Int64(Date().timeIntervalSince1970 * 1000))
         switch what {
-        case "check": return { step in _ = try await store.session(token: sessions[step % sessions.count].token) }
+        case "check":
+            return { step in _ = try await store.session(tokenDigest: sessions[step % sessions.count].tokenDigest) }
         case "slide":
             return { step in
                 let row = sessions[step % sessions.count]
                 let now = start.advanced(by: .seconds(step / sessions.count))
                 try await store.slideSession(
-                    token: row.token, lastUsedAt: now, idleExpiresAt: now.advanced(by: .seconds(30 * 86_400)))
+                    tokenDigest: row.tokenDigest, lastUsedAt: now,
+                    idleExpiresAt: now.advanced(by: .seconds(30 * 86_400)))
             }
         case "refresh":
             return { step in
                 let row = sessions[step % sessions.count]
-                guard let state = try await store.refreshState(row.token) else { return }
+                guard let state = try await store.refreshState(row.tokenDigest) else { return }
                 let name = ClaimID(random: SessionMould.digest().bytes)
                 let claim = RefreshClaim(
-                    token: row.token, tokenVersion: state.tokenVersion, name: name, lifetime: .seconds(25), now: start)
+                    tokenDigest: row.tokenDigest, tokenVersion: state.tokenVersion, name: name, lifetime: .seconds(25),
+                    now: start)
                 guard case .claimed = try await store.claimRefresh(claim), let tokens = row.tokens else { return }
                 _ = try await store.commitRefresh(
                     RefreshCommit(
-                        token: row.token, tokenVersion: state.tokenVersion, tokens: tokens, facts: nil,
+                        tokenDigest: row.tokenDigest, tokenVersion: state.tokenVersion, tokens: tokens, facts: nil,
                         tokenExpiresAt: start.advanced(by: .seconds(3600)), refreshable: true, expiresAt: nil))
             }
         case "sign-in":

@@ -35,7 +35,7 @@ package struct AdminSessions: Sendable {
         }
         guard let row else { throw BrokerProblem(.notFound) }
         RequestScope.concerns(handle)
-        try await EndSession(context).end(.token(row.token), reason: .admin, handle: handle)
+        try await EndSession(context).end(.token(row.tokenDigest), reason: .admin, handle: handle)
     }
 
     /// Ends every session of a filter (a subject, a client, a provider); returns how many there were.
@@ -79,7 +79,8 @@ package struct AdminSessions: Sendable {
                     continue
                 }
                 guard facts.thumbprint == nil else { continue }
-                part.ended += try await EndSession(context).end(.token(row.token), reason: .admin, handle: row.handle)
+                part.ended += try await EndSession(context).end(
+                    .token(row.tokenDigest), reason: .admin, handle: row.handle)
             }
             guard rows.count == Self.unboundAtOnce, let last = rows.last else { return part }
             after = SessionCursor(after: last)

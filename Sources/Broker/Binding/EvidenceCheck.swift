@@ -53,7 +53,7 @@ struct EvidenceCheck: Sendable {
             throw BrokerProblem(ProofRefusal.required)
         }
         do throws(ProofRefusal) {
-            return try SessionPass(pass, of: session.token, at: context.clock.now(), by: context.vault).expiresAt
+            return try SessionPass(pass, of: session.tokenDigest, at: context.clock.now(), by: context.vault).expiresAt
         } catch { throw BrokerProblem(error) }
     }
 

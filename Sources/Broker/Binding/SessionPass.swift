@@ -71,6 +71,6 @@ package struct GrantedPass: Sendable {
         transport = client?.transport ?? .cookie
         let pass = SessionPass(expiresAt: context.clock.now().advanced(by: lifetime))
         expiresAt = pass.expiresAt
-        text = pass.text(of: session.token, by: context.vault)
+        text = pass.text(of: session.tokenDigest, by: context.vault)
     }
 }

@@ -241,7 +241,7 @@ struct ClaimedExchange: ClaimedRow {
 /// A session as a claimed row: a refresh that lapses is left to its owner for a while, and then taken over.
 struct ClaimedSession: ClaimedRow {
     let store: any BrokerStore
-    let token: Digest
+    let tokenDigest: Digest
 
     static let renewal: StaticString = "renewRefresh"
     static let pauseBeforeGivingBack = Duration.milliseconds(500)
@@ -255,11 +255,11 @@ struct ClaimedSession: ClaimedRow {
         guard case .claimed(let grant) = answer else { return }
         try await store.releaseRefresh(
             RefreshRelease(
-                token: claim.token, tokenVersion: claim.tokenVersion, fence: grant.fence, holdBack: .zero))
+                tokenDigest: claim.tokenDigest, tokenVersion: claim.tokenVersion, fence: grant.fence, holdBack: .zero))
     }
 
     func renew(_ fence: Int64, for lifetime: Duration) async throws(StoreFailure) -> Bool {
-        try await store.renewRefresh(token: token, fence: fence, for: lifetime)
+        try await store.renewRefresh(tokenDigest: tokenDigest, fence: fence, for: lifetime)
     }
 }
 

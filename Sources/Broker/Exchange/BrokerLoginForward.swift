@@ -65,7 +65,7 @@ struct BrokerLoginForward: Sendable {
     private func checkStarter(
         _ row: LoginRow, _ secrets: LoginSecrets, key: Digest?, loginToken: Secret?
     ) async throws(BrokerProblem) {
-        if let loginToken, context.vault.digest(loginToken) == row.loginToken { return }
+        if let loginToken, context.vault.digest(loginToken) == row.loginTokenDigest { return }
         if row.status == .pending {
             if await burn(row) {
                 context.events.emit(.loginBurned(provider: secrets.provider, client: secrets.client))

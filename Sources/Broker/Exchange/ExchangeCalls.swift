@@ -139,7 +139,7 @@ struct ExchangeCalls: Sendable {
         let expiresAt = now.advanced(by: context.settings.registrationLifetime)
         do {
             let registration = RegistrationRow(
-                key: key, loginToken: plan.proof.map(context.vault.digest), createdAt: now, expiresAt: expiresAt,
+                key: key, loginTokenDigest: plan.proof.map(context.vault.digest), createdAt: now, expiresAt: expiresAt,
                 sealed: try context.vault.seal(secrets.record, as: .registration, row: key))
             try await settlement.keep(registration)
         } catch { throw BrokerProblem(storing: error) }

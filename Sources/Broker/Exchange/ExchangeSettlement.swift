@@ -42,7 +42,7 @@ struct ExchangeSettlement: Sendable {
             if let starter = plan.proof { proof = starter } else { proof = try context.vault.randomToken() }
             token = try context.vault.sessionToken(keyID: row.keyID, salt: row.salt, proof: proof)
             live = try SessionMaker(context: context).make(
-                token: context.vault.digest(token), tokens: tokens, identity: identity, profile: profile,
+                tokenDigest: context.vault.digest(token), tokens: tokens, identity: identity, profile: profile,
                 client: plan.client, device: plan.device, thumbprint: plan.binding.thumbprint,
                 now: now)
         } catch {
@@ -128,7 +128,7 @@ struct ExchangeSettlement: Sendable {
                 return .stored(ended)
             }
             let standing = try await context.store.exchange(row.key)
-            guard standing?.outcome == .session(live.token) else { return .takenAway }
+            guard standing?.outcome == .session(live.tokenDigest) else { return .takenAway }
             // The write whose answer was lost did it, and whom it ended nobody says any more.
             context.cache.clear()
             return .stored(EndedSessions())
@@ -305,7 +305,7 @@ struct SessionCap: Sendable {
         while true {
             let page = try await context.store.sessions(
                 .subject(row.subject), .live, after: after, limit: 500, now: context.clock.now())
-            count += page.count { $0.subjectAndClient == row.subjectAndClient && $0.token != replacing }
+            count += page.count { $0.subjectAndClient == row.subjectAndClient && $0.tokenDigest != replacing }
             if count >= context.settings.sessionsPerShopAndClient { return true }
             guard page.count == 500, let last = page.last else { return false }
             after = SessionCursor(after: last)

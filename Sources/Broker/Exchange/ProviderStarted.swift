@@ -54,7 +54,7 @@ struct ProviderStarted: Sendable {
         let rows: [LoginRow]
         do throws(StoreFailure) {
             rows = try await context.store.pendingLogins(
-                loginToken: context.vault.digest(loginToken), now: context.clock.now())
+                loginTokenDigest: context.vault.digest(loginToken), now: context.clock.now())
         } catch { throw BrokerProblem(error) }
         for row in rows {
             let secrets = try LoginSecrets.open(row, context)

@@ -64,7 +64,7 @@ struct ZephrForward: Sendable {
         let rows: [LoginRow]
         do throws(StoreFailure) {
             rows = try await context.store.pendingLogins(
-                loginToken: context.vault.digest(loginToken), now: context.clock.now())
+                loginTokenDigest: context.vault.digest(loginToken), now: context.clock.now())
         } catch { throw BrokerProblem(error) }
         var unreadable: BrokerProblem?
         for row in rows {

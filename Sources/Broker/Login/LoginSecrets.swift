@@ -108,7 +108,7 @@ package struct LoginRow: Sendable, Equatable {
     /// SHA-256 of the state: the key.
     package var state: Digest
     /// SHA-256 of the login token.
-    package var loginToken: Digest
+    package var loginTokenDigest: Digest
     /// The public id (`lgn_…`), for the handoff.
     package var loginID: String
     package var createdAt: WallTime
@@ -120,11 +120,11 @@ package struct LoginRow: Sendable, Equatable {
     package var sealed: Sealed
 
     package init(
-        state: Digest, loginToken: Digest, loginID: String, createdAt: WallTime, expiresAt: WallTime,
+        state: Digest, loginTokenDigest: Digest, loginID: String, createdAt: WallTime, expiresAt: WallTime,
         status: Status = .pending, exchange: Digest? = nil, sealed: Sealed
     ) {
         self.state = state
-        self.loginToken = loginToken
+        self.loginTokenDigest = loginTokenDigest
         self.loginID = loginID
         self.createdAt = createdAt
         self.expiresAt = expiresAt

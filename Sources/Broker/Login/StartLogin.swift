@@ -104,7 +104,8 @@ package struct StartLogin: Sendable {
         let insertion: LoginInsertion
         do {
             let row = LoginRow(
-                state: stateDigest, loginToken: context.vault.digest(loginToken), loginID: loginID, createdAt: now,
+                state: stateDigest, loginTokenDigest: context.vault.digest(loginToken), loginID: loginID,
+                createdAt: now,
                 expiresAt: expiresAt, sealed: try context.vault.seal(secrets.record, as: .login, row: stateDigest))
             insertion = try await context.store.insertLogin(row, limits: context.settings.loginLimits)
         } catch let error as VaultFailure { throw BrokerProblem(error) } catch let error as StoreFailure {
@@ -128,7 +129,8 @@ package struct StartLogin: Sendable {
     private func joinedToken(_ presented: Secret?, now: WallTime) async throws(BrokerProblem) -> Secret? {
         guard let presented else { return nil }
         do throws(StoreFailure) {
-            let pending = try await context.store.pendingLogins(loginToken: context.vault.digest(presented), now: now)
+            let pending = try await context.store.pendingLogins(
+                loginTokenDigest: context.vault.digest(presented), now: now)
             return pending.isEmpty ? nil : presented
         } catch { throw BrokerProblem(error) }
     }

@@ -63,7 +63,7 @@ extension RefreshFlight {
             context.watch.believes(context.clock)
             ? SessionLimits.end(created: row.createdAt, facts.lifetimes, tokens: tokens, refreshable: refreshable) : nil
         return RefreshCommit(
-            token: session, tokenVersion: row.tokenVersion,
+            tokenDigest: session, tokenVersion: row.tokenVersion,
             tokens: try context.vault.seal(next.record, as: .tokens, row: session),
             facts: sealsFacts ? try context.vault.seal(facts.record, as: .session, row: session) : nil,
             tokenExpiresAt: tokens.expiresAt, refreshable: refreshable,

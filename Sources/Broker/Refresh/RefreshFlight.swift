@@ -13,7 +13,7 @@ struct RefreshFlight: Sendable {
         self.flight = flight
         self.session = session
         self.need = need
-        claim = ClaimShell(ClaimedSession(store: context.store, token: session), context)
+        claim = ClaimShell(ClaimedSession(store: context.store, tokenDigest: session), context)
     }
 
     /// All provider calls of one claim end within this, measured from before the claim is sent; the claim outlives it.
@@ -99,7 +99,7 @@ struct RefreshFlight: Sendable {
 
     private func read(_ work: inout Work) async throws(BrokerProblem) -> RefreshStateMachine.Input {
         let row: SessionRow?
-        do throws(StoreFailure) { row = try await context.store.session(token: session) } catch {
+        do throws(StoreFailure) { row = try await context.store.session(tokenDigest: session) } catch {
             _ = failed("session", error)
             throw BrokerProblem(error)
         }
@@ -154,7 +154,7 @@ struct RefreshFlight: Sendable {
         guard memory.store.mayClaim(at: moment), let bytes = try? context.vault.random(16) else { return .storeFailed }
         work.deadline = moment + Self.callBudget
         let wanted = RefreshClaim(
-            token: session, tokenVersion: version, name: ClaimID(random: bytes),
+            tokenDigest: session, tokenVersion: version, name: ClaimID(random: bytes),
             lifetime: context.settings.claimLifetime, takesOver: memory.store.isCalm(at: moment),
             now: context.clock.now())
         do throws(StoreFailure) {
@@ -266,7 +266,7 @@ struct RefreshFlight: Sendable {
             return .subjectChecked(.unknown)
         }
         do throws(StoreFailure) {
-            try await context.store.markSubjectChecked(token: session, tokenVersion: version)
+            try await context.store.markSubjectChecked(tokenDigest: session, tokenVersion: version)
             context.cache.remove([session])
         } catch { _ = failed("markSubjectChecked", error) }
         return .subjectChecked(.same)
@@ -278,7 +278,7 @@ struct RefreshFlight: Sendable {
         guard let row = work.row, let grant = work.grant else { return .storeFailed }
         do throws(StoreFailure) {
             let condemned = try await context.store.condemnRefresh(
-                token: session, tokenVersion: row.tokenVersion, fence: grant.fence, reason: reason,
+                tokenDigest: session, tokenVersion: row.tokenVersion, fence: grant.fence, reason: reason,
                 now: context.clock.now())
             claim.held.drop()
             if condemned {
@@ -318,7 +318,7 @@ struct RefreshFlight: Sendable {
         claim.held.drop()
         let isCounted = work.countedRefusal != nil
         let release = RefreshRelease(
-            token: session, tokenVersion: row.tokenVersion, fence: grant.fence, holdBack: backOff,
+            tokenDigest: session, tokenVersion: row.tokenVersion, fence: grant.fence, holdBack: backOff,
             answerLost: work.answerLost, emptyRefusal: isCounted)
         do throws(StoreFailure) { try await context.store.releaseRefresh(release) } catch {
             _ = failed("releaseRefresh", error)

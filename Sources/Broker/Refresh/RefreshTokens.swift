@@ -14,7 +14,7 @@ package struct RefreshTokens: Sendable {
         let access = try session.accessToken { row throws(BrokerProblem) in try StoredTokens.open(row, context) }
         let now = context.clock.now()
         // Where nothing can be done about it, one whose end is unknown or not reached is as good as any.
-        if !session.row.refreshable || RefreshTiming.isFresh(access, session.token, margin: margin, at: now) {
+        if !session.row.refreshable || RefreshTiming.isFresh(access, session.tokenDigest, margin: margin, at: now) {
             return access
         }
         if RefreshTiming.isUsable(access, at: now) {
@@ -38,22 +38,22 @@ package struct RefreshTokens: Sendable {
     package func refreshNow(_ session: LiveSession) async throws(BrokerProblem) -> SessionView {
         guard session.hasTokens else { throw .withoutTokens }
         _ = try await refresh(session, .forced(fromVersion: session.row.tokenVersion))
-        return try await ResumeSession(context).resume(session.token).view
+        return try await ResumeSession(context).resume(session.tokenDigest).view
     }
 
     private func refreshBeside(_ session: LiveSession) {
         let flights = context.memory.flights
-        guard flights.backOff(session.token, at: context.clock.monotonic()) == nil else { return }
-        let (flight, isNew) = flights.join(session.token)
+        guard flights.backOff(session.tokenDigest, at: context.clock.monotonic()) == nil else { return }
+        let (flight, isNew) = flights.join(session.tokenDigest)
         if isNew { begin(flight, session, .expiring) }
     }
 
     private func begin(_ flight: SharedFlight, _ session: LiveSession, _ need: RefreshStateMachine.Need) {
-        let work = RefreshFlight(context: context, flight: flight, session: session.token, need: need)
+        let work = RefreshFlight(context: context, flight: flight, session: session.tokenDigest, need: need)
         let flights = context.memory.flights
         context.spawner.spawn("refresh") {
             let outcome = await work.run()
-            flights.finish(session.token)
+            flights.finish(session.tokenDigest)
             flight.answer(outcome)
         }
     }
@@ -65,10 +65,10 @@ package struct RefreshTokens: Sendable {
         let flights = context.memory.flights
         let begun = context.clock.monotonic()
         while true {
-            if let wait = flights.backOff(session.token, at: context.clock.monotonic()) {
+            if let wait = flights.backOff(session.tokenDigest, at: context.clock.monotonic()) {
                 throw BrokerProblem(.providerUnavailable, privateDetail: "backing off", retryAfter: wait)
             }
-            let (flight, isNew) = flights.join(session.token)
+            let (flight, isNew) = flights.join(session.tokenDigest)
             if isNew {
                 begin(flight, session, need)
             } else {
@@ -103,13 +103,13 @@ extension StoredTokens {
     static func open(_ row: SessionRow, _ context: BrokerContext) throws(BrokerProblem) -> StoredTokens {
         guard let sealed = row.tokens else { throw BrokerProblem(.sessionEnded, reason: row.endReason) }
         do {
-            return try StoredTokens(record: try context.vault.open(sealed, as: .tokens, row: row.token))
+            return try StoredTokens(record: try context.vault.open(sealed, as: .tokens, row: row.tokenDigest))
         } catch {
             if let passing = BrokerProblem(opening: error) { throw passing }
             context.events.emit(.rowDidNotOpen(kind: .tokens, unknownKey: false))
             let context = context
             context.spawner.spawn("integrity") {
-                _ = try? await EndSession(context).end(.token(row.token), reason: .integrity, handle: row.handle)
+                _ = try? await EndSession(context).end(.token(row.tokenDigest), reason: .integrity, handle: row.handle)
             }
             throw BrokerProblem(.sessionEnded, reason: .integrity)
         }

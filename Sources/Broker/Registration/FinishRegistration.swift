@@ -27,7 +27,7 @@ package struct FinishRegistration: Sendable {
     private func finish(
         _ input: FinishRegistrationInput, _ provider: any ProviderClient, _ row: RegistrationRow, _ loginToken: Secret?
     ) async throws(BrokerProblem) -> SignedIn {
-        if let bound = row.loginToken {
+        if let bound = row.loginTokenDigest {
             guard let loginToken, context.vault.digest(loginToken) == bound else { throw BrokerProblem(.loginNotYours) }
         }
         let secrets = try RegistrationSecrets.open(row, context.vault)
@@ -107,7 +107,7 @@ package struct FinishRegistration: Sendable {
                 provider: provider.profile.name, client: client.name, stateKey: input.stateKey, identifier: nil,
                 fields: [], device: nil)
             let row = RegistrationRow(
-                key: key, loginToken: loginToken.map(context.vault.digest), createdAt: now,
+                key: key, loginTokenDigest: loginToken.map(context.vault.digest), createdAt: now,
                 expiresAt: now.advanced(by: context.settings.registrationLifetime),
                 sealed: try context.vault.seal(secrets.record, as: .registration, row: key))
             try input.charge.take(

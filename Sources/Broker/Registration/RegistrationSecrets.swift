@@ -91,7 +91,7 @@ package struct RegistrationRow: Sendable, Equatable {
     /// Index digest of (provider, state key): the key.
     package var key: Digest
     /// SHA-256 of the starter's login token; nil when no login began it.
-    package var loginToken: Digest?
+    package var loginTokenDigest: Digest?
     package var createdAt: WallTime
     package var expiresAt: WallTime
     package var status: Status
@@ -103,11 +103,11 @@ package struct RegistrationRow: Sendable, Equatable {
     package var sealed: Sealed
 
     package init(
-        key: Digest, loginToken: Digest?, createdAt: WallTime, expiresAt: WallTime, status: Status = .open,
+        key: Digest, loginTokenDigest: Digest?, createdAt: WallTime, expiresAt: WallTime, status: Status = .open,
         exchange: Digest? = nil, attempts: Int = 0, sealed: Sealed
     ) {
         self.key = key
-        self.loginToken = loginToken
+        self.loginTokenDigest = loginTokenDigest
         self.createdAt = createdAt
         self.expiresAt = expiresAt
         self.status = status

@@ -11,7 +11,9 @@ package struct EndSession: Sendable {
         // A token that nobody was given costs a read, not a write; while nobody can know, it is ended all the same.
         let digest = context.vault.digest(token)
         let row: SessionRow??
-        do throws(StoreFailure) { row = .some(try await context.store.session(token: digest)) } catch { row = nil }
+        do throws(StoreFailure) { row = .some(try await context.store.session(tokenDigest: digest)) } catch {
+            row = nil
+        }
         if case .some(.none) = row { return }
         let handle = row.flatMap { $0?.handle }
         if let handle { RequestScope.concerns(handle) }
@@ -40,7 +42,7 @@ package struct EndSession: Sendable {
         guard let session = try? await ResumeSession(context).resume(token, evidence),
             let sealed = session.row.tokens,
             let provider = context.providers[session.facts.provider] as? any SessionEnding,
-            let bytes = try? context.vault.open(sealed, as: .tokens, row: session.token),
+            let bytes = try? context.vault.open(sealed, as: .tokens, row: session.tokenDigest),
             let stored = try? StoredTokens(record: bytes), let state = try? context.vault.randomToken()
         else { return nil }
         let clock = context.clock
@@ -66,16 +68,17 @@ package struct EndSession: Sendable {
         do throws(StoreFailure) { row = try await context.store.session(handle: handle) } catch {
             throw BrokerProblem(error)
         }
-        guard let row, row.subject == owner.row.subject, row.token == owner.token || !owner.ownsItselfAlone(context)
+        guard let row, row.subject == owner.row.subject,
+            row.tokenDigest == owner.tokenDigest || !owner.ownsItselfAlone(context)
         else { throw BrokerProblem(.notFound) }
-        let reason: EndReason = row.token == owner.token ? .loggedOut : .loggedOutElsewhere
-        try await end(.token(row.token), reason: reason, handle: handle)
+        let reason: EndReason = row.tokenDigest == owner.tokenDigest ? .loggedOut : .loggedOutElsewhere
+        try await end(.token(row.tokenDigest), reason: reason, handle: handle)
     }
 
     /// Ends all of the owner's sessions but this one.
     package func endOthers(of owner: LiveSession) async throws(BrokerProblem) {
         if owner.ownsItselfAlone(context) { return }
-        try await end(.subjectExcept(owner.row.subject, current: owner.token), reason: .loggedOutElsewhere)
+        try await end(.subjectExcept(owner.row.subject, current: owner.tokenDigest), reason: .loggedOutElsewhere)
     }
 
     /// The number of sessions that one step ends; the next goes on, so that ending all does not hold up the others.
@@ -89,7 +92,7 @@ package struct EndSession: Sendable {
     func end(
         _ selector: SessionSelector, reason: EndReason, handle: SessionHandle? = nil
     ) async throws(BrokerProblem) -> Int {
-        if case .token(let token) = selector { context.cache.remove([token]) }
+        if case .token(let tokenDigest) = selector { context.cache.remove([tokenDigest]) }
         let work = self
         let result = await Detached.run("end", on: context.spawner) {
             await work.endAll(selector, reason, handle)
@@ -152,7 +155,9 @@ package struct EndSession: Sendable {
 
     /// Makes endings of several reasons known.
     func announce(_ ended: [EndedSession]) {
-        for (reason, sessions) in Dictionary(grouping: ended, by: \.reason) { announce(sessions.map(\.token), reason) }
+        for (reason, sessions) in Dictionary(grouping: ended, by: \.reason) {
+            announce(sessions.map(\.tokenDigest), reason)
+        }
     }
 
     /// Makes an ending that is already written known in this process.
@@ -161,7 +166,7 @@ package struct EndSession: Sendable {
     func announce(_ ended: [Digest], _ reason: EndReason, _ handle: SessionHandle? = nil) {
         guard !ended.isEmpty else { return }
         context.cache.remove(ended)
-        for token in ended { context.notices.post(.ended(reason.shown), to: token) }
+        for tokenDigest in ended { context.notices.post(.ended(reason.shown), to: tokenDigest) }
         context.events.emit(.sessionEnded(reason: reason.shown, count: ended.count, session: handle))
     }
 }

@@ -8,8 +8,9 @@ package struct ListSessions: Sendable {
     package func list(
         for owner: LiveSession, cursor: String?, limit: Int = 50
     ) async throws(BrokerProblem) -> SessionPage {
-        let own: SessionSelector = owner.ownsItselfAlone(context) ? .token(owner.token) : .subject(owner.row.subject)
-        return try await page(own, .live, current: owner.token, cursor: cursor, limit: limit)
+        let own: SessionSelector =
+            owner.ownsItselfAlone(context) ? .token(owner.tokenDigest) : .subject(owner.row.subject)
+        return try await page(own, .live, current: owner.tokenDigest, cursor: cursor, limit: limit)
     }
 
     /// Returns a page of what a selector names; of those that belong to no key, where `isUnbound`: it may have fewer items, or
@@ -33,7 +34,7 @@ package struct ListSessions: Sendable {
             items.append(
                 SessionPage.Item(
                     session: SessionView(row: row, facts: facts, binding: context.providers.binding(of: facts)),
-                    current: row.token == current,
+                    current: row.tokenDigest == current,
                     endedAt: row.endedAt, reason: row.endReason?.shown))
         }
         let last = rows.count > limit ? rows.prefix(limit).last : nil

@@ -40,9 +40,9 @@ package struct ResumeSession: Sendable {
     }
 
     /// Returns the live session of a token digest.
-    package func resume(_ token: Digest) async throws(BrokerProblem) -> LiveSession {
+    package func resume(_ tokenDigest: Digest) async throws(BrokerProblem) -> LiveSession {
         let moment = context.clock.monotonic()
-        let cached = context.cache.lookUp(token, at: moment)
+        let cached = context.cache.lookUp(tokenDigest, at: moment)
         if let session = cached.session {
             RequestScope.concerns(session.row.handle)
             try checkLives(session.row)
@@ -50,7 +50,7 @@ package struct ResumeSession: Sendable {
             return session
         }
         let row: SessionRow?
-        do throws(StoreFailure) { row = try await context.store.session(token: token) } catch {
+        do throws(StoreFailure) { row = try await context.store.session(tokenDigest: tokenDigest) } catch {
             throw BrokerProblem(error)
         }
         guard let row else { throw BrokerProblem(.sessionRequired) }
@@ -65,12 +65,12 @@ package struct ResumeSession: Sendable {
 
     /// Throws as `resume` does when the session of a token digest is over or cannot be looked up; opens nothing and keeps
     /// nothing, for who waits for the end of many sessions.
-    package func checkLives(_ token: Digest) async throws(BrokerProblem) {
-        if let known = context.cache.lookUp(token, at: context.clock.monotonic()).session {
+    package func checkLives(_ tokenDigest: Digest) async throws(BrokerProblem) {
+        if let known = context.cache.lookUp(tokenDigest, at: context.clock.monotonic()).session {
             return try checkLives(known.row)
         }
         let row: SessionRow?
-        do throws(StoreFailure) { row = try await context.store.session(token: token) } catch {
+        do throws(StoreFailure) { row = try await context.store.session(tokenDigest: tokenDigest) } catch {
             throw BrokerProblem(error)
         }
         guard let row else { throw BrokerProblem(.sessionRequired) }
@@ -92,7 +92,7 @@ package struct ResumeSession: Sendable {
         let now = context.clock.now()
         guard now >= session.slidesAt, context.watch.believes(context.clock) else { return }
         let idleEnd = SessionLimits.idleEnd(usedAt: now, created: session.row.createdAt, session.facts.lifetimes)
-        context.cache.update(session.token) { row in
+        context.cache.update(session.tokenDigest) { row in
             row.lastUsedAt = max(row.lastUsedAt, now)
             row.idleExpiresAt = max(row.idleExpiresAt, idleEnd)
         }
@@ -100,7 +100,7 @@ package struct ResumeSession: Sendable {
         context.spawner.spawn("slide") {
             do {
                 try await context.store.slideSession(
-                    token: session.token, lastUsedAt: now, idleExpiresAt: idleEnd)
+                    tokenDigest: session.tokenDigest, lastUsedAt: now, idleExpiresAt: idleEnd)
             } catch {
                 // The next use tries again; a slide that is missed once shortens nothing by more than 1 %.
                 context.events.emit(.storeFailed(operation: "slide", detail: "\(error)"))
@@ -115,8 +115,8 @@ package struct ResumeSession: Sendable {
         case .doubted: throw .clockDoubted
         case .lapsed(let reason):
             // Nothing is written: the sweeper buries it a day later, so that a clock that was wrong can be set right.
-            context.cache.remove([row.token])
-            context.notices.post(.ended(reason), to: row.token)
+            context.cache.remove([row.tokenDigest])
+            context.notices.post(.ended(reason), to: row.tokenDigest)
             throw BrokerProblem(.sessionEnded, reason: reason)
         }
     }
@@ -147,10 +147,10 @@ package struct ResumeSession: Sendable {
 
     private func end(_ row: SessionRow, _ reason: EndReason) {
         let context = context
-        context.cache.remove([row.token])
+        context.cache.remove([row.tokenDigest])
         context.spawner.spawn("integrity") {
             // One that could not be written is found again at the next use.
-            _ = try? await EndSession(context).end(.token(row.token), reason: reason, handle: row.handle)
+            _ = try? await EndSession(context).end(.token(row.tokenDigest), reason: reason, handle: row.handle)
         }
     }
 }

@@ -43,9 +43,9 @@ package final class SessionCache: Sendable {
             return [young, old]
         }
 
-        mutating func remove(_ token: Digest) {
-            young[token] = nil
-            if !old.isEmpty { old[token] = nil }
+        mutating func remove(_ tokenDigest: Digest) {
+            young[tokenDigest] = nil
+            if !old.isEmpty { old[tokenDigest] = nil }
         }
     }
 
@@ -62,10 +62,10 @@ package final class SessionCache: Sendable {
     }
 
     /// Returns a fresh session, or the generation to load under.
-    func lookUp(_ token: Digest, at moment: Duration) -> (session: LiveSession?, generation: UInt64) {
+    func lookUp(_ tokenDigest: Digest, at moment: Duration) -> (session: LiveSession?, generation: UInt64) {
         let (session, generation, dead) = state.withLock { state -> (LiveSession?, UInt64, Entries) in
             let dead = state.turn(at: moment, every: lifetime)
-            guard let entry = state.young[token] ?? state.old[token], moment < entry.until else {
+            guard let entry = state.young[tokenDigest] ?? state.old[tokenDigest], moment < entry.until else {
                 return (nil, state.generation, dead)
             }
             return (entry.session, state.generation, dead)
@@ -81,25 +81,25 @@ package final class SessionCache: Sendable {
             // All of them may be fresh: start over rather than search; they come back within one read each.
             if state.young.count + state.old.count >= capacity { state.old = [:] }
             if state.young.count >= capacity { state.young = [:] }
-            state.young[session.token] = Entry(session: session, until: moment + lifetime)
+            state.young[session.tokenDigest] = Entry(session: session, until: moment + lifetime)
         }
     }
 
     /// Changes a row that this process has changed in the store, if it is cached; its facts stay as they are.
-    func update(_ token: Digest, _ change: (inout SessionRow) -> Void) {
+    func update(_ tokenDigest: Digest, _ change: (inout SessionRow) -> Void) {
         state.withLock { state in
-            guard let entry = state.young[token] ?? state.old[token] else { return }
+            guard let entry = state.young[tokenDigest] ?? state.old[tokenDigest] else { return }
             var row = entry.session.row
             change(&row)
-            state.young[token] = Entry(session: entry.session.with(row), until: entry.until)
+            state.young[tokenDigest] = Entry(session: entry.session.with(row), until: entry.until)
         }
     }
 
     /// Forgets rows, for an ending, a refresh or a notice of one.
-    package func remove(_ tokens: [Digest]) {
+    package func remove(_ tokenDigests: [Digest]) {
         state.withLock { state in
             state.generation &+= 1
-            for token in tokens { state.remove(token) }
+            for tokenDigest in tokenDigests { state.remove(tokenDigest) }
         }
     }
 
@@ -174,7 +174,7 @@ package final class LiveSession: Sendable {
     }
 
     /// SHA-256 of its token.
-    package var token: Digest { row.token }
+    package var tokenDigest: Digest { row.tokenDigest }
 
     /// Whether the other sessions of its subject are other people's (`session: {own: device}`).
     func ownsItselfAlone(_ context: BrokerContext) -> Bool {

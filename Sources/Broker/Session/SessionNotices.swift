@@ -39,38 +39,38 @@ package final class SessionNotices: Sendable {
     ///
     /// `owner` is who the session's subject and client are, who may have `limit` listeners.
     package func subscribe(
-        _ token: Digest, of owner: Digest, limit: Int, version: Int64,
+        _ tokenDigest: Digest, of owner: Digest, limit: Int, version: Int64,
         _ listener: @escaping @Sendable (SessionNotice) -> Void
     ) -> Subscription {
         let (id, superseded) = state.withLock { state in
             state.next &+= 1
             let id = state.next
-            state.sessions[token, default: Listened(version: version)].listeners[id] = listener
-            state.owners[owner, default: [:]][id] = token
-            return (id, state.makeRoom(for: token, of: owner, limit: limit))
+            state.sessions[tokenDigest, default: Listened(version: version)].listeners[id] = listener
+            state.owners[owner, default: [:]][id] = tokenDigest
+            return (id, state.makeRoom(for: tokenDigest, of: owner, limit: limit))
         }
         for listener in superseded { listener(.superseded) }
-        return Subscription { [weak self] in self?.unsubscribe(token, of: owner, id) }
+        return Subscription { [weak self] in self?.unsubscribe(tokenDigest, of: owner, id) }
     }
 
-    private func unsubscribe(_ token: Digest, of owner: Digest, _ id: UInt64) {
-        state.withLock { state in _ = state.remove(id, token, of: owner) }
+    private func unsubscribe(_ tokenDigest: Digest, of owner: Digest, _ id: UInt64) {
+        state.withLock { state in _ = state.remove(id, tokenDigest, of: owner) }
     }
 
     /// Tells a session's listeners.
-    package func post(_ notice: SessionNotice, to token: Digest) {
-        let listeners = state.withLock { state in state.sessions[token].map { Array($0.listeners.values) } ?? [] }
+    package func post(_ notice: SessionNotice, to tokenDigest: Digest) {
+        let listeners = state.withLock { state in state.sessions[tokenDigest].map { Array($0.listeners.values) } ?? [] }
         for listener in listeners { listener(notice) }
     }
 
     /// Tells a session's listeners that its tokens are of this version now, unless they know.
-    package func refreshed(_ token: Digest, version: Int64) {
+    package func refreshed(_ tokenDigest: Digest, version: Int64) {
         let isNew = state.withLock { state in
-            guard let known = state.sessions[token]?.version, known < version else { return false }
-            state.sessions[token]?.version = version
+            guard let known = state.sessions[tokenDigest]?.version, known < version else { return false }
+            state.sessions[tokenDigest]?.version = version
             return true
         }
-        if isNew { post(.tokensRefreshed, to: token) }
+        if isNew { post(.tokensRefreshed, to: tokenDigest) }
     }
 
     /// The sessions that somebody listens to, for polling what other replicas did.
@@ -83,11 +83,11 @@ package final class SessionNotices: Sendable {
 extension SessionNotices.State {
     /// Takes the oldest listeners out that a new one leaves no room for, and returns them.
     fileprivate mutating func makeRoom(
-        for token: Digest, of owner: Digest, limit: Int
+        for tokenDigest: Digest, of owner: Digest, limit: Int
     ) -> [@Sendable (SessionNotice) -> Void] {
         var superseded: [@Sendable (SessionNotice) -> Void] = []
-        while let listeners = sessions[token]?.listeners, listeners.count > SessionNotices.maximumPerSession,
-            let oldest = listeners.keys.min(), let listener = remove(oldest, token, of: owner)
+        while let listeners = sessions[tokenDigest]?.listeners, listeners.count > SessionNotices.maximumPerSession,
+            let oldest = listeners.keys.min(), let listener = remove(oldest, tokenDigest, of: owner)
         {
             superseded.append(listener)
         }
@@ -103,10 +103,10 @@ extension SessionNotices.State {
 
     /// Takes a listener out; returns it if it was still there.
     fileprivate mutating func remove(
-        _ id: UInt64, _ token: Digest, of owner: Digest
+        _ id: UInt64, _ tokenDigest: Digest, of owner: Digest
     ) -> (@Sendable (SessionNotice) -> Void)? {
-        let listener = sessions[token]?.listeners.removeValue(forKey: id)
-        if sessions[token]?.listeners.isEmpty == true { sessions[token] = nil }
+        let listener = sessions[tokenDigest]?.listeners.removeValue(forKey: id)
+        if sessions[tokenDigest]?.listeners.isEmpty == true { sessions[tokenDigest] = nil }
         owners[owner]?[id] = nil
         if owners[owner]?.isEmpty == true { owners[owner] = nil }
         return listener
@@ -140,7 +140,7 @@ package struct ListenToSession: Sendable {
         let sessions =
             live.ownsItselfAlone(context) ? settings.sessionsPerShopAndClient : settings.sessionsPerSubjectAndClient
         return context.notices.subscribe(
-            live.token, of: live.row.subjectAndClient, limit: Self.perSession * sessions,
+            live.tokenDigest, of: live.row.subjectAndClient, limit: Self.perSession * sessions,
             version: live.row.tokenVersion, listener)
     }
 }
@@ -167,8 +167,8 @@ package struct ReplicaNotices: Sendable {
         case .hearing: cache.reset(open: true)
         case .deaf: cache.reset(open: false)
         case .ended(let sessions):
-            cache.remove(sessions.map(\.token))
-            for session in sessions { notices.post(.ended(session.reason.shown), to: session.token) }
+            cache.remove(sessions.map(\.tokenDigest))
+            for session in sessions { notices.post(.ended(session.reason.shown), to: session.tokenDigest) }
         }
     }
 }
@@ -194,8 +194,8 @@ package struct ReplicaRefreshes: Sendable {
         while !rest.isEmpty {
             let batch = Array(rest.prefix(Self.batch))
             rest = rest.dropFirst(Self.batch)
-            for (token, version) in try await store.tokenVersions(of: batch) {
-                notices.refreshed(token, version: version)
+            for (tokenDigest, version) in try await store.tokenVersions(of: batch) {
+                notices.refreshed(tokenDigest, version: version)
             }
         }
     }

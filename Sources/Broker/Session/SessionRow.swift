@@ -4,7 +4,7 @@
 /// its reason.
 package struct SessionRow: Sendable, Equatable {
     /// SHA-256 of the session token: the key.
-    package var token: Digest
+    package var tokenDigest: Digest
     package var handle: SessionHandle
     /// Index digest of (provider's issuer, subject).
     package var subject: Digest
@@ -31,20 +31,20 @@ package struct SessionRow: Sendable, Equatable {
     package var subjectUnchecked: Bool
     package var endedAt: WallTime?
     package var endReason: EndReason?
-    /// `SessionFacts`, sealed as `.session` for the row `token`.
+    /// `SessionFacts`, sealed as `.session` for the row `tokenDigest`.
     package var facts: Sealed
-    /// `StoredTokens`, sealed as `.tokens` for the row `token`; nil once ended, and for a session of an id_token, which has
+    /// `StoredTokens`, sealed as `.tokens` for the row `tokenDigest`; nil once ended, and for a session of an id_token, which has
     /// none.
     package var tokens: Sealed?
 
     package init(
-        token: Digest, handle: SessionHandle, subject: Digest, subjectAndClient: Digest, sid: Digest?,
+        tokenDigest: Digest, handle: SessionHandle, subject: Digest, subjectAndClient: Digest, sid: Digest?,
         provider: Digest, client: Digest, createdAt: WallTime, lastUsedAt: WallTime, idleExpiresAt: WallTime,
         expiresAt: WallTime, tokenExpiresAt: WallTime?, refreshable: Bool, tokenVersion: Int64 = 1, fence: Int64 = 0,
         subjectUnchecked: Bool = false, endedAt: WallTime? = nil, endReason: EndReason? = nil, facts: Sealed,
         tokens: Sealed?
     ) {
-        self.token = token
+        self.tokenDigest = tokenDigest
         self.handle = handle
         self.subject = subject
         self.subjectAndClient = subjectAndClient
@@ -86,7 +86,8 @@ struct SessionMaker: Sendable {
     /// The session token's digest is the row's key; the token itself is stored nowhere. A session of an id_token has no
     /// tokens of the provider's.
     func make(
-        token: Digest, tokens: TokenSet?, identity: ProviderIdentity, profile: ProviderProfile, client: ClientProfile,
+        tokenDigest: Digest, tokens: TokenSet?, identity: ProviderIdentity, profile: ProviderProfile,
+        client: ClientProfile,
         device: String?, thumbprint: Digest?, now: WallTime
     ) throws(VaultFailure) -> LiveSession {
         let vault = context.vault
@@ -99,7 +100,7 @@ struct SessionMaker: Sendable {
             StoredTokens(provider: profile.name, client: client.name, tokens: $0, issuedAt: now)
         }
         let row = SessionRow(
-            token: token, handle: SessionHandle(random: try vault.random(16)),
+            tokenDigest: tokenDigest, handle: SessionHandle(random: try vault.random(16)),
             subject: vault.index(.subject, [profile.issuer, identity.subject]),
             subjectAndClient: vault.index(
                 .subjectAndClient, [profile.name.text, client.name.text, identity.subject]),
@@ -109,9 +110,9 @@ struct SessionMaker: Sendable {
             idleExpiresAt: SessionLimits.idleEnd(usedAt: now, created: now, client.lifetimes),
             expiresAt: SessionLimits.end(created: now, client.lifetimes, tokens: tokens, refreshable: refreshable),
             tokenExpiresAt: tokens?.expiresAt, refreshable: refreshable,
-            facts: try vault.seal(facts.record, as: .session, row: token),
+            facts: try vault.seal(facts.record, as: .session, row: tokenDigest),
             tokens: try stored.map { stored throws(VaultFailure) in
-                try vault.seal(stored.record, as: .tokens, row: token)
+                try vault.seal(stored.record, as: .tokens, row: tokenDigest)
             })
         return LiveSession(row: row, facts: facts, binding: context.providers.binding(of: facts))
     }
@@ -170,7 +171,7 @@ extension SessionFacts {
 
     /// Opens the facts of a row, which another version, or a key that the ring lacks, may have sealed.
     static func open(_ row: SessionRow, _ vault: any Vault) throws -> SessionFacts {
-        try SessionFacts(record: try vault.open(row.facts, as: .session, row: row.token))
+        try SessionFacts(record: try vault.open(row.facts, as: .session, row: row.tokenDigest))
     }
 
     /// Reads an opened record.

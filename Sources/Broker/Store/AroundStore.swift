@@ -61,9 +61,9 @@ extension AroundStore {
         try await around(.login) { store throws(StoreFailure) in try await store.login(state: state) }
     }
 
-    package func pendingLogins(loginToken: Digest, now: WallTime) async throws(StoreFailure) -> [LoginRow] {
+    package func pendingLogins(loginTokenDigest: Digest, now: WallTime) async throws(StoreFailure) -> [LoginRow] {
         try await around(.pendingLogins) { store throws(StoreFailure) in
-            try await store.pendingLogins(loginToken: loginToken, now: now)
+            try await store.pendingLogins(loginTokenDigest: loginTokenDigest, now: now)
         }
     }
 
@@ -114,8 +114,8 @@ extension AroundStore {
         }
     }
 
-    package func session(token: Digest) async throws(StoreFailure) -> SessionRow? {
-        try await around(.session) { store throws(StoreFailure) in try await store.session(token: token) }
+    package func session(tokenDigest: Digest) async throws(StoreFailure) -> SessionRow? {
+        try await around(.session) { store throws(StoreFailure) in try await store.session(tokenDigest: tokenDigest) }
     }
 
     package func session(handle: SessionHandle) async throws(StoreFailure) -> SessionRow? {
@@ -138,9 +138,11 @@ extension AroundStore {
         }
     }
 
-    package func slideSession(token: Digest, lastUsedAt: WallTime, idleExpiresAt: WallTime) async throws(StoreFailure) {
+    package func slideSession(tokenDigest: Digest, lastUsedAt: WallTime, idleExpiresAt: WallTime)
+        async throws(StoreFailure)
+    {
         try await around(.slideSession) { store throws(StoreFailure) in
-            try await store.slideSession(token: token, lastUsedAt: lastUsedAt, idleExpiresAt: idleExpiresAt)
+            try await store.slideSession(tokenDigest: tokenDigest, lastUsedAt: lastUsedAt, idleExpiresAt: idleExpiresAt)
         }
     }
 
@@ -148,14 +150,16 @@ extension AroundStore {
         try await around(.claimRefresh) { store throws(StoreFailure) in try await store.claimRefresh(claim) }
     }
 
-    package func renewRefresh(token: Digest, fence: Int64, for lifetime: Duration) async throws(StoreFailure) -> Bool {
+    package func renewRefresh(tokenDigest: Digest, fence: Int64, for lifetime: Duration) async throws(StoreFailure)
+        -> Bool
+    {
         try await around(.renewRefresh) { store throws(StoreFailure) in
-            try await store.renewRefresh(token: token, fence: fence, for: lifetime)
+            try await store.renewRefresh(tokenDigest: tokenDigest, fence: fence, for: lifetime)
         }
     }
 
-    package func refreshState(_ token: Digest) async throws(StoreFailure) -> RefreshState? {
-        try await around(.refreshState) { store throws(StoreFailure) in try await store.refreshState(token) }
+    package func refreshState(_ tokenDigest: Digest) async throws(StoreFailure) -> RefreshState? {
+        try await around(.refreshState) { store throws(StoreFailure) in try await store.refreshState(tokenDigest) }
     }
 
     package func commitRefresh(_ commit: RefreshCommit) async throws(StoreFailure) -> RefreshCommitResult {
@@ -166,18 +170,18 @@ extension AroundStore {
         try await around(.releaseRefresh) { store throws(StoreFailure) in try await store.releaseRefresh(release) }
     }
 
-    package func markSubjectChecked(token: Digest, tokenVersion: Int64) async throws(StoreFailure) {
+    package func markSubjectChecked(tokenDigest: Digest, tokenVersion: Int64) async throws(StoreFailure) {
         try await around(.markSubjectChecked) { store throws(StoreFailure) in
-            try await store.markSubjectChecked(token: token, tokenVersion: tokenVersion)
+            try await store.markSubjectChecked(tokenDigest: tokenDigest, tokenVersion: tokenVersion)
         }
     }
 
     package func condemnRefresh(
-        token: Digest, tokenVersion: Int64, fence: Int64, reason: EndReason, now: WallTime
+        tokenDigest: Digest, tokenVersion: Int64, fence: Int64, reason: EndReason, now: WallTime
     ) async throws(StoreFailure) -> Bool {
         try await around(.condemnRefresh) { store throws(StoreFailure) in
             try await store.condemnRefresh(
-                token: token, tokenVersion: tokenVersion, fence: fence, reason: reason, now: now)
+                tokenDigest: tokenDigest, tokenVersion: tokenVersion, fence: fence, reason: reason, now: now)
         }
     }
 

@@ -7,7 +7,7 @@ package protocol LoginStore: Sendable {
     func login(state: Digest) async throws(StoreFailure) -> LoginRow?
 
     /// Returns the pending, unexpired logins of a login token, newest first, at most 32.
-    func pendingLogins(loginToken: Digest, now: WallTime) async throws(StoreFailure) -> [LoginRow]
+    func pendingLogins(loginTokenDigest: Digest, now: WallTime) async throws(StoreFailure) -> [LoginRow]
 
     /// Burns a login that is still pending; false when it was not. One conditional statement (SEC-124).
     func burnLogin(state: Digest) async throws(StoreFailure) -> Bool

@@ -1,6 +1,6 @@
 /// A claim to refresh one version of a session's tokens.
 package struct RefreshClaim: Sendable {
-    package let token: Digest
+    package let tokenDigest: Digest
     package let tokenVersion: Int64
     package let name: ClaimID
     /// The time for which it stands, by the engine's own clock, unless it is renewed.
@@ -11,9 +11,10 @@ package struct RefreshClaim: Sendable {
     package let now: WallTime
 
     package init(
-        token: Digest, tokenVersion: Int64, name: ClaimID, lifetime: Duration, takesOver: Bool = true, now: WallTime
+        tokenDigest: Digest, tokenVersion: Int64, name: ClaimID, lifetime: Duration, takesOver: Bool = true,
+        now: WallTime
     ) {
-        self.token = token
+        self.tokenDigest = tokenDigest
         self.tokenVersion = tokenVersion
         self.name = name
         self.lifetime = lifetime
@@ -63,7 +64,7 @@ package struct RefreshGrant: Sendable, Equatable {
 
 /// A claim given back, with what the row has to remember of its call.
 package struct RefreshRelease: Sendable {
-    package let token: Digest
+    package let tokenDigest: Digest
     package let tokenVersion: Int64
     package let fence: Int64
     /// The time for which nobody claims again.
@@ -74,10 +75,10 @@ package struct RefreshRelease: Sendable {
     package let emptyRefusal: Bool
 
     package init(
-        token: Digest, tokenVersion: Int64, fence: Int64, holdBack: Duration = .zero, answerLost: Bool = false,
+        tokenDigest: Digest, tokenVersion: Int64, fence: Int64, holdBack: Duration = .zero, answerLost: Bool = false,
         emptyRefusal: Bool = false
     ) {
-        self.token = token
+        self.tokenDigest = tokenDigest
         self.tokenVersion = tokenVersion
         self.fence = fence
         self.holdBack = holdBack
@@ -102,7 +103,7 @@ package struct RefreshState: Sendable, Equatable {
 
 /// A refreshed token set to store.
 package struct RefreshCommit: Sendable {
-    package let token: Digest
+    package let tokenDigest: Digest
     package let tokenVersion: Int64
     package let tokens: Sealed
     /// The facts sealed anew, when the scope shrank; nil leaves them.
@@ -117,12 +118,12 @@ package struct RefreshCommit: Sendable {
     package let answerLost: Bool
 
     package init(
-        token: Digest, tokenVersion: Int64, tokens: Sealed, facts: Sealed?, tokenExpiresAt: WallTime?,
+        tokenDigest: Digest, tokenVersion: Int64, tokens: Sealed, facts: Sealed?, tokenExpiresAt: WallTime?,
         refreshable: Bool, expiresAt: WallTime?, subjectUnchecked: Bool = false, answerLost: Bool = false
     ) {
         self.answerLost = answerLost
         self.subjectUnchecked = subjectUnchecked
-        self.token = token
+        self.tokenDigest = tokenDigest
         self.tokenVersion = tokenVersion
         self.tokens = tokens
         self.facts = facts

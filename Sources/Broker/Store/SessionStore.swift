@@ -3,7 +3,7 @@
 /// Ending one always moves its sealed tokens to the outbox in the same transaction.
 package protocol SessionStore: Sendable {
     /// Returns the session of a token digest, live or a tombstone.
-    func session(token: Digest) async throws(StoreFailure) -> SessionRow?
+    func session(tokenDigest: Digest) async throws(StoreFailure) -> SessionRow?
 
     /// Returns the session of a handle, live or a tombstone.
     func session(handle: SessionHandle) async throws(StoreFailure) -> SessionRow?
@@ -20,7 +20,7 @@ package protocol SessionStore: Sendable {
         async throws(StoreFailure) -> EndedBatch
 
     /// Moves the idle time of a live session; `lastUsedAt` never goes back.
-    func slideSession(token: Digest, lastUsedAt: WallTime, idleExpiresAt: WallTime) async throws(StoreFailure)
+    func slideSession(tokenDigest: Digest, lastUsedAt: WallTime, idleExpiresAt: WallTime) async throws(StoreFailure)
 
     /// Claims a refresh: fence + 1 where the session lives at `claim.now`, has the version and no claim stands. The claim
     /// is timed by the engine's own clock, and asking again under its name gets the same grant.
@@ -30,10 +30,10 @@ package protocol SessionStore: Sendable {
     func claimRefresh(_ claim: RefreshClaim) async throws(StoreFailure) -> RefreshClaimResult
 
     /// Lets a claim stand for so long from now, with its own fence; false when it is another's.
-    func renewRefresh(token: Digest, fence: Int64, for lifetime: Duration) async throws(StoreFailure) -> Bool
+    func renewRefresh(tokenDigest: Digest, fence: Int64, for lifetime: Duration) async throws(StoreFailure) -> Bool
 
     /// Returns how the refresh of a session stands, or nil when there is no such session.
-    func refreshState(_ token: Digest) async throws(StoreFailure) -> RefreshState?
+    func refreshState(_ tokenDigest: Digest) async throws(StoreFailure) -> RefreshState?
 
     /// Commits a refreshed token set: `tokenVersion` + 1, claim cleared, where the session is not ended and the version
     /// is still `tokenVersion` — without the fence: the first pair stored for a version wins (guarantee 2). What the row
@@ -45,11 +45,11 @@ package protocol SessionStore: Sendable {
     func releaseRefresh(_ release: RefreshRelease) async throws(StoreFailure)
 
     /// Clears the mark that a version's subject is unchecked.
-    func markSubjectChecked(token: Digest, tokenVersion: Int64) async throws(StoreFailure)
+    func markSubjectChecked(tokenDigest: Digest, tokenVersion: Int64) async throws(StoreFailure)
 
     /// Ends a session for its refresh (`grant_revoked`, `refresh_lost`, `subject_changed`), only with its own fence and
     /// version; false when either moved on.
-    func condemnRefresh(token: Digest, tokenVersion: Int64, fence: Int64, reason: EndReason, now: WallTime)
+    func condemnRefresh(tokenDigest: Digest, tokenVersion: Int64, fence: Int64, reason: EndReason, now: WallTime)
         async throws(StoreFailure) -> Bool
 }
 
@@ -71,11 +71,11 @@ package struct EndedBatch: Sendable, Equatable {
 
 /// A session that ended, and why.
 package struct EndedSession: Sendable, Equatable {
-    package let token: Digest
+    package let tokenDigest: Digest
     package let reason: EndReason
 
-    package init(token: Digest, reason: EndReason) {
-        self.token = token
+    package init(tokenDigest: Digest, reason: EndReason) {
+        self.tokenDigest = tokenDigest
         self.reason = reason
     }
 }

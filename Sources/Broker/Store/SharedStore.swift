@@ -11,7 +11,7 @@ package protocol SharedStore: Sendable {
     func time() async throws(StoreFailure) -> WallTime
 
     /// Returns the versions of the tokens of those sessions that are known and not ended, whoever refreshed them.
-    func tokenVersions(of tokens: [Digest]) async throws(StoreFailure) -> [(token: Digest, version: Int64)]
+    func tokenVersions(of tokenDigests: [Digest]) async throws(StoreFailure) -> [(tokenDigest: Digest, version: Int64)]
 
     /// Takes a proof by its name, which is remembered until a moment; returns whether nobody took it before, on any replica.
     ///

@@ -34,7 +34,7 @@ package final class HeldBodies: Sendable {
     /// its session or subject holds as much as it may.
     package func take(_ length: Int?, for session: SessionRow) throws(BrokerProblem) -> Place {
         let bytes = min(max(length ?? Relay.heldBody, 0), Relay.heldBody)
-        let place = Place(bytes: bytes, subject: session.subject, session: session.token)
+        let place = Place(bytes: bytes, subject: session.subject, session: session.tokenDigest)
         let isTaken = state.withLock { state in
             let ofSubject = (state.subjects[place.subject] ?? 0) + bytes
             let ofSession = (state.sessions[place.session] ?? 0) + bytes

@@ -29,7 +29,7 @@ struct EventStream: Sendable {
         until rest: Duration? = nil
     ) {
         end = rest.map { .now() + TimeAmount(max($0, .zero)) }
-        let session = live.token
+        let session = live.tokenDigest
         self.session = session
         self.sessions = sessions.waiting
         let (ticks, continuation) = AsyncStream.makeStream(of: Tick.self, bufferingPolicy: .bufferingNewest(16))
@@ -148,7 +148,7 @@ extension BrokerAPI {
         let stream = EventStream(
             useCases.listenToSession, session, lookedUpBy: useCases.resumeSession, on: call,
             until: presented.passEndsAt.map { $0.since(clock.now()) })
-        let view = try await useCases.resumeSession.resume(session.token).view
+        let view = try await useCases.resumeSession.resume(session.tokenDigest).view
         let heartbeat = configuration.limits.eventHeartbeat
         return Answer(
             .ok, fields, body: .stream(length: nil) { try await stream.write(view, every: heartbeat, to: $0) })

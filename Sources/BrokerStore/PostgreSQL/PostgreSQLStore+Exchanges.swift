@@ -109,11 +109,11 @@ extension PostgreSQLStore {
             guard rows.count > 0 else { return nil }
             return try rows.map { (try $0.optionalDigest(), try $0.optionalText()) }
                 .reduce(into: EndedSessions()) { ended, row in
-                    guard let token = row.0 else { return }
+                    guard let tokenDigest = row.0 else { return }
                     if row.1 == EndReason.replaced.rawValue {
-                        ended.replaced.append(token)
+                        ended.replaced.append(tokenDigest)
                     } else {
-                        ended.beyondLimit.append(token)
+                        ended.beyondLimit.append(tokenDigest)
                     }
                 }
         }
@@ -324,7 +324,7 @@ extension ExchangeRow.Outcome {
         switch self {
         case .calling: [.integer(0), .null, .null]
         case .released: [.integer(1), .null, .null]
-        case .session(let token): [.integer(2), .digest(token), .null]
+        case .session(let tokenDigest): [.integer(2), .digest(tokenDigest), .null]
         case .registration(let key): [.integer(3), .digest(key), .null]
         case .spent(let reason): [.integer(4), .null, .integer(reason.rawValue)]
         }

@@ -4,7 +4,7 @@ import Synchronization
 extension PostgreSQLStore {
     package func insertLogin(_ row: LoginRow, limits: LoginLimits) async throws(StoreFailure) -> LoginInsertion {
         guard try await hasRoom(limits.pending, at: row.createdAt) else { return .tooManyPending }
-        let turn = row.loginToken.bytes.prefix(8).reduce(Int64(0)) { $0 << 8 | Int64($1) }
+        let turn = row.loginTokenDigest.bytes.prefix(8).reduce(Int64(0)) { $0 << 8 | Int64($1) }
         let isInserted = try await run(
             lanes.writes,
             [
@@ -35,10 +35,10 @@ extension PostgreSQLStore {
         try await read(PostgreSQLLoginSQL.byState, [.digest(state)]) { rows in try rows.first { try LoginRow(&$0) } }
     }
 
-    package func pendingLogins(loginToken: Digest, now: WallTime) async throws(StoreFailure) -> [LoginRow] {
+    package func pendingLogins(loginTokenDigest: Digest, now: WallTime) async throws(StoreFailure) -> [LoginRow] {
         try await read(
             PostgreSQLLoginSQL.pending,
-            [.digest(loginToken), .time(now), .integer(RetentionPeriods.pendingLogins)]
+            [.digest(loginTokenDigest), .time(now), .integer(RetentionPeriods.pendingLogins)]
         ) { rows in rows.map { try? LoginRow(&$0) }.compactMap { $0 } }
     }
 
@@ -217,7 +217,7 @@ extension LoginRow {
     /// The values of `PostgreSQLLoginSQL.insert`, but for its limit.
     var parameters: [Parameter] {
         [
-            .digest(state), .digest(loginToken), .text(loginID), .time(createdAt), .time(expiresAt),
+            .digest(state), .digest(loginTokenDigest), .text(loginID), .time(createdAt), .time(expiresAt),
             .integer(status.rawValue), .digest(exchange), .text(sealed.keyID), .bytes(sealed.envelope),
         ]
     }
@@ -237,7 +237,7 @@ extension RegistrationRow {
     /// The values of `PostgreSQLLoginSQL.insertRegistration`; nothing has taken a new one yet.
     var parameters: [Parameter] {
         [
-            .digest(key), .digest(loginToken), .time(createdAt), .time(expiresAt), .integer(status.rawValue),
+            .digest(key), .digest(loginTokenDigest), .time(createdAt), .time(expiresAt), .integer(status.rawValue),
             .integer(attempts), .text(sealed.keyID), .bytes(sealed.envelope),
         ]
     }

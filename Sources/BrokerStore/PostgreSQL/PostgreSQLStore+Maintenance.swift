@@ -125,7 +125,7 @@ extension PostgreSQLStore {
         }
         guard !lapsed.isEmpty else { return 0 }
         let values: [Parameter] = [
-            .list(of: .bytes, lapsed.map { .digest($0.token) }),
+            .list(of: .bytes, lapsed.map { .digest($0.tokenDigest) }),
             .list(of: .text, lapsed.map { .text($0.reason.rawValue) }), .time(now), .time(certain),
         ]
         return try await scan(PostgreSQLMaintenanceSQL.buryLapsed, values, isWrite: true) { rows in
@@ -282,8 +282,8 @@ enum PostgreSQLMaintenanceSQL {
 extension EndedSession {
     /// Reads the columns of `PostgreSQLMaintenanceSQL.lapsed`.
     init(lapsed columns: inout RowReader) throws {
-        let token = try columns.digest()
-        self.init(token: token, reason: try SessionEnds(&columns).reason)
+        let tokenDigest = try columns.digest()
+        self.init(tokenDigest: tokenDigest, reason: try SessionEnds(&columns).reason)
     }
 }
 

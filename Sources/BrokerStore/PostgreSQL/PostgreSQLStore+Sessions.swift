@@ -1,8 +1,8 @@
 package import Broker
 
 extension PostgreSQLStore {
-    package func session(token: Digest) async throws(StoreFailure) -> SessionRow? {
-        try await read(PostgreSQLSessionSQL.byToken, [.digest(token)]) { rows in
+    package func session(tokenDigest: Digest) async throws(StoreFailure) -> SessionRow? {
+        try await read(PostgreSQLSessionSQL.byToken, [.digest(tokenDigest)]) { rows in
             try rows.first { try SessionRow(&$0) }
         }
     }
@@ -57,16 +57,17 @@ extension PostgreSQLStore {
     }
 
     package func slideSession(
-        token: Digest, lastUsedAt: WallTime, idleExpiresAt: WallTime
+        tokenDigest: Digest, lastUsedAt: WallTime, idleExpiresAt: WallTime
     ) async throws(StoreFailure) {
         try await write(
-            PostgreSQLSessionSQL.slide, [.digest(token), .time(lastUsedAt), .time(idleExpiresAt)]
+            PostgreSQLSessionSQL.slide, [.digest(tokenDigest), .time(lastUsedAt), .time(idleExpiresAt)]
         ) { rows in _ = try rows.first { try $0.requireFormat() } }
     }
 
     package func claimRefresh(_ claim: RefreshClaim) async throws(StoreFailure) -> RefreshClaimResult {
         let values: [Parameter] = [
-            .digest(claim.token), .integer(claim.tokenVersion), .bytes(claim.name.bytes), .duration(claim.lifetime),
+            .digest(claim.tokenDigest), .integer(claim.tokenVersion), .bytes(claim.name.bytes),
+            .duration(claim.lifetime),
             .truth(claim.takesOver), .time(claim.now), moment,
         ]
         return try await write(PostgreSQLSessionSQL.claim, values) { rows in
@@ -75,15 +76,15 @@ extension PostgreSQLStore {
     }
 
     package func renewRefresh(
-        token: Digest, fence: Int64, for lifetime: Duration
+        tokenDigest: Digest, fence: Int64, for lifetime: Duration
     ) async throws(StoreFailure) -> Bool {
         try await write(
-            PostgreSQLSessionSQL.renew, [.digest(token), .integer(fence), .duration(lifetime), moment]
+            PostgreSQLSessionSQL.renew, [.digest(tokenDigest), .integer(fence), .duration(lifetime), moment]
         ) { $0.count == 1 }
     }
 
-    package func refreshState(_ token: Digest) async throws(StoreFailure) -> RefreshState? {
-        try await read(PostgreSQLSessionSQL.state, [.digest(token), moment]) { rows in
+    package func refreshState(_ tokenDigest: Digest) async throws(StoreFailure) -> RefreshState? {
+        try await read(PostgreSQLSessionSQL.state, [.digest(tokenDigest), moment]) { rows in
             try rows.first { row in
                 try row.requireFormat()
                 let version = try row.integer()
@@ -96,7 +97,7 @@ extension PostgreSQLStore {
 
     package func commitRefresh(_ commit: RefreshCommit) async throws(StoreFailure) -> RefreshCommitResult {
         let values: [Parameter] = [
-            .digest(commit.token), .integer(commit.tokenVersion), .text(commit.tokens.keyID),
+            .digest(commit.tokenDigest), .integer(commit.tokenVersion), .text(commit.tokens.keyID),
             .bytes(commit.tokens.envelope), .text(commit.facts?.keyID), .bytes(commit.facts?.envelope),
             .time(commit.tokenExpiresAt), .truth(commit.refreshable), .time(commit.expiresAt),
             .truth(commit.subjectUnchecked), .truth(commit.answerLost),
@@ -116,23 +117,23 @@ extension PostgreSQLStore {
         try await write(
             PostgreSQLSessionSQL.release,
             [
-                .digest(release.token), .integer(release.tokenVersion), .integer(release.fence),
+                .digest(release.tokenDigest), .integer(release.tokenVersion), .integer(release.fence),
                 .duration(release.holdBack), .truth(release.answerLost), .integer(release.emptyRefusal ? 1 : 0), moment,
             ])
     }
 
-    package func markSubjectChecked(token: Digest, tokenVersion: Int64) async throws(StoreFailure) {
-        try await write(PostgreSQLSessionSQL.subjectChecked, [.digest(token), .integer(tokenVersion)])
+    package func markSubjectChecked(tokenDigest: Digest, tokenVersion: Int64) async throws(StoreFailure) {
+        try await write(PostgreSQLSessionSQL.subjectChecked, [.digest(tokenDigest), .integer(tokenVersion)])
     }
 
     package func condemnRefresh(
-        token: Digest, tokenVersion: Int64, fence: Int64, reason: EndReason, now: WallTime
+        tokenDigest: Digest, tokenVersion: Int64, fence: Int64, reason: EndReason, now: WallTime
     ) async throws(StoreFailure) -> Bool {
         let values: [Parameter] = [
-            .digest(token), .integer(tokenVersion), .integer(fence), .text(reason.rawValue), .time(now),
+            .digest(tokenDigest), .integer(tokenVersion), .integer(fence), .text(reason.rawValue), .time(now),
         ]
         let isEnded = try await write(PostgreSQLSessionSQL.condemn, values) { $0.count == 1 }
-        if isEnded { endings?.tell([token], reason) }
+        if isEnded { endings?.tell([tokenDigest], reason) }
         return isEnded
     }
 }

@@ -196,11 +196,12 @@ extension PostgreSQLStore: SharedStore {
     }
 
     package func tokenVersions(
-        of tokens: [Digest]
-    ) async throws(StoreFailure) -> [(token: Digest, version: Int64)] {
-        guard !tokens.isEmpty else { return [] }
-        return try await scan(PostgreSQLSessionSQL.tokenVersions, [.list(of: .bytes, tokens.map { .digest($0) })]) {
-            rows in try rows.map { (token: try $0.digest(), version: try $0.integer()) }
+        of tokenDigests: [Digest]
+    ) async throws(StoreFailure) -> [(tokenDigest: Digest, version: Int64)] {
+        guard !tokenDigests.isEmpty else { return [] }
+        return try await scan(PostgreSQLSessionSQL.tokenVersions, [.list(of: .bytes, tokenDigests.map { .digest($0) })])
+        {
+            rows in try rows.map { (tokenDigest: try $0.digest(), version: try $0.integer()) }
         }
     }
 

@@ -7,7 +7,7 @@ extension SessionRow {
     /// Reads the columns of a session.
     init(_ columns: inout some ColumnReader) throws {
         try columns.requireFormat()
-        let token = try columns.digest()
+        let tokenDigest = try columns.digest()
         let handle = try columns.sessionHandle()
         let subject = try columns.digest()
         let subjectAndClient = try columns.digest()
@@ -29,7 +29,7 @@ extension SessionRow {
         if let reason, EndReason(rawValue: reason) == nil { throw StoreFailure.newerFormat }
         let facts = try columns.sealed()
         self.init(
-            token: token, handle: handle, subject: subject, subjectAndClient: subjectAndClient, sid: sid,
+            tokenDigest: tokenDigest, handle: handle, subject: subject, subjectAndClient: subjectAndClient, sid: sid,
             provider: provider, client: client, createdAt: createdAt, lastUsedAt: lastUsedAt,
             idleExpiresAt: idleExpiresAt, expiresAt: expiresAt, tokenExpiresAt: tokenExpiresAt,
             refreshable: refreshable, tokenVersion: tokenVersion, fence: fence,
@@ -54,14 +54,14 @@ extension LoginRow {
     init(_ columns: inout some ColumnReader) throws {
         try columns.requireFormat()
         let state = try columns.digest()
-        let loginToken = try columns.digest()
+        let loginTokenDigest = try columns.digest()
         let loginID = try columns.text()
         let createdAt = try columns.time()
         let expiresAt = try columns.time()
         guard let status = Status(rawValue: try columns.small()) else { throw StoreFailure.newerFormat }
         let exchange = try columns.optionalDigest()
         self.init(
-            state: state, loginToken: loginToken, loginID: loginID, createdAt: createdAt,
+            state: state, loginTokenDigest: loginTokenDigest, loginID: loginID, createdAt: createdAt,
             expiresAt: expiresAt,
             status: status, exchange: exchange, sealed: try columns.sealed())
     }
@@ -82,14 +82,14 @@ extension RegistrationRow {
     init(_ columns: inout some ColumnReader) throws {
         try columns.requireFormat()
         let key = try columns.digest()
-        let loginToken = try columns.optionalDigest()
+        let loginTokenDigest = try columns.optionalDigest()
         let createdAt = try columns.time()
         let expiresAt = try columns.time()
         guard let status = Status(rawValue: try columns.small()) else { throw StoreFailure.newerFormat }
         let exchange = try columns.optionalDigest()
         let attempts = try columns.small()
         self.init(
-            key: key, loginToken: loginToken, createdAt: createdAt, expiresAt: expiresAt, status: status,
+            key: key, loginTokenDigest: loginTokenDigest, createdAt: createdAt, expiresAt: expiresAt, status: status,
             exchange: exchange, attempts: attempts, sealed: try columns.sealed())
     }
 }

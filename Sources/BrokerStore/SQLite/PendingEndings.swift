@@ -22,26 +22,26 @@ final class PendingEndings: Sendable {
     var count: Int { any.load(ordering: .acquiring) ? endings.withLock { $0.count } : 0 }
 
     /// Keeps the endings; one that is kept already keeps its reason.
-    func add(_ tokens: [Digest], _ ending: Ending) {
-        guard !tokens.isEmpty else { return }
+    func add(_ tokenDigests: [Digest], _ ending: Ending) {
+        guard !tokenDigests.isEmpty else { return }
         endings.withLock { endings in
-            for token in tokens where endings[token] == nil { endings[token] = ending }
+            for tokenDigest in tokenDigests where endings[tokenDigest] == nil { endings[tokenDigest] = ending }
             any.store(true, ordering: .releasing)
         }
     }
 
     /// Forgets endings that were written.
-    func remove(_ tokens: [Digest]) {
+    func remove(_ tokenDigests: [Digest]) {
         endings.withLock { endings in
-            for token in tokens { endings[token] = nil }
+            for tokenDigest in tokenDigests { endings[tokenDigest] = nil }
             any.store(!endings.isEmpty, ordering: .releasing)
         }
     }
 
     /// Returns the ending of a session, when one waits to be written.
-    func ending(_ token: Digest) -> Ending? {
+    func ending(_ tokenDigest: Digest) -> Ending? {
         guard any.load(ordering: .acquiring) else { return nil }
-        return endings.withLock { $0[token] }
+        return endings.withLock { $0[tokenDigest] }
     }
 
     /// The endings that wait at one moment.
@@ -52,7 +52,7 @@ final class PendingEndings: Sendable {
 
         /// Returns the row as it would be had its ending been written.
         func applied(to row: SessionRow) -> SessionRow {
-            guard row.endedAt == nil, let ending = endings[row.token] else { return row }
+            guard row.endedAt == nil, let ending = endings[row.tokenDigest] else { return row }
             return row.ended(ending.reason, at: ending.at)
         }
     }
@@ -62,7 +62,7 @@ final class PendingEndings: Sendable {
     }
 
     /// Returns some that wait.
-    func next() -> [(token: Digest, ending: Ending)] {
+    func next() -> [(tokenDigest: Digest, ending: Ending)] {
         guard any.load(ordering: .acquiring) else { return [] }
         return endings.withLock { endings in endings.prefix(Self.batch).map { ($0.key, $0.value) } }
     }

@@ -133,7 +133,7 @@ extension Database {
                 return
             }
             let moved = marks.moved(by: clock.moment)
-            let values = StoredMarks.values(row.token, row.fence, moved, clock)
+            let values = StoredMarks.values(row.tokenDigest, row.fence, moved, clock)
             try change(SessionSQL.mark, values)
         case .outbox(let row): try change(MaintenanceSQL.addOutbox, row.values)
         case .logoutToken(let id, let until): try change(AdministrationSQL.insertLogoutToken, [id.sql, until.sql])

@@ -110,7 +110,7 @@ extension SQLiteStore {
             beyond(ended?.beyondLimit ?? [])
         }
         return try await writer.write(committed: note) { database in
-            let values = ExchangeRow.Outcome.session(session.token).values + [key.sql, fence.databaseValue]
+            let values = ExchangeRow.Outcome.session(session.tokenDigest).values + [key.sql, fence.databaseValue]
             guard let gate = try database.first(ExchangeSQL.settle, values, { try ExchangeGate(&$0) }) else {
                 return nil
             }
@@ -125,7 +125,7 @@ extension SQLiteStore {
                 [session.subjectAndClient.sql, now.sql, max(sessionLimit - 1, 0).databaseValue],
                 NamedSession.init)
             for name in excess where try database.end(name, .sessionLimit, now) {
-                if let token = name.token { ended.beyondLimit.append(token) }
+                if let tokenDigest = name.tokenDigest { ended.beyondLimit.append(tokenDigest) }
             }
             try database.change(SessionSQL.insert, session.values)
             return ended
@@ -238,7 +238,7 @@ extension ExchangeRow.Outcome {
         switch self {
         case .calling: [0.databaseValue, .null, .null]
         case .released: [1.databaseValue, .null, .null]
-        case .session(let token): [2.databaseValue, token.sql, .null]
+        case .session(let tokenDigest): [2.databaseValue, tokenDigest.sql, .null]
         case .registration(let key): [3.databaseValue, key.sql, .null]
         case .spent(let reason): [4.databaseValue, .null, reason.rawValue.databaseValue]
         }

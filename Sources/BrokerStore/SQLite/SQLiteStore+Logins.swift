@@ -8,7 +8,7 @@ extension SQLiteStore {
         return try await writer.write { database in
             let ofToken =
                 try database.first(
-                    LoginSQL.countPendingOfToken, [row.loginToken.sql, row.createdAt.sql]
+                    LoginSQL.countPendingOfToken, [row.loginTokenDigest.sql, row.createdAt.sql]
                 ) { try $0.small() } ?? 0
             if ofToken >= limits.pendingPerToken { return .tooManyForToken }
             guard try pending.hasRoom(limits.pending, at: row.createdAt, database) else { return .tooManyPending }
@@ -24,10 +24,10 @@ extension SQLiteStore {
         }
     }
 
-    package func pendingLogins(loginToken: Digest, now: WallTime) async throws(StoreFailure) -> [LoginRow] {
+    package func pendingLogins(loginTokenDigest: Digest, now: WallTime) async throws(StoreFailure) -> [LoginRow] {
         try await readers.read { database in
             try database.rows(
-                LoginSQL.pending, [loginToken.sql, now.sql, RetentionPeriods.pendingLogins.databaseValue]
+                LoginSQL.pending, [loginTokenDigest.sql, now.sql, RetentionPeriods.pendingLogins.databaseValue]
             ) { try? LoginRow(&$0) }.compactMap { $0 }
         }
     }
@@ -222,7 +222,7 @@ extension LoginRow {
     /// The values of `LoginSQL.insert`.
     var values: [DatabaseValue] {
         [
-            state.sql, loginToken.sql, loginID.databaseValue, createdAt.sql, expiresAt.sql,
+            state.sql, loginTokenDigest.sql, loginID.databaseValue, createdAt.sql, expiresAt.sql,
             status.rawValue.databaseValue, exchange.sql, sealed.keyID.databaseValue, sealed.envelope.sql,
         ]
     }
@@ -232,7 +232,7 @@ extension RegistrationRow {
     /// The values of `RegistrationSQL.insert`.
     var values: [DatabaseValue] {
         [
-            key.sql, loginToken.sql, createdAt.sql, expiresAt.sql, status.rawValue.databaseValue, exchange.sql,
+            key.sql, loginTokenDigest.sql, createdAt.sql, expiresAt.sql, status.rawValue.databaseValue, exchange.sql,
             attempts.databaseValue, sealed.keyID.databaseValue, sealed.envelope.sql,
         ]
     }

@@ -178,7 +178,9 @@ extension Database {
         for (name, reason) in lapsed where try end(name, reason, now) { touched += 1 }
         return SweepResult(
             touched: touched,
-            ended: ended.compactMap { name, reason in name.token.map { EndedSession(token: $0, reason: reason) } })
+            ended: ended.compactMap { name, reason in
+                name.tokenDigest.map { EndedSession(tokenDigest: $0, reason: reason) }
+            })
     }
 }
 

@@ -107,13 +107,14 @@ extension SQLiteStore {
     ) throws -> EndingsLog {
         // The first bytes of digests tell them apart: of a million, two begin alike once in ten million times.
         var known: Set<UInt64> = []
-        let file = try EndingsFile(place, step: step) { known.insert(beginning($0.token)) }
+        let file = try EndingsFile(place, step: step) { known.insert(beginning($0.tokenDigest)) }
         let missing = try pool.read { database in
             try database.rows(SessionSQL.tombstones, []) { columns -> EndingEntry? in
-                let (token, at) = (try? columns.digest(), try columns.time())
-                guard let token, let reason = EndReason(rawValue: try columns.text()), !known.contains(beginning(token))
+                let (tokenDigest, at) = (try? columns.digest(), try columns.time())
+                guard let tokenDigest, let reason = EndReason(rawValue: try columns.text()),
+                    !known.contains(beginning(tokenDigest))
                 else { return nil }
-                return EndingEntry(token: token, at: at, reason: reason)
+                return EndingEntry(tokenDigest: tokenDigest, at: at, reason: reason)
             }.compactMap { $0 }
         }
         let log = EndingsLog(file, step: step)
@@ -121,8 +122,8 @@ extension SQLiteStore {
         return log
     }
 
-    private static func beginning(_ token: Digest) -> UInt64 {
-        token.bytes.prefix(8).reduce(0) { $0 << 8 | UInt64($1) }
+    private static func beginning(_ tokenDigest: Digest) -> UInt64 {
+        tokenDigest.bytes.prefix(8).reduce(0) { $0 << 8 | UInt64($1) }
     }
 
     private static var configuration: Configuration {

@@ -95,7 +95,8 @@ extension SQLiteStore {
                 var ended = 0
                 try database.inTransaction(.immediate) {
                     _ = try readEndings(endings) { entry in
-                        ended += try database.endSessions(.token(entry.token), entry.reason, entry.at, limit: 1).ended
+                        ended += try database.endSessions(.token(entry.tokenDigest), entry.reason, entry.at, limit: 1)
+                            .ended
                             .count
                     }
                     return .commit

@@ -2,10 +2,10 @@ package import Broker
 import GRDB
 
 extension SQLiteStore {
-    package func session(token: Digest) async throws(StoreFailure) -> SessionRow? {
+    package func session(tokenDigest: Digest) async throws(StoreFailure) -> SessionRow? {
         let pending = endings.snapshot()
         let row = try await readers.read { database in
-            try database.first(SessionSQL.byToken, [token.sql]) { try SessionRow(&$0) }
+            try database.first(SessionSQL.byToken, [tokenDigest.sql]) { try SessionRow(&$0) }
         }
         return row.map { pending.applied(to: $0) }
     }
@@ -48,15 +48,15 @@ extension SQLiteStore {
 
     /// Returns what brings endings into the endings file.
     func noting(_ reason: EndReason, _ now: WallTime) -> @Sendable ([Digest]) -> Void {
-        { [endingsLog] tokens in
-            endingsLog?.note(tokens.map { EndingEntry(token: $0, at: now, reason: reason) })
+        { [endingsLog] tokenDigests in
+            endingsLog?.note(tokenDigests.map { EndingEntry(tokenDigest: $0, at: now, reason: reason) })
         }
     }
 
     /// Whether the endings file has what was ended, now or by an earlier call that was told it has not.
     func areKept(_ selector: SessionSelector, _ ended: [Digest]) async -> Bool {
         guard let endingsLog else { return true }
-        if case .token(let token) = selector { return await endingsLog.isWritten([token] + ended) }
+        if case .token(let tokenDigest) = selector { return await endingsLog.isWritten([tokenDigest] + ended) }
         // It is not known here whose the others are that it lacks.
         return await endingsLog.isWritten(nil)
     }
@@ -70,7 +70,7 @@ extension SQLiteStore {
         // Only sessions that there are: a stranger's made-up token must take no memory.
         let named = try await readers.read { database in
             try database.rows(SessionSQL.named(selector), selector.values + [(-1).databaseValue], NamedSession.init)
-                .compactMap { $0.token }
+                .compactMap { $0.tokenDigest }
         }
         let fresh = named.filter { endings.ending($0) == nil }
         endings.add(fresh, PendingEndings.Ending(reason: reason, at: now))
@@ -79,24 +79,24 @@ extension SQLiteStore {
     }
 
     package func slideSession(
-        token: Digest, lastUsedAt: WallTime, idleExpiresAt: WallTime
+        tokenDigest: Digest, lastUsedAt: WallTime, idleExpiresAt: WallTime
     ) async throws(StoreFailure) {
-        guard endings.ending(token) == nil else { return }
+        guard endings.ending(tokenDigest) == nil else { return }
         try await writer.write { database in
-            let changed = try database.change(SessionSQL.slide, [lastUsedAt.sql, idleExpiresAt.sql, token.sql])
-            if changed == 0 { try database.requireKnownFormat(token) }
+            let changed = try database.change(SessionSQL.slide, [lastUsedAt.sql, idleExpiresAt.sql, tokenDigest.sql])
+            if changed == 0 { try database.requireKnownFormat(tokenDigest) }
         }
     }
 
     package func claimRefresh(_ claim: RefreshClaim) async throws(StoreFailure) -> RefreshClaimResult {
-        guard endings.ending(claim.token) == nil else { return .gone }
+        guard endings.ending(claim.tokenDigest) == nil else { return .gone }
         let claimClock = claimClock
         return try await writer.write { database in
             let clock = claimClock()
             let moment = clock.moment
             guard
                 var stored = try database.first(
-                    SessionSQL.marks, [claim.token.sql], { try StoredMarks(&$0, clock) }),
+                    SessionSQL.marks, [claim.tokenDigest.sql], { try StoredMarks(&$0, clock) }),
                 stored.isLive(at: claim.now)
             else { return .gone }
             guard stored.tokenVersion == claim.tokenVersion else { return .moved }
@@ -105,7 +105,7 @@ extension SQLiteStore {
             case .heldBack(let rest): return .heldBack(for: rest)
             case .granted(let again): if !again { stored.fence += 1 }
             }
-            guard try database.change(SessionSQL.mark, stored.values(claim.token, clock)) == 1 else {
+            guard try database.change(SessionSQL.mark, stored.values(claim.tokenDigest, clock)) == 1 else {
                 return .gone
             }
             return .claimed(stored.marks.grant(fence: stored.fence, at: moment))
@@ -113,24 +113,24 @@ extension SQLiteStore {
     }
 
     package func renewRefresh(
-        token: Digest, fence: Int64, for lifetime: Duration
+        tokenDigest: Digest, fence: Int64, for lifetime: Duration
     ) async throws(StoreFailure) -> Bool {
         let (epoch, monotonic) = (epoch, monotonic)
         return try await writer.write { database in
             try database.change(
                 SessionSQL.renew,
                 [
-                    Optional(monotonic() + lifetime).sql, token.sql, fence.databaseValue, epoch.databaseValue,
+                    Optional(monotonic() + lifetime).sql, tokenDigest.sql, fence.databaseValue, epoch.databaseValue,
                 ]) == 1
         }
     }
 
-    package func refreshState(_ token: Digest) async throws(StoreFailure) -> RefreshState? {
+    package func refreshState(_ tokenDigest: Digest) async throws(StoreFailure) -> RefreshState? {
         let claimClock = claimClock
-        let isEnding = endings.ending(token) != nil
+        let isEnding = endings.ending(tokenDigest) != nil
         return try await readers.read { database in
             let clock = claimClock()
-            let stored = try database.first(SessionSQL.marks, [token.sql]) { try StoredMarks(&$0, clock) }
+            let stored = try database.first(SessionSQL.marks, [tokenDigest.sql]) { try StoredMarks(&$0, clock) }
             return stored.map { stored in
                 let rest = stored.marks.claimUntil.map { $0 - clock.moment }
                 return RefreshState(
@@ -141,18 +141,19 @@ extension SQLiteStore {
     }
 
     package func commitRefresh(_ commit: RefreshCommit) async throws(StoreFailure) -> RefreshCommitResult {
-        guard endings.ending(commit.token) == nil else { return .ended }
+        guard endings.ending(commit.tokenDigest) == nil else { return .ended }
         return try await writer.write { database in
             let values = [
                 commit.answerLost.databaseValue, commit.subjectUnchecked.databaseValue,
                 commit.tokens.keyID.databaseValue, commit.tokens.envelope.sql,
                 commit.facts?.keyID.databaseValue ?? .null, commit.facts?.envelope.sql ?? .null,
-                commit.tokenExpiresAt.sql, commit.refreshable.databaseValue, commit.expiresAt.sql, commit.token.sql,
+                commit.tokenExpiresAt.sql, commit.refreshable.databaseValue, commit.expiresAt.sql,
+                commit.tokenDigest.sql,
                 commit.tokenVersion.databaseValue,
             ]
             if try database.change(SessionSQL.commit, values) == 1 { return .committed }
             // Nothing else of the row is read: a damaged one must not keep its pair waiting for ever.
-            let isLive = try database.first(SessionSQL.standing, [commit.token.sql]) { columns in
+            let isLive = try database.first(SessionSQL.standing, [commit.tokenDigest.sql]) { columns in
                 try columns.requireFormat()
                 return columns.optionalInteger() == nil
             }
@@ -166,27 +167,27 @@ extension SQLiteStore {
             let clock = claimClock()
             guard
                 var stored = try database.first(
-                    SessionSQL.marks, [release.token.sql], { try StoredMarks(&$0, clock) }),
+                    SessionSQL.marks, [release.tokenDigest.sql], { try StoredMarks(&$0, clock) }),
                 stored.tokenVersion == release.tokenVersion, stored.fence == release.fence
             else { return }
             stored.marks.release(release, at: clock.moment)
-            try database.change(SessionSQL.mark, stored.values(release.token, clock))
+            try database.change(SessionSQL.mark, stored.values(release.tokenDigest, clock))
         }
     }
 
-    package func markSubjectChecked(token: Digest, tokenVersion: Int64) async throws(StoreFailure) {
+    package func markSubjectChecked(tokenDigest: Digest, tokenVersion: Int64) async throws(StoreFailure) {
         try await writer.write { database in
-            _ = try database.change(SessionSQL.subjectChecked, [token.sql, tokenVersion.databaseValue])
+            _ = try database.change(SessionSQL.subjectChecked, [tokenDigest.sql, tokenVersion.databaseValue])
         }
     }
 
     package func condemnRefresh(
-        token: Digest, tokenVersion: Int64, fence: Int64, reason: EndReason, now: WallTime
+        tokenDigest: Digest, tokenVersion: Int64, fence: Int64, reason: EndReason, now: WallTime
     ) async throws(StoreFailure) -> Bool {
-        guard endings.ending(token) == nil else { return false }
+        guard endings.ending(tokenDigest) == nil else { return false }
         let note = noting(reason, now)
-        return try await writer.write(committed: { if $0 { note([token]) } }) { database in
-            let values = [token.sql, tokenVersion.databaseValue, fence.databaseValue]
+        return try await writer.write(committed: { if $0 { note([tokenDigest]) } }) { database in
+            let values = [tokenDigest.sql, tokenVersion.databaseValue, fence.databaseValue]
             guard let name = try database.first(SessionSQL.condemnable, values, NamedSession.init) else {
                 return false
             }
@@ -200,12 +201,12 @@ extension SQLiteStore {
 /// The format is not asked for: ending touches only what every format keeps.
 struct NamedSession {
     let id: Int64
-    let token: Digest?
+    let tokenDigest: Digest?
 
     /// Reads `id, token`.
     init(_ columns: inout Columns) throws {
         id = try columns.integer()
-        token = try? columns.digest()
+        tokenDigest = try? columns.digest()
     }
 }
 
@@ -239,7 +240,7 @@ extension Database {
     ) throws -> EndedBatch {
         let named = try rows(SessionSQL.named(selector), selector.values + [limit.databaseValue], NamedSession.init)
         let ended = try named.filter { try end($0, reason, now) }
-        return EndedBatch(ended: ended.compactMap { $0.token }, more: named.count == limit)
+        return EndedBatch(ended: ended.compactMap { $0.tokenDigest }, more: named.count == limit)
     }
 
     /// Ends one session: its tokens to the outbox, its row a tombstone.
@@ -256,7 +257,7 @@ extension Database {
     }
 
     /// Throws `newerFormat` when the session's row is a newer version's.
-    func requireKnownFormat(_ token: Digest) throws {
-        _ = try first(SessionSQL.exists, [token.sql]) { try $0.requireFormat() }
+    func requireKnownFormat(_ tokenDigest: Digest) throws {
+        _ = try first(SessionSQL.exists, [tokenDigest.sql]) { try $0.requireFormat() }
     }
 }

@@ -144,11 +144,11 @@ package enum SQLiteSetting: String, Sendable {
 /// Writes endings that could not be written before, along with whatever is written next.
 private final class EndingsJob: LaneJob {
     private let pending: PendingEndings
-    private let batch: [(token: Digest, ending: PendingEndings.Ending)]
+    private let batch: [(tokenDigest: Digest, ending: PendingEndings.Ending)]
     private let log: EndingsLog?
 
     private init(
-        _ pending: PendingEndings, _ batch: [(token: Digest, ending: PendingEndings.Ending)], _ log: EndingsLog?
+        _ pending: PendingEndings, _ batch: [(tokenDigest: Digest, ending: PendingEndings.Ending)], _ log: EndingsLog?
     ) {
         self.pending = pending
         self.batch = batch
@@ -167,16 +167,16 @@ private final class EndingsJob: LaneJob {
 
     func run(_ database: Database) throws {
         written = false
-        for (token, ending) in batch {
-            _ = try database.endSessions(.token(token), ending.reason, ending.at, limit: 1)
+        for (tokenDigest, ending) in batch {
+            _ = try database.endSessions(.token(tokenDigest), ending.reason, ending.at, limit: 1)
         }
         written = true
     }
 
     func finish(_ failure: StoreFailure?) {
         guard failure == nil, written else { return }
-        log?.note(batch.map { EndingEntry(token: $0.token, at: $0.ending.at, reason: $0.ending.reason) })
-        pending.remove(batch.map(\.token))
+        log?.note(batch.map { EndingEntry(tokenDigest: $0.tokenDigest, at: $0.ending.at, reason: $0.ending.reason) })
+        pending.remove(batch.map(\.tokenDigest))
     }
 }
 

@@ -179,7 +179,8 @@ extension SessionRow {
     /// The values of `SessionSQL.insert`.
     var values: [DatabaseValue] {
         [
-            token.sql, handle.text.databaseValue, subject.sql, subjectAndClient.sql, sid.sql, provider.sql, client.sql,
+            tokenDigest.sql, handle.text.databaseValue, subject.sql, subjectAndClient.sql, sid.sql, provider.sql,
+            client.sql,
             createdAt.sql, lastUsedAt.sql, idleExpiresAt.sql, expiresAt.sql, tokenExpiresAt.sql,
             refreshable.databaseValue, tokenVersion.databaseValue, fence.databaseValue,
             subjectUnchecked.databaseValue, endedAt.sql,

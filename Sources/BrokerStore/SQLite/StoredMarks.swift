@@ -36,12 +36,16 @@ struct StoredMarks {
     var isEnded: Bool { endedAt != nil }
 
     /// The values of `SessionSQL.mark`.
-    func values(_ token: Digest, _ clock: ClaimClock) -> [DatabaseValue] { Self.values(token, fence, marks, clock) }
+    func values(_ tokenDigest: Digest, _ clock: ClaimClock) -> [DatabaseValue] {
+        Self.values(tokenDigest, fence, marks, clock)
+    }
 
     /// The values of `SessionSQL.mark`.
-    static func values(_ token: Digest, _ fence: Int64, _ marks: RefreshMarks, _ clock: ClaimClock) -> [DatabaseValue] {
+    static func values(_ tokenDigest: Digest, _ fence: Int64, _ marks: RefreshMarks, _ clock: ClaimClock)
+        -> [DatabaseValue]
+    {
         [
-            token.sql, fence.databaseValue, marks.claim.map { $0.bytes.sql } ?? .null, marks.claimUntil.sql,
+            tokenDigest.sql, fence.databaseValue, marks.claim.map { $0.bytes.sql } ?? .null, marks.claimUntil.sql,
             clock.epoch.databaseValue, marks.takenOverAt.sql, marks.takenOverBefore.databaseValue,
             marks.answerLost.databaseValue, marks.holdUntil.sql, marks.emptyRefusals.databaseValue,
             marks.firstEmptyAt.sql, marks.holdUntil.map { max($0 - clock.moment, .zero) }.sql,

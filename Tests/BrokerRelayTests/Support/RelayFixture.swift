@@ -43,7 +43,7 @@ struct RelayFixture {
         guard let digest = Digest(Array(repeating: 0, count: 32)) else { preconditionFailure("32 bytes") }
         let (sealed, time) = (Sealed(keyID: "", envelope: []), WallTime(milliseconds: 0))
         let row = SessionRow(
-            token: digest, handle: SessionHandle(random: Array(repeating: number, count: 16)), subject: digest,
+            tokenDigest: digest, handle: SessionHandle(random: Array(repeating: number, count: 16)), subject: digest,
             subjectAndClient: digest, sid: nil, provider: digest, client: digest, createdAt: time, lastUsedAt: time,
             idleExpiresAt: time, expiresAt: time, tokenExpiresAt: nil, refreshable: true, facts: sealed, tokens: sealed)
         let facts = SessionFacts(

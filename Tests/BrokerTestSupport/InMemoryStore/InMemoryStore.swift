@@ -98,8 +98,8 @@ package final class InMemoryStore: BrokerStore {
         try transaction { $0.logins[digest] }
     }
 
-    package func pendingLogins(loginToken: Digest, now: WallTime) async throws(StoreFailure) -> [LoginRow] {
-        try transaction { $0.pendingLogins(loginToken, now: now) }
+    package func pendingLogins(loginTokenDigest: Digest, now: WallTime) async throws(StoreFailure) -> [LoginRow] {
+        try transaction { $0.pendingLogins(loginTokenDigest, now: now) }
     }
 
     package func burnLogin(state digest: Digest) async throws(StoreFailure) -> Bool {
@@ -158,8 +158,8 @@ package final class InMemoryStore: BrokerStore {
         return ended
     }
 
-    package func session(token: Digest) async throws(StoreFailure) -> SessionRow? {
-        try transaction { $0.sessions[token] }
+    package func session(tokenDigest: Digest) async throws(StoreFailure) -> SessionRow? {
+        try transaction { $0.sessions[tokenDigest] }
     }
 
     package func session(handle: SessionHandle) async throws(StoreFailure) -> SessionRow? {
@@ -181,9 +181,9 @@ package final class InMemoryStore: BrokerStore {
     }
 
     package func slideSession(
-        token: Digest, lastUsedAt: WallTime, idleExpiresAt: WallTime
+        tokenDigest: Digest, lastUsedAt: WallTime, idleExpiresAt: WallTime
     ) async throws(StoreFailure) {
-        try transaction { $0.slideSession(token, lastUsedAt, idleExpiresAt) }
+        try transaction { $0.slideSession(tokenDigest, lastUsedAt, idleExpiresAt) }
     }
 
     package func claimRefresh(_ claim: RefreshClaim) async throws(StoreFailure) -> RefreshClaimResult {
@@ -194,17 +194,17 @@ package final class InMemoryStore: BrokerStore {
     }
 
     package func renewRefresh(
-        token: Digest, fence: Int64, for lifetime: Duration
+        tokenDigest: Digest, fence: Int64, for lifetime: Duration
     ) async throws(StoreFailure) -> Bool {
         let moment = monotonic()
         return try unlessFaulty(.renewRefresh) { () throws(StoreFailure) in
-            try transaction { $0.renewRefresh(token, fence: fence, for: lifetime, at: moment) }
+            try transaction { $0.renewRefresh(tokenDigest, fence: fence, for: lifetime, at: moment) }
         }
     }
 
-    package func refreshState(_ token: Digest) async throws(StoreFailure) -> RefreshState? {
+    package func refreshState(_ tokenDigest: Digest) async throws(StoreFailure) -> RefreshState? {
         let moment = monotonic()
-        return try transaction { $0.refreshState(token, at: moment) }
+        return try transaction { $0.refreshState(tokenDigest, at: moment) }
     }
 
     package func commitRefresh(_ commit: RefreshCommit) async throws(StoreFailure) -> RefreshCommitResult {
@@ -216,15 +216,15 @@ package final class InMemoryStore: BrokerStore {
         try transaction { $0.releaseRefresh(release, at: moment) }
     }
 
-    package func markSubjectChecked(token: Digest, tokenVersion: Int64) async throws(StoreFailure) {
-        try transaction { $0.markSubjectChecked(token, version: tokenVersion) }
+    package func markSubjectChecked(tokenDigest: Digest, tokenVersion: Int64) async throws(StoreFailure) {
+        try transaction { $0.markSubjectChecked(tokenDigest, version: tokenVersion) }
     }
 
     package func condemnRefresh(
-        token: Digest, tokenVersion: Int64, fence: Int64, reason: EndReason, now: WallTime
+        tokenDigest: Digest, tokenVersion: Int64, fence: Int64, reason: EndReason, now: WallTime
     ) async throws(StoreFailure) -> Bool {
         try unlessFaulty(.condemnRefresh) { () throws(StoreFailure) in
-            try transaction { $0.condemnRefresh(token, version: tokenVersion, fence: fence, reason, now) }
+            try transaction { $0.condemnRefresh(tokenDigest, version: tokenVersion, fence: fence, reason, now) }
         }
     }
 

@@ -11,8 +11,8 @@ extension MemoryState {
         case .exchanges:
             exchanges.keys.compactMap { key in exchange(key, at: moment).map { (key.bytes, .exchange($0)) } }
         case .sessions:
-            sessions.map { token, row in
-                (token.bytes, .session(row, (marks[token] ?? RefreshMarks()).moved(by: .zero - moment)))
+            sessions.map { tokenDigest, row in
+                (tokenDigest.bytes, .session(row, (marks[tokenDigest] ?? RefreshMarks()).moved(by: .zero - moment)))
             }
         case .outbox: outbox.map { ($0.key.bytes, .outbox($0.value)) }
         case .leases:
@@ -33,10 +33,10 @@ extension MemoryState {
             exchanges[row.key] = row
             exchangeClaims[row.key] = moment + row.claimFor
         case .session(let row, let marks):
-            guard sessions[row.token] == nil, handles[row.handle] == nil else { return }
-            sessions[row.token] = row
-            handles[row.handle] = row.token
-            self.marks[row.token] = marks.moved(by: moment)
+            guard sessions[row.tokenDigest] == nil, handles[row.handle] == nil else { return }
+            sessions[row.tokenDigest] = row
+            handles[row.handle] = row.tokenDigest
+            self.marks[row.tokenDigest] = marks.moved(by: moment)
         case .outbox(let row): addOutbox([row])
         case .logoutToken(let id, let until): if logoutTokens[id] == nil { logoutTokens[id] = until }
         case .lease(let name, let owner, let until):
@@ -53,7 +53,8 @@ extension MemoryState {
         }
         return switch place {
         case .facts: sessions.map { row($0.key, $0.key, $0.value.facts) }
-        case .tokens: sessions.compactMap { token, session in session.tokens.map { row(token, token, $0) } }
+        case .tokens:
+            sessions.compactMap { tokenDigest, session in session.tokens.map { row(tokenDigest, tokenDigest, $0) } }
         case .logins: logins.map { row($0.key, $0.key, $0.value.sealed) }
         case .handoffs: handoffs.map { row($0.key, $0.value.key, $0.value.sealed) }
         case .registrations: registrations.map { row($0.key, $0.key, $0.value.sealed) }

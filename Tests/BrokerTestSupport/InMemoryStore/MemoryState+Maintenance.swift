@@ -69,8 +69,8 @@ extension MemoryState {
             touched += 1
         }
         for row in sessions.values.filter({ $0.endedAt.map { $0 <= buried } ?? false }).prefix(limit) {
-            sessions[row.token] = nil
-            marks[row.token] = nil
+            sessions[row.tokenDigest] = nil
+            marks[row.tokenDigest] = nil
             handles[row.handle] = nil
             touched += 1
         }
@@ -79,10 +79,11 @@ extension MemoryState {
         }
         let certain = now.advanced(by: .zero - RetentionPeriods.lapsed)
         for row in sessions.values.filter({ $0.endedAt == nil && !$0.isLive(at: certain) }).prefix(limit) {
-            end(row.token, SessionEnds(row).reason, now)
+            end(row.tokenDigest, SessionEnds(row).reason, now)
             touched += 1
         }
         return SweepResult(
-            touched: touched, ended: ended.map { EndedSession(token: $0.token, reason: SessionEnds($0).reason) })
+            touched: touched,
+            ended: ended.map { EndedSession(tokenDigest: $0.tokenDigest, reason: SessionEnds($0).reason) })
     }
 }

@@ -25,94 +25,99 @@ extension MemoryState {
     mutating func endSessions(
         _ selector: SessionSelector, _ reason: EndReason, _ now: WallTime, limit: Int
     ) -> EndedBatch {
-        let tokens = sessions.values.filter { $0.endedAt == nil && selector.matches($0) }.prefix(limit).map(\.token)
-        for token in tokens { end(token, reason, now) }
-        return EndedBatch(ended: tokens, more: tokens.count == limit)
+        let tokenDigests = sessions.values.filter { $0.endedAt == nil && selector.matches($0) }.prefix(limit)
+            .map(\.tokenDigest)
+        for tokenDigest in tokenDigests { end(tokenDigest, reason, now) }
+        return EndedBatch(ended: tokenDigests, more: tokenDigests.count == limit)
     }
 
     /// Ends one session; false when it is not there or has ended, and then keeps its reason.
     @discardableResult
-    mutating func end(_ token: Digest, _ reason: EndReason, _ now: WallTime) -> Bool {
-        guard let row = sessions[token], row.endedAt == nil else { return false }
+    mutating func end(_ tokenDigest: Digest, _ reason: EndReason, _ now: WallTime) -> Bool {
+        guard let row = sessions[tokenDigest], row.endedAt == nil else { return false }
         if let work = row.revocation(at: now) { addOutbox([work]) }
-        sessions[token] = row.ended(reason, at: now)
+        sessions[tokenDigest] = row.ended(reason, at: now)
         return true
     }
 
-    mutating func slideSession(_ token: Digest, _ lastUsedAt: WallTime, _ idleExpiresAt: WallTime) {
-        guard var row = sessions[token], row.endedAt == nil, row.lastUsedAt < lastUsedAt,
+    mutating func slideSession(_ tokenDigest: Digest, _ lastUsedAt: WallTime, _ idleExpiresAt: WallTime) {
+        guard var row = sessions[tokenDigest], row.endedAt == nil, row.lastUsedAt < lastUsedAt,
             lastUsedAt < row.idleExpiresAt, lastUsedAt < row.expiresAt
         else { return }
         row.lastUsedAt = lastUsedAt
         row.idleExpiresAt = idleExpiresAt
-        sessions[token] = row
+        sessions[tokenDigest] = row
     }
 
     mutating func claimRefresh(_ claim: RefreshClaim, at moment: Duration) -> RefreshClaimResult {
-        guard var row = sessions[claim.token], row.isLive(at: claim.now) else { return .gone }
+        guard var row = sessions[claim.tokenDigest], row.isLive(at: claim.now) else { return .gone }
         guard row.tokenVersion == claim.tokenVersion else { return .moved }
-        var marks = marks[claim.token] ?? RefreshMarks()
+        var marks = marks[claim.tokenDigest] ?? RefreshMarks()
         switch marks.claim(claim.name, for: claim.lifetime, takesOver: claim.takesOver, at: moment) {
         case .busy(let rest): return .busy(for: rest)
         case .heldBack(let rest): return .heldBack(for: rest)
         case .granted(let again): if !again { row.fence += 1 }
         }
-        sessions[claim.token] = row
-        self.marks[claim.token] = marks
+        sessions[claim.tokenDigest] = row
+        self.marks[claim.tokenDigest] = marks
         return .claimed(marks.grant(fence: row.fence, at: moment))
     }
 
-    mutating func renewRefresh(_ token: Digest, fence: Int64, for lifetime: Duration, at moment: Duration) -> Bool {
-        guard let row = sessions[token], row.endedAt == nil, row.fence == fence, marks[token]?.claimUntil != nil else {
+    mutating func renewRefresh(_ tokenDigest: Digest, fence: Int64, for lifetime: Duration, at moment: Duration) -> Bool
+    {
+        guard let row = sessions[tokenDigest], row.endedAt == nil, row.fence == fence,
+            marks[tokenDigest]?.claimUntil != nil
+        else {
             return false
         }
-        marks[token]?.claimUntil = moment + lifetime
+        marks[tokenDigest]?.claimUntil = moment + lifetime
         return true
     }
 
-    func refreshState(_ token: Digest, at moment: Duration) -> RefreshState? {
-        guard let row = sessions[token] else { return nil }
-        let rest = marks[token]?.claimUntil.map { $0 - moment }
+    func refreshState(_ tokenDigest: Digest, at moment: Duration) -> RefreshState? {
+        guard let row = sessions[tokenDigest] else { return nil }
+        let rest = marks[tokenDigest]?.claimUntil.map { $0 - moment }
         return RefreshState(
             tokenVersion: row.tokenVersion, claimFor: rest.flatMap { $0 > .zero ? $0 : nil },
             isEnded: row.endedAt != nil)
     }
 
     mutating func commitRefresh(_ commit: RefreshCommit) -> RefreshCommitResult {
-        guard var row = sessions[commit.token], row.endedAt == nil else { return .ended }
+        guard var row = sessions[commit.tokenDigest], row.endedAt == nil else { return .ended }
         guard row.tokenVersion == commit.tokenVersion else { return .superseded }
         row.tokenVersion += 1
         row.subjectUnchecked = commit.subjectUnchecked
-        marks[commit.token] = (marks[commit.token] ?? RefreshMarks()).afterCommit(
+        marks[commit.tokenDigest] = (marks[commit.tokenDigest] ?? RefreshMarks()).afterCommit(
             answerLost: commit.answerLost)
         row.tokens = commit.tokens
         if let facts = commit.facts { row.facts = facts }
         row.tokenExpiresAt = commit.tokenExpiresAt
         row.refreshable = commit.refreshable
         if let expiresAt = commit.expiresAt { row.expiresAt = expiresAt }
-        sessions[commit.token] = row
+        sessions[commit.tokenDigest] = row
         return .committed
     }
 
     mutating func releaseRefresh(_ release: RefreshRelease, at moment: Duration) {
-        guard let row = sessions[release.token], row.endedAt == nil, row.tokenVersion == release.tokenVersion,
+        guard let row = sessions[release.tokenDigest], row.endedAt == nil, row.tokenVersion == release.tokenVersion,
             row.fence == release.fence
         else { return }
-        marks[release.token]?.release(release, at: moment)
+        marks[release.tokenDigest]?.release(release, at: moment)
     }
 
-    mutating func markSubjectChecked(_ token: Digest, version: Int64) {
-        guard sessions[token]?.tokenVersion == version else { return }
-        sessions[token]?.subjectUnchecked = false
+    mutating func markSubjectChecked(_ tokenDigest: Digest, version: Int64) {
+        guard sessions[tokenDigest]?.tokenVersion == version else { return }
+        sessions[tokenDigest]?.subjectUnchecked = false
     }
 
     mutating func condemnRefresh(
-        _ token: Digest, version: Int64, fence: Int64, _ reason: EndReason, _ now: WallTime
+        _ tokenDigest: Digest, version: Int64, fence: Int64, _ reason: EndReason, _ now: WallTime
     ) -> Bool {
-        guard let row = sessions[token], row.endedAt == nil, row.tokenVersion == version, row.fence == fence else {
+        guard let row = sessions[tokenDigest], row.endedAt == nil, row.tokenVersion == version, row.fence == fence
+        else {
             return false
         }
-        end(token, reason, now)
+        end(tokenDigest, reason, now)
         return true
     }
 }
@@ -121,10 +126,10 @@ extension SessionSelector {
     /// Returns whether the selector names the row, whether it lives or not.
     func matches(_ row: SessionRow) -> Bool {
         switch self {
-        case .token(let token): row.token == token
+        case .token(let tokenDigest): row.tokenDigest == tokenDigest
         case .handle(let handle): row.handle == handle
         case .subject(let subject): row.subject == subject
-        case .subjectExcept(let subject, let current): row.subject == subject && row.token != current
+        case .subjectExcept(let subject, let current): row.subject == subject && row.tokenDigest != current
         case .sid(let sid): row.sid == sid
         case .logout(let sid, let subject, let clients): clients.contains(row.client) && isNamed(row, sid, subject)
         case .provider(let provider): row.provider == provider
@@ -142,6 +147,6 @@ extension SessionSelector {
 extension SessionRow {
     /// The revocation work that ending the session leaves; its id is the session's own digest, which ends once.
     func revocation(at now: WallTime) -> OutboxRow? {
-        tokens.map { OutboxRow(id: token, boundTo: token, tokens: $0, createdAt: now, nextAttemptAt: now) }
+        tokens.map { OutboxRow(id: tokenDigest, boundTo: tokenDigest, tokens: $0, createdAt: now, nextAttemptAt: now) }
     }
 }

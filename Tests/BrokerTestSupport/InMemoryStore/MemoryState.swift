@@ -33,7 +33,7 @@ struct MemoryState {
 extension MemoryState {
     mutating func insertLogin(_ row: LoginRow, limits: LoginLimits) throws(StoreFailure) -> LoginInsertion {
         let pending = logins.values.filter { $0.status == .pending && row.createdAt < $0.expiresAt }
-        if pending.count(where: { $0.loginToken == row.loginToken }) >= limits.pendingPerToken {
+        if pending.count(where: { $0.loginTokenDigest == row.loginTokenDigest }) >= limits.pendingPerToken {
             return .tooManyForToken
         }
         if pending.count >= limits.pending { return .tooManyPending }
@@ -42,9 +42,9 @@ extension MemoryState {
         return .inserted
     }
 
-    func pendingLogins(_ loginToken: Digest, now: WallTime) -> [LoginRow] {
+    func pendingLogins(_ loginTokenDigest: Digest, now: WallTime) -> [LoginRow] {
         let rows = logins.values.filter {
-            $0.loginToken == loginToken && $0.status == .pending && now < $0.expiresAt
+            $0.loginTokenDigest == loginTokenDigest && $0.status == .pending && now < $0.expiresAt
         }
         return Array(rows.sorted { $0.createdAt > $1.createdAt }.prefix(RetentionPeriods.pendingLogins))
     }
@@ -156,8 +156,10 @@ extension MemoryState {
         _ key: Digest, fence: Int64, session: SessionRow, replacing: Digest?, sessionLimit: Int
     ) throws(StoreFailure) -> EndedSessions? {
         guard var row = owned(key, fence) else { return nil }
-        guard sessions[session.token] == nil, handles[session.handle] == nil else { throw .unavailable("constraint") }
-        row.outcome = .session(session.token)
+        guard sessions[session.tokenDigest] == nil, handles[session.handle] == nil else {
+            throw .unavailable("constraint")
+        }
+        row.outcome = .session(session.tokenDigest)
         exchanges[key] = row
         if case .registration = row.gate { closeGate(row.gate) }
         let now = session.createdAt
@@ -166,11 +168,11 @@ extension MemoryState {
         let others = sessions.values
             .filter { $0.subjectAndClient == session.subjectAndClient && $0.isLive(at: now) }
             .sorted(by: Self.newestFirst)
-        for excess in others.dropFirst(max(sessionLimit - 1, 0)) where end(excess.token, .sessionLimit, now) {
-            ended.beyondLimit.append(excess.token)
+        for excess in others.dropFirst(max(sessionLimit - 1, 0)) where end(excess.tokenDigest, .sessionLimit, now) {
+            ended.beyondLimit.append(excess.tokenDigest)
         }
-        sessions[session.token] = session
-        handles[session.handle] = session.token
+        sessions[session.tokenDigest] = session
+        handles[session.handle] = session.tokenDigest
         return ended
     }
 

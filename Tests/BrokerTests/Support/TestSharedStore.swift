@@ -33,8 +33,11 @@ final class TestSharedStore: SharedStore {
         return proofs.withLock { $0.insert(name).inserted }
     }
 
-    func tokenVersions(of tokens: [Digest]) async throws(StoreFailure) -> [(token: Digest, version: Int64)] {
-        asked.withLock { $0.append(tokens) }
-        return known.withLock { known in tokens.compactMap { token in known[token].map { (token, $0) } } }
+    func tokenVersions(of tokenDigests: [Digest]) async throws(StoreFailure) -> [(tokenDigest: Digest, version: Int64)]
+    {
+        asked.withLock { $0.append(tokenDigests) }
+        return known.withLock { known in
+            tokenDigests.compactMap { tokenDigest in known[tokenDigest].map { (tokenDigest, $0) } }
+        }
     }
 }

@@ -34,8 +34,8 @@ final class EndingExchange: Sendable {
     }
 
     /// Tells the others, soon.
-    func tell(_ tokens: [Digest], _ reason: EndReason) {
-        tell(tokens.map { EndedSession(token: $0, reason: reason) })
+    func tell(_ tokenDigests: [Digest], _ reason: EndReason) {
+        tell(tokenDigests.map { EndedSession(tokenDigest: $0, reason: reason) })
     }
 
     /// Tells the others, soon.
@@ -92,7 +92,7 @@ enum EndingPayload {
         var texts: [String] = []
         var text = ""
         for session in ended {
-            let item = " \(session.reason.rawValue):\(Base64URL.encode(session.token.bytes))"
+            let item = " \(session.reason.rawValue):\(Base64URL.encode(session.tokenDigest.bytes))"
             if text.isEmpty || text.utf8.count + item.utf8.count > maximumLength {
                 if !text.isEmpty { texts.append(text) }
                 text = "1 \(origin)"
@@ -111,10 +111,10 @@ enum EndingPayload {
         guard parts.count >= 2, parts[0] == "1", parts[1] != origin else { return nil }
         return parts.dropFirst(2).compactMap { part in
             let pair = part.split(separator: ":", maxSplits: 1)
-            guard pair.count == 2, let bytes = Base64URL.decode(String(pair[1])), let token = Digest(bytes) else {
+            guard pair.count == 2, let bytes = Base64URL.decode(String(pair[1])), let tokenDigest = Digest(bytes) else {
                 return nil
             }
-            return EndedSession(token: token, reason: EndReason(rawValue: String(pair[0])) ?? .admin)
+            return EndedSession(tokenDigest: tokenDigest, reason: EndReason(rawValue: String(pair[0])) ?? .admin)
         }
     }
 }

@@ -302,7 +302,7 @@ extension SessionRow {
     /// The values of `PostgreSQLSessionSQL.insert`, then those of `insertState` but for the token.
     var parameters: [Parameter] {
         [
-            .digest(token), .text(handle.text), .digest(subject), .digest(subjectAndClient), .digest(sid),
+            .digest(tokenDigest), .text(handle.text), .digest(subject), .digest(subjectAndClient), .digest(sid),
             .digest(provider), .digest(client), .time(createdAt), .time(endedAt), .text(endReason?.rawValue),
             .text(facts.keyID), .bytes(facts.envelope), .text(tokens?.keyID), .bytes(tokens?.envelope),
             .time(lastUsedAt), .time(idleExpiresAt), .time(expiresAt), .time(tokenExpiresAt), .truth(refreshable),

@@ -30,17 +30,17 @@ enum EndingsLine {
 ///
 /// A digest opens nothing, and no line says whose session it was.
 struct EndingEntry: Sendable, Equatable {
-    let token: Digest
+    let tokenDigest: Digest
     let at: WallTime
     let reason: EndReason
 
     /// The line, with its end.
     var line: String {
-        EndingsLine.text([Base64URL.encode(token.bytes), String(at.milliseconds), reason.rawValue])
+        EndingsLine.text([Base64URL.encode(tokenDigest.bytes), String(at.milliseconds), reason.rawValue])
     }
 
-    init(token: Digest, at: WallTime, reason: EndReason) {
-        self.token = token
+    init(tokenDigest: Digest, at: WallTime, reason: EndReason) {
+        self.tokenDigest = tokenDigest
         self.at = at
         self.reason = reason
     }
@@ -48,10 +48,10 @@ struct EndingEntry: Sendable, Equatable {
     /// Reads a line without its end; nil where it is none of ours, or damaged.
     init?(line: some Collection<UInt8>) {
         guard let words = EndingsLine.words(line), words.count == 3,
-            let token = Base64URL.decode(words[0]).flatMap({ Digest($0) }), let time = Int64(words[1]),
+            let tokenDigest = Base64URL.decode(words[0]).flatMap({ Digest($0) }), let time = Int64(words[1]),
             let reason = EndReason(rawValue: String(words[2]))
         else { return nil }
-        self.init(token: token, at: WallTime(milliseconds: time), reason: reason)
+        self.init(tokenDigest: tokenDigest, at: WallTime(milliseconds: time), reason: reason)
     }
 }
 

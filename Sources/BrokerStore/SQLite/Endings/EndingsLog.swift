@@ -13,13 +13,13 @@ final class EndingsLog: Sendable {
         var waiting: [EndingEntry] = []
         /// Sessions whose endings are not in the file yet.
         var unwritten: Set<Digest> = []
-        var waiters: [(tokens: [Digest], waiter: EndingsWaiter)] = []
+        var waiters: [(tokenDigests: [Digest], waiter: EndingsWaiter)] = []
         var isWriting = false
         var failure: String?
         var closed = false
 
         /// Whether the file lacks one of these.
-        func lacks(_ tokens: [Digest]) -> Bool { tokens.contains { unwritten.contains($0) } }
+        func lacks(_ tokenDigests: [Digest]) -> Bool { tokenDigests.contains { unwritten.contains($0) } }
     }
 
     /// The time for which an ending may wait for the file's disk.
@@ -52,7 +52,7 @@ final class EndingsLog: Sendable {
         step(.noted)
         let start = state.withLock { state -> Bool in
             state.waiting += entries
-            state.unwritten.formUnion(entries.map(\.token))
+            state.unwritten.formUnion(entries.map(\.tokenDigest))
             // Where it fails the next try takes them along.
             guard !state.isWriting, state.failure == nil, !state.closed else { return false }
             state.isWriting = true
@@ -62,16 +62,16 @@ final class EndingsLog: Sendable {
     }
 
     /// Waits until these endings are in the file, or nil for all that are noted by now; false when it does not take them.
-    func isWritten(_ tokens: [Digest]?) async -> Bool {
+    func isWritten(_ tokenDigests: [Digest]?) async -> Bool {
         await withUnsafeContinuation { continuation in
             let waiter = EndingsWaiter(continuation)
             let (awaited, answer) = state.withLock { state -> ([Digest], Bool?) in
                 // Endings that are noted from now on are others': whoever waited for them, too, might wait for ever.
-                let tokens = tokens ?? Array(state.unwritten)
-                guard state.lacks(tokens) else { return (tokens, true) }
-                guard state.failure == nil, !state.closed else { return (tokens, false) }
-                state.waiters.append((tokens, waiter))
-                return (tokens, nil)
+                let tokenDigests = tokenDigests ?? Array(state.unwritten)
+                guard state.lacks(tokenDigests) else { return (tokenDigests, true) }
+                guard state.failure == nil, !state.closed else { return (tokenDigests, false) }
+                state.waiters.append((tokenDigests, waiter))
+                return (tokenDigests, nil)
             }
             if let answer {
                 waiter.resume(answer)
@@ -84,9 +84,9 @@ final class EndingsLog: Sendable {
     }
 
     /// Has nobody else wait for a disk that does not answer, until it does.
-    private func hangs(_ tokens: [Digest]) {
+    private func hangs(_ tokenDigests: [Digest]) {
         state.withLock { state in
-            guard state.isWriting, state.failure == nil, state.lacks(tokens) else { return }
+            guard state.isWriting, state.failure == nil, state.lacks(tokenDigests) else { return }
             state.failure = "its disk does not answer"
             state.waiters = state.waiters.filter { !$0.waiter.isTold }
         }
@@ -130,10 +130,10 @@ final class EndingsLog: Sendable {
             }
             let done = state.withLock { state -> [EndingsWaiter] in
                 state.failure = nil
-                state.unwritten.subtract(entries.map(\.token))
+                state.unwritten.subtract(entries.map(\.tokenDigest))
                 let waiters = state.waiters
-                let stay = waiters.filter { state.lacks($0.tokens) }
-                let done = waiters.filter { !state.lacks($0.tokens) }.map(\.waiter)
+                let stay = waiters.filter { state.lacks($0.tokenDigests) }
+                let done = waiters.filter { !state.lacks($0.tokenDigests) }.map(\.waiter)
                 state.waiters = stay
                 return done
             }

@@ -104,7 +104,7 @@ let package = Package(
             name: "coatcheck-sandbox",
             dependencies: ["Sandbox", argumentParser, logging],
             swiftSettings: strict),
-        // What the tests of several modules share: the in-memory store, which no program has.
+        // What the tests of several modules share: the in-memory store, which no program has, a clock that a test moves, a wait.
         .target(
             name: "BrokerTestSupport", dependencies: ["Broker", "BrokerStore", crypto], path: "Tests/BrokerTestSupport",
             swiftSettings: product),
@@ -124,7 +124,8 @@ let package = Package(
             name: "BrokerTests", dependencies: ["BrokerTestSupport", "Broker", "BrokerStore", "BrokerVault", crypto],
             swiftSettings: strict),
         .testTarget(
-            name: "SandboxTests", dependencies: ["Sandbox", asyncHTTPClient, nioCore, nioHTTP1, crypto],
+            name: "SandboxTests",
+            dependencies: ["BrokerTestSupport", "Sandbox", asyncHTTPClient, nioCore, nioHTTP1, crypto],
             swiftSettings: strict),
         .testTarget(
             name: "BrokerWireTests",
@@ -137,12 +138,15 @@ let package = Package(
         .testTarget(
             name: "BrokerProvidersTests",
             dependencies: [
-                "Broker", "BrokerProviders", "Sandbox", asyncHTTPClient, nioCore, nioHTTP1, jwtKit, crypto,
+                "BrokerTestSupport", "Broker", "BrokerProviders", "Sandbox", asyncHTTPClient, nioCore, nioHTTP1, jwtKit,
+                crypto,
             ],
             swiftSettings: strict),
         .testTarget(
             name: "BrokerRelayTests",
-            dependencies: ["Broker", "BrokerRelay", "BrokerWire", nioCore, nioPosix, nioHTTP1, httpTypes],
+            dependencies: [
+                "BrokerTestSupport", "Broker", "BrokerRelay", "BrokerWire", nioCore, nioPosix, nioHTTP1, httpTypes,
+            ],
             swiftSettings: strict),
         .testTarget(
             name: "BrokerHTTPTests",

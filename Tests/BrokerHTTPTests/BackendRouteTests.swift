@@ -1,4 +1,5 @@
 import Broker
+import BrokerTestSupport
 import HTTPTypes
 import Testing
 
@@ -207,7 +208,7 @@ struct BackendRouteTests {
     @Test("Introspection counts as use for a backend that slides, and only about the sessions it may know of")
     func slidingIntrospection() async throws {
         for (slides, client, day) in [(false, "ios", 0), (true, "desk", 0), (true, "ios", 1)] {
-            let time = Moment()
+            let time = TestClock()
             let scope = BackendConfiguration.Scope(
                 provider: ProviderName(unchecked: "as"), clients: [ClientName(unchecked: "ios")])
             let harness = try HTTPHarness(time: time) { configuration, vault in

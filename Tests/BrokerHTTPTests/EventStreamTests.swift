@@ -42,13 +42,13 @@ struct EventStreamTests {
                 : "Cookie: __Host-coatcheck=\(signedIn.token.reveal())\r\n\r\n")
     }
 
-    private func harness(_ time: Moment = Moment()) throws -> HTTPHarness {
+    private func harness(_ time: TestClock = TestClock()) throws -> HTTPHarness {
         try HTTPHarness(time: time) { configuration, _ in configuration.limits.eventHeartbeat = .milliseconds(20) }
     }
 
     @Test("A session that lapses ends its stream, with the reason", .timeLimit(.minutes(1)))
     func lapse() async throws {
-        let time = Moment()
+        let time = TestClock()
         let harness = try harness(time)
         let signedIn = try await harness.signIn()
         let watch = Watch()
@@ -76,7 +76,7 @@ struct EventStreamTests {
         let answer = try await harness.live { port in
             async let stream = RawClient(port: port).answer(to: request(signedIn)) { watch.take($0) }
             await watch.open()
-            _ = try await harness.store.endSessions(.token(token), reason: .admin, now: TestMoment.now, limit: 9)
+            _ = try await harness.store.endSessions(.token(token), reason: .admin, now: TestClock.start, limit: 9)
             harness.context.cache.remove([token])
             return try await stream
         }

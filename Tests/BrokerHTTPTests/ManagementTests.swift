@@ -184,7 +184,7 @@ struct ManagementTests {
         let list = try await send(harness, .get, path + "&state=ended", Self.reader)
         #expect(list.json?.value(at: "/items/0/handle")?.string == handle)
         #expect(list.json?.value(at: "/items/0/reason")?.string == "admin")
-        #expect(list.json?.value(at: "/items/0/ended_at")?.string == TestMoment.now.rfc3339)
+        #expect(list.json?.value(at: "/items/0/ended_at")?.string == TestClock.start.rfc3339)
         #expect(!list.body.contains("canary") && !list.body.contains(signedIn.token.reveal()))
         for state in ["", "&state=live"] {
             let live = try await send(harness, .get, path + state, Self.reader)

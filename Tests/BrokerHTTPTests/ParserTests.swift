@@ -1,4 +1,5 @@
 import Broker
+import BrokerTestSupport
 import BrokerWire
 import HTTPTypes
 import Testing
@@ -131,8 +132,8 @@ struct AddressTests {
 
     @Test("A bucket refuses when it is empty, refills, and counts every address by itself (SEC-119)")
     func buckets() throws {
-        let now = Moment()
-        let buckets = TokenBuckets(perMinute: 3) { now.value }
+        let now = TestClock()
+        let buckets = TokenBuckets(perMinute: 3) { now.monotonic }
         let one = try #require(IPAddress("1.1.1.1"))
         for _ in 0..<3 { #expect(buckets.take(one) == nil) }
         #expect(buckets.take(one) == .seconds(20))
@@ -147,8 +148,8 @@ struct AddressTests {
 
     @Test("A flood of addresses does not grow the buckets, and does not spend a known one's tokens (SEC-119)")
     func boundedBuckets() throws {
-        let now = Moment()
-        let buckets = TokenBuckets(perMinute: 2, maximumAddresses: 100) { now.value }
+        let now = TestClock()
+        let buckets = TokenBuckets(perMinute: 2, maximumAddresses: 100) { now.monotonic }
         let known = try #require(IPAddress("9.9.9.9"))
         _ = buckets.take(known)
         for index in 0..<5000 { _ = buckets.take(IPAddress(high: 0, low: 0xFFFF_0A00_0000 + UInt64(index))) }

@@ -1,4 +1,5 @@
 import Broker
+import BrokerTestSupport
 import BrokerWire
 import HTTPTypes
 import Testing
@@ -11,7 +12,7 @@ struct ProblemTests {
 
     private func responder() -> ProblemResponder {
         let configuration = HTTPConfiguration(publicURL: "https://auth.example.com")
-        return ProblemResponder(cookies: CookieWriter(configuration, isSecure: true), now: { TestMoment.now })
+        return ProblemResponder(cookies: CookieWriter(configuration, isSecure: true), now: { TestClock.start })
     }
 
     private func problem(_ code: ProblemCode) -> BrokerProblem {
@@ -80,7 +81,7 @@ struct ProblemTests {
     func login(transport: ClientProfile.Transport) throws {
         let login = StartedLogin(
             loginID: "lgn_1", authorizationURL: Secret("https://as.example/a"), state: Secret("s"),
-            expiresAt: TestMoment.now.advanced(by: .seconds(600)), loginToken: Secret("t"), transport: transport)
+            expiresAt: TestClock.start.advanced(by: .seconds(600)), loginToken: Secret("t"), transport: transport)
         let answer = responder().answer(
             BrokerProblem(.loginRequired, login: login), requestID: "r", ProblemResponder.Circumstances())
         let cookie = "__Host-coatcheck-login=t; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=600"

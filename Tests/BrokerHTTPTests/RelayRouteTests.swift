@@ -1,5 +1,6 @@
 import Broker
 import BrokerRelay
+import BrokerTestSupport
 import BrokerWire
 import HTTPTypes
 import Hummingbird
@@ -60,7 +61,7 @@ struct RelayRouteTests {
         }
         router.get("/silent") { _, _ in
             seen.add("asked")
-            while !seen.all.contains("enough") { try await Task.sleep(for: .milliseconds(10)) }
+            try await eventually("the test has seen enough") { seen.all.contains("enough") }
             return Response(status: .ok)
         }
         router.on("/items", method: .head) { _, _ in

@@ -1,5 +1,6 @@
 import Broker
 import BrokerRelay
+import BrokerTestSupport
 import BrokerWire
 import HTTPTypes
 import NIOCore

@@ -1,3 +1,4 @@
+import BrokerTestSupport
 import BrokerWire
 import NIOCore
 import NIOHTTP1

@@ -1,3 +1,4 @@
+import BrokerTestSupport
 import BrokerWire
 import Foundation
 import NIOCore

@@ -1,4 +1,5 @@
 import Broker
+import BrokerTestSupport
 import Foundation
 import Synchronization
 import Testing
@@ -151,7 +152,7 @@ struct EndingsFileTests {
                         #expect(ended.isWritten)
                     }
                 }
-                while noted.load(ordering: .relaxed) < 200 { try await Task.sleep(for: .milliseconds(5)) }
+                try await eventually("200 endings wait for their sync") { noted.load(ordering: .relaxed) >= 200 }
                 for _ in 0..<200 { held.signal() }
                 try await group.waitForAll()
             }
@@ -188,7 +189,7 @@ struct EndingsFileTests {
             #expect(try FileManager.default.contentsOfDirectory(atPath: place.directory + "/endings").isEmpty)
             try FileManager.default.removeItem(atPath: place.directory + "/endings")
             try FileManager.default.moveItem(atPath: place.directory + "/away", toPath: place.directory + "/endings")
-            while store.unkeptEndings.count > 0 { try await Task.sleep(for: .milliseconds(20)) }
+            try await eventually("every ending is in the file") { store.unkeptEndings.count == 0 }
             #expect(try await logOut(rows[0], store) == EndedBatch(ended: [], more: false))
             #expect(try await logOut(rows[2], store).isWritten)
             await store.close()
@@ -240,7 +241,7 @@ struct EndingsFileTests {
             #expect(try await consume() == .ended(EndedBatch(ended: [row.tokenDigest], more: false, isWritten: false)))
             #expect(try await consume() == .ended(EndedBatch(ended: [], more: false, isWritten: false)))
             try FileManager.default.moveItem(atPath: place.file + ".away", toPath: place.file)
-            while store.unkeptEndings.count > 0 { try await Task.sleep(for: .milliseconds(20)) }
+            try await eventually("every ending is in the file") { store.unkeptEndings.count == 0 }
             #expect(try await consume() == .ended(EndedBatch(ended: [], more: false)))
             #expect(try await consume() == .replayed)
             await store.close()
@@ -262,9 +263,9 @@ struct EndingsFileTests {
                 try await store.endSessions(
                     .subject(rows[0].subject), reason: .admin, now: Rows.seconds(9), limit: 9)
             }
-            while noted.load(ordering: .relaxed) < 1 { try await Task.sleep(for: .milliseconds(5)) }
+            try await eventually("1 endings wait for their sync") { noted.load(ordering: .relaxed) >= 1 }
             let second = Task { try await logOut(rows[1], store) }
-            while noted.load(ordering: .relaxed) < 2 { try await Task.sleep(for: .milliseconds(5)) }
+            try await eventually("2 endings wait for their sync") { noted.load(ordering: .relaxed) >= 2 }
             // The first sync ends, the second one does not before the first caller has its answer.
             held.signal()
             #expect(try await first.value.isWritten)

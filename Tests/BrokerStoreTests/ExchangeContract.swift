@@ -1,5 +1,6 @@
 import Broker
 import BrokerStore
+import BrokerTestSupport
 import Testing
 
 @Suite("Store contract: exchanges", .timeLimit(.minutes(2)))
@@ -140,15 +141,15 @@ struct ExchangeContract {
         try await engine.withStore { store, clock in
             let row = Rows.exchange()
             var owner = try await store.mustClaim(row)
-            clock.advance(20)
+            clock.advance(.seconds(20))
             #expect(try await store.renewExchange(row.key, fence: owner.fence, for: .seconds(25)))
             #expect(try await !store.renewExchange(row.key, fence: owner.fence + 1, for: .seconds(25)))
-            clock.advance(24)
+            clock.advance(.seconds(24))
             owner.claimFor = .seconds(1)
             #expect(try await store.claimAnew(row) == .existing(owner))
             // The owner itself, when the answer to its claim was lost.
             #expect(try await store.claimExchange(row, maximumAttempts: 3) == .claimed(owner))
-            clock.advance(1)
+            clock.advance(.seconds(1))
             #expect(try await store.exchange(row.key)?.outcome == .calling)
             guard case .existing(let spent) = try await store.claimAnew(row) else {
                 Issue.record("claimed from a dead owner")
@@ -276,7 +277,8 @@ struct ExchangeContract {
             let old = Rows.session(tokens: "old tokens")
             try await store.signIn(old)
             let new = Rows.session(at: Rows.seconds(5))
-            #expect(try await store.signIn(new, replacing: old.tokenDigest) == EndedSessions(replaced: [old.tokenDigest]))
+            #expect(
+                try await store.signIn(new, replacing: old.tokenDigest) == EndedSessions(replaced: [old.tokenDigest]))
             let tombstone = try #require(try await store.session(tokenDigest: old.tokenDigest))
             #expect(tombstone.endReason == .replaced)
             #expect(tombstone.endedAt == Rows.seconds(5))
@@ -309,7 +311,9 @@ struct ExchangeContract {
                 #expect(ended.beyondLimit == (index < 3 ? [] : [mine[index - 3].tokenDigest]))
             }
             for (index, session) in mine.enumerated() {
-                #expect(try await store.session(tokenDigest: session.tokenDigest)?.endReason == (index < 2 ? .sessionLimit : nil))
+                #expect(
+                    try await store.session(tokenDigest: session.tokenDigest)?.endReason
+                        == (index < 2 ? .sessionLimit : nil))
             }
             #expect(try await store.session(tokenDigest: bystander.tokenDigest)?.endedAt == nil)
             #expect(try await store.session(tokenDigest: lapsed.tokenDigest)?.endedAt == nil)

@@ -1,4 +1,5 @@
 import Broker
+import BrokerTestSupport
 import Foundation
 import GRDB
 import Testing
@@ -52,7 +53,9 @@ struct FullDiskTests {
 
             // The disk has room again: the endings are written by themselves.
             try await store.maintain("PRAGMA max_page_count = 1000000")
-            while store.pendingEndings > 0 || store.writer.endingsOnly { try await Task.sleep(for: .milliseconds(20)) }
+            try await eventually("what was held back is written, and everything is taken again") {
+                store.pendingEndings == 0 && !store.writer.endingsOnly
+            }
             #expect(try await store.insertLogin(Rows.login(), limits: LoginLimits()) == .inserted)
             #expect(try await store.session(tokenDigest: sessions[0].tokenDigest)?.endReason == .loggedOut)
             #expect(try await store.session(tokenDigest: sessions[1].tokenDigest)?.endReason == .admin)
@@ -105,7 +108,7 @@ struct FullDiskTests {
                 .token(session.tokenDigest), reason: .loggedOut, now: Rows.seconds(9), limit: 9)
             #expect(ended == EndedBatch(ended: [session.tokenDigest], more: false))
             try FileManager.default.removeItem(atPath: reserve)
-            while store.writer.endingsOnly { try await Task.sleep(for: .milliseconds(20)) }
+            try await eventually("everything is taken again") { !store.writer.endingsOnly }
             #expect(store.hasReserve)
             #expect(try await store.insertLogin(Rows.login(), limits: LoginLimits()) == .inserted)
         }
@@ -148,7 +151,7 @@ struct FullDiskTests {
             #expect(!store.hasReserve)
             try FileManager.default.removeItem(atPath: path + ".reserve")
             _ = try await store.sweep(now: Rows.now, limit: 9, lapsedSince: Rows.now)
-            while !store.hasReserve { try await Task.sleep(for: .milliseconds(5)) }
+            try await eventually("the reserve is there") { store.hasReserve }
             await store.close()
         }
     }
@@ -165,7 +168,7 @@ struct FullDiskTests {
                 .token(session.tokenDigest), reason: .loggedOut, now: Rows.seconds(9), limit: 9)
             #expect(!ended.isWritten)
             try await store.maintain("PRAGMA max_page_count = 1000000")
-            while store.pendingEndings > 0 { try await Task.sleep(for: .milliseconds(20)) }
+            try await eventually("the endings that were held back are written") { store.pendingEndings == 0 }
             #expect(try await store.integer("SELECT count(*) FROM sessions WHERE ended_at IS NOT NULL") == 1)
             await store.close()
         }

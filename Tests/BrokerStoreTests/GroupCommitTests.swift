@@ -1,4 +1,5 @@
 import Broker
+import BrokerTestSupport
 import GRDB
 import Testing
 
@@ -17,7 +18,7 @@ struct GroupCommitTests {
                 for _ in 0..<200 {
                     group.addTask { try await store.insertLogin(Rows.login(), limits: LoginLimits()) }
                 }
-                while store.writer.waitingCount < 200 { try await Task.sleep(for: .milliseconds(1)) }
+                try await eventually("work waits for the writer") { store.writer.waitingCount >= 200 }
                 hold.letGo()
                 for try await result in group { #expect(result == .inserted) }
             }
@@ -35,9 +36,9 @@ struct GroupCommitTests {
             let hold = await WriterHold.take(store)
             let good = Rows.login()
             let first = Task { try await store.insertLogin(good, limits: LoginLimits()) }
-            while store.writer.waitingCount < 1 { try await Task.sleep(for: .milliseconds(1)) }
+            try await eventually("work waits for the writer") { store.writer.waitingCount >= 1 }
             let twin = Task { try await store.insertLogin(login, limits: LoginLimits()) }
-            while store.writer.waitingCount < 2 { try await Task.sleep(for: .milliseconds(1)) }
+            try await eventually("work waits for the writer") { store.writer.waitingCount >= 2 }
             // One that writes and then fails leaves nothing behind.
             let halfway = Rows.login()
             let half = Task {
@@ -46,7 +47,7 @@ struct GroupCommitTests {
                     throw Refusal()
                 }
             }
-            while store.writer.waitingCount < 3 { try await Task.sleep(for: .milliseconds(1)) }
+            try await eventually("work waits for the writer") { store.writer.waitingCount >= 3 }
             hold.letGo()
             #expect(try await first.value == .inserted)
             await #expect(throws: StoreFailure.self) { try await twin.value }
@@ -62,11 +63,11 @@ struct GroupCommitTests {
             let (early, late) = (Rows.login(), Rows.login())
             let hold = await WriterHold.take(store)
             let first = Task { try await store.insertLogin(early, limits: LoginLimits()) }
-            while store.writer.waitingCount < 1 { try await Task.sleep(for: .milliseconds(1)) }
+            try await eventually("work waits for the writer") { store.writer.waitingCount >= 1 }
             let lost = Task { try await store.writer.write { database in try database.execute(sql: "ROLLBACK") } }
-            while store.writer.waitingCount < 2 { try await Task.sleep(for: .milliseconds(1)) }
+            try await eventually("work waits for the writer") { store.writer.waitingCount >= 2 }
             let last = Task { try await store.insertLogin(late, limits: LoginLimits()) }
-            while store.writer.waitingCount < 3 { try await Task.sleep(for: .milliseconds(1)) }
+            try await eventually("work waits for the writer") { store.writer.waitingCount >= 3 }
             hold.letGo()
             await #expect(throws: StoreFailure.self) { try await first.value }
             await #expect(throws: StoreFailure.self) { try await lost.value }
@@ -84,7 +85,7 @@ struct GroupCommitTests {
             let login = Rows.login()
             let hold = await WriterHold.take(store)
             let caller = Task { try await store.insertLogin(login, limits: LoginLimits()) }
-            while store.writer.waitingCount < 1 { try await Task.sleep(for: .milliseconds(1)) }
+            try await eventually("work waits for the writer") { store.writer.waitingCount >= 1 }
             caller.cancel()
             await #expect(throws: StoreFailure.inDoubt("the caller gave up")) { try await caller.value }
             // One cancelled before it began writes all the same.
@@ -114,7 +115,7 @@ struct GroupCommitTests {
                     for login in logins {
                         group.addTask { _ = try await store.insertLogin(login, limits: LoginLimits()) }
                     }
-                    while store.writer.waitingCount < logins.count { try await Task.sleep(for: .milliseconds(1)) }
+                    try await eventually("work waits for the writer") { store.writer.waitingCount >= logins.count }
                     group.addTask { await store.close() }
                     hold.letGo()
                     try await group.waitForAll()

@@ -1,4 +1,5 @@
 import Broker
+import BrokerTestSupport
 import Synchronization
 import Testing
 
@@ -22,20 +23,22 @@ struct PipelineLaneTests {
     /// A lane whose connections all stand and have nothing to do.
     private struct Bench {
         let lane: PipelineLane
-        let clock = ManualClock()
+        let clock = TestClock()
         let alarms = Alarms()
 
         init(gathering: Int) throws {
             let wakeups = (0..<3).compactMap { _ in Wakeup() }
             try #require(wakeups.count == 3)
-            lane = PipelineLane(wakeups: wakeups, gathering: gathering, monotonic: clock.now) { [alarms] in alarms.add()
+            lane = PipelineLane(wakeups: wakeups, gathering: gathering, monotonic: { [clock] in clock.monotonic }) {
+                [alarms] in
+                alarms.add()
             }
             for index in 0..<3 { #expect(lane.take(64, for: index).isEmpty) }
         }
 
         @discardableResult
         func submit(_ count: Int = 1) -> [Job] {
-            let jobs = (0..<count).map { _ in Job(at: clock.now()) }
+            let jobs = (0..<count).map { _ in Job(at: clock.monotonic) }
             for job in jobs { lane.submit(job) }
             return jobs
         }
@@ -102,7 +105,7 @@ struct PipelineLaneTests {
         bench.submit()
         #expect(bench.lane.take(64, for: 2).count == 1)
         let jobs = bench.submit(2)
-        let moment = bench.clock.now()
+        let moment = bench.clock.monotonic
         #expect(bench.lane.expire(at: moment + PipelineLane.haste - .milliseconds(1)))
         #expect(bench.lane.awakeCount == 1)
         #expect(bench.lane.expire(at: moment + PipelineLane.haste))
@@ -134,7 +137,7 @@ struct PipelineLaneTests {
         #expect(bench.lane.awakeCount == 0)
         #expect(bench.alarms.count == 1)
         let late = bench.submit()
-        #expect(!bench.lane.expire(at: bench.clock.now() + PipelineLane.patience))
+        #expect(!bench.lane.expire(at: bench.clock.monotonic + PipelineLane.patience))
         #expect(late[0].failure.withLock { $0 } == .store(.unavailable("PostgreSQL is not reached")))
     }
 
@@ -147,7 +150,7 @@ struct PipelineLaneTests {
         bench.lane.giveBack(job)
         #expect(job.failure.withLock { $0 } == nil && bench.lane.waitingCount == 2)
         #expect(bench.lane.take(1, for: 2).first === job)
-        bench.clock.advance(5)
+        bench.clock.advance(.seconds(5))
         bench.lane.giveBack(job)
         #expect(job.failure.withLock { $0 } == .store(.unavailable("PostgreSQL is not reached")))
         #expect(bench.lane.waitingCount == 1)

@@ -1,4 +1,5 @@
 import Broker
+import BrokerTestSupport
 import Foundation
 import Synchronization
 import Testing
@@ -28,17 +29,6 @@ struct PostgreSQLTests {
     }
 
     /// Waits until something is so, at most thirty seconds.
-    private func eventually(_ what: String, _ isSo: () async throws -> Bool) async throws {
-        let end = ContinuousClock.now + .seconds(30)
-        while try await !isSo() {
-            guard ContinuousClock.now < end else {
-                Issue.record("not within thirty seconds: \(what)")
-                return
-            }
-            try await Task.sleep(for: .milliseconds(10))
-        }
-    }
-
     private func endConnections(_ url: String) throws {
         try PostgreSQLServer.execute(
             """

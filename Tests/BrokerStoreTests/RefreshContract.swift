@@ -1,5 +1,6 @@
 import Broker
 import BrokerStore
+import BrokerTestSupport
 import Testing
 
 @Suite("Store contract: refreshes", .timeLimit(.minutes(2)))
@@ -48,14 +49,14 @@ struct RefreshContract {
             try await store.signIn(session)
             let first = try await store.mustClaimRefresh(session.tokenDigest)
             #expect(first == RefreshGrant(fence: 1))
-            clock.advance(24)
+            clock.advance(.seconds(24))
             #expect(try await store.claimRefresh(session.tokenDigest) == .busy(for: .seconds(1)))
             // Its owner may be cut off with a new pair in hand: it has a minute to come back.
             for pause in [1, 30, 29] as [Int64] {
-                clock.advance(pause)
+                clock.advance(.seconds(pause))
                 #expect(try await store.claimRefresh(session.tokenDigest) == .busy(for: .seconds(1)))
             }
-            clock.advance(1)
+            clock.advance(.seconds(1))
             // Not before the caller's store has stood for a while.
             #expect(try await store.claimRefresh(session.tokenDigest, takesOver: false) == .busy(for: .seconds(1)))
             let second = try await store.mustClaimRefresh(session.tokenDigest)
@@ -68,7 +69,8 @@ struct RefreshContract {
             #expect(try await store.refreshState(session.tokenDigest)?.claimFor == nil)
             // The taker-over's verdict is about a version that is gone.
             let condemned = try await store.condemnRefresh(
-                tokenDigest: session.tokenDigest, tokenVersion: 1, fence: second.fence, reason: .grantRevoked, now: Rows.now)
+                tokenDigest: session.tokenDigest, tokenVersion: 1, fence: second.fence, reason: .grantRevoked,
+                now: Rows.now)
             #expect(!condemned)
             try await store.release(session.tokenDigest, fence: second.fence)
             #expect(try await store.session(tokenDigest: session.tokenDigest)?.endedAt == nil)
@@ -109,7 +111,8 @@ struct RefreshContract {
             #expect(try await store.commit(session.tokenDigest, version: 1, "new pair") == .ended)
             #expect(try await store.commit(Rows.digest(), version: 1, "new pair") == .ended)
             let condemned = try await store.condemnRefresh(
-                tokenDigest: session.tokenDigest, tokenVersion: 1, fence: claim.fence, reason: .grantRevoked, now: Rows.seconds(2))
+                tokenDigest: session.tokenDigest, tokenVersion: 1, fence: claim.fence, reason: .grantRevoked,
+                now: Rows.seconds(2))
             #expect(!condemned)
             let row = try #require(try await store.session(tokenDigest: session.tokenDigest))
             #expect(row.endReason == .loggedOut)
@@ -126,7 +129,8 @@ struct RefreshContract {
                 let session = Rows.session(tokens: "old")
                 try await store.signIn(session)
                 async let committed = store.commit(session.tokenDigest, version: 1, "new")
-                async let ended = store.endSessions(.token(session.tokenDigest), reason: .loggedOut, now: Rows.seconds(1))
+                async let ended = store.endSessions(
+                    .token(session.tokenDigest), reason: .loggedOut, now: Rows.seconds(1))
                 let (commit, digests) = try await (committed, ended)
                 #expect(digests == [session.tokenDigest])
                 #expect(try await store.session(tokenDigest: session.tokenDigest)?.tokens == nil)
@@ -146,7 +150,7 @@ struct RefreshContract {
             let session = Rows.session()
             try await store.signIn(session)
             let first = try await store.mustClaimRefresh(session.tokenDigest)
-            clock.advance(90)
+            clock.advance(.seconds(90))
             let second = try await store.mustClaimRefresh(session.tokenDigest)
             func condemn(_ version: Int64, _ fence: Int64) async throws -> Bool {
                 try await store.condemnRefresh(
@@ -210,7 +214,7 @@ struct RefreshContract {
             try await store.signIn(session)
             let name = Rows.claim()
             #expect(try await store.claimRefresh(session.tokenDigest, name: name) == .claimed(RefreshGrant(fence: 1)))
-            clock.advance(10)
+            clock.advance(.seconds(10))
             #expect(try await store.claimRefresh(session.tokenDigest, name: name) == .claimed(RefreshGrant(fence: 1)))
             #expect(try await store.claimRefresh(session.tokenDigest) == .busy(for: .seconds(25)))
         }
@@ -223,20 +227,24 @@ struct RefreshContract {
             try await store.signIn(session)
             let claim = try await store.mustClaimRefresh(session.tokenDigest)
             for _ in 0..<4 {
-                clock.advance(20)
-                #expect(try await store.renewRefresh(tokenDigest: session.tokenDigest, fence: claim.fence, for: .seconds(25)))
+                clock.advance(.seconds(20))
+                #expect(
+                    try await store.renewRefresh(
+                        tokenDigest: session.tokenDigest, fence: claim.fence, for: .seconds(25)))
             }
             #expect(try await !store.renewRefresh(tokenDigest: session.tokenDigest, fence: 9, for: .seconds(25)))
             #expect(try await store.claimRefresh(session.tokenDigest) == .busy(for: .seconds(25)))
             #expect(try await store.refreshState(session.tokenDigest)?.claimFor == .seconds(25))
-            clock.advance(25)
+            clock.advance(.seconds(25))
             #expect(try await store.refreshState(session.tokenDigest)?.claimFor == nil)
             // Whoever comes back within the minute has it again.
-            clock.advance(59)
-            #expect(try await store.renewRefresh(tokenDigest: session.tokenDigest, fence: claim.fence, for: .seconds(25)))
-            clock.advance(85)
+            clock.advance(.seconds(59))
+            #expect(
+                try await store.renewRefresh(tokenDigest: session.tokenDigest, fence: claim.fence, for: .seconds(25)))
+            clock.advance(.seconds(85))
             _ = try await store.mustClaimRefresh(session.tokenDigest)
-            #expect(try await !store.renewRefresh(tokenDigest: session.tokenDigest, fence: claim.fence, for: .seconds(25)))
+            #expect(
+                try await !store.renewRefresh(tokenDigest: session.tokenDigest, fence: claim.fence, for: .seconds(25)))
             try await store.release(session.tokenDigest, fence: 2)
             #expect(try await !store.renewRefresh(tokenDigest: session.tokenDigest, fence: 2, for: .seconds(25)))
         }
@@ -255,18 +263,18 @@ struct RefreshContract {
             // Its answer was lost: it is sent again, and counts once.
             try await store.release(
                 session.tokenDigest, fence: first.fence, holdBack: .seconds(30), answerLost: true, emptyRefusal: true)
-            clock.advance(20)
+            clock.advance(.seconds(20))
             #expect(try await store.claimRefresh(session.tokenDigest) == .heldBack(for: .seconds(10)))
-            clock.advance(10)
+            clock.advance(.seconds(10))
             let second = try await store.mustClaimRefresh(session.tokenDigest)
             #expect(
                 second == RefreshGrant(fence: 2, answerLost: true, emptyRefusals: 1, emptyFor: .seconds(30)))
-            clock.advance(85)
+            clock.advance(.seconds(85))
             let third = try await store.mustClaimRefresh(session.tokenDigest)
             #expect(third.takenOverFor == .zero && third.answerLost)
             // A release does not forget that the claim was taken over.
             try await store.release(session.tokenDigest, fence: third.fence, emptyRefusal: true)
-            clock.advance(61)
+            clock.advance(.seconds(61))
             let fourth = try await store.mustClaimRefresh(session.tokenDigest)
             #expect(
                 fourth
@@ -286,7 +294,8 @@ struct RefreshContract {
             let session = Rows.session()
             try await store.signIn(session)
             let commit = RefreshCommit(
-                tokenDigest: session.tokenDigest, tokenVersion: 1, tokens: Rows.sealed("t2"), facts: nil, tokenExpiresAt: nil,
+                tokenDigest: session.tokenDigest, tokenVersion: 1, tokens: Rows.sealed("t2"), facts: nil,
+                tokenExpiresAt: nil,
                 refreshable: true, expiresAt: nil, subjectUnchecked: true)
             #expect(try await store.commitRefresh(commit) == .committed)
             #expect(try await store.session(tokenDigest: session.tokenDigest)?.subjectUnchecked == true)
@@ -304,12 +313,12 @@ struct RefreshContract {
             try await store.signIn(session)
             _ = try await store.mustClaimRefresh(session.tokenDigest)
             // What a claim may last at the most stands; what is further away does not.
-            clock.advance(-300)
+            clock.advance(.seconds(-300))
             guard case .busy = try await store.claimRefresh(session.tokenDigest) else {
                 Issue.record("a claim that may stand was taken over")
                 return
             }
-            clock.advance(-3300)
+            clock.advance(.seconds(-3300))
             let grant = try await store.mustClaimRefresh(session.tokenDigest)
             #expect(grant.takenOverFor == .zero)
         }
@@ -320,33 +329,33 @@ struct RefreshContract {
         try await TemporaryStore.withDirectory { directory in
             let path = directory + "/coatcheck.db"
             let (held, claimed, committed) = (Rows.session(), Rows.session(), Rows.session())
-            func open(_ clock: ManualClock) async throws -> SQLiteStore {
-                try await SQLiteStore.open(path: path, reserve: 0, monotonic: clock.now)
+            func open(_ clock: TestClock) async throws -> SQLiteStore {
+                try await SQLiteStore.open(path: path, reserve: 0, monotonic: { clock.monotonic })
             }
-            let clock = ManualClock()
+            let clock = TestClock()
             var store = try await open(clock)
             for session in [held, claimed, committed] {
                 try await store.signIn(session)
                 let claim = try await store.mustClaimRefresh(session.tokenDigest)
                 try await store.release(session.tokenDigest, fence: claim.fence, holdBack: .seconds(90))
             }
-            clock.advance(80)
+            clock.advance(.seconds(80))
             for session in [held, claimed, committed] {
                 #expect(try await store.claimRefresh(session.tokenDigest) == .heldBack(for: .seconds(10)))
             }
-            clock.advance(10)
+            clock.advance(.seconds(10))
             _ = try await store.mustClaimRefresh(claimed.tokenDigest)
             #expect(try await store.commit(committed.tokenDigest, version: 1, "new") == .committed)
             await store.close()
             // Each process has a clock of its own.
             for moment in [50_000, -900] as [Int64] {
-                let next = ManualClock()
-                next.advance(moment)
+                let next = TestClock()
+                next.advance(.seconds(moment))
                 store = try await open(next)
                 #expect(try await store.claimRefresh(held.tokenDigest) == .heldBack(for: .seconds(90)))
-                next.advance(60)
+                next.advance(.seconds(60))
                 #expect(try await store.claimRefresh(held.tokenDigest) == .heldBack(for: .seconds(30)))
-                if moment > 0 { await store.close() } else { next.advance(30) }
+                if moment > 0 { await store.close() } else { next.advance(.seconds(30)) }
             }
             _ = try await store.mustClaimRefresh(held.tokenDigest)
             // One that is over is not remembered: neither by a claim nor by what was committed.

@@ -18,21 +18,21 @@ enum StoreEngine: String, CaseIterable, CustomTestStringConvertible {
     }
 
     /// Runs `body` with an empty store and its clock, and closes it.
-    func withStore(_ body: (any BrokerStore, ManualClock) async throws -> Void) async throws {
-        let clock = ManualClock()
+    func withStore(_ body: (any BrokerStore, TestClock) async throws -> Void) async throws {
+        let clock = TestClock()
         switch self {
         case .inMemory:
-            let store = InMemoryStore(monotonic: clock.now)
+            let store = InMemoryStore(monotonic: { clock.monotonic })
             try await body(store, clock)
             await store.close()
         case .sqlite:
-            try await TemporaryStore.with(monotonic: clock.now) { store, _ in try await body(store, clock) }
+            try await TemporaryStore.with(monotonic: { clock.monotonic }) { store, _ in try await body(store, clock) }
         case .postgresql, .pooled:
             try await PostgreSQLServer.withDatabase { direct, pooled in
                 let isPooled = self == .pooled
                 let settings = try ConnectionSettings(url: isPooled ? pooled : direct, isPooled: isPooled)
                 let store = try await PostgreSQLStore.open(
-                    settings, listening: nil, connections: 5, migrating: false, testClock: clock.now)
+                    settings, listening: nil, connections: 5, migrating: false, testClock: { clock.monotonic })
                 do {
                     try await body(store, clock)
                 } catch {

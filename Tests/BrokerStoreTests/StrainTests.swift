@@ -1,4 +1,5 @@
 import Broker
+import BrokerTestSupport
 import Dispatch
 import Foundation
 import GRDB
@@ -31,7 +32,7 @@ struct StrainTests {
                 // Let go by the test, or by itself where the test waits for what waits for this.
                 _ = gate.wait(timeout: .now() + .seconds(20))
             }
-            while !isHeld.load(ordering: .acquiring) { try await Task.sleep(for: .milliseconds(5)) }
+            try await eventually("the lock is held") { isHeld.load(ordering: .acquiring) }
             let time = try await elapsed { _ = try await store.session(tokenDigest: session.tokenDigest) }
             #expect(time < .seconds(10))
             gate.signal()
@@ -55,7 +56,7 @@ struct StrainTests {
                 }
             }
             reader.start()
-            while !isReading.load(ordering: .acquiring) { try await Task.sleep(for: .milliseconds(5)) }
+            try await eventually("the long read has begun") { isReading.load(ordering: .acquiring) }
             async let swept = store.sweep(now: Rows.seconds(8000), limit: 10, lapsedSince: Rows.now)
             try await Task.sleep(for: .milliseconds(50))
             let time = try await elapsed {
@@ -105,8 +106,8 @@ struct StrainTests {
                 for _ in 0..<GroupCommitWriter.maximumWaiting {
                     group.addTask { _ = try? await store.burnLogin(state: Rows.digest()) }
                 }
-                while store.writer.waitingCount < GroupCommitWriter.maximumWaiting {
-                    try await Task.sleep(for: .milliseconds(1))
+                try await eventually("the writer's queue is full") {
+                    store.writer.waitingCount >= GroupCommitWriter.maximumWaiting
                 }
                 await #expect(throws: StoreFailure.unavailable("too many writes wait")) {
                     try await store.burnLogin(state: Rows.digest())

@@ -1,11 +1,10 @@
+package import Broker
 import Synchronization
 
-@testable import Broker
-
-/// A calendar that a test moves; waiting yields instead of taking time, and moves the monotonic clock.
-final class TestClock: Sendable {
+/// A calendar that a test moves; waiting yields instead of taking time.
+package final class TestClock: Sendable {
     private struct State {
-        var now = WallTime(seconds: 1_795_209_600)
+        var now = TestClock.start
         var monotonic = Duration.seconds(1000)
         var longestWait = Duration.zero
         var asked: [Duration] = []
@@ -14,12 +13,18 @@ final class TestClock: Sendable {
 
     private let state = Mutex(State())
 
-    /// Creates one whose wall clock has been wrong from the beginning.
-    init(ahead: Duration = .zero) { jump(ahead) }
+    /// The moment at which every one begins, if nothing else is asked for: 2026-11-20T21:20:00Z.
+    package static let start = WallTime(seconds: 1_795_209_600)
 
-    var now: WallTime { state.withLock { $0.now } }
+    /// Creates one whose wall clock may have been wrong from the beginning.
+    package init(_ start: WallTime = TestClock.start, ahead: Duration = .zero) {
+        state.withLock { $0.now = start.advanced(by: ahead) }
+    }
 
-    func advance(_ duration: Duration) {
+    package var now: WallTime { state.withLock { $0.now } }
+    package var monotonic: Duration { state.withLock { $0.monotonic } }
+
+    package func advance(_ duration: Duration) {
         state.withLock { state in
             state.now = state.now.advanced(by: duration)
             state.monotonic += duration
@@ -27,10 +32,10 @@ final class TestClock: Sendable {
     }
 
     /// Moves the wall clock alone, as somebody does who sets it.
-    func jump(_ duration: Duration) { state.withLock { $0.now = $0.now.advanced(by: duration) } }
+    package func jump(_ duration: Duration) { state.withLock { $0.now = $0.now.advanced(by: duration) } }
 
     /// The longest time that somebody wanted to wait since this was asked last.
-    func takeLongestWait() -> Duration {
+    package func takeLongestWait() -> Duration {
         state.withLock { state in
             defer { state.longestWait = .zero }
             return state.longestWait
@@ -38,14 +43,14 @@ final class TestClock: Sendable {
     }
 
     /// The times for which somebody asked to sleep, in order.
-    var asked: [Duration] { state.withLock { $0.asked } }
+    package var asked: [Duration] { state.withLock { $0.asked } }
 
     /// Makes waits of a length last until they are cancelled: who is waited for is there, however busy the machine is.
-    func hold(_ length: Duration) { state.withLock { $0.held = length } }
+    package func hold(_ length: Duration) { state.withLock { $0.held = length } }
 
-    var clock: BrokerClock {
+    package var clock: BrokerClock {
         BrokerClock(
-            now: { self.now }, monotonic: { self.state.withLock { $0.monotonic } },
+            now: { self.now }, monotonic: { self.monotonic },
             sleep: { duration in
                 self.state.withLock { $0.longestWait = max($0.longestWait, duration) }
                 let isHeld = self.state.withLock { state in

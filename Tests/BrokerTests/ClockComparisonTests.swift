@@ -1,3 +1,4 @@
+import BrokerTestSupport
 import Synchronization
 import Testing
 
@@ -124,7 +125,7 @@ import Testing
         broker.provider.gate.close()
         let url = broker.callback(login)
         let forward = Task { await problem { try await broker.forward(url, login.loginToken) } }
-        while broker.provider.gate.waiting == 0 { try await Task.sleep(for: .milliseconds(1)) }
+        try await eventually("a call is at the provider") { broker.provider.gate.waiting > 0 }
         broker.clock.jump(Self.quarter)
         broker.provider.gate.open()
         let first = await forward.value

@@ -65,7 +65,7 @@ import Testing
         broker.provider.hanging.close()
         let revocations = Revocations(broker.context)
         async let worked = revocations.work()
-        while broker.provider.hanging.waiting < 1 { try await Task.sleep(for: .milliseconds(1)) }
+        try await eventually("a revocation hangs at the provider") { broker.provider.hanging.waiting >= 1 }
         broker.clock.jump(.seconds(7000))
         broker.provider.hanging.open()
         #expect(try await worked == 1)

@@ -15,10 +15,6 @@ import Testing
         return (try TestBroker(store: store, script: script, also: others, clock: clock), store)
     }
 
-    private func until(_ condition: () async throws -> Bool) async throws {
-        while try await !condition() { try await Task.sleep(for: .milliseconds(1)) }
-    }
-
     /// The key of `code-1`, the code that tests forward.
     private func key(_ broker: TestBroker) -> Digest { broker.vault.index(.code, ["as", "code-1"]) }
 
@@ -30,7 +26,7 @@ import Testing
         let url = frozen.callback(login)
         frozen.provider.redeeming.close()
         async let first = problem { try await frozen.forward(url, login.loginToken) }
-        try await until { frozen.provider.redeeming.waiting > 0 }
+        try await eventually("the code's call is at the provider") { frozen.provider.redeeming.waiting > 0 }
         // Frozen, it renews nothing.
         let row = try #require(try await store.exchange(key(frozen)))
         #expect(try await store.renewExchange(row.key, fence: row.fence, for: .zero))
@@ -50,10 +46,10 @@ import Testing
         broker.provider.redeeming.close()
         let url = broker.callback(login)
         async let answer = broker.forward(url, login.loginToken)
-        try await until { broker.provider.redeeming.waiting > 0 }
+        try await eventually("the code's call is at the provider") { broker.provider.redeeming.waiting > 0 }
         broker.clock.advance(.seconds(9))
         let key = key(broker)
-        try await until { try await store.exchange(key)?.claimFor == .seconds(25) }
+        try await eventually("the claim is renewed") { try await store.exchange(key)?.claimFor == .seconds(25) }
         broker.provider.redeeming.open()
         _ = try await answer
     }
@@ -65,12 +61,14 @@ import Testing
         let url = broker.callback(login)
         store.fail(.completeExchange, Array(repeating: .refused, count: 1_000_000))
         async let answer = problem { try await broker.forward(url, login.loginToken) }
-        try await until { store.failures(.completeExchange) < 1_000_000 }
+        try await eventually("it was tried to store what came") { store.failures(.completeExchange) < 1_000_000 }
         broker.clock.advance(.seconds(6))
         let early = await answer
         #expect(early?.code == .storeUnavailable && early?.retry == nil && early?.retryAfter != nil)
         store.fail(.completeExchange, [])
-        try await until { try await store.exchange(key(broker))?.outcome != .calling }
+        try await eventually("the exchange has an outcome") {
+            try await store.exchange(key(broker))?.outcome != .calling
+        }
         _ = try await broker.forward(url, login.loginToken)
         #expect(broker.provider.grants == 1)
     }
@@ -99,7 +97,7 @@ import Testing
         let before = broker.clock.asked.count
         let url = broker.callback(login)
         async let answer = problem { try await broker.forward(url, login.loginToken) }
-        try await until { broker.clock.asked.count > before }
+        try await eventually("somebody waits") { broker.clock.asked.count > before }
         // Less than the patience of who waits.
         broker.clock.advance(.seconds(6))
         #expect(await answer?.code == .loginRequired)

@@ -15,7 +15,7 @@ import Testing
         broker.provider.gate.close()
         let answers = try await withThrowingTaskGroup(of: SignedIn.self) { group in
             for _ in 0..<50 { group.addTask { try await broker.forward(url, login.loginToken) } }
-            while broker.provider.gate.waiting == 0 { try await Task.sleep(for: .milliseconds(1)) }
+            try await eventually("the code's call is at the provider") { broker.provider.gate.waiting > 0 }
             broker.provider.gate.open()
             return try await group.reduce(into: []) { $0.append($1) }
         }
@@ -236,7 +236,7 @@ import Testing
         let url = broker.callback(login)
         broker.provider.gate.close()
         let request = Task { try await broker.forward(url, login.loginToken) }
-        while broker.provider.gate.waiting == 0 { try await Task.sleep(for: .milliseconds(1)) }
+        try await eventually("the code's call is at the provider") { broker.provider.gate.waiting > 0 }
         request.cancel()
         _ = await problem { try await request.value }
         broker.provider.gate.open()

@@ -38,10 +38,6 @@ import Testing
         broker.events.all.filter { if case .refreshWaited = $0 { true } else { false } }.count
     }
 
-    private func until(_ condition: () async throws -> Bool) async throws {
-        while try await !condition() { try await Task.sleep(for: .milliseconds(1)) }
-    }
-
     // MARK: When the store stands
 
     @Test("The store stands fifteen seconds after the last failure")
@@ -113,14 +109,16 @@ import Testing
             one.clock.advance(.seconds(10))
             let asked = waits(two)
             async let answer = ask(two, live)
-            try await until { waits(two) > asked }
+            try await eventually("the other replica waits") { waits(two) > asked }
             // Its patience is over.
             one.clock.advance(.seconds(10))
             #expect(await answer?.code == .providerUnavailable)
         }
         #expect(one.provider.refreshes == 1)
         store.fail(.commitRefresh, [])
-        try await until { try await store.session(tokenDigest: live.tokenDigest)?.tokenVersion == 2 }
+        try await eventually("the new tokens are stored") {
+            try await store.session(tokenDigest: live.tokenDigest)?.tokenVersion == 2
+        }
         let row = try #require(try await store.session(tokenDigest: live.tokenDigest))
         #expect(try StoredTokens.open(row, one.context).tokens.accessToken.reveal() == "at-r1")
     }
@@ -131,7 +129,7 @@ import Testing
         try await claimAndDie(broker, live)
         broker.clock.advance(.seconds(84))
         async let answer = ask(broker, live)
-        try await until { waits(broker) > 0 }
+        try await eventually("a caller waits for the claim") { waits(broker) > 0 }
         #expect(broker.provider.refreshes == 0)
         broker.clock.advance(.seconds(1))
         #expect(await answer == nil)
@@ -147,7 +145,7 @@ import Testing
         #expect(await ask(broker, live)?.code == .storeUnavailable)
         broker.clock.advance(.seconds(10))
         async let answer = ask(broker, live)
-        try await until { waits(broker) > 0 }
+        try await eventually("a caller waits for the claim") { waits(broker) > 0 }
         #expect(broker.provider.refreshes == 0)
         broker.clock.advance(.seconds(5))
         #expect(await answer == nil)
@@ -175,9 +173,11 @@ import Testing
         let (broker, store, live) = try await expired()
         broker.provider.gate.close()
         async let answer = ask(broker, live)
-        try await until { broker.provider.gate.waiting > 0 }
+        try await eventually("a refresh is at the provider") { broker.provider.gate.waiting > 0 }
         broker.clock.advance(.seconds(9))
-        try await until { try await store.refreshState(live.tokenDigest)?.claimFor == .seconds(25) }
+        try await eventually("the claim is renewed") {
+            try await store.refreshState(live.tokenDigest)?.claimFor == .seconds(25)
+        }
         broker.provider.gate.open()
         #expect(await answer == nil)
     }

@@ -1,3 +1,4 @@
+import BrokerTestSupport
 import Synchronization
 import Testing
 
@@ -71,7 +72,7 @@ import Testing
         defer { broker.provider.hanging.open() }
         _ = broker.clock.takeLongestWait()
         let ending = Task { try await broker.useCases.endSession.logOutInBrowser(session.token) }
-        while broker.provider.hanging.waiting == 0 { try await Task.sleep(for: .milliseconds(1)) }
+        try await eventually("the call for the page hangs at the provider") { broker.provider.hanging.waiting > 0 }
         await broker.settled()
         broker.clock.advance(.seconds(2))
         #expect(try await ending.value == nil)

@@ -90,10 +90,10 @@ import Testing
         let (broker, _, live) = try await expired(.init())
         broker.provider.gate.close()
         async let first = ask(broker, live)
-        while broker.provider.gate.waiting == 0 { try await Task.sleep(for: .milliseconds(1)) }
+        try await eventually("a refresh is at the provider") { broker.provider.gate.waiting > 0 }
         async let second = ask(broker, live)
         func joined() -> Bool { broker.events.all.contains { if case .refreshWaited = $0 { true } else { false } } }
-        while !joined() { try await Task.sleep(for: .milliseconds(1)) }
+        try await eventually("the second caller waits for the first") { joined() }
         // The first one waits for as long as its calls may take.
         broker.clock.advance(.seconds(11))
         #expect(await second?.code == .providerUnavailable)
@@ -107,12 +107,12 @@ import Testing
         broker.provider.gate.close()
         // Its token still lives: it has its answer, and the refresh goes on beside.
         #expect(await ask(broker, live) == nil)
-        while broker.provider.gate.waiting == 0 { try await Task.sleep(for: .milliseconds(1)) }
+        try await eventually("a refresh is at the provider") { broker.provider.gate.waiting > 0 }
         async let forced = problem {
             try await broker.useCases.refreshTokens.accessToken(for: live, newerThan: live.row.tokenVersion)
         }
         func joined() -> Bool { broker.events.all.contains { if case .refreshWaited = $0 { true } else { false } } }
-        while !joined() { try await Task.sleep(for: .milliseconds(1)) }
+        try await eventually("the second caller waits for the first") { joined() }
         broker.provider.gate.open()
         #expect(await forced?.code == .providerUnavailable)
     }

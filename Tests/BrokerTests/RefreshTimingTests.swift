@@ -1,3 +1,4 @@
+import BrokerTestSupport
 import Testing
 
 @testable import Broker

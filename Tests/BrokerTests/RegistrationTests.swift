@@ -1,3 +1,4 @@
+import BrokerTestSupport
 import BrokerVault
 import Testing
 

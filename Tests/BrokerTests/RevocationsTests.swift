@@ -1,3 +1,4 @@
+import BrokerTestSupport
 import BrokerVault
 import Synchronization
 import Testing
@@ -105,9 +106,11 @@ import Testing
         broker.provider.hanging.close()
         let revocations = Revocations(broker.context)
         #expect(try await revocations.begin() == 1)
-        while broker.provider.hanging.waiting < 1 { try await Task.sleep(for: .milliseconds(1)) }
+        try await eventually("revocations hang at the provider") { broker.provider.hanging.waiting >= 1 }
         let signingIn = Task { try await broker.signIn(code: "c2") }
-        while broker.provider.script.withLock({ $0.contexts.count }) < 2 { try await Task.sleep(for: .milliseconds(1)) }
+        try await eventually("the second sign-in is at the provider") {
+            broker.provider.script.withLock({ $0.contexts.count }) >= 2
+        }
         await broker.settled()
         let origin = SignInOrigin(subject: broker.vault.index(.subject, ["https://as.example", "user-1"]), sid: nil)
         #expect(broker.context.memory.signIns.isRevoking(origin))
@@ -200,12 +203,12 @@ import Testing
         broker.provider.hanging.close()
         let revocations = Revocations(broker.context)
         #expect(try await revocations.begin() == 6)
-        while broker.provider.hanging.waiting < 2 { try await Task.sleep(for: .milliseconds(1)) }
+        try await eventually("revocations hang at the provider") { broker.provider.hanging.waiting >= 2 }
         await broker.settled()
         #expect(broker.provider.hanging.waiting == 2)
         #expect(told(broker)[0] == 2)
         broker.provider.hanging.open()
-        while try await broker.store.outboxCount() > 4 { try await Task.sleep(for: .milliseconds(1)) }
+        try await eventually("the revocations that do not hang are done") { try await broker.store.outboxCount() <= 4 }
         broker.clock.advance(.seconds(2))
         while try await broker.store.outboxCount() > 0 {
             try Task.checkCancellation()
@@ -264,8 +267,8 @@ import Testing
         broker.provider.hanging.close()
         defer { broker.provider.hanging.open() }
         let work = Task { try await Revocations(broker.context).work() }
-        while try await broker.store.outboxCount() > 1 || broker.provider.hanging.waiting < 1 {
-            try await Task.sleep(for: .milliseconds(1))
+        try await eventually("all but one are revoked, and that one hangs") {
+            try await broker.store.outboxCount() <= 1 && broker.provider.hanging.waiting >= 1
         }
         broker.provider.hanging.open()
         #expect(try await work.value == 2)

@@ -72,14 +72,16 @@ import Testing
         let url = broker.callback(login)
         store.fail(.claimExchange, [.lost] + Array(repeating: .refused, count: 1_000_000))
         async let first = problem { try await broker.forward(url, login.loginToken) }
-        while store.failures(.claimExchange) > 999_990 { try await Task.sleep(for: .milliseconds(1)) }
+        try await eventually("the waiter has asked ten times") { store.failures(.claimExchange) <= 999_990 }
         clock.advance(broker.context.settings.waiterPatience)
         #expect(await first?.code == .storeUnavailable)
         // The row that the lost claim made stands as long as nobody has given it back.
         let key = broker.vault.index(.code, ["as", "code-1"])
         #expect(try await broker.store.exchange(key)?.outcome == .calling)
         store.fail(.claimExchange, [])
-        while try await broker.store.exchange(key)?.outcome == .calling { try await Task.sleep(for: .milliseconds(1)) }
+        try await eventually("the exchange has an outcome") {
+            try await broker.store.exchange(key)?.outcome != .calling
+        }
         clock.advance(.seconds(60))
         _ = try await broker.forward(url, login.loginToken)
         #expect(broker.provider.grants == 1)
@@ -96,9 +98,9 @@ import Testing
         store.fail(.claimRefresh, [.lost, .refused, .refused])
         #expect(
             await problem { try await broker.useCases.refreshTokens.refreshNow(live) }?.code == .storeUnavailable)
-        while store.failures(.claimRefresh) > 0 { try await Task.sleep(for: .milliseconds(1)) }
-        while try await broker.store.refreshState(live.tokenDigest)?.claimFor ?? .zero > .zero {
-            try await Task.sleep(for: .milliseconds(1))
+        try await eventually("the claim has been asked for again") { store.failures(.claimRefresh) == 0 }
+        try await eventually("the claim is given back") {
+            try await broker.store.refreshState(live.tokenDigest)?.claimFor ?? .zero == .zero
         }
         _ = try await broker.useCases.refreshTokens.refreshNow(live)
         #expect(broker.provider.refreshes == 1)
@@ -127,8 +129,8 @@ import Testing
         #expect(broker.provider.refreshes == 2)
         store.fail(.commitRefresh, [])
         for live in [held, other] {
-            while try await broker.store.session(tokenDigest: live.tokenDigest)?.tokenVersion == 1 {
-                try await Task.sleep(for: .milliseconds(1))
+            try await eventually("the new tokens are stored") {
+                try await broker.store.session(tokenDigest: live.tokenDigest)?.tokenVersion != 1
             }
         }
     }

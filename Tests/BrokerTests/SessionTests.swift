@@ -1,4 +1,5 @@
 import BrokerStore
+import BrokerTestSupport
 import BrokerVault
 import Foundation
 import Synchronization
@@ -30,8 +31,8 @@ import Testing
             broker.clock.advance(.seconds(86_400))
             let used = try await broker.useCases.resumeSession.use(busy.token)
             // The slide is written beside the request.
-            while try await broker.store.session(tokenDigest: used.tokenDigest)?.lastUsedAt != broker.clock.now {
-                try await Task.sleep(for: .milliseconds(1))
+            try await eventually("the use is stored") {
+                try await broker.store.session(tokenDigest: used.tokenDigest)?.lastUsedAt == broker.clock.now
             }
         }
         broker.clock.advance(.seconds(86_400))
@@ -190,7 +191,7 @@ import Testing
                 group.addTask { try await broker.useCases.refreshTokens.accessToken(for: live).token.reveal() }
             }
             // Whoever came after the refresh would have nothing to wait for.
-            while waits() < 199 { try await Task.sleep(for: .milliseconds(1)) }
+            try await eventually("199 callers wait for the first") { waits() >= 199 }
             broker.provider.gate.open()
             return try await group.reduce(into: Set()) { $0.insert($1) }
         }
@@ -222,8 +223,8 @@ import Testing
                 group.addTask { try await broker.useCases.refreshTokens.accessToken(for: live).token.reveal() }
             }
             // All of them wait by now, and the provider takes its time.
-            while broker.events.all.filter({ if case .refreshWaited = $0 { true } else { false } }).count < 299 {
-                try await Task.sleep(for: .milliseconds(1))
+            try await eventually("299 callers wait for the first") {
+                broker.events.all.filter({ if case .refreshWaited = $0 { true } else { false } }).count >= 299
             }
             broker.provider.gate.open()
             return try await group.reduce(into: Set()) { $0.insert($1) }
@@ -259,7 +260,7 @@ import Testing
         let live = try await broker.useCases.resumeSession.resume(session.token)
         broker.provider.gate.close()
         async let first = problem { try await broker.useCases.refreshTokens.accessToken(for: live) }
-        while broker.provider.gate.waiting == 0 { try await Task.sleep(for: .milliseconds(1)) }
+        try await eventually("a call is at the provider") { broker.provider.gate.waiting > 0 }
         broker.clock.advance(.seconds(14))
         broker.provider.gate.open()
         #expect(await first?.code == .providerUnavailable)
@@ -300,7 +301,7 @@ import Testing
         let live = try await broker.useCases.resumeSession.resume(session.token)
         broker.provider.redeeming.close()
         async let other = broker.signIn(code: "c2")
-        while broker.provider.redeeming.waiting == 0 { try await Task.sleep(for: .milliseconds(1)) }
+        try await eventually("the code's call is at the provider") { broker.provider.redeeming.waiting > 0 }
         broker.clock.advance(.seconds(1))
         _ = await problem { try await broker.useCases.refreshTokens.accessToken(for: live) }
         broker.clock.advance(.seconds(1))
@@ -342,9 +343,9 @@ import Testing
         let live = try await broker.useCases.resumeSession.resume(session.token)
         let token = try await broker.useCases.refreshTokens.accessToken(for: live)
         #expect(token.version == 1)
-        while broker.provider.refreshes == 0 { try await Task.sleep(for: .milliseconds(1)) }
-        while try await broker.store.session(tokenDigest: live.tokenDigest)?.tokenVersion == 1 {
-            try await Task.sleep(for: .milliseconds(1))
+        try await eventually("a refresh has come to the provider") { broker.provider.refreshes > 0 }
+        try await eventually("the new tokens are stored") {
+            try await broker.store.session(tokenDigest: live.tokenDigest)?.tokenVersion != 1
         }
     }
 
@@ -416,7 +417,7 @@ import Testing
         let live = try await broker.useCases.resumeSession.resume(session.token)
         broker.provider.gate.close()
         let waiting = Task { try await broker.useCases.refreshTokens.accessToken(for: live) }
-        while broker.provider.gate.waiting == 0 { try await Task.sleep(for: .milliseconds(1)) }
+        try await eventually("a call is at the provider") { broker.provider.gate.waiting > 0 }
         try await broker.useCases.endSession.logOut(session.token)
         broker.provider.gate.open()
         #expect(await problem { try await waiting.value }?.reason == .loggedOut)

@@ -1,4 +1,5 @@
 import AsyncHTTPClient
+import BrokerTestSupport
 import NIOHTTP1
 import Sandbox
 import Testing
@@ -192,7 +193,7 @@ import Testing
         let browser = Browser(sandbox: sandbox)
         try sandbox.control.place(Fault(provider: "oidc", "hang"))
         async let pending = try? browser.redeem("x")
-        while sandbox.control.count("oidc", "token") == 0 { try await Task.sleep(for: .milliseconds(5)) }
+        try await eventually("the request is at the sandbox") { sandbox.control.count("oidc", "token") > 0 }
         await sandbox.stop()
         #expect(await pending == nil)
     }

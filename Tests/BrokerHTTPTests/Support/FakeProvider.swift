@@ -1,4 +1,5 @@
 import Broker
+import BrokerTestSupport
 import Synchronization
 
 /// A provider that says yes, unless a test tells it otherwise.
@@ -57,7 +58,7 @@ final class FakeProvider: CodeExchanging, TokenRefreshing, LogoutTokenVerifying,
         if let failure = script.redeemFailure { throw failure }
         return TokenSet(
             credential: script.credential, accessToken: Secret("canary-access"), refreshToken: Secret("canary-refresh"),
-            scope: ["openid", "email"], expiresAt: TestMoment.now.advanced(by: .seconds(3600)))
+            scope: ["openid", "email"], expiresAt: TestClock.start.advanced(by: .seconds(3600)))
     }
 
     func identify(
@@ -75,7 +76,7 @@ final class FakeProvider: CodeExchanging, TokenRefreshing, LogoutTokenVerifying,
         if let failure = script.refreshFailure { throw failure }
         return TokenSet(
             accessToken: Secret("canary-access-2"), refreshToken: Secret("canary-refresh-2"),
-            expiresAt: TestMoment.now.advanced(by: .seconds(7200)))
+            expiresAt: TestClock.start.advanced(by: .seconds(7200)))
     }
 
     func subjectOfRefreshed(
@@ -90,11 +91,6 @@ final class FakeProvider: CodeExchanging, TokenRefreshing, LogoutTokenVerifying,
         guard token.reveal().hasPrefix("good") else { throw .identityRejected(detail: "bad") }
         return LogoutNotice(
             subject: "user-1", sid: nil, clients: profile.clients.map(\.name), tokenID: token.reveal(),
-            rememberUntil: TestMoment.now.advanced(by: .seconds(600)))
+            rememberUntil: TestClock.start.advanced(by: .seconds(600)))
     }
-}
-
-/// The tests' one moment: 2026-11-20T21:20:00Z.
-enum TestMoment {
-    static let now = WallTime(seconds: 1_795_209_600)
 }

@@ -30,7 +30,8 @@ struct HTTPHarness: Sendable {
     }
 
     init(
-        publicURL: String = "https://auth.example.com", time: Moment = Moment(), binding: BindingPolicy.Mode = .off,
+        publicURL: String = "https://auth.example.com", time: TestClock = TestClock(),
+        binding: BindingPolicy.Mode = .off,
         _ configure: (inout HTTPConfiguration, OpenSSLVault) -> Void = { _, _ in }
     ) throws {
         let redirect = [RedirectURI("com.example.app:/cb")].compactMap { $0 }
@@ -54,10 +55,10 @@ struct HTTPHarness: Sendable {
             profile: ProviderProfile(
                 name: ProviderName(unchecked: "as"), kind: .oidc, displayName: "AS", issuer: "https://as.example",
                 clients: clients))
-        vault = try OpenSSLVault(ring: KeyRing.generate(now: TestMoment.now, random: SystemRandom.bytes))
+        vault = try OpenSSLVault(ring: KeyRing.generate(now: TestClock.start, random: SystemRandom.bytes))
         store = InMemoryStore()
         clock = BrokerClock(
-            now: { TestMoment.now.advanced(by: time.value - Moment.start) }, monotonic: { .seconds(900) + time.value },
+            now: { time.now }, monotonic: { time.monotonic },
             sleep: { _ in try await Task.sleep(for: .milliseconds(1)) })
         var settings = BrokerSettings()
         settings.proofOrigins = ProofOrigins(publicURL: publicURL)

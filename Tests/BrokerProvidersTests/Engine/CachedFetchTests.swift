@@ -1,4 +1,5 @@
 import Broker
+import BrokerTestSupport
 import Synchronization
 import Testing
 
@@ -26,7 +27,7 @@ struct CachedFetchTests {
     private enum Patience { case endless, none }
 
     private func cache(
-        _ source: Source, _ clock: ManualClock, _ patience: Patience = .endless
+        _ source: Source, _ clock: TestClock, _ patience: Patience = .endless
     ) -> CachedFetch<Int> {
         let moved = clock.clock
         let waiting = BrokerClock(
@@ -38,7 +39,7 @@ struct CachedFetchTests {
     @Test("Whoever asks at one time shares one fetch")
     func shared() async throws {
         let source = Source()
-        let cache = cache(source, ManualClock())
+        let cache = cache(source, TestClock())
         await withTaskGroup(of: Int?.self) { group in
             for _ in 0..<50 { group.addTask { try? await cache.current().value } }
             for await value in group { #expect(value == 1) }
@@ -49,7 +50,7 @@ struct CachedFetchTests {
     @Test("Forced fetches come from a small bucket: unknown kids cannot flood a provider (SEC-27)")
     func bucket() async throws {
         let source = Source()
-        let clock = ManualClock()
+        let clock = TestClock()
         let cache = cache(source, clock)
         var generation = try await cache.current().generation
         var granted = 0
@@ -69,7 +70,7 @@ struct CachedFetchTests {
         arguments: [true, false])
     func buckets(_ strangersFirst: Bool) async throws {
         let source = Source()
-        let cache = cache(source, ManualClock())
+        let cache = cache(source, TestClock())
         let causes: [FetchCause] = strangersFirst ? [.anybody, .provider] : [.provider, .anybody]
         var generation = try await cache.current().generation
         var granted: [Int] = []
@@ -88,7 +89,7 @@ struct CachedFetchTests {
     @Test("Who saw an older document gets the newer one without a fetch")
     func older() async throws {
         let source = Source()
-        let cache = cache(source, ManualClock())
+        let cache = cache(source, TestClock())
         let first = try await cache.current()
         _ = await cache.newer(than: first.generation, for: .provider)
         #expect(await cache.newer(than: first.generation, for: .provider)?.value == 2)
@@ -98,7 +99,7 @@ struct CachedFetchTests {
     @Test("A document that cannot be fetched again stays usable for a day, and is asked for every half minute")
     func stale() async throws {
         let source = Source()
-        let clock = ManualClock()
+        let clock = TestClock()
         let cache = cache(source, clock)
         _ = try await cache.current()
         source.fails.withLock { $0 = true }
@@ -116,7 +117,7 @@ struct CachedFetchTests {
     @Test("A fetch that hangs keeps nobody from a document that is usable; what comes of it is used then")
     func hanging() async throws {
         let source = Source()
-        let clock = ManualClock()
+        let clock = TestClock()
         let cache = cache(source, clock, .none)
         _ = try await cache.current()
         source.hangs.withLock { $0 = true }
@@ -124,7 +125,7 @@ struct CachedFetchTests {
         for _ in 0..<3 { #expect(try await cache.current().value == 1) }
         #expect(source.calls.withLock { $0 } == 2)
         source.hangs.withLock { $0 = false }
-        while try await cache.current().value == 1 { try await Task.sleep(for: .milliseconds(1)) }
+        try await eventually("what the hanging fetch came to is used") { try await cache.current().value != 1 }
         #expect(source.calls.withLock { $0 } == 2)
     }
 }

@@ -1,4 +1,5 @@
 import Broker
+import BrokerTestSupport
 import Sandbox
 import Testing
 
@@ -31,9 +32,9 @@ struct RefreshTests {
     @Test("A call whose deadline has passed is not made (SEC-54)")
     func tooLate() async throws {
         let server = try RawServer { _ in .json(#"{"access_token":"at-2"}"#) }
-        let clock = ManualClock()
+        let clock = TestClock(WallTime(seconds: 1_800_000_000))
         clock.advance(.seconds(15))
-        let failure = try await Support.with(settings(server.base), clock: clock.clock) { client in
+        let failure = try await Support.with(settings(server.base), clock: clock.waiting) { client in
             let refresher = try #require(client as? any TokenRefreshing)
             return await Support.failure { try await refresher.refresh(Support.refresh(), by: .seconds(15)) }
         }

@@ -1,4 +1,5 @@
 import Broker
+import BrokerTestSupport
 import Sandbox
 import Testing
 
@@ -192,12 +193,12 @@ struct CleverTests {
         "HTML errors are rejections by status, and 429 says when by X-RateLimit-Reset",
         arguments: [400, 401, 404, 429, 503])
     func html(_ status: Int) async throws {
-        let clock = ManualClock()
+        let clock = TestClock(WallTime(seconds: 1_800_000_000))
         let reset = String(clock.now.seconds + 120)
         let server = try RawServer { _ in
             .http(status, [("Content-Type", "text/html"), ("X-RateLimit-Reset", reset)], Array("<html></html>".utf8))
         }
-        try await Support.with(settings(server.base), clock: clock.clock) { client in
+        try await Support.with(settings(server.base), clock: clock.waiting) { client in
             let exchanger = try #require(client as? any CodeExchanging)
             let failure = await Support.failure {
                 try await exchanger.redeem(Support.grant(verifier: nil), by: Support.deadline)

@@ -1,4 +1,5 @@
 import Broker
+import BrokerTestSupport
 import Sandbox
 import Synchronization
 import Testing
@@ -169,8 +170,8 @@ struct CloverTests {
                 #"{"access_token":"at-1","access_token_expiration":1900000000,"refresh_token":"rt-1","refresh_token_expiration":1931536000}"#
             )
         }
-        let clock = ManualClock(seconds: 1_899_990_000)
-        try await Support.with(settings(web: server.base, api: server.base), clock: clock.clock) { client in
+        let clock = TestClock(WallTime(seconds: 1_899_990_000))
+        try await Support.with(settings(web: server.base, api: server.base), clock: clock.waiting) { client in
             let exchanger = try #require(client as? any CodeExchanging)
             let tokens = try await exchanger.redeem(
                 Support.grant("c0de-1", redirect: .uri("https://app.example.com/clover")), by: Support.deadline)

@@ -1,4 +1,5 @@
 import Broker
+import BrokerTestSupport
 import Crypto
 import Sandbox
 import Synchronization
@@ -167,9 +168,9 @@ struct NativeIDTokenTests {
             for (age, expected) in [(0, nil), (3700, nil), (43_100, nil), (43_400, "iat is too long ago")]
                 as [(Int64, String?)]
             {
-                let clock = ManualClock(seconds: now.seconds + age)
+                let clock = TestClock(WallTime(seconds: now.seconds + age))
                 try await Support.with(
-                    settings(.oidc, sandbox.baseURL) { $0.idToken.maximumAge = .seconds(86_400) }, clock: clock.clock
+                    settings(.oidc, sandbox.baseURL) { $0.idToken.maximumAge = .seconds(86_400) }, clock: clock.waiting
                 ) { client async throws in
                     #expect(try await refusal(client, token) == expected, "\(age)")
                 }

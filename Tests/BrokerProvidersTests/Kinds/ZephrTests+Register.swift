@@ -1,4 +1,5 @@
 import Broker
+import BrokerTestSupport
 import Testing
 
 @testable import BrokerProviders
@@ -14,8 +15,8 @@ extension ZephrTests {
                     ("Set-Cookie", "blaize_session=5f2c; Expires=Tue, 02 Nov 2027 10:00:00 GMT; Path=/;"),
                 ])
         }
-        let clock = ManualClock(seconds: 1_800_000_000)
-        try await Support.with(settings(server.base), clock: clock.clock) { client in
+        let clock = TestClock(WallTime(seconds: 1_800_000_000))
+        try await Support.with(settings(server.base), clock: clock.waiting) { client in
             let zephr = try #require(client as? any PartialRegistering)
             let outcome = try await zephr.register(
                 request("e42a", [("first-name", .string("Ana")), ("newsletter", .bool(true)), ("age", .number("41"))]),

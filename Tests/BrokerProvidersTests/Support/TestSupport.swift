@@ -1,29 +1,14 @@
 import Broker
+import BrokerTestSupport
 import Foundation
-import Synchronization
 import Testing
 
 @testable import BrokerProviders
 
-/// A clock that a test moves.
-final class ManualClock: Sendable {
-    private let state: Mutex<(wall: Int64, monotonic: Duration)>
-
-    init(seconds: Int64 = 1_800_000_000) { state = Mutex((seconds * 1000, .zero)) }
-
-    func advance(_ duration: Duration) {
-        state.withLock { state in
-            state.wall += duration.wholeMilliseconds
-            state.monotonic += duration
-        }
-    }
-
-    var now: WallTime { state.withLock { WallTime(milliseconds: $0.wall) } }
-
-    var clock: BrokerClock {
-        BrokerClock(
-            now: { self.now }, monotonic: { self.state.withLock { $0.monotonic } },
-            sleep: { try await Task.sleep(for: $0) })
+extension TestClock {
+    /// The clock for calls over sockets: their time limits take the time they take.
+    var waiting: BrokerClock {
+        BrokerClock(now: { self.now }, monotonic: { self.monotonic }, sleep: { try await Task.sleep(for: $0) })
     }
 }
 

@@ -1,4 +1,5 @@
 import Broker
+import BrokerTestSupport
 import Testing
 
 @testable import BrokerProviders
@@ -12,7 +13,7 @@ extension TransportTests {
             fixture.limiter = CallLimiter(limits: CallLimits(concurrent: 1), clock: Support.clock)
             let calls = fixture
             let first = Task { await Support.failure { try await calls.post(server.base, total: .seconds(60)) } }
-            while server.received.isEmpty { try await Task.sleep(for: .milliseconds(1)) }
+            try await eventually("the first call is at the server") { !server.received.isEmpty }
             let second = await Support.failure { try await calls.post(server.base) }
             #expect(isNotSent(second))
             first.cancel()
@@ -53,7 +54,7 @@ extension TransportTests {
             fixture.limiter = CallLimiter(limits: CallLimits(failuresToOpen: 1), clock: Support.clock)
             let calls = fixture
             let task = Task { await Support.failure { try await calls.post(server.base) } }
-            while server.received.isEmpty { try await Task.sleep(for: .milliseconds(1)) }
+            try await eventually("the first call is at the server") { !server.received.isEmpty }
             task.cancel()
             #expect(isLost(await task.value))
             #expect(calls.limiter.breaker == .closed(failures: 0))

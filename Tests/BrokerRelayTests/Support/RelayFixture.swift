@@ -166,12 +166,3 @@ struct ChunkSource: AsyncSequence, Sendable {
 
     func makeAsyncIterator() -> AsyncIterator { AsyncIterator(source: self, left: count) }
 }
-
-/// Polls until something is so; gives up after thirty seconds.
-func eventually(_ what: () async throws -> Bool) async throws -> Bool {
-    for _ in 0..<3000 {
-        if try await what() { return true }
-        try await Task.sleep(for: .milliseconds(10))
-    }
-    return false
-}

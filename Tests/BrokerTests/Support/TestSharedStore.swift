@@ -1,4 +1,5 @@
 import Broker
+import BrokerTestSupport
 import Synchronization
 
 /// The abilities of a shared store as a test plays them: its time, the news of other replicas, the versions they have made.

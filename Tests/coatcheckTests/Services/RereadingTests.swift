@@ -1,3 +1,4 @@
+import BrokerTestSupport
 import Foundation
 import Synchronization
 import Testing
@@ -30,7 +31,7 @@ struct RereadingTests {
 
         /// Waits until something has happened.
         func wait(until isTrue: @Sendable (Readings) -> Bool) async throws {
-            while !isTrue(self) { try await Task.sleep(for: .milliseconds(5)) }
+            try await eventually("the readings are as the test wants them") { isTrue(self) }
         }
 
         /// `patience` nil waits for ever.

@@ -1,4 +1,5 @@
 import Broker
+import BrokerTestSupport
 import Foundation
 import Synchronization
 import Testing
@@ -144,7 +145,7 @@ struct TracingTests {
             let line = metrics.text().split(separator: "\n").first { $0.hasPrefix(name) }
             return line.flatMap { Int($0.dropFirst(name.count)) } ?? 0
         }
-        while refused() == 0 { try await Task.sleep(for: .milliseconds(20)) }
+        try await eventually("the collector has refused a batch") { refused() > 0 }
         // A second later there is the next one.
         #expect(refused() % 512 == 0)
         running.cancel()

@@ -2,7 +2,6 @@ import Broker
 import BrokerTestSupport
 import BrokerVault
 import Foundation
-import Synchronization
 import Testing
 
 @testable import coatcheck
@@ -17,27 +16,15 @@ struct KeyWatchTests {
         let watch: KeyWatch
         /// The ring that it began with.
         let first: KeyRing
-        let lines: Lines
-        let time: Time
-
-        final class Lines: Sendable {
-            private let text = Mutex("")
-            func add(_ line: [UInt8]) { text.withLock { $0 += String(decoding: line, as: UTF8.self) + "\n" } }
-            var all: String { text.withLock { $0 } }
-        }
-
-        final class Time: Sendable {
-            private let now = Mutex(WallTime(seconds: 1_795_000_000))
-            var value: WallTime { now.withLock { $0 } }
-            func advance(_ seconds: Int64) { now.withLock { $0 = $0.advanced(by: .seconds(seconds)) } }
-        }
+        let lines: WrittenLines
+        let time: TestClock
 
         init(linked: Bool = false) throws {
             let folder = NSTemporaryDirectory() + "coatcheck-" + UUID().uuidString
             try FileManager.default.createDirectory(
                 atPath: folder + "/..1", withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
-            let (time, lines) = (Time(), Lines())
-            let ring = try KeyRing.generate(now: time.value, random: SystemRandom.bytes)
+            let (time, lines) = (TestClock(WallTime(seconds: 1_795_000_000)), WrittenLines())
+            let ring = try KeyRing.generate(now: time.now, random: SystemRandom.bytes)
             let file = folder + "/keys.json"
             if linked {
                 // As Kubernetes mounts a Secret: keys.json -> ..data/keys.json, ..data -> ..1
@@ -47,14 +34,14 @@ struct KeyWatchTests {
             } else {
                 try Self.write(ring, file)
             }
-            let vault = try OpenSSLVault(ring: ring, at: time.value)
+            let vault = try OpenSSLVault(ring: ring, at: time.now)
             self.folder = folder
             self.file = file
             first = ring
             (self.time, self.lines, self.vault) = (time, lines, vault)
             watch = KeyWatch(
-                .file(file), try KeyRingFile.bytes(.file(file)), ring, vault, now: { time.value },
-                log: ProcessLog(level: .info, now: { time.value }, emit: { lines.add($0) }))
+                .file(file), try KeyRingFile.bytes(.file(file)), ring, vault, now: { time.now },
+                log: ProcessLog(level: .info, now: { time.now }, emit: { lines.add($0) }))
         }
 
         deinit { try? FileManager.default.removeItem(atPath: folder) }
@@ -68,8 +55,8 @@ struct KeyWatchTests {
     func faulty() throws {
         let watched = try Watched()
         let key = watched.vault.currentKeyID
-        let rotated = try watched.watch.ring.rotated(now: watched.time.value, random: SystemRandom.bytes)
-        let other = try KeyRing.generate(now: watched.time.value, random: SystemRandom.bytes)
+        let rotated = try watched.watch.ring.rotated(now: watched.time.now, random: SystemRandom.bytes)
+        let other = try KeyRing.generate(now: watched.time.now, random: SystemRandom.bytes)
         let half = Data(rotated.json().bytes().prefix(60))
         for content in [half, Data(), Data(other.json().bytes())] {
             try content.write(to: URL(fileURLWithPath: watched.file))
@@ -90,7 +77,7 @@ struct KeyWatchTests {
     func twoSteps() throws {
         let watched = try Watched()
         let key = watched.vault.currentKeyID
-        let now = watched.time.value
+        let now = watched.time.now
         let rotated = try watched.watch.ring.rotated(
             now: now, sealsFrom: now.advanced(by: .seconds(600)), random: SystemRandom.bytes)
         let new = try #require(rotated.list.first?.id)
@@ -100,10 +87,10 @@ struct KeyWatchTests {
         try Watched.write(rotated, watched.file)
         watched.watch.look()
         #expect(watched.vault.hasKey(new) && watched.vault.currentKeyID == key)
-        watched.time.advance(599)
+        watched.time.advance(.seconds(599))
         watched.watch.look()
         #expect(watched.vault.currentKeyID == key)
-        watched.time.advance(1)
+        watched.time.advance(.seconds(1))
         watched.watch.look()
         #expect(watched.vault.currentKeyID == new)
         watched.watch.look()
@@ -116,12 +103,12 @@ struct KeyWatchTests {
     @Test("A key that waits seals in its time whatever has become of the file meanwhile", arguments: Trouble.allCases)
     func dueInTrouble(_ trouble: Trouble) throws {
         let watched = try Watched()
-        let now = watched.time.value
+        let now = watched.time.now
         let rotated = try watched.watch.ring.rotated(
             now: now, sealsFrom: now.advanced(by: .seconds(600)), random: SystemRandom.bytes)
         try Watched.write(rotated, watched.file)
         watched.watch.look()
-        watched.time.advance(300)
+        watched.time.advance(.seconds(300))
         switch trouble {
         case .awayBefore, .away: try FileManager.default.removeItem(atPath: watched.file)
         case .halfBefore, .half:
@@ -132,10 +119,10 @@ struct KeyWatchTests {
             try Watched.write(rotated, watched.file)
             watched.watch.look()
         }
-        watched.time.advance(299)
+        watched.time.advance(.seconds(299))
         watched.watch.look()
         #expect(watched.vault.currentKeyID != rotated.list.first?.id)
-        watched.time.advance(1)
+        watched.time.advance(.seconds(1))
         watched.watch.look()
         #expect(watched.vault.currentKeyID == rotated.list.first?.id)
         // The next trouble is said as the first was.
@@ -150,15 +137,15 @@ struct KeyWatchTests {
     func hanging() throws {
         let watched = try Watched()
         let rotated = try watched.watch.ring.rotated(
-            now: watched.time.value, sealsFrom: watched.time.value.advanced(by: .seconds(600)),
+            now: watched.time.now, sealsFrom: watched.time.now.advanced(by: .seconds(600)),
             random: SystemRandom.bytes)
         try Watched.write(rotated, watched.file)
         watched.watch.look()
         let new = try #require(rotated.list.first?.id)
-        watched.time.advance(599)
+        watched.time.advance(.seconds(599))
         watched.watch.lookAtTime()
         #expect(watched.vault.currentKeyID != new)
-        watched.time.advance(1)
+        watched.time.advance(.seconds(1))
         watched.watch.lookAtTime()
         #expect(watched.vault.currentKeyID == new)
     }
@@ -166,7 +153,7 @@ struct KeyWatchTests {
     @Test("A mounted Secret whose links are swapped is read again")
     func links() throws {
         let watched = try Watched(linked: true)
-        let rotated = try watched.watch.ring.rotated(now: watched.time.value, random: SystemRandom.bytes)
+        let rotated = try watched.watch.ring.rotated(now: watched.time.now, random: SystemRandom.bytes)
         let folder = watched.folder
         try FileManager.default.createDirectory(atPath: folder + "/..2", withIntermediateDirectories: true)
         try Watched.write(rotated, folder + "/..2/keys.json")
@@ -215,7 +202,7 @@ struct KeyWatchTests {
             try OpenSSLVault(ring: KeyRing.generate(now: now, random: SystemRandom.bytes))
         )
         let store = InMemoryStore()
-        let lines = Watched.Lines()
+        let lines = WrittenLines()
         let log = ProcessLog(level: .info, now: { now }, emit: { lines.add($0) })
         func keys(_ vault: OpenSSLVault) -> KeyWatch {
             KeyWatch(.file("/nowhere"), [], ring, vault, now: { now }, log: log)
@@ -256,8 +243,8 @@ struct KeyWatchTests {
     func takenWhole() async throws {
         let watched = try Watched()
         let (time, store) = (watched.time, InMemoryStore())
-        let log = ProcessLog(level: .info, now: { time.value }, emit: { [lines = watched.lines] in lines.add($0) })
-        let right = try KeyRing.generate(now: time.value, random: SystemRandom.bytes)
+        let log = ProcessLog(level: .info, now: { time.now }, emit: { [lines = watched.lines] in lines.add($0) })
+        let right = try KeyRing.generate(now: time.now, random: SystemRandom.bytes)
         let owner = try OpenSSLVault(ring: right)
         let mixed = InMemoryStore()
         func add(_ count: Int, _ vault: OpenSSLVault, to store: InMemoryStore) async throws {
@@ -266,17 +253,17 @@ struct KeyWatchTests {
                 try await store.addOutbox([
                     OutboxRow(
                         id: row, boundTo: row, tokens: try vault.seal([1, 2, 3], as: .tokens, row: row),
-                        createdAt: time.value, nextAttemptAt: time.value)
+                        createdAt: time.now, nextAttemptAt: time.now)
                 ])
             }
         }
-        let ring = RingWatch(watched.vault, watched.watch, store, now: { time.value }, log: log)
+        let ring = RingWatch(watched.vault, watched.watch, store, now: { time.now }, log: log)
         await ring.look()
         #expect(watched.vault.isTheStores, "an empty store fits any ring")
         let stranger = watched.vault.currentKeyID
         try await add(3, watched.vault, to: mixed)
         try await add(9, owner, to: mixed)
-        let between = RingWatch(watched.vault, watched.watch, mixed, now: { time.value }, log: log)
+        let between = RingWatch(watched.vault, watched.watch, mixed, now: { time.now }, log: log)
         await between.look()
         #expect(!between.isGood && watched.vault.isTheStores, "it opens some: whose the store is nobody knows")
         try await add(9, owner, to: store)
@@ -284,7 +271,7 @@ struct KeyWatchTests {
         #expect(!ring.isGood && !watched.vault.isTheStores)
 
         // A third ring, which opens nothing either, is not taken.
-        try Watched.write(KeyRing.generate(now: time.value, random: SystemRandom.bytes), watched.file)
+        try Watched.write(KeyRing.generate(now: time.now, random: SystemRandom.bytes), watched.file)
         watched.watch.look()
         await ring.look()
         #expect(watched.vault.currentKeyID == stranger)
@@ -304,11 +291,11 @@ struct KeyWatchTests {
         #expect(ring.isGood, "\(ring.description)")
         #expect(ring.foreign?.contains("4 were sealed while another ring stood in its place (\(stranger))") == true)
         #expect(watched.lines.all.contains("some rows do not open"))
-        let next = RingWatch(owner, watched.watch, store, now: { time.value }, log: log)
+        let next = RingWatch(owner, watched.watch, store, now: { time.now }, log: log)
         await next.look()
         #expect(next.isGood && next.foreign != nil)
         // A key of the store's own that is missing counts as ever.
-        let lost = try KeyRing.generate(now: time.value, random: SystemRandom.bytes)
+        let lost = try KeyRing.generate(now: time.now, random: SystemRandom.bytes)
         try await add(4, OpenSSLVault(ring: lost), to: store)
         await next.look()
         #expect(!next.isGood)

@@ -15,19 +15,8 @@ struct ReloadTests {
     private final class Wired: Sendable {
         let composition: Composition
         private let work: ConfigurationReload
-        private let lines: Lines
+        private let lines: WrittenLines
         private let file: Held
-
-        final class Lines: Sendable {
-            private let text = Mutex("")
-            func add(_ line: [UInt8]) { text.withLock { $0 += String(decoding: line, as: UTF8.self) + "\n" } }
-            func take() -> String {
-                text.withLock { text in
-                    defer { text = "" }
-                    return text
-                }
-            }
-        }
 
         /// `isOpen` says whether others may read files, and `reads` is called before each reading of the configuration.
         init(
@@ -43,7 +32,7 @@ struct ReloadTests {
                     guard path == "secret" else { throw .missing }
                     return Array(secret().utf8)
                 }, isOpenToOthers: { _ in isOpen() }, directory: "")
-            let lines = Lines()
+            let lines = WrittenLines()
             let held = Held(text)
             self.lines = lines
             composition = try Composition.make(

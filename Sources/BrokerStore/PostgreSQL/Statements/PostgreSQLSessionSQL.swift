@@ -245,8 +245,8 @@ enum PostgreSQLSessionSQL {
 
     /// The column of a selector whose values many sessions share.
     ///
-    /// PostgreSQL takes each of its few values for as frequent, and would walk all sessions in the order of their creation
-    /// for a provider that has ten. A range of it, and an order that begins with it, have one index.
+    /// PostgreSQL takes each of the column's few values for equally frequent, and would walk all sessions in the order of
+    /// their creation for a provider that has ten. A range of its values, in an order that begins with it, is one index's.
     private static func sharedColumn(_ selector: SessionSelector) -> String? {
         switch selector {
         case .provider: "s.provider"

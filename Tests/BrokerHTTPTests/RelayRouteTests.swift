@@ -271,7 +271,7 @@ struct RelayRouteTests {
             _ = try await RawClient(port: port).answer(to: Self.get("/endless", token)) {
                 $0.contains("chunkchunk") || $0.contains("chunk\r\n")
             }
-            for _ in 0..<3000 where seen.all.isEmpty { try await Task.sleep(for: .milliseconds(10)) }
+            try await eventually("the upstream has seen the end") { !seen.all.isEmpty }
             #expect(seen.all == ["ended"])
         }
     }
@@ -280,9 +280,9 @@ struct RelayRouteTests {
     func clientGoneEarly() async throws {
         try await run({ $0.limits.connection.halfClosed = .milliseconds(200) }) { harness, port, token, seen in
             let client = Task { try await RawClient(port: port).exchange(Self.get("/silent", token)) }
-            for _ in 0..<1000 where seen.all.isEmpty { try await Task.sleep(for: .milliseconds(10)) }
+            try await eventually("the call has come to the upstream") { !seen.all.isEmpty }
             client.cancel()
-            for _ in 0..<1000 where harness.records.all.isEmpty { try await Task.sleep(for: .milliseconds(10)) }
+            try await eventually("the request is logged") { !harness.records.all.isEmpty }
             #expect(harness.records.all.map(\.status) == [499])
             seen.add("enough")
         }

@@ -67,7 +67,7 @@ import Testing
         broker.clock.advance(.seconds(120))
         broker.provider.gate.close()
         async let late = problem { try await broker.useCases.refreshTokens.accessToken(for: live) }
-        while broker.provider.gate.waiting == 0 { try await Task.sleep(for: .milliseconds(1)) }
+        try await eventually("a call waits at the provider") { broker.provider.gate.waiting > 0 }
         broker.provider.gate.passNewcomers()
         _ = try await broker.signIn(code: "c2")
         broker.provider.gate.open()

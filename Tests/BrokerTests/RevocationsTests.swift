@@ -225,7 +225,7 @@ import Testing
         for _ in 0..<3 { #expect(try await revocations.begin() == 0) }
         try await broker.useCases.endSession.logOut(try await broker.signIn().token)
         #expect(try await revocations.begin() == 1)
-        while try await broker.store.outboxCount() > 0 { try await Task.sleep(for: .milliseconds(1)) }
+        try await eventually("the outbox is empty") { try await broker.store.outboxCount() == 0 }
     }
 
     @Test("The pause doubles from a minute to an hour", .timeLimit(.minutes(1)))

@@ -244,7 +244,7 @@ import Testing
         let end = broker.clock.clock.monotonic() + .seconds(15)
         broker.provider.gate.close()
         async let refused = problem { try await broker.useCases.refreshTokens.accessToken(for: live) }
-        while broker.provider.gate.waiting == 0 { try await Task.sleep(for: .milliseconds(1)) }
+        try await eventually("a call waits at the provider") { broker.provider.gate.waiting > 0 }
         // The first call's time is gone from the second's.
         broker.clock.advance(.seconds(5))
         broker.provider.gate.open()

@@ -33,15 +33,15 @@ package struct Answer: Sendable {
     package private(set) var hasLength: Bool
 
     /// Creates an answer; the body's length, where it is known, goes among the fields unless they say it already.
-    package init(_ status: HTTPResponse.Status, _ fields: [HTTPField], body: Body = .none) {
+    package init(_ status: HTTPResponse.Status, _ fields: consuming [HTTPField], body: Body = .none) {
         self.status = status
-        self.fields = fields
         self.body = body
         hasLength = fields.contains { $0.name == .contentLength }
         if !hasLength, let length = body.length {
-            self.fields.append(HTTPField(name: .contentLength, value: String(length)))
+            fields.append(HTTPField(name: .contentLength, value: String(length)))
             hasLength = true
         }
+        self.fields = fields
     }
 
     /// Leaves the body out and what is said of it in: the answer to HEAD.
@@ -63,7 +63,8 @@ package protocol BodyWriter: Sendable {
 struct AnswerEncoder {
     /// Up to this size, in bytes, a body is copied behind its head: a second write costs more.
     private static let copied = 4096
-    private static let room = 1024
+    /// The bytes of a head besides its fields and its reason: the status line, what is said of the framing, and the line ends.
+    private static let room = 128
 
     /// The framing of the answer's body that was begun last.
     private(set) var framing = BodyFraming.none
@@ -72,30 +73,36 @@ struct AnswerEncoder {
     mutating func begin(
         _ answer: Answer, _ head: ServerConnection.AnswerFraming
     ) -> (bytes: ByteBuffer, rest: ByteBuffer?) {
-        var bytes = ByteBufferAllocator().buffer(capacity: Self.room)
         let status = HTTPResponseStatus(statusCode: answer.status.code, reasonPhrase: answer.status.reasonPhrase)
-        bytes.writeStaticString(head.minorVersion == 0 ? "HTTP/1.0 " : "HTTP/1.1 ")
-        bytes.writeString(String(status.code))
-        bytes.writeStaticString(" ")
-        bytes.writeString(status.reasonPhrase)
-        bytes.writeStaticString("\r\n")
-        for field in answer.fields {
-            // Said of a body that cannot be, some take it for its framing (RFC 9110 section 8.6).
-            if field.name == .contentLength, !status.mayHaveResponseBody { continue }
-            bytes.writeField(field.name.rawName, field.value)
-        }
+        let mayHaveBody = status.mayHaveResponseBody
         framing =
-            head.isHead || !status.mayHaveResponseBody
+            head.isHead || !mayHaveBody
             ? .none : answer.hasLength || head.minorVersion == 0 ? .plain : .chunked
-        if framing == .chunked { bytes.writeStaticString("Transfer-Encoding: chunked\r\n") }
-        if head.saysClose { bytes.writeStaticString("Connection: close\r\n") }
-        bytes.writeStaticString("\r\n")
-        guard framing == .plain, case .whole(var whole) = answer.body, whole.readableBytes > 0 else {
-            return (bytes, nil)
+        var behind: ByteBuffer?
+        var rest: ByteBuffer?
+        if framing == .plain, case .whole(let whole) = answer.body {
+            if whole.readableBytes <= Self.copied { behind = whole } else { rest = whole }
         }
-        guard whole.readableBytes <= Self.copied else { return (bytes, whole) }
-        bytes.writeBuffer(&whole)
-        return (bytes, nil)
+        let size = answer.fields.reduce(Self.room + status.reasonPhrase.utf8.count) { size, field in
+            size + field.name.rawName.utf8.count + field.value.utf8.count + HeadWriter.lineBytes
+        }
+        var bytes = HeadWriter.buffer(size: size, more: behind?.readableBytes ?? 0) { writer in
+            writer.text(head.minorVersion == 0 ? "HTTP/1.0 " : "HTTP/1.1 ")
+            writer.text(String(status.code))
+            writer.text(" ")
+            writer.text(status.reasonPhrase)
+            writer.endLine()
+            for field in answer.fields {
+                // Said of a body that cannot be, some take it for its framing (RFC 9110 section 8.6).
+                if !mayHaveBody, field.name == .contentLength { continue }
+                writer.field(field.name.rawName, field.value)
+            }
+            if framing == .chunked { writer.field("Transfer-Encoding", "chunked") }
+            if head.saysClose { writer.field("Connection", "close") }
+            writer.endLine()
+        }
+        if let behind { bytes.writeImmutableBuffer(behind) }
+        return (bytes, rest)
     }
 
     /// Asks for a body whose sender waits to be asked (RFC 9110 section 15.2.1).

@@ -107,20 +107,30 @@ package struct UpstreamRequest: Sendable {
 enum RequestEncoder {
     /// Up to this size, in bytes, a body is copied behind its head: a second write costs more.
     private static let copied = 4096
-    private static let room = 1024
+    /// The bytes of a head besides its fields, its method and its target: two spaces, the version and the line ends.
+    private static let room = 16
 
     /// Returns a request's head, and behind it a whole body that is small; `rest` is a whole body that is not.
     static func begin(_ request: UpstreamRequest) -> (bytes: ByteBuffer, rest: ByteBuffer?) {
-        var bytes = ByteBufferAllocator().buffer(capacity: room)
-        bytes.writeString(request.head.method.rawValue)
-        bytes.writeStaticString(" ")
-        bytes.writeString(request.head.uri)
-        bytes.writeStaticString(" HTTP/1.1\r\n")
-        for (name, value) in request.head.headers { bytes.writeField(name, value) }
-        bytes.writeStaticString("\r\n")
-        guard case .whole(var whole) = request.body, whole.readableBytes > 0 else { return (bytes, nil) }
-        guard whole.readableBytes <= copied else { return (bytes, whole) }
-        bytes.writeBuffer(&whole)
-        return (bytes, nil)
+        var behind: ByteBuffer?
+        var rest: ByteBuffer?
+        if case .whole(let whole) = request.body {
+            if whole.readableBytes <= copied { behind = whole } else { rest = whole }
+        }
+        let (method, target) = (request.head.method.rawValue, request.head.uri)
+        let size = request.head.headers.reduce(room + method.utf8.count + target.utf8.count) { size, field in
+            size + field.name.utf8.count + field.value.utf8.count + HeadWriter.lineBytes
+        }
+        var bytes = HeadWriter.buffer(size: size, more: behind?.readableBytes ?? 0) { writer in
+            writer.text(method)
+            writer.text(" ")
+            writer.text(target)
+            writer.text(" HTTP/1.1")
+            writer.endLine()
+            for (name, value) in request.head.headers { writer.field(name, value) }
+            writer.endLine()
+        }
+        if let behind { bytes.writeImmutableBuffer(behind) }
+        return (bytes, rest)
     }
 }

@@ -5,7 +5,7 @@ import NIOPosix
 package import NIOSSL
 
 /// An upstream ready to be called.
-struct Upstream: Sendable {
+final class Upstream: Sendable {
     let settings: UpstreamSettings
     let client: UpstreamClient
     let concurrency: UpstreamConcurrency

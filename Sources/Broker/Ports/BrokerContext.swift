@@ -1,14 +1,16 @@
 /// The dependencies of every use case: the ports and the settings.
-package struct BrokerContext: Sendable {
+///
+/// A class, because every use case holds it and is made anew for a request: a copy would count a score of references.
+package final class BrokerContext: Sendable {
     package let clock: BrokerClock
     package let spawner: Spawner
     package let events: EventSink
     package let vault: any Vault
     package let store: any BrokerStore
-    package private(set) var providers: ProviderDirectory
+    package let providers: ProviderDirectory
     package let cache: SessionCache
     package let notices: SessionNotices
-    package private(set) var settings: BrokerSettings
+    package let settings: BrokerSettings
     /// The short-lived memory of this process; losing it costs a call, never a session.
     let memory: ProcessMemory
     package let watch: ClockWatch
@@ -39,10 +41,22 @@ package struct BrokerContext: Sendable {
 
     /// Returns the same broker with other providers and settings: what it keeps and remembers is shared.
     package func with(_ providers: ProviderDirectory, _ settings: BrokerSettings) -> BrokerContext {
-        var context = self
-        context.providers = providers
-        context.settings = settings
-        return context
+        BrokerContext(self, providers, settings)
+    }
+
+    private init(_ context: BrokerContext, _ providers: ProviderDirectory, _ settings: BrokerSettings) {
+        clock = context.clock
+        spawner = context.spawner
+        events = context.events
+        vault = context.vault
+        store = context.store
+        cache = context.cache
+        notices = context.notices
+        memory = context.memory
+        watch = context.watch
+        shared = context.shared
+        self.providers = providers
+        self.settings = settings
     }
 
     /// Returns what no other process has.

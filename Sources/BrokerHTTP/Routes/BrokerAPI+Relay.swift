@@ -60,17 +60,26 @@ extension BrokerAPI {
         let ours = [policy, SecurityFields.contentType, SecurityFields.referrer]
         var fields = ours
         fields.reserveCapacity(answer.headers.count + 8)
-        for field in answer.headers where !ours.contains(where: { $0.name == field.name }) { fields.append(field) }
+        // The upstream's date is the upstream's; the answer is ours (RFC 9110 section 6.6.1).
+        for field in answer.headers where field.name != .date && !ours.contains(where: { $0.name == field.name }) {
+            fields.append(field)
+        }
         fields.append(HTTPField(name: .requestID, value: call.requestID))
         if let length = answer.contentLength {
             fields.append(HTTPField(name: .contentLength, value: String(length)))
         }
-        return Answer(answer.status, fields, body: body(answer, ending, call))
+        return Answer(answer.status, consume fields, body: body(answer, ending, call))
     }
 
-    /// The answer's media type, without its parameters.
+    /// The answer's media type, without its parameters; empty where it has none, or several.
     private func mediaType(_ answer: RelayResponse) -> Substring {
-        answer.headers[.contentType]?.prefix { $0 != ";" && $0 != " " } ?? ""
+        var found: String?
+        for field in answer.headers where field.name == .contentType {
+            // Of two, a browser takes which it likes.
+            guard found == nil else { return "" }
+            found = field.value
+        }
+        return Substring((found ?? "").utf8.prefix { $0 != UInt8(ascii: ";") && $0 != UInt8(ascii: " ") })
     }
 
     private func body(_ answer: RelayResponse, _ ending: RelayedEnding?, _ call: Call) -> Answer.Body {

@@ -8,7 +8,9 @@ package import NIOCore
 ///
 /// One function instead of a stack of middlewares: the rules and their order stand in `serve`, and a request costs no
 /// allocation for them.
-package struct BrokerResponder: WireService {
+///
+/// A class, because each request asks the running configuration for it, and a copy would count a score of references.
+package final class BrokerResponder: WireService {
     /// The routes, for the test that compares them with the contract.
     package let routes: [Route]
     private let table: RouteTable
@@ -22,7 +24,7 @@ package struct BrokerResponder: WireService {
     private let traces: TraceStarter?
     private let framing: FramingProblems
     private let date = FormattedTimeCache(\.httpDate)
-    private var isRefusing = false
+    private let isRefusing: Bool
 
     init(
         routes: [Route], rules: ListenerRules, errors: ProblemResponder, limits: HTTPLimits, clock: BrokerClock,
@@ -38,15 +40,26 @@ package struct BrokerResponder: WireService {
         self.load = load
         self.log = log
         framing = FramingProblems(log: log, hasStrictTransport: rules.hasStrictTransport)
+        isRefusing = false
+    }
+
+    private init(refusing responder: BrokerResponder) {
+        routes = responder.routes
+        table = responder.table
+        rules = responder.rules
+        errors = responder.errors
+        limits = responder.limits
+        clock = responder.clock
+        load = responder.load
+        log = responder.log
+        traces = responder.traces
+        framing = responder.framing
+        isRefusing = true
     }
 
     /// The same listener while the process ends: it refuses everything (503 `shutting_down`), and touches nothing that may
     /// be closed by then.
-    package var refusing: BrokerResponder {
-        var copy = self
-        copy.isRefusing = true
-        return copy
-    }
+    package var refusing: BrokerResponder { BrokerResponder(refusing: self) }
 
     /// The status that nginx and others log where the client hung up before the answer; it is never sent.
     private static let clientClosedRequest = 499
@@ -86,7 +99,8 @@ package struct BrokerResponder: WireService {
         }
         var answer: Answer
         var problem: BrokerProblem?
-        switch outcome {
+        // Consumed: a copy that lives on would have every field copied when the next is appended.
+        switch consume outcome {
         case .success(let made): answer = made
         case .failure(let error):
             problem = error
@@ -96,10 +110,8 @@ package struct BrokerResponder: WireService {
             answer = errors.answer(error, requestID: call.requestID, circumstances)
         }
         if scope.wantsNonce, problem?.proof == nil { errors.addNonce(to: &answer.fields) }
-        rules.addOriginFields(to: &answer.fields, call.fields)
+        rules.addOriginFields(to: &answer.fields, call)
         if rules.hasStrictTransport { answer.fields.append(SecurityFields.strictTransport) }
-        // An upstream's date is the upstream's; the answer is ours (RFC 9110 section 6.6.1).
-        if circumstances.isRelay { answer.fields.removeAll { $0.name == .date } }
         answer.fields.append(HTTPField(name: .date, value: date.text(at: clock.now())))
         if call.isHead, !circumstances.isRelay || problem != nil { answer.leaveBodyOut() }
         if isRefusing || load.isDraining { answer.closes = true }
@@ -120,7 +132,7 @@ package struct BrokerResponder: WireService {
     private func serve(
         _ call: Call, _ circumstances: inout ProblemResponder.Circumstances, _ template: inout String
     ) async throws(BrokerProblem) -> Answer {
-        circumstances.isRelay = call.path.hasPrefix(RelayTarget.prefix)
+        circumstances.isRelay = call.path.utf8.starts(with: RelayTarget.prefix.utf8)
         try rules.checkName(call)
         guard let found = table.find(call.path) else { throw BrokerProblem(.notFound) }
         template = found.entry.template

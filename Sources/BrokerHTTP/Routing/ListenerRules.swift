@@ -134,10 +134,10 @@ struct ListenerRules: Sendable {
     }
 
     /// Adds the CORS fields for listed origins, never a wildcard, and says that the answer varies.
-    func addOriginFields(to fields: inout [HTTPField], _ request: RequestFields) {
+    func addOriginFields(to fields: inout [HTTPField], _ call: Call) {
         guard kind == .public, !configuration.allowedOrigins.isEmpty else { return }
         fields.append(ConstantFields.varyOrigin)
-        guard let origin = listedOrigin(request) else { return }
+        guard let origin = listedOrigin(call.fields) else { return }
         fields.append(HTTPField(name: .accessControlAllowOrigin, value: origin))
         fields.append(ConstantFields.allowCredentials)
         fields.append(ConstantFields.exposeHeaders)

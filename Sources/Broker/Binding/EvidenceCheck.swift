@@ -1,16 +1,16 @@
 /// Judges the evidence that a request shows for a bound session: a proof by its key, or a pass.
+///
+/// A session that is not bound needs none, and what is shown beside it is not looked at.
 struct EvidenceCheck: Sendable {
     let context: BrokerContext
 
     /// Judges the evidence; throws why it is not enough.
     ///
-    /// A session that is not bound needs none, and what is shown beside it is not looked at.
-    ///
     /// - Returns: the end of the pass, where it was a pass that counted.
     func check(
-        _ read: PresentedEvidence.Reading, for session: LiveSession, token: Secret, _ demand: EvidenceDemand
+        _ read: PresentedEvidence.Reading, for session: LiveSession, _ binding: SessionBinding, token: Secret,
+        _ demand: EvidenceDemand
     ) async throws(BrokerProblem) -> WallTime? {
-        guard let binding = session.binding else { return nil }
         if case .none = demand { return nil }
         let evidence = try read()
         do throws(BrokerProblem) {
@@ -27,8 +27,9 @@ struct EvidenceCheck: Sendable {
     }
 
     /// Judges what is cheap, and takes nothing: for who only wants to know whether it is worth reading on.
-    func look(_ read: PresentedEvidence.Reading, for session: LiveSession, token: Secret) throws(BrokerProblem) {
-        guard let binding = session.binding else { return }
+    func look(
+        _ read: PresentedEvidence.Reading, for session: LiveSession, _ binding: SessionBinding, token: Secret
+    ) throws(BrokerProblem) {
         let evidence = try read()
         guard evidence.proofs.isEmpty else {
             _ = try candidate(evidence, binding, token)
@@ -53,7 +54,7 @@ struct EvidenceCheck: Sendable {
             throw BrokerProblem(ProofRefusal.required)
         }
         do throws(ProofRefusal) {
-            return try SessionPass(pass, of: session.tokenDigest, at: context.clock.now(), by: context.vault).expiresAt
+            return try session.pass(pass, at: context.clock.now(), by: context.vault).expiresAt
         } catch { throw BrokerProblem(error) }
     }
 

@@ -22,8 +22,13 @@ package struct SessionPass: Sendable {
         // In constant time (SEC-53).
         let difference = zip(bytes[8...], Self.code(expiresAt, session, vault)).reduce(UInt8(0)) { $0 | ($1.0 ^ $1.1) }
         guard difference == 0 else { throw .pass }
-        guard now < expiresAt else { throw .required }
         self.expiresAt = expiresAt
+        try check(at: now)
+    }
+
+    /// Throws `required` where it has ended.
+    func check(at now: WallTime) throws(ProofRefusal) {
+        guard now < expiresAt else { throw .required }
     }
 
     private static func bytes(_ time: WallTime) -> [UInt8] {

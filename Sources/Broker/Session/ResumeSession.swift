@@ -24,14 +24,18 @@ package struct ResumeSession: Sendable {
     ) async throws(BrokerProblem) -> PresentedSession {
         let session = try await live(token)
         try admits(session)
-        let passEndsAt = try await EvidenceCheck(context: context).check(evidence, for: session, token: token, demand)
+        guard let binding = session.binding else { return PresentedSession(session: session, passEndsAt: nil) }
+        let passEndsAt = try await EvidenceCheck(context: context).check(
+            evidence, for: session, binding, token: token, demand)
         return PresentedSession(session: session, passEndsAt: passEndsAt)
     }
 
     /// Throws as `resume` does, but for a proof's signature, and takes no proof: for who wants to know whether the rest of a
     /// request is worth reading.
     package func look(_ token: Secret, _ evidence: PresentedEvidence.Reading) async throws(BrokerProblem) {
-        try EvidenceCheck(context: context).look(evidence, for: try await live(token), token: token)
+        let session = try await live(token)
+        guard let binding = session.binding else { return }
+        try EvidenceCheck(context: context).look(evidence, for: session, binding, token: token)
     }
 
     private func live(_ token: Secret) async throws(BrokerProblem) -> LiveSession {

@@ -160,6 +160,22 @@ package final class LiveSession: Sendable {
     /// The access token, once somebody has asked for it.
     private let opened = Mutex<AccessToken?>(nil)
 
+    /// The last pass that was found good for it: a phone shows the same one for some minutes.
+    private let lastPass = Mutex<(text: Secret, pass: SessionPass)?>(nil)
+
+    /// Judges a pass of this session: throws `pass` for one that is another's or not ours, and `required` for one that has ended.
+    ///
+    /// The one that was good before needs no HMAC again.
+    func pass(_ text: Secret, at now: WallTime, by vault: some Vault) throws(ProofRefusal) -> SessionPass {
+        if let last = lastPass.withLock({ $0 }), last.text.isEqual(to: text) {
+            try last.pass.check(at: now)
+            return last.pass
+        }
+        let pass = try SessionPass(text, of: tokenDigest, at: now, by: vault)
+        lastPass.withLock { $0 = (text, pass) }
+        return pass
+    }
+
     /// Whether it has tokens of the provider's: one of an id_token has none.
     package var hasTokens: Bool { row.tokens != nil }
 

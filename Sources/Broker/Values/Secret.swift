@@ -16,6 +16,12 @@ package struct Secret: Sendable, CustomStringConvertible, CustomDebugStringConve
     /// Returns the text's UTF-8 bytes.
     package func bytes() -> [UInt8] { Array(value.utf8) }
 
+    /// Returns whether both hold the same bytes; takes as long whatever they are, but for their lengths (SEC-53).
+    func isEqual(to other: Secret) -> Bool {
+        guard value.utf8.count == other.value.utf8.count else { return false }
+        return zip(value.utf8, other.value.utf8).reduce(UInt8(0)) { $0 | ($1.0 ^ $1.1) } == 0
+    }
+
     /// Whether there is nothing in it.
     package var isEmpty: Bool { value.isEmpty }
 

@@ -69,14 +69,18 @@ extension BrokerAPI {
 ///
 /// It says who may use a proof, so nothing of it is guessed: two sorts of fields that differ, or one field twice, are 400.
 enum OriginalRequest {
-    private static func known(_ name: StaticString) -> HTTPField.Name { HTTPField.Name(name.description) ?? .server }
+    private struct Parts {
+        var method: String?
+        var url: String?
+        var forwardedMethod: String?
+        var scheme: String?
+        var host: String?
+        var uri: String?
 
-    private static let method = known("X-Original-Method")
-    private static let url = known("X-Original-URL")
-    private static let forwardedMethod = known("X-Forwarded-Method")
-    private static let forwardedProto = known("X-Forwarded-Proto")
-    private static let forwardedHost = known("X-Forwarded-Host")
-    private static let forwardedURI = known("X-Forwarded-Uri")
+        var forwardedURL: String? {
+            scheme.flatMap { scheme in host.flatMap { host in uri.map { "\(scheme)://\(host)\($0)" } } }
+        }
+    }
 
     /// Returns what a proof has to be about; nil where the proxy does not say it whole, which is as no proof.
     ///
@@ -84,31 +88,45 @@ enum OriginalRequest {
     static func target(
         in fields: HTTPFields, accepted: (ProofAddress) -> Bool
     ) throws(BrokerProblem) -> ProofTarget? {
-        let originals = (try one(method, fields), try one(url, fields))
-        let parts = (try one(forwardedProto, fields), try one(forwardedHost, fields), try one(forwardedURI, fields))
-        let forwarded = (
-            try one(forwardedMethod, fields),
-            parts.0.flatMap { scheme in parts.1.flatMap { host in parts.2.map { "\(scheme)://\(host)\($0)" } } }
-        )
-        let method = try same(originals.0, forwarded.0, Self.method)
-        let text = try same(originals.1, forwarded.1, url)
+        let parts = try parts(in: fields)
+        let method = try same(parts.method, parts.forwardedMethod, "X-Original-Method")
+        let text = try same(parts.url, parts.forwardedURL, "X-Original-URL")
         guard let method, let text else { return nil }
         let address = ProofAddress(text).flatMap { accepted($0) ? $0 : nil }
         return ProofTarget(method: method, address: .foreign(address))
     }
 
-    private static func one(_ name: HTTPField.Name, _ fields: HTTPFields) throws(BrokerProblem) -> String? {
-        let values = fields[values: name]
-        guard values.count <= 1 else {
-            throw BrokerProblem(.invalidRequest, errors: [FieldFault(name.rawName, .duplicate)])
+    /// Reads the fields in one pass.
+    private static func parts(in fields: HTTPFields) throws(BrokerProblem) -> Parts {
+        var parts = Parts()
+        for field in fields {
+            let name = field.name.canonicalName
+            // Most fields are none of them, and their first byte says so.
+            guard name.utf8.first == UInt8(ascii: "x") else { continue }
+            switch name {
+            case "x-original-method": try set(&parts.method, field)
+            case "x-original-url": try set(&parts.url, field)
+            case "x-forwarded-method": try set(&parts.forwardedMethod, field)
+            case "x-forwarded-proto": try set(&parts.scheme, field)
+            case "x-forwarded-host": try set(&parts.host, field)
+            case "x-forwarded-uri": try set(&parts.uri, field)
+            default: break
+            }
         }
-        return values.first
+        return parts
+    }
+
+    private static func set(_ part: inout String?, _ field: HTTPField) throws(BrokerProblem) {
+        guard part == nil else {
+            throw BrokerProblem(.invalidRequest, errors: [FieldFault(field.name.rawName, .duplicate)])
+        }
+        part = field.value
     }
 
     private static func same(
-        _ original: String?, _ forwarded: String?, _ name: HTTPField.Name
+        _ original: String?, _ forwarded: String?, _ name: String
     ) throws(BrokerProblem) -> String? {
         guard let original, let forwarded, original != forwarded else { return original ?? forwarded }
-        throw BrokerProblem(.invalidRequest, errors: [FieldFault(name.rawName, .conflict)])
+        throw BrokerProblem(.invalidRequest, errors: [FieldFault(name, .conflict)])
     }
 }

@@ -15,6 +15,19 @@ struct ProofNonceTests {
 
     private func at(_ seconds: Int64) -> WallTime { start.advanced(by: .seconds(seconds)) }
 
+    private func live(_ token: Digest) -> LiveSession {
+        let sealed = Sealed(keyID: "", envelope: [])
+        let row = SessionRow(
+            tokenDigest: token, handle: SessionHandle(random: Array(repeating: 0, count: 16)), subject: token,
+            subjectAndClient: token, sid: nil, provider: token, client: token, createdAt: start, lastUsedAt: start,
+            idleExpiresAt: at(9999), expiresAt: at(9999), tokenExpiresAt: nil, refreshable: false, facts: sealed,
+            tokens: nil)
+        let facts = SessionFacts(
+            provider: ProviderName(unchecked: "oidc"), client: ClientName(unchecked: "ios"), subject: "ana",
+            identity: [], unverified: [], scope: [], device: nil, lifetimes: SessionLifetimes(), authenticatedAt: nil)
+        return LiveSession(row: row, facts: facts, binding: nil)
+    }
+
     @Test("A nonce is taken in its own period and the next, and a minute ahead of a replica's clock")
     func life() {
         let first = ProofNonce.text(at: start, by: vault)
@@ -76,6 +89,30 @@ struct ProofNonceTests {
         }
         // Ended and not ours: not ours.
         #expect(throws: ProofRefusal.pass) { try SessionPass(text, of: other, at: at(9999), by: vault) }
+    }
+
+    @Test("A session remembers its last good pass, which needs no HMAC again, and ends to the second all the same")
+    func remembered() throws {
+        let other = try OpenSSLVault(ring: KeyRing.generate(now: WallTime(seconds: 0), random: SystemRandom.bytes))
+        let session = live(vault.digest(Array("session".utf8)))
+        let text = SessionPass(expiresAt: at(600)).text(of: session.tokenDigest, by: vault)
+        let later = SessionPass(expiresAt: at(601)).text(of: session.tokenDigest, by: vault)
+        // The other vault's HMAC is another: it is asked for what is not remembered.
+        #expect(throws: ProofRefusal.pass) { try session.pass(text, at: start, by: other) }
+        #expect(throws: ProofRefusal.required) { try session.pass(text, at: at(600), by: vault) }
+        #expect(throws: ProofRefusal.pass) { try session.pass(text, at: start, by: other) }
+        #expect(try session.pass(text, at: start, by: vault).expiresAt == at(600))
+        #expect(try session.pass(text, at: at(599), by: other).expiresAt == at(600))
+        #expect(throws: ProofRefusal.required) { try session.pass(text, at: at(600), by: other) }
+        for wrong in [later.reveal(), "", String(text.reveal().dropLast()), text.reveal() + "A"] {
+            #expect(throws: ProofRefusal.pass) { try session.pass(Secret(wrong), at: start, by: other) }
+        }
+        // The next one takes its place.
+        #expect(try session.pass(later, at: start, by: vault).expiresAt == at(601))
+        #expect(throws: ProofRefusal.pass) { try session.pass(text, at: start, by: other) }
+        // Another session of the same process remembers nothing of it.
+        let stranger = live(vault.digest(Array("other".utf8)))
+        #expect(throws: ProofRefusal.pass) { try stranger.pass(text, at: start, by: vault) }
     }
 
     @Test("Rotating the sealing key ends neither")

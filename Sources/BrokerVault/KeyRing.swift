@@ -230,8 +230,8 @@ extension KeyRing {
                     writer.object { writer in
                         writer.member("id", key.id)
                         writer.member("key", Self.text(key.key))
-                        writer.member("created", key.created.rfc3339)
-                        if let time = key.sealsFrom { writer.member("seals_from", time.rfc3339) }
+                        writer.member("created", key.created)
+                        if let time = key.sealsFrom { writer.member("seals_from", time) }
                     }
                 }
             }

@@ -54,6 +54,19 @@ package struct JSONWriter {
         self.value(value)
     }
 
+    /// Writes a moment in RFC 3339.
+    package mutating func member(_ name: String, _ value: WallTime) {
+        self.name(name)
+        bytes.append(UInt8(ascii: "\""))
+        value.appendRFC3339(to: &bytes)
+        bytes.append(UInt8(ascii: "\""))
+        needsComma = true
+    }
+
+    package mutating func member(_ name: String, _ value: WallTime?) {
+        if let value { member(name, value) } else { member(name, String?.none) }
+    }
+
     package mutating func string(_ value: String) {
         separate()
         quoted(value)
@@ -102,7 +115,20 @@ package struct JSONWriter {
 
     private mutating func quoted(_ text: String) {
         bytes.append(UInt8(ascii: "\""))
-        for byte in text.utf8 {
+        var text = text
+        text.withUTF8 { utf8 in
+            // Nearly every text has nothing to escape.
+            if utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x22 && $0 != 0x5C && $0 != 0x7F }) {
+                bytes.append(contentsOf: utf8)
+            } else {
+                escaped(utf8)
+            }
+        }
+        bytes.append(UInt8(ascii: "\""))
+    }
+
+    private mutating func escaped(_ text: UnsafeBufferPointer<UInt8>) {
+        for byte in text {
             switch byte {
             case UInt8(ascii: "\""), UInt8(ascii: "\\"):
                 bytes.append(UInt8(ascii: "\\"))
@@ -117,6 +143,5 @@ package struct JSONWriter {
             default: bytes.append(byte)
             }
         }
-        bytes.append(UInt8(ascii: "\""))
     }
 }

@@ -54,6 +54,9 @@ package enum Base64URL {
 
     /// Returns whether the text has only base64url characters and between `range` of them.
     package static func isToken(_ text: String, length range: ClosedRange<Int>) -> Bool {
-        range.contains(text.utf8.count) && text.utf8.allSatisfy { values[Int($0)] < 64 }
+        let values = values
+        guard range.contains(text.utf8.count) else { return false }
+        return text.utf8.withContiguousStorageIfAvailable { $0.allSatisfy { values[Int($0)] < 64 } }
+            ?? text.utf8.allSatisfy { values[Int($0)] < 64 }
     }
 }

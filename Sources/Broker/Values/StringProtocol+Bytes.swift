@@ -17,3 +17,14 @@ extension StringProtocol {
         return String(text)
     }
 }
+
+extension String {
+    /// Returns the same for two whole strings, whose bytes lie side by side in memory.
+    package func hasBytes(of other: String) -> Bool {
+        guard utf8.count == other.utf8.count else { return false }
+        let isSame: Bool?? = utf8.withContiguousStorageIfAvailable { own in
+            other.utf8.withContiguousStorageIfAvailable { own.elementsEqual($0) }
+        }
+        return (isSame ?? nil) ?? utf8.elementsEqual(other.utf8)
+    }
+}

@@ -106,9 +106,15 @@ struct CivilTime {
 extension WallTime {
     /// The moment as an RFC 3339 UTC text with whole seconds (`2026-11-20T21:00:00Z`).
     package var rfc3339: String {
-        let time = CivilTime(self)
         var text: [UInt8] = []
         text.reserveCapacity(20)
+        appendRFC3339(to: &text)
+        return String(decoding: text, as: UTF8.self)
+    }
+
+    /// Appends the same.
+    func appendRFC3339(to text: inout [UInt8]) {
+        let time = CivilTime(self)
         CivilTime.append(time.year, digits: 4, to: &text)
         text.append(UInt8(ascii: "-"))
         CivilTime.append(time.month, digits: 2, to: &text)
@@ -117,7 +123,6 @@ extension WallTime {
         text.append(UInt8(ascii: "T"))
         time.appendClock(to: &text)
         text.append(UInt8(ascii: "Z"))
-        return String(decoding: text, as: UTF8.self)
     }
 }
 

@@ -35,13 +35,13 @@ enum SessionBody {
         }
         writer.name("scope")
         writer.array { writer in for scope in session.scope { writer.string(scope) } }
-        writer.member("created_at", session.createdAt.rfc3339)
-        writer.member("last_used_at", session.lastUsedAt.rfc3339)
-        writer.member("idle_expires_at", session.idleExpiresAt.rfc3339)
-        writer.member("expires_at", session.expiresAt.rfc3339)
+        writer.member("created_at", session.createdAt)
+        writer.member("last_used_at", session.lastUsedAt)
+        writer.member("idle_expires_at", session.idleExpiresAt)
+        writer.member("expires_at", session.expiresAt)
         writer.name("tokens")
         writer.object { writer in
-            writer.member("expires_at", session.tokensExpireAt?.rfc3339)
+            writer.member("expires_at", session.tokensExpireAt)
             writer.member("refreshable", session.refreshable)
         }
         writer.name("binding")
@@ -85,7 +85,7 @@ enum AdminSessionListBody {
                     writer.object { writer in
                         SessionBody.members(of: item.session, into: &writer)
                         writer.member("device", item.session.device)
-                        writer.member("ended_at", item.endedAt?.rfc3339)
+                        writer.member("ended_at", item.endedAt)
                         writer.member("reason", item.reason?.rawValue)
                     }
                 }
@@ -104,29 +104,30 @@ enum IdentityFields {
 
     /// Appends the fields; throws `backend_not_allowed` for a subject that does not fit, because half a subject could be
     /// somebody else's.
-    static func append(_ session: SessionView, to fields: inout [HTTPField]) throws(BrokerProblem) {
-        let subject = encode(session.subject)
+    static func append(_ session: LiveSession, to fields: inout [HTTPField]) throws(BrokerProblem) {
+        let facts = session.facts
+        let subject = encode(facts.subject)
         guard subject.utf8.count <= maximumBytes else {
             throw BrokerProblem(.backendNotAllowed, privateDetail: "the subject is too long for a header field")
         }
         fields.append(HTTPField(name: .authSubject, value: subject))
-        fields.append(HTTPField(name: .authProvider, value: session.provider.text))
-        fields.append(HTTPField(name: .authClient, value: session.client.text))
-        fields.append(HTTPField(name: .authSession, value: session.handle.text))
-        fields.append(HTTPField(name: .authName, value: bounded(claim("name", of: session))))
-        fields.append(HTTPField(name: .authEmail, value: email(of: session)))
-        fields.append(HTTPField(name: .authScope, value: bounded(session.scope.joined(separator: " "))))
+        fields.append(HTTPField(name: .authProvider, value: facts.provider.text))
+        fields.append(HTTPField(name: .authClient, value: facts.client.text))
+        fields.append(HTTPField(name: .authSession, value: session.row.handle.text))
+        fields.append(HTTPField(name: .authName, value: bounded(claim("name", in: facts.identity)?.string ?? "")))
+        fields.append(HTTPField(name: .authEmail, value: email(in: facts.identity)))
+        fields.append(HTTPField(name: .authScope, value: bounded(facts.scope.joined(separator: " "))))
     }
 
-    private static func claim(_ name: String, of session: SessionView) -> String {
-        session.identity.first { $0.name == name }?.value.string ?? ""
+    private static func claim(_ name: String, in identity: [(name: String, value: JSONValue)]) -> JSONValue? {
+        identity.first { $0.name == name }?.value
     }
 
     /// An address that the provider says is not verified is nobody's.
-    private static func email(of session: SessionView) -> String {
-        let verified = session.identity.first { $0.name == "email_verified" }?.value
+    private static func email(in identity: [(name: String, value: JSONValue)]) -> String {
+        let verified = claim("email_verified", in: identity)
         guard verified?.bool != false, verified?.string != "false" else { return "" }
-        let text = encode(claim("email", of: session))
+        let text = encode(claim("email", in: identity)?.string ?? "")
         return text.utf8.count <= maximumBytes ? text : ""
     }
 
@@ -136,13 +137,16 @@ enum IdentityFields {
         return encoded.utf8.count <= maximumBytes ? encoded : ""
     }
 
+    private static let hexadecimalDigits = Array("0123456789ABCDEF".utf8)
+
     /// Percent-encodes everything outside 0x21–0x7E, and the percent sign itself: two subjects never look the same.
     static func encode(_ text: String) -> String {
         var text = text
         let isPlain = text.withUTF8 { bytes in bytes.allSatisfy { $0 &- 0x21 < 0x5E && $0 != UInt8(ascii: "%") } }
         guard !isPlain else { return text }
+        let digits = hexadecimalDigits
         var bytes: [UInt8] = []
-        let digits = Array("0123456789ABCDEF".utf8)
+        bytes.reserveCapacity(text.utf8.count * 3)
         for byte in text.utf8 {
             if (0x21...0x7E).contains(byte), byte != UInt8(ascii: "%") {
                 bytes.append(byte)
@@ -167,7 +171,7 @@ enum PassBody {
 
     /// Writes the members into an object that is open.
     static func members(of pass: GrantedPass, into writer: inout JSONWriter) {
-        writer.member("expires_at", pass.expiresAt.rfc3339)
+        writer.member("expires_at", pass.expiresAt)
         writer.member("expires_in", pass.lifetime.wholeSeconds)
         if pass.transport == .bearer { writer.member("pass", pass.text.reveal()) }
     }

@@ -14,8 +14,8 @@ enum StartedLoginBody {
         writer.member("authorization_url", login.authorizationURL.reveal())
         if let url = login.appURL { writer.member("app_url", url.reveal()) }
         writer.member("state", login.state.reveal())
-        writer.member("expires_at", login.expiresAt.rfc3339)
-        if let openBy = login.openBy { writer.member("open_by", openBy.rfc3339) }
+        writer.member("expires_at", login.expiresAt)
+        if let openBy = login.openBy { writer.member("open_by", openBy) }
         if login.transport == .bearer { writer.member("login_token", login.loginToken.reveal()) }
     }
 }
@@ -29,7 +29,7 @@ enum RegistrationBody {
             writer.member("provider", registration.provider.text)
             writer.member("state_key", registration.stateKey.reveal())
             writer.member("identifier", registration.identifier)
-            writer.member("expires_at", registration.expiresAt.rfc3339)
+            writer.member("expires_at", registration.expiresAt)
             writer.name("fields")
             writer.array { writer in
                 for field in registration.fields {

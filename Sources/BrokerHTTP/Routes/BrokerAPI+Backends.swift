@@ -14,9 +14,8 @@ extension BrokerAPI {
         let session = try await useCases.resumeSession.use(
             token, { () throws(BrokerProblem) in try forwardedEvidence(call, backend.configuration) },
             admits: backend.configuration.admits)
-        let view = session.view
         var fields = Answers.fields(call.requestID)
-        try IdentityFields.append(view, to: &fields)
+        try IdentityFields.append(session, to: &fields)
         if backend.configuration.forwardAccessToken {
             let access = session.hasTokens ? try await useCases.refreshTokens.accessToken(for: session) : nil
             // A Zephr session is no access token: whoever holds it is the user at Zephr.
@@ -24,7 +23,7 @@ extension BrokerAPI {
             guard HTTPField.isValidValue(value) else { throw BrokerProblem(.providerError) }
             fields.append(HTTPField(name: .authToken, value: value))
         }
-        return Answer(.ok, fields)
+        return Answer(.ok, consume fields)
     }
 
     private func forwardedSession(_ call: Call, _ backend: ProvenBackend) throws(BrokerProblem) -> Secret? {

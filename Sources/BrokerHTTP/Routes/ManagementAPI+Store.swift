@@ -49,7 +49,7 @@ extension ManagementAPI {
                     writer.object { writer in
                         writer.member("id", key.id)
                         writer.member("use", key.use.rawValue)
-                        writer.member("seals_from", key.sealsFrom?.rfc3339)
+                        writer.member("seals_from", key.sealsFrom)
                         writer.member("values", Int64(use[key.id] ?? 0))
                     }
                 }

@@ -25,21 +25,21 @@ enum Answers {
         var fields = fields(call.requestID)
         fields.append(ConstantFields.json)
         fields += extra
-        return Answer(status, fields, body: .whole(ByteBuffer(bytes: bytes)))
+        return Answer(status, consume fields, body: .whole(ByteBuffer(bytes: bytes)))
     }
 
     /// Returns a JSON answer whose body is the same for everybody.
     static func json(_ status: HTTPResponse.Status, shared body: ByteBuffer, _ call: Call) -> Answer {
         var fields = fields(call.requestID)
         fields.append(ConstantFields.json)
-        return Answer(status, fields, body: .whole(body))
+        return Answer(status, consume fields, body: .whole(body))
     }
 
     /// Returns an answer without a body.
     static func empty(_ status: HTTPResponse.Status, _ call: Call, adding extra: [HTTPField] = []) -> Answer {
         var fields = fields(call.requestID)
         fields += extra
-        return Answer(status, fields)
+        return Answer(status, consume fields)
     }
 
     /// Returns a file that does not depend on who asks.

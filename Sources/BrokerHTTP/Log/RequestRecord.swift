@@ -49,7 +49,9 @@ package struct RequestRecord: Sendable {
     /// The user agent in printable ASCII, everything else as `?`, at most 200 characters (SEC-115).
     package var safeUserAgent: String? {
         userAgent.map { text in
-            String(
+            // Nearly every one is short and plain.
+            guard text.utf8.count > 200 || !text.utf8.allSatisfy({ (0x20...0x7E).contains($0) }) else { return text }
+            return String(
                 decoding: text.unicodeScalars.lazy.prefix(200).map { scalar in
                     (0x20...0x7E).contains(scalar.value) ? UInt8(truncatingIfNeeded: scalar.value) : UInt8(ascii: "?")
                 }, as: UTF8.self)

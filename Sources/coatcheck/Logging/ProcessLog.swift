@@ -76,7 +76,9 @@ struct JSONLogHandler: LogHandler {
         var line = LogLine(now(), level: event.level.rawValue, message: event.message.description)
         line.add("logger", label)
         let all = metadata.merging(event.metadata ?? [:]) { _, own in own }
-        for (name, value) in all.sorted(by: { $0.key < $1.key }).prefix(32) { line.add(name, value.description) }
+        for (name, value) in all.sorted(by: { $0.key < $1.key }).prefix(32) {
+            line.add(foreign: name, value.description)
+        }
         line.add(RequestScope.current)
         sink.write(line.finished())
     }
@@ -259,10 +261,22 @@ struct LogLine {
         LogText.append(message, to: &bytes)
     }
 
+    /// Adds a member; the name is one of our own words.
     mutating func add(_ name: String, _ value: String) {
         addName(name)
         LogText.append(value, to: &bytes)
     }
+
+    /// Adds a member whose name is somebody else's.
+    mutating func add(foreign name: String, _ value: String) {
+        bytes.append(UInt8(ascii: ","))
+        LogText.append(name, to: &bytes)
+        bytes.append(UInt8(ascii: ":"))
+        LogText.append(value, to: &bytes)
+    }
+
+    /// Adds members that were written before.
+    mutating func add(_ members: LogMembers) { bytes.append(contentsOf: members.bytes) }
 
     mutating func add(_ name: String, _ value: Int) {
         addName(name)
@@ -284,7 +298,23 @@ struct LogLine {
 
     private mutating func addName(_ name: String) {
         bytes.append(UInt8(ascii: ","))
-        LogText.append(name, to: &bytes)
+        bytes.append(UInt8(ascii: "\""))
+        bytes.append(contentsOf: name.utf8)
+        bytes.append(UInt8(ascii: "\""))
         bytes.append(UInt8(ascii: ":"))
+    }
+}
+
+/// Members that are the same in many lines, written once.
+struct LogMembers: Sendable {
+    fileprivate let bytes: [UInt8]
+
+    init(_ members: [(name: String, value: String)]) {
+        var bytes: [UInt8] = []
+        for (name, value) in members {
+            bytes.append(contentsOf: ",\"\(name)\":".utf8)
+            LogText.append(value, to: &bytes)
+        }
+        self.bytes = bytes
     }
 }

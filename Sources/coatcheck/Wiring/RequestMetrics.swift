@@ -21,7 +21,7 @@ struct RequestMetrics: Sendable {
         let status: StatusLabel
     }
 
-    private typealias Series = (requests: CounterSeries, durations: HistogramSeries)
+    private typealias Series = (requests: CounterSeries, durations: HistogramSeries, members: LogMembers)
 
     init(
         log: ProcessLog, metrics: MetricsRegistry, listener: String, writesLines: Bool,
@@ -68,11 +68,11 @@ struct RequestMetrics: Sendable {
                 ])
             let durations = metrics.histogram(
                 "coatcheck_http_request_duration_seconds", [("listener", listener), ("route", record.route)])
-            return (requests, durations)
+            return (requests, durations, LogMembers([("method", method), ("route", record.route)]))
         }
         series.requests.increment(by: 1)
         series.durations.recordNanoseconds(record.duration.nanoseconds)
-        if writesLines { write(record, method: method) }
+        if writesLines { write(record, series.members) }
         if record.code == .rateLimited { writeLimit(record) }
         if let peer = record.untrustedProxy, untrusted.line(for: peer) == .one {
             log.write(
@@ -100,13 +100,12 @@ struct RequestMetrics: Sendable {
         }
     }
 
-    private func write(_ record: RequestRecord, method: String) {
+    private func write(_ record: RequestRecord, _ members: LogMembers) {
         let level: LogSettings.Level = record.status >= 500 ? .warning : listener == "management" ? .debug : .info
         guard log.takes(level) else { return }
         var line = LogLine(log.now(), level: level.rawValue, message: "request")
         line.add("request_id", record.requestID)
-        line.add("method", method)
-        line.add("route", record.route)
+        line.add(members)
         line.add("status", record.status)
         line.add("duration_us", Int(clamping: record.duration.nanoseconds / 1000))
         line.add("client", record.client)

@@ -131,8 +131,11 @@ package enum ResponseHeaderRules {
     }
 
     private static func isListed(_ name: String) -> Bool {
-        dropped.contains(name) || droppedPrefixes.contains(where: name.hasPrefix)
-            || droppedSuffixes.contains(where: name.hasSuffix)
+        let (first, last) = (name.utf8.first, name.utf8.last)
+        // The byte at the end tells most names apart.
+        return dropped.contains(name)
+            || droppedPrefixes.contains { $0.utf8.first == first && name.hasPrefix($0) }
+            || droppedSuffixes.contains { $0.utf8.last == last && name.hasSuffix($0) }
     }
 
     private static func repeats(_ value: String, _ token: String) -> Bool { !token.isEmpty && value.contains(token) }
@@ -143,8 +146,8 @@ package enum ResponseHeaderRules {
     }
 
     private static func isClean(_ value: String) -> Bool {
-        for byte in value.utf8 where (byte < 0x20 && byte != 0x09) || byte == 0x7F { return false }
-        return true
+        func isClean(_ byte: UInt8) -> Bool { (byte >= 0x20 || byte == 0x09) && byte != 0x7F }
+        return value.utf8.withContiguousStorageIfAvailable { $0.allSatisfy(isClean) } ?? value.utf8.allSatisfy(isClean)
     }
 }
 

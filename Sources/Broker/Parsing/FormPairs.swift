@@ -21,14 +21,18 @@ package struct FormPairs: Sendable, Equatable {
 
     /// Parses the text; at most `maximumPairs` of them.
     package init(parsing text: some StringProtocol, maximumPairs: Int = 64) throws(Failure) {
+        try self.init(Array(text.utf8), maximumPairs)
+    }
+
+    private init(_ text: [UInt8], _ maximumPairs: Int) throws(Failure) {
         var pairs: [(name: String, value: String)] = []
         var names: Set<[UInt8]> = []
         if !text.isEmpty {
-            for part in text.utf8.split(separator: UInt8(ascii: "&"), omittingEmptySubsequences: false) {
+            for part in text.split(separator: UInt8(ascii: "&"), omittingEmptySubsequences: false) {
                 guard pairs.count < maximumPairs else { throw .tooManyPairs }
                 let equals = part.firstIndex(of: UInt8(ascii: "="))
-                guard let name = Self.decode(part[..<(equals ?? part.endIndex)]), !name.isEmpty,
-                    let value = Self.decode(equals.map { part[part.index(after: $0)...] } ?? part[part.endIndex...])
+                guard let name = Self.decoded(part[..<(equals ?? part.endIndex)]), !name.isEmpty,
+                    let value = Self.decoded(equals.map { part[($0 + 1)...] } ?? part[part.endIndex...])
                 else { throw .malformed }
                 guard names.insert(Array(name.utf8)).inserted else { throw .duplicate(name) }
                 pairs.append((name, value))
@@ -41,8 +45,11 @@ package struct FormPairs: Sendable, Equatable {
     package subscript(_ name: String) -> String? { pairs.first { $0.name.hasBytes(of: name) }?.value }
 
     /// Returns the text decoded (`+` is a space), or nil for a half escape, a control byte or invalid UTF-8.
-    package static func decode(_ text: some Sequence<UInt8>) -> String? {
+    package static func decode(_ text: some Sequence<UInt8>) -> String? { decoded(Array(text)[...]) }
+
+    private static func decoded(_ text: ArraySlice<UInt8>) -> String? {
         var bytes: [UInt8] = []
+        bytes.reserveCapacity(text.count)
         var pending: [UInt8] = []
         var escaping = false
         for byte in text {

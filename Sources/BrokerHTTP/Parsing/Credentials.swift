@@ -17,24 +17,29 @@ enum CookieReader {
         var found: String?
         for field in fields {
             // Bytes by number: a field is as long, and has as many pairs, as a stranger likes.
-            let bytes = Array(field.utf8)
-            var start = 0
-            while start < bytes.count {
-                let pair = trimmed(bytes, start)
-                start = pair.next
-                guard pair.end - pair.start >= prefix.count, begins(bytes, at: pair.start, with: prefix) else {
-                    continue
+            var field = field
+            let isPlanted = field.withUTF8 { bytes in
+                var start = 0
+                while start < bytes.count {
+                    let pair = trimmed(bytes, start)
+                    start = pair.next
+                    guard pair.end - pair.start >= prefix.count, begins(bytes, at: pair.start, with: prefix) else {
+                        continue
+                    }
+                    guard found == nil else { return true }
+                    // Trimmed at the pair's ends only: what stands behind the `=` is the value.
+                    found = String(decoding: bytes[(pair.start + prefix.count)..<pair.end], as: UTF8.self)
                 }
-                guard found == nil else { return .several }
-                // Trimmed at the pair's ends only: what stands behind the `=` is the value.
-                found = String(decoding: bytes[(pair.start + prefix.count)..<pair.end], as: UTF8.self)
+                return false
             }
+            guard !isPlanted else { return .several }
         }
         return found.map { .one($0) } ?? .absent
     }
 
     /// Returns the bounds of the pair that begins at `start`, trimmed, and where the next one begins.
-    private static func trimmed(_ bytes: [UInt8], _ start: Int) -> (start: Int, end: Int, next: Int) {
+    private static func trimmed(_ bytes: UnsafeBufferPointer<UInt8>, _ start: Int) -> (start: Int, end: Int, next: Int)
+    {
         var stop = start
         while stop < bytes.count, bytes[stop] != UInt8(ascii: ";") { stop += 1 }
         var first = start
@@ -44,7 +49,7 @@ enum CookieReader {
         return (first, end, stop + 1)
     }
 
-    private static func begins(_ bytes: [UInt8], at start: Int, with prefix: [UInt8]) -> Bool {
+    private static func begins(_ bytes: UnsafeBufferPointer<UInt8>, at start: Int, with prefix: [UInt8]) -> Bool {
         for index in prefix.indices where bytes[start + index] != prefix[index] { return false }
         return true
     }

@@ -25,29 +25,30 @@ struct RequestFields: Sendable {
 
     init(_ fields: HTTPFields) {
         for field in fields {
-            let name = field.name
-            // The canonical name is lower case; a switch over it compares lengths first.
-            switch name.canonicalName {
-            case "cookie": cookies.append(field.value)
-            case "authorization": authorization.append(Self.plain(field.value))
-            case "origin": origins.append(Self.plain(field.value))
-            case "sec-fetch-site": fetchSites.append(Self.plain(field.value))
-            case "content-type": contentTypes.append(Self.plain(field.value))
-            case "content-length":
+            // In lower case; by its length first, so that it is not compared with every name.
+            let name = field.name.canonicalName
+            switch name.utf8.count {
+            case 6 where name == "cookie": cookies.append(field.value)
+            case 13 where name == "authorization": authorization.append(Self.plain(field.value))
+            case 6 where name == "origin": origins.append(Self.plain(field.value))
+            case 14 where name == "sec-fetch-site": fetchSites.append(Self.plain(field.value))
+            case 12 where name == "content-type": contentTypes.append(Self.plain(field.value))
+            case 14 where name == "content-length":
                 contentLength = Int(field.value)
-                hasBody = hasBody || contentLength != 0
-            case "transfer-encoding": hasBody = true
-            case "content-encoding": isEncoded = true
-            case "user-agent": userAgent = field.value
-            case "x-forwarded-for": forwardedFor.append(Self.plain(field.value))
-            case "x-forwarded-proto": forwardedProto.append(Self.plain(field.value))
-            case "x-coatcheck-session": sessions.append(Self.plain(field.value))
-            case "x-coatcheck-backend": backends.append(Self.plain(field.value))
-            case "dpop": proofs.append(Self.plain(field.value))
-            case "coatcheck-pass": passes.append(Self.plain(field.value))
-            case "access-control-request-method": requestMethod = Self.plain(field.value)
-            case "sec-purpose", "purpose", "x-purpose", "x-moz":
-                isPrefetch = isPrefetch || Self.plain(field.value).lowercased().contains("pre")
+                if contentLength != 0 { hasBody = true }
+            case 17 where name == "transfer-encoding": hasBody = true
+            case 16 where name == "content-encoding": isEncoded = true
+            case 10 where name == "user-agent": userAgent = field.value
+            case 15 where name == "x-forwarded-for": forwardedFor.append(Self.plain(field.value))
+            case 17 where name == "x-forwarded-proto": forwardedProto.append(Self.plain(field.value))
+            case 19 where name == "x-coatcheck-session": sessions.append(Self.plain(field.value))
+            case 19 where name == "x-coatcheck-backend": backends.append(Self.plain(field.value))
+            case 4 where name == "dpop": proofs.append(Self.plain(field.value))
+            case 14 where name == "coatcheck-pass": passes.append(Self.plain(field.value))
+            case 29 where name == "access-control-request-method": requestMethod = Self.plain(field.value)
+            case 11 where name == "sec-purpose", 7 where name == "purpose", 9 where name == "x-purpose",
+                5 where name == "x-moz":
+                if Self.plain(field.value).lowercased().contains("pre") { isPrefetch = true }
             default: break
             }
         }
@@ -85,6 +86,7 @@ enum MediaType: String {
 
     /// Returns whether a `Content-Type` is this media type, alone or with `charset=utf-8`.
     func matches(_ value: String) -> Bool {
+        if value.isASCIIEqual(to: rawValue) { return true }
         let parts = value.split(separator: ";", omittingEmptySubsequences: false).map { part in
             part.drop { $0 == " " || $0 == "\t" }
         }

@@ -35,30 +35,43 @@ struct RouteTable: Sendable {
         }
     }
 
+    /// A template with parameters, in bytes, which a path's characters are.
     private struct Pattern: Sendable {
         /// The template's segments; nil where a parameter stands.
-        let segments: [Substring?]
-        /// The text before the first parameter.
-        let prefix: String
+        private let segments: [[UInt8]?]
+        /// The bytes before the first parameter.
+        private let prefix: [UInt8]
         /// Whether the last parameter takes the rest of the path, slashes and all.
-        let takesRest: Bool
+        private let takesRest: Bool
         var entry: Entry
 
-        func match(_ path: Substring) -> [Substring]? {
-            guard path.utf8.starts(with: prefix.utf8) else { return nil }
-            let limit = takesRest ? segments.count - 1 : Int.max
-            let parts = path.dropFirst().split(separator: "/", maxSplits: limit, omittingEmptySubsequences: false)
-            guard parts.count == segments.count else { return nil }
-            var parameters: [Substring] = []
-            for (segment, part) in zip(segments, parts) {
-                if let segment {
-                    guard segment == part else { return nil }
-                } else {
-                    guard !part.isEmpty || takesRest else { return nil }
-                    parameters.append(part)
-                }
+        init(_ route: Route) {
+            segments = route.template.utf8.dropFirst().split(separator: UInt8(ascii: "/")).map { segment in
+                segment.first == UInt8(ascii: "{") ? nil : Array(segment)
             }
-            return parameters
+            prefix = Array(route.template.utf8.prefix { $0 != UInt8(ascii: "{") })
+            takesRest = route.traits.contains(.relay)
+            entry = Entry(template: route.template, routes: [route])
+        }
+
+        /// Returns where the parameters stand in a path, or nil where it is another's.
+        func match(_ path: [UInt8]) -> [Range<Int>]? {
+            guard path.starts(with: prefix) else { return nil }
+            var parameters: [Range<Int>] = []
+            var start = 1
+            for (index, segment) in segments.enumerated() {
+                guard start <= path.count else { return nil }
+                let isRest = takesRest && index == segments.count - 1
+                let end = isRest ? path.count : path[start...].firstIndex(of: UInt8(ascii: "/")) ?? path.count
+                if let segment {
+                    guard path[start..<end].elementsEqual(segment) else { return nil }
+                } else {
+                    guard start < end || takesRest else { return nil }
+                    parameters.append(start..<end)
+                }
+                start = end + 1
+            }
+            return start == path.count + 1 ? parameters : nil
         }
     }
 
@@ -81,23 +94,25 @@ struct RouteTable: Sendable {
                 patterns[index].entry.routes.append(route)
                 continue
             }
-            let segments = route.template.dropFirst().split(separator: "/").map { $0.hasPrefix("{") ? nil : $0 }
-            patterns.append(
-                Pattern(
-                    segments: segments, prefix: String(route.template.prefix { $0 != "{" }),
-                    takesRest: route.traits.contains(.relay),
-                    entry: Entry(template: route.template, routes: [route])))
+            patterns.append(Pattern(route))
         }
     }
 
     /// Returns the path's entry and what stands where its template has braces, or nil when there is none.
     func find(_ path: Substring) -> (entry: Entry, parameters: [Substring])? {
         if let entry = exact[path] { return (entry, []) }
+        let bytes = Array(path.utf8)
         for pattern in patterns {
-            if let parameters = pattern.match(path) { return (pattern.entry, parameters) }
+            guard let parameters = pattern.match(bytes) else { continue }
+            return (pattern.entry, parameters.map { Self.part($0, of: path) })
         }
         guard let appLinks, appLinks.paths.contains(where: { PathPattern.covers($0, path) }) else { return nil }
         return (appLinks.entry, [])
+    }
+
+    private static func part(_ range: Range<Int>, of path: Substring) -> Substring {
+        let start = path.utf8.index(path.startIndex, offsetBy: range.lowerBound)
+        return path[start..<path.utf8.index(start, offsetBy: range.count)]
     }
 }
 

@@ -59,8 +59,18 @@ extension StringProtocol {
     /// Compares ASCII letters without regard to case, and every other byte exactly.
     package func isASCIIEqual(to other: some StringProtocol) -> Bool {
         guard utf8.count == other.utf8.count else { return false }
-        return zip(utf8, other.utf8).allSatisfy { left, right in
-            left == right || (left | 0x20 == right | 0x20 && (0x61...0x7A).contains(left | 0x20))
+        return withBytes { left in
+            other.withBytes { right in
+                zip(left, right).allSatisfy { left, right in
+                    left == right || (left | 0x20 == right | 0x20 && (0x61...0x7A).contains(left | 0x20))
+                }
+            }
         }
+    }
+
+    /// Lends the UTF-8 bytes as they lie in memory: an index of `UTF8View` costs more than the byte.
+    func withBytes<Value>(_ body: (UnsafeBufferPointer<UInt8>) -> Value) -> Value {
+        if let value = utf8.withContiguousStorageIfAvailable(body) { return value }
+        return Array(utf8).withUnsafeBufferPointer(body)
     }
 }

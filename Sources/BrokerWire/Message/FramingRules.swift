@@ -26,7 +26,7 @@ enum FramingRules {
         summary.closes = !modern
         for (name, value) in head.headers {
             // `X_Auth_User` is `X-Auth-User` to a CGI-like reader behind us (SEC-86).
-            guard !name.utf8.contains(UInt8(ascii: "_")) else { return .refuse }
+            guard !name.withBytes({ $0.contains(UInt8(ascii: "_")) }) else { return .refuse }
             switch name.utf8.count {
             case 4 where name.isASCIIEqual(to: "host"):
                 guard host == nil else { return .refuse }
@@ -53,7 +53,7 @@ enum FramingRules {
             default: break
             }
         }
-        guard let host, Authority.isWellFormed(host.utf8), lengths + codings <= 1 else { return .refuse }
+        guard let host, host.withBytes({ Authority.isWellFormed($0) }), lengths + codings <= 1 else { return .refuse }
         summary.isHead = head.method == .HEAD
         summary.isSafe = summary.isHead || head.method == .GET || head.method == .OPTIONS || head.method == .TRACE
         switch target(head.uri, host: host) {
@@ -64,9 +64,8 @@ enum FramingRules {
     }
 
     private static func target(_ target: String, host: String) -> Target {
-        guard target.utf8.allSatisfy({ (0x21...0x7E).contains($0) && $0 != UInt8(ascii: "#") }) else {
-            return .malformed
-        }
+        let isPlain = target.withBytes { $0.allSatisfy { (0x21...0x7E).contains($0) && $0 != UInt8(ascii: "#") } }
+        guard isPlain else { return .malformed }
         if target.utf8.first == UInt8(ascii: "/") { return .origin }
         let lowered = target.prefix(8).lowercased()
         let schemeLength = lowered.hasPrefix("http://") ? 7 : lowered == "https://" ? 8 : 0

@@ -305,13 +305,15 @@ paths:
       tags: [session]
       operationId: listSessions
       summary: The user's sessions, on all devices.
-      description: The sessions of this session's subject at this provider. Does not slide the idle time.
+      description: |
+        The sessions of this session's subject at this provider, each with its children behind it. Does not slide the idle
+        time.
       security: [{sessionCookie: []}, {sessionBearer: []}]
       parameters:
         - {$ref: '#/components/parameters/Cursor'}
       responses:
         '200':
-          description: A page of sessions, newest first.
+          description: A page of sessions, newest first; those of a family count as one.
           headers:
             X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
             Cache-Control: {$ref: '#/components/headers/No-Store'}
@@ -320,6 +322,7 @@ paths:
               schema: {$ref: '#/components/schemas/SessionList'}
         '400': {$ref: '#/components/responses/InvalidRequest'}
         '401': {$ref: '#/components/responses/NoSession'}
+        '403': {$ref: '#/components/responses/NotForChildren'}
         '408': {$ref: '#/components/responses/RequestTimeout'}
         '421': {$ref: '#/components/responses/WrongHost'}
         '429': {$ref: '#/components/responses/RateLimited'}
@@ -330,7 +333,7 @@ paths:
       tags: [session]
       operationId: endOtherSessions
       summary: End the user's other sessions.
-      description: Ends every session of this subject but this one, with the reason `logged_out_elsewhere`.
+      description: Ends every session of this subject but this one and its children, with the reason `logged_out_elsewhere`.
       security: [{sessionCookie: []}, {sessionBearer: []}]
       parameters:
         - name: except
@@ -342,7 +345,7 @@ paths:
         '204': {$ref: '#/components/responses/Done'}
         '400': {$ref: '#/components/responses/InvalidRequest'}
         '401': {$ref: '#/components/responses/NoSession'}
-        '403': {$ref: '#/components/responses/CrossOrigin'}
+        '403': {$ref: '#/components/responses/NotForChildren'}
         '408': {$ref: '#/components/responses/RequestTimeout'}
         '421': {$ref: '#/components/responses/WrongHost'}
         '429': {$ref: '#/components/responses/RateLimited'}
@@ -354,7 +357,7 @@ paths:
     delete:
       tags: [session]
       operationId: endSessionByHandle
-      summary: End one of the user's sessions.
+      summary: End one of the user's sessions, or a child of one.
       security: [{sessionCookie: []}, {sessionBearer: []}]
       parameters:
         - {$ref: '#/components/parameters/Handle'}
@@ -362,7 +365,7 @@ paths:
         '204': {$ref: '#/components/responses/Done'}
         '400': {$ref: '#/components/responses/InvalidRequest'}
         '401': {$ref: '#/components/responses/NoSession'}
-        '403': {$ref: '#/components/responses/CrossOrigin'}
+        '403': {$ref: '#/components/responses/NotForChildren'}
         '404': {$ref: '#/components/responses/NotFound'}
         '408': {$ref: '#/components/responses/RequestTimeout'}
         '421': {$ref: '#/components/responses/WrongHost'}
@@ -438,6 +441,7 @@ paths:
         '200': {$ref: '#/components/responses/Session'}
         '400': {$ref: '#/components/responses/InvalidRequest'}
         '401': {$ref: '#/components/responses/NoSession'}
+        '403': {$ref: '#/components/responses/NotForChildren'}
         '408': {$ref: '#/components/responses/RequestTimeout'}
         '421': {$ref: '#/components/responses/WrongHost'}
         '429': {$ref: '#/components/responses/RateLimited'}
@@ -503,7 +507,7 @@ paths:
         '400': {$ref: '#/components/responses/InvalidRequest'}
         '401': {$ref: '#/components/responses/NoSession'}
         '403':
-          description: '`client_not_allowed`: the client did not opt in; `cross_origin`.'
+          description: '`client_not_allowed`: the client did not opt in, or the session is a child; `cross_origin`.'
           headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
           content:
             application/problem+json:
@@ -553,6 +557,62 @@ paths:
         '500': {$ref: '#/components/responses/InternalError'}
         '503': {$ref: '#/components/responses/StoreUnavailable'}
 
+  /v1/session/children:
+    post:
+      tags: [session]
+      operationId: makeChild
+      summary: A session for a widget, a watch or an extension, behind this one.
+      description: |
+        For clients with `children`. A child has no tokens of the provider's: the relay and the exchange use its parent's, so
+        that one refresh serves all of them. It may do what its kind names (`upstreams`, `backends`), ends with its parent
+        (`parent_ended`), may end alone, and never outlives it. `kind` and `name` are its place: a new child there ends the
+        one before (`replaced`), so that a caller whose answer was lost asks again. A session has 16 places.
+
+        The token always comes in the body and goes as `Authorization: Bearer`, whatever the client's transport. Of a bound
+        session a proof is needed, not a pass, and `jkt`: the child belongs to that key, which it proves at its first use. A
+        wrong one makes a child that opens nothing.
+
+        A child gets 403 `client_not_allowed` here and from `/v1/session/token`, `/v1/session/refresh` and `/v1/sessions`.
+      security: [{sessionCookie: []}, {sessionBearer: []}]
+      requestBody:
+        required: true
+        content:
+          application/json:
+            schema: {$ref: '#/components/schemas/MakeChild'}
+            example: {kind: widget, name: home-screen, device: Ana's home screen}
+      responses:
+        '201':
+          description: The child. What this answers is durable.
+          headers:
+            X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
+            Cache-Control: {$ref: '#/components/headers/No-Store'}
+            DPoP-Nonce: {$ref: '#/components/headers/Next-Nonce'}
+          content:
+            application/json:
+              schema: {$ref: '#/components/schemas/NewSession'}
+        '400': {$ref: '#/components/responses/InvalidRequest'}
+        '401': {$ref: '#/components/responses/NoSession'}
+        '403':
+          description: '`client_not_allowed`: the client has no children of this kind, or the session is a child itself; `cross_origin`.'
+          headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
+          content:
+            application/problem+json:
+              schema: {$ref: '#/components/schemas/Problem'}
+        '408': {$ref: '#/components/responses/RequestTimeout'}
+        '409':
+          description: '`too_many_sessions`: all 16 places are taken.'
+          headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
+          content:
+            application/problem+json:
+              schema: {$ref: '#/components/schemas/Problem'}
+        '413': {$ref: '#/components/responses/TooLarge'}
+        '415': {$ref: '#/components/responses/UnsupportedMediaType'}
+        '421': {$ref: '#/components/responses/WrongHost'}
+        '429': {$ref: '#/components/responses/RateLimited'}
+        '431': {$ref: '#/components/responses/HeadersTooLarge'}
+        '500': {$ref: '#/components/responses/InternalError'}
+        '503': {$ref: '#/components/responses/StoreUnavailable'}
+
   /v1/session/refresh:
     post:
       tags: [session]
@@ -566,7 +626,7 @@ paths:
         '200': {$ref: '#/components/responses/Session'}
         '400': {$ref: '#/components/responses/InvalidRequest'}
         '401': {$ref: '#/components/responses/NoSession'}
-        '403': {$ref: '#/components/responses/CrossOrigin'}
+        '403': {$ref: '#/components/responses/NotForChildren'}
         '408': {$ref: '#/components/responses/RequestTimeout'}
         '409':
           description: '`not_refreshable`: the provider gave no refresh token; the session ends with its access token.'
@@ -605,7 +665,7 @@ paths:
               example: "event: session\ndata: {\"handle\":\"ses_3f9cT0m7bq3yqk0W8bJ1kQ\"}\n\nevent: session_ended\ndata: {\"reason\":\"logged_out\"}\n\n"
         '400': {$ref: '#/components/responses/InvalidRequest'}
         '401': {$ref: '#/components/responses/NoSession'}
-        '403': {$ref: '#/components/responses/CrossOrigin'}
+        '403': {$ref: '#/components/responses/NotForChildren'}
         '408': {$ref: '#/components/responses/RequestTimeout'}
         '421': {$ref: '#/components/responses/WrongHost'}
         '429': {$ref: '#/components/responses/RateLimited'}
@@ -824,8 +884,9 @@ paths:
         The session is the cookie's, else that of `X-Coatcheck-Session`, else (when the caller proved itself by
         `X-Coatcheck-Backend` or as a peer on the backends' own listener) that of `Authorization: Bearer`. The answer depends on the session
         alone; headers that tell the original URI are ignored, but for the proof of a bound session at a backend with
-        `original_request: true`. A bound session's pass is taken as the app sent it. Any failure denies; there is no
-        redirect. Slides the idle time.
+        `original_request: true`. A bound session's pass is taken as the app sent it. A child session passes only where
+        its kind names this backend (403 `backend_not_allowed`), and slides its parent's idle time, too. Any failure denies;
+        there is no redirect. Slides the idle time.
       security:
         - {backendHeader: [], sessionCookie: []}
         - {backendHeader: [], sessionHeader: []}
@@ -847,6 +908,8 @@ paths:
             X-Auth-Name: {$ref: '#/components/headers/X-Auth'}
             X-Auth-Email: {$ref: '#/components/headers/X-Auth-Email'}
             X-Auth-Scope: {$ref: '#/components/headers/X-Auth'}
+            X-Auth-Kind: {$ref: '#/components/headers/X-Auth'}
+            X-Auth-Parent: {$ref: '#/components/headers/X-Auth'}
             X-Auth-Token:
               description: The provider's access token, only with `backends.NAME.forward_access_token` set.
               schema: {type: string}
@@ -902,7 +965,8 @@ paths:
       responses:
         '200':
           description: |
-            The session, or `{"active":false}` for a token that opens none or none this backend may know of. Of a bound
+            The session, or `{"active":false}` for a token that opens none or none this backend may know of: a child session
+            whose kind does not name it, too. Of a bound
             session without good evidence `{"active":false, "code", "reason"?}` and `DPoP-Nonce`: answer the app 401 with
             this code and nonce, and sign nobody out.
           headers:
@@ -1776,13 +1840,19 @@ components:
         application/problem+json:
           schema: {$ref: '#/components/schemas/Problem'}
     BackendNotAllowed:
-      description: '`backend_not_allowed`: the credential may not do this, or not for this session.'
+      description: '`backend_not_allowed`: the credential may not do this, or not for this session; `client_not_allowed`: a child session of a kind that is not configured.'
       headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
       content:
         application/problem+json:
           schema: {$ref: '#/components/schemas/Problem'}
     CrossOrigin:
       description: '`cross_origin`: see the cross-origin rule.'
+      headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
+      content:
+        application/problem+json:
+          schema: {$ref: '#/components/schemas/Problem'}
+    NotForChildren:
+      description: '`client_not_allowed`: the session is a child, for which this is its parent''s to do, or of a kind that is not configured; `cross_origin`.'
       headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
       content:
         application/problem+json:
@@ -1903,7 +1973,8 @@ components:
     RelayForbidden:
       description: |
         `upstream_not_allowed` (the method and path are not on the upstream's list, the session is of another provider,
-        or it was made of an id_token and has no access token); `cross_origin`.
+        it was made of an id_token and has no access token, or is a child whose kind does not name the upstream);
+        `client_not_allowed` (a child of a kind that is not configured); `cross_origin`.
       headers:
         X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
         Coatcheck-Source: {$ref: '#/components/headers/Coatcheck-Source'}
@@ -2172,7 +2243,7 @@ components:
     Session:
       type: object
       description: Never holds a token. Every member is always there.
-      required: [handle, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens, binding]
+      required: [handle, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens, kind, parent, binding]
       properties:
         handle: {$ref: '#/components/schemas/Handle'}
         provider: {$ref: '#/components/schemas/Name'}
@@ -2185,7 +2256,18 @@ components:
         idle_expires_at: {$ref: '#/components/schemas/Time'}
         expires_at: {$ref: '#/components/schemas/Time'}
         tokens: {$ref: '#/components/schemas/SessionTokens'}
+        kind: {type: [string, 'null'], description: 'Of a child session its kind, an operator''s word; null for others.'}
+        parent: {type: [string, 'null'], pattern: '^ses_[A-Za-z0-9_-]{22}$', description: 'Of a child session the handle of its parent; null for others.'}
         binding: {oneOf: [{$ref: '#/components/schemas/SessionBinding'}, {type: 'null'}]}
+    MakeChild:
+      type: object
+      additionalProperties: false
+      required: [kind, name]
+      properties:
+        kind: {type: string, minLength: 1, maxLength: 63, pattern: '^[A-Za-z0-9][A-Za-z0-9_.-]*$', description: A kind of the client's `children`.}
+        name: {type: string, minLength: 1, maxLength: 32, pattern: '^[a-z0-9-]+$', description: 'Which of its kind it is.'}
+        device: {type: string, minLength: 1, maxLength: 64, description: What lists of sessions show.}
+        jkt: {type: string, pattern: '^[A-Za-z0-9_-]{43}$', description: 'The thumbprint (RFC 7638) of the child''s own P-256 key; needed of a bound session.'}
     SessionBinding:
       type: object
       description: The key that a bound session belongs to.
@@ -2203,7 +2285,7 @@ components:
     NewSession:
       type: object
       description: A session just made; the token for bearer clients alone.
-      required: [handle, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens, binding]
+      required: [handle, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens, kind, parent, binding]
       properties:
         handle: {$ref: '#/components/schemas/Handle'}
         provider: {$ref: '#/components/schemas/Name'}
@@ -2216,13 +2298,15 @@ components:
         idle_expires_at: {$ref: '#/components/schemas/Time'}
         expires_at: {$ref: '#/components/schemas/Time'}
         tokens: {$ref: '#/components/schemas/SessionTokens'}
+        kind: {type: [string, 'null'], description: 'Of a child session its kind, an operator''s word; null for others.'}
+        parent: {type: [string, 'null'], pattern: '^ses_[A-Za-z0-9_-]{22}$', description: 'Of a child session the handle of its parent; null for others.'}
         binding: {oneOf: [{$ref: '#/components/schemas/SessionBinding'}, {type: 'null'}]}
         session_token: {$ref: '#/components/schemas/Token', description: For clients with `transport bearer` only.}
         pass: {$ref: '#/components/schemas/Pass', description: For a bound session whose client's evidence is a pass.}
     ListedSession:
       type: object
       description: One of the user's sessions.
-      required: [handle, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens, binding, current, device]
+      required: [handle, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens, kind, parent, binding, current, device]
       properties:
         handle: {$ref: '#/components/schemas/Handle'}
         provider: {$ref: '#/components/schemas/Name'}
@@ -2235,13 +2319,15 @@ components:
         idle_expires_at: {$ref: '#/components/schemas/Time'}
         expires_at: {$ref: '#/components/schemas/Time'}
         tokens: {$ref: '#/components/schemas/SessionTokens'}
+        kind: {type: [string, 'null'], description: 'Of a child session its kind, an operator''s word; null for others.'}
+        parent: {type: [string, 'null'], pattern: '^ses_[A-Za-z0-9_-]{22}$', description: 'Of a child session the handle of its parent; null for others.'}
         binding: {oneOf: [{$ref: '#/components/schemas/SessionBinding'}, {type: 'null'}]}
         current: {type: boolean}
         device: {type: [string, 'null']}
     AdminSession:
       type: object
       description: A session as operators see it.
-      required: [handle, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens, binding, device, ended_at, reason]
+      required: [handle, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens, kind, parent, binding, device, ended_at, reason]
       properties:
         handle: {$ref: '#/components/schemas/Handle'}
         provider: {$ref: '#/components/schemas/Name'}
@@ -2254,6 +2340,8 @@ components:
         idle_expires_at: {$ref: '#/components/schemas/Time'}
         expires_at: {$ref: '#/components/schemas/Time'}
         tokens: {$ref: '#/components/schemas/SessionTokens'}
+        kind: {type: [string, 'null'], description: 'Of a child session its kind, an operator''s word; null for others.'}
+        parent: {type: [string, 'null'], pattern: '^ses_[A-Za-z0-9_-]{22}$', description: 'Of a child session the handle of its parent; null for others.'}
         binding: {oneOf: [{$ref: '#/components/schemas/SessionBinding'}, {type: 'null'}]}
         device: {type: [string, 'null']}
         ended_at: {type: [string, 'null'], format: date-time, pattern: '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$'}
@@ -2390,6 +2478,8 @@ components:
         exp: {type: integer}
         iat: {type: integer}
         sid: {$ref: '#/components/schemas/Handle'}
+        kind: {type: string, description: 'The kind of a child session, of such alone.'}
+        parent: {$ref: '#/components/schemas/Handle', description: 'The parent of a child session, of such alone.'}
         token_type: {type: string, description: '`DPoP`, of a bound session alone.'}
         cnf: {type: object, required: [jkt], properties: {jkt: {type: string}}, description: 'The key of a bound session (RFC 9449 section 6.2).'}
         code: {type: string, description: 'Why a bound session is not told of: `proof_required`, `use_dpop_nonce` or `proof_invalid`.'}
@@ -2426,7 +2516,7 @@ components:
         detail: {type: string, description: For a developer. Never holds input.}
         request_id: {type: string, pattern: '^req_[A-Za-z0-9_-]{11}$'}
         errors: {type: array, minItems: 1, items: {$ref: '#/components/schemas/FieldFault'}}
-        reason: {type: string, description: 'Of `session_ended` why it ended, as in `EndReason`: `logged_out`, `logged_out_elsewhere`, `replaced`, `idle_expired`, `expired`, `token_expired`, `grant_revoked`, `refresh_lost`, `subject_changed`, `provider_logout`, `admin`, `session_limit` or `integrity`. Of `proof_invalid` `malformed`, `algorithm`, `method`, `address`, `token`, `key`, `replayed`, `signature` or `pass`.'}
+        reason: {type: string, description: 'Of `session_ended` why it ended, as in `EndReason`: `logged_out`, `logged_out_elsewhere`, `replaced`, `idle_expired`, `expired`, `token_expired`, `grant_revoked`, `refresh_lost`, `subject_changed`, `provider_logout`, `parent_ended`, `admin`, `session_limit` or `integrity`. Of `proof_invalid` `malformed`, `algorithm`, `method`, `address`, `token`, `key`, `replayed`, `signature` or `pass`.'}
         retry: {type: string, description: '`new_login`: the same code is of no more use; start a new login.'}
         login: {$ref: '#/components/schemas/StartedLogin'}
         provider_error:
@@ -2460,7 +2550,8 @@ components:
         Why a session ended; more may come with a minor version. `logged_out`; `logged_out_elsewhere` (from another device); `replaced` (a new login by the same device);
         `idle_expired`; `expired`; `token_expired` (the tokens died and cannot be refreshed); `grant_revoked` (the
         provider says so); `refresh_lost` (the provider rotated the token and its answer was lost); `subject_changed`
-        (a refresh came back for another user); `provider_logout` (Back-Channel Logout); `admin`; `session_limit`;
+        (a refresh came back for another user); `provider_logout` (Back-Channel Logout); `parent_ended` (of a child: the
+        session that it was made by ended); `admin`; `session_limit`;
         `integrity` (somebody changed the stored row).
 
   examples:
@@ -2477,6 +2568,8 @@ components:
         idle_expires_at: '2026-12-20T21:00:00Z'
         expires_at: '2027-02-18T21:00:00Z'
         tokens: {expires_at: '2026-11-20T22:00:00Z', refreshable: true}
+        kind: null
+        parent: null
         binding: null
 
 """##

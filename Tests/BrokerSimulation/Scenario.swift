@@ -44,6 +44,8 @@ package enum Scenario: String, CaseIterable, Sendable {
     case sessionsRunOut
     /// Many ask for a newer token at once, on several processes.
     case manyWantNewer
+    /// Apps and their widgets: one refresh serves both, and the app's end is the widget's.
+    case familiesEndTogether
 
     func weather(_ random: inout SeededRandom) -> Weather {
         var weather = Weather()
@@ -205,6 +207,22 @@ package enum Scenario: String, CaseIterable, Sendable {
             weather.lostBefore = 0.1
             weather.accessTokenLife = 90
             weather.idleRange = 300...6_000
+        case .familiesEndTogether:
+            weather.processes = random.number(1...3)
+            weather.users = 2
+            weather.children = 1
+            weather.listeners = 0.7
+            weather.logOuts = 0.15
+            weather.logOutsThere = 0.1
+            weather.probes = 0.7
+            weather.storeFails = 0.05
+            weather.storeInDoubt = 0.1
+            weather.slow = 0.3
+            weather.slowRange = 500...9_000
+            weather.accessTokenLife = 15
+            weather.crashes = random.number(0...2)
+            weather.cuts = random.number(0...2)
+            weather.idleRange = 300...5_000
         }
         return weather
     }

@@ -9,10 +9,12 @@ final class SessionListener: @unchecked Sendable {
 
     var isHeld: Bool { subscription != nil }
 
-    init(_ process: SimulatedProcess, _ session: Digest) {
+    /// Listens to a session's events; a child hears of its parent's end as of its own.
+    init(_ process: SimulatedProcess, _ session: Digest, childOf parent: Digest? = nil) {
         self.process = process
-        self.session = session
-        subscription = process.sessionNotices?.subscribe(session, of: session, limit: .max, version: 1) {
+        self.session = parent ?? session
+        subscription = process.sessionNotices?.subscribe(session, of: session, limit: .max, version: 1, parent: parent)
+        {
             [weak self] notice in
             if case .ended = notice { self?.hasHeard = true }
         }

@@ -18,15 +18,15 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, L
     init(_ process: SimulatedProcess, _ world: Simulation) {
         self.process = process
         self.world = world
+        var client = ClientProfile(
+            name: ClientName(unchecked: "app"), login: .both,
+            redirectURIs: [RedirectURI("com.example.app:/cb")].compactMap { $0 },
+            lifetimes: world.weather.idleEnd.map { SessionLifetimes(idle: .milliseconds($0)) } ?? SessionLifetimes(),
+            revocationReach: world.weather.reach)
+        client.children = [User.widget: ChildPolicy()]
         profile = ProviderProfile(
             name: ProviderName(unchecked: "as"), kind: .oidc, displayName: "AS", issuer: "https://as.example",
-            clients: [
-                ClientProfile(
-                    name: ClientName(unchecked: "app"), login: .both,
-                    redirectURIs: [RedirectURI("com.example.app:/cb")].compactMap { $0 },
-                    lifetimes: world.weather.idleEnd.map { SessionLifetimes(idle: .milliseconds($0)) }
-                        ?? SessionLifetimes(), revocationReach: world.weather.reach)
-            ])
+            clients: [client])
     }
 
     func startAuthorization(

@@ -12,6 +12,8 @@ package final class Simulation: @unchecked Sendable {
     let lane: Lane
     var verdict = Verdict()
     var tickets: [Ticket] = []
+    /// The sessions of widgets.
+    var children: [Ticket] = []
     private var processes: [SimulatedProcess] = []
     private(set) var awayUntil = 0
     /// The time until which the tables of sealed values are locked.
@@ -240,12 +242,12 @@ package final class Simulation: @unchecked Sendable {
             say("FAULT: a stranger's token \(token.token.reveal()) was handed out")
             verdict.endedSessionsAlive += 1
         }
-        if let own = families[ticket.digest], own !== family {
+        if let own = families[ticket.holder.digest], own !== family {
             say("FAULT: a token of another session was handed out")
             verdict.endedSessionsAlive += 1
         }
-        rules.handedOut(token, of: ticket.digest, by: process, askedAt: askedAt)
-        guard let end = ticket.loggedOut else { return }
+        rules.handedOut(token, of: ticket.holder.digest, by: process, askedAt: askedAt)
+        guard let end = ticket.holder.loggedOut else { return }
         // Others hear of it, or find out that they do not, within three seconds; nothing is cached for more than five.
         let patience = process.isUndisturbed(since: end.at) ? 3_000 : 5_000
         if process === end.by && askedAt >= end.at || askedAt > end.at + patience {
@@ -263,6 +265,7 @@ package final class Simulation: @unchecked Sendable {
             verdict.endedSessionsAlive += 1
         }
         ticket.usedAt = scheduler.now
+        ticket.holder.usedAt = scheduler.now
     }
 
     /// Hears that somebody was told what came of a code which is another's.
@@ -275,6 +278,10 @@ package final class Simulation: @unchecked Sendable {
     func toldOfEnd(_ ticket: Ticket) async {
         guard let row = try? await memory.session(tokenDigest: ticket.digest), row.endedAt == nil else { return }
         if weather.idleEnd != nil, SessionLimits.lapse(of: row, at: wallTime) != nil { return }
+        if let parent = ticket.parent, let row = try? await memory.session(tokenDigest: parent.digest), row.endedAt != nil {
+            say("FAULT: a child outlives its parent in the store")
+            verdict.endedSessionsAlive += 1
+        }
         say("FAULT: an app was told that a session is over which lives: \(row.handle)")
         verdict.wrongfulLogOuts += 1
     }
@@ -286,6 +293,7 @@ package final class Simulation: @unchecked Sendable {
         verdict.codesCalledTwice += authority.codesCalledTwice.count
         if !authority.codesCalledTwice.isEmpty { say("FAULT: called twice: \(authority.codesCalledTwice.sorted())") }
         for ticket in tickets { await judge(ticket) }
+        for child in children { await judge(child: child) }
         for call in authority.calls where !call.process.isDead {
             guard case .delivered(let token) = call.state, let family = call.family else { continue }
             if !authority.written.contains("rt-\(family.number)-\(token)") {
@@ -304,6 +312,27 @@ package final class Simulation: @unchecked Sendable {
             else { continue }
             say("FAULT: the exchange of \(token) was given up")
             verdict.pairsThrownAway += 1
+        }
+    }
+
+    /// A child stands and falls with its parent, and its answer was durable.
+    private func judge(child: Ticket) async {
+        guard let row = try? await memory.session(tokenDigest: child.digest),
+            let parent = try? await memory.session(tokenDigest: child.holder.digest)
+        else {
+            say("FAULT: a child's 201 was not kept")
+            verdict.answeredWritesLost += 1
+            return
+        }
+        if parent.endedAt != nil {
+            let seen = await User(world: self).token(child)
+            guard row.endedAt == nil || seen == .lives else { return }
+            say("FAULT: a child outlives its parent: \(row.handle)")
+            verdict.endedSessionsAlive += 1
+        } else if row.endedAt != nil, row.endReason != .replaced {
+            // Replaced by itself: what its app asked for first came to the store last.
+            say("FAULT: a child ended without its parent: \(row.endReason?.rawValue ?? "")")
+            verdict.wrongfulLogOuts += 1
         }
     }
 

@@ -10,9 +10,15 @@ final class Ticket: @unchecked Sendable {
     var logOutAsked = false
     /// The time at which it was used last.
     var usedAt: Int
+    /// The session that it is a child of.
+    let parent: Ticket?
 
-    init(token: Secret, digest: Digest, at moment: Int) {
+    /// The session whose tokens it uses.
+    var holder: Ticket { parent ?? self }
+
+    init(token: Secret, digest: Digest, at moment: Int, parent: Ticket? = nil) {
         self.token = token
+        self.parent = parent
         self.digest = digest
         usedAt = moment
     }

@@ -139,23 +139,32 @@ struct User: Sendable {
 
     // MARK: Using the session
 
-    private func use(_ ticket: Ticket) async {
-        let listener = listen(ticket)
-        defer { listener?.leave() }
+    private func use(_ own: Ticket) async {
+        let listener = listen(own)
+        let widget = chance(weather.children) ? await makeChild(own) : nil
+        let listening = widget.flatMap { listen($0) }
+        defer {
+            listener?.leave()
+            listening?.leave()
+        }
         while world.isFoul {
             await pause(between(world.weather.idleRange))
-            if weather.idleEnd != nil, chance(0.2) { await slideLate(ticket) }
-            if world.scheduler.random.chance(world.weather.logOuts) { return await logOut(ticket) }
-            if world.scheduler.random.chance(world.weather.logOutsThere) { return await logOutThere(ticket) }
-            if world.scheduler.random.chance(world.weather.revokedThere) { world.revoke(ticket) }
+            if weather.idleEnd != nil, chance(0.2) { await slideLate(own) }
+            if world.scheduler.random.chance(world.weather.logOuts) { return await logOut(own) }
+            if world.scheduler.random.chance(world.weather.logOutsThere) { return await logOutThere(own) }
+            if world.scheduler.random.chance(world.weather.revokedThere) { world.revoke(own) }
             let callers = world.scheduler.random.chance(0.2) ? between(2...4) : 1
             let forced = chance(weather.forced)
             var ended = false
             if callers == 1 {
+                let ticket = chance(0.5) ? widget ?? own : own
                 ended = await token(ticket, forced: forced) == .ended
             } else {
                 ended = await withTaskGroup(of: Seen.self) { group in
-                    for _ in 0..<callers { group.addTask { await self.token(ticket, forced: forced) } }
+                    for number in 0..<callers {
+                        let ticket = number % 2 == 0 ? own : widget ?? own
+                        group.addTask { await self.token(ticket, forced: forced) }
+                    }
                     return await group.reduce(false) { $0 || $1 == .ended }
                 }
             }
@@ -177,11 +186,12 @@ struct User: Sendable {
         let answer = await process.serve(hangUpAfter: patience()) { useCases in
             let live = try await useCases.resumeSession.use(ticket.token)
             world.used(ticket, askedAt: began)
-            let leave = world.rules.waits(process, live.tokenDigest)
+            let holder = live.tokenHolder
+            let leave = world.rules.waits(process, holder.tokenDigest)
             defer { leave() }
             guard forced else { return try await useCases.refreshTokens.accessToken(for: live) }
-            let version = live.row.tokenVersion
-            world.rules.wants(newerThan: version, of: live.tokenDigest)
+            let version = holder.row.tokenVersion
+            world.rules.wants(newerThan: version, of: holder.tokenDigest)
             let token = try await useCases.refreshTokens.accessToken(for: live, newerThan: version)
             if token.version <= version { world.rules.notNewer(version) }
             return token
@@ -200,9 +210,33 @@ struct User: Sendable {
     /// Listens to a session's events at one process.
     private func listen(_ ticket: Ticket) -> SessionListener? {
         guard chance(weather.listeners) else { return nil }
-        let listener = SessionListener(world.process(), ticket.digest)
+        let listener = SessionListener(world.process(), ticket.digest, childOf: ticket.parent?.digest)
         world.listen(listener)
         return listener
+    }
+
+    static let widget = ChildKind(unchecked: "widget")
+
+    /// Makes a child of a session, again where the answer did not come; nil where there is none to be had.
+    private func makeChild(_ parent: Ticket) async -> Ticket? {
+        for _ in 0..<6 {
+            let answer = await world.process().serve(hangUpAfter: patience()) { useCases in
+                let live = try await useCases.resumeSession.resume(parent.token)
+                return try await useCases.makeChild.make(ChildOrder(kind: Self.widget, name: "home"), of: live)
+            }
+            switch answer {
+            case .success(let made)?:
+                let ticket = Ticket(
+                    token: made.token, digest: world.vault.digest(made.token), at: world.scheduler.now, parent: parent)
+                world.children.append(ticket)
+                return ticket
+            case .failure(let problem)? where problem.code == .sessionEnded || problem.code == .sessionRequired:
+                await world.toldOfEnd(parent)
+                return nil
+            default: await pause(between(300...3_000))
+            }
+        }
+        return nil
     }
 
     /// Finds the session, and notes its use long afterwards.

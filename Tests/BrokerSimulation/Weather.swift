@@ -81,6 +81,8 @@ struct Weather {
     var listeners = 0.3
     /// Somebody without the proof forwards what the user has forwarded.
     var strangers = 0.05
+    /// Has a widget, with a session of its own behind the app's.
+    var children = 0.0
     // What is configured.
     /// All users are one person with several sessions.
     var isOnePerson = false
@@ -124,6 +126,7 @@ struct Weather {
         if random.chance(0.3) { weather.hangUps = 0.2 }
         if random.chance(0.1) { weather.wallLeaps = random.number(1...3) }
         if random.chance(0.2) { weather.logOutsThere = 0.05 }
+        if random.chance(0.3) { weather.children = 0.7 }
         return weather
     }
 }

@@ -18,6 +18,7 @@ struct AdministrationContract {
         for number in 0..<5 { try await store.signIn(Rows.session(sid: number == 1 ? Rows.digest() : nil)) }
         let (held, ended) = (Rows.session(), Rows.session())
         for session in [held, ended] { try await store.signIn(session) }
+        _ = try await store.insertChild(Rows.child(of: held), places: 16)
         _ = try await store.claimRefresh(
             RefreshClaim(
                 tokenDigest: held.tokenDigest, tokenVersion: 1, name: Rows.claim(), lifetime: .seconds(25),
@@ -97,13 +98,13 @@ struct AdministrationContract {
             let administered = try #require(store as? any StoreAdministration)
             #expect(try await administered.liveSessions(now: Rows.now) == 0)
             try await fill(store)
-            #expect(try await administered.liveSessions(now: Rows.now) == 6)
+            #expect(try await administered.liveSessions(now: Rows.now) == 7)
             let row = try #require(
                 try await administered.rows(of: .sessions, after: nil, limit: 100).rows.compactMap { stored in
                     if case .session(let row, _) = stored, row.endedAt == nil { row } else { nil }
                 }.first)
             let lapse = min(row.idleExpiresAt, row.expiresAt)
-            #expect(try await administered.liveSessions(now: WallTime(milliseconds: lapse.milliseconds - 1)) == 6)
+            #expect(try await administered.liveSessions(now: WallTime(milliseconds: lapse.milliseconds - 1)) == 7)
             #expect(try await administered.liveSessions(now: lapse) == 0)
         }
     }
@@ -114,11 +115,11 @@ struct AdministrationContract {
             let administered = try #require(store as? any StoreAdministration)
             #expect(try await administered.keyUse(exchangesSince: Rows.now).isEmpty)
             try await fill(store)
-            // 2 logins, a handoff, a registration, 7 facts, 6 token sets, 2 in the outbox; 9 exchanges.
-            #expect(try await administered.keyUse(exchangesSince: Rows.now) == ["k1": 28])
-            #expect(try await administered.keyUse(exchangesSince: Rows.seconds(1)) == ["k1": 19])
+            // 2 logins, a handoff, a registration, 8 facts, 6 token sets, 2 in the outbox; 9 exchanges.
+            #expect(try await administered.keyUse(exchangesSince: Rows.now) == ["k1": 29])
+            #expect(try await administered.keyUse(exchangesSince: Rows.seconds(1)) == ["k1": 20])
             let wanted: [SealedPlace: Int] = [
-                .facts: 7, .tokens: 6, .logins: 2, .handoffs: 1, .registrations: 1, .outbox: 2,
+                .facts: 8, .tokens: 6, .logins: 2, .handoffs: 1, .registrations: 1, .outbox: 2,
             ]
             for place in SealedPlace.allCases {
                 var rows: [SealedRow] = []
@@ -138,7 +139,7 @@ struct AdministrationContract {
                 #expect(
                     try await administered.sealedRows(of: place, notUnder: "k2", after: nil, limit: 99).rows.isEmpty)
             }
-            #expect(try await administered.keyUse(exchangesSince: Rows.seconds(1)) == ["k2": 19])
+            #expect(try await administered.keyUse(exchangesSince: Rows.seconds(1)) == ["k2": 20])
         }
     }
 

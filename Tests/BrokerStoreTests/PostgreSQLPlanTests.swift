@@ -153,7 +153,8 @@ struct PostgreSQLPlanTests {
             Login.turn, Login.insert, Login.byState, Login.pending, Login.countPending, Login.burn, Login.keepHandoff,
             Login.handoffByKey, Login.handoffByLogin, Login.insertRegistration, Login.registration, Exchange.byKey,
             Exchange.claim, Exchange.renew, Exchange.release, Exchange.settle, Exchange.complete, Session.byToken,
-            Session.byHandle, Session.tokenVersions, Session.slide, Session.claim, Session.renew, Session.state,
+            Session.byHandle, Session.children, Session.lockParent, Session.insertChild, Session.tokenVersions,
+            Session.slide, Session.claim, Session.renew, Session.state,
             Session.release, Session.subjectChecked, Session.commit, Session.condemn, Upkeep.addOutbox,
             Upkeep.takeOutbox, Upkeep.postponeOutbox, Upkeep.removeOutbox, Upkeep.countOutbox, Upkeep.acquireLease,
             Upkeep.releaseLease, Upkeep.lease, Upkeep.countSeals, Upkeep.appendAudit, Upkeep.time, Upkeep.version,
@@ -260,6 +261,8 @@ struct PostgreSQLPlanTests {
         private static let passing: Set = [
             "Limit", "LockRows", "Nested Loop", "Result", "Subquery Scan", "Append", "Merge Append", "ProjectSet",
         ]
+        /// Filters that few rows fail: a session has sixteen children at most, which a list of parents passes over.
+        private static let hardlyAny: Set = ["(format = 1)", "((parent IS NULL) AND (format = 1))"]
         private static let small: Set = ["leases", "key_seals", "schema_version"]
 
         /// Returns what is read whole; `isLimited` says that only the first rows are asked for.
@@ -270,7 +273,7 @@ struct PostgreSQLPlanTests {
                     faults.append("\(table) is read from end to end")
                 } else if rows > PostgreSQLPlanTests.many, !isLimited || type.hasPrefix("Bitmap") {
                     faults.append("\(Int(rows)) rows of \(table) are read (\(type))")
-                } else if type.hasPrefix("Index"), condition == nil, let filter, filter != "(format = 1)" {
+                } else if type.hasPrefix("Index"), condition == nil, let filter, !Self.hardlyAny.contains(filter) {
                     faults.append("\(table) is searched from end to end: \(filter)")
                 }
             }

@@ -65,6 +65,20 @@ enum Rows {
             tokens: sealed(tokens))
     }
 
+    static func child(
+        of parent: SessionRow, place: Digest = digest(), at time: WallTime = now, idle: Duration = .seconds(3600),
+        absolute: Duration = .seconds(7200)
+    ) -> SessionRow {
+        var row = session(
+            subject: parent.subject, sid: parent.sid, provider: parent.provider, client: parent.client, at: time,
+            idle: idle, absolute: absolute)
+        row.tokenExpiresAt = nil
+        row.refreshable = false
+        row.tokens = nil
+        row.lineage = Lineage(parent: parent.tokenDigest, place: place)
+        return row
+    }
+
     static func registration(key: Digest = digest(), at time: WallTime = now) -> RegistrationRow {
         RegistrationRow(
             key: key, loginTokenDigest: digest(), createdAt: time, expiresAt: time.advanced(by: .seconds(900)),

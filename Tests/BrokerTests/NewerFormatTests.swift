@@ -11,8 +11,8 @@ import Testing
         _ sealed: Sealed, _ kind: SealedKind, _ row: Digest, _ broker: TestBroker
     ) throws -> Sealed {
         var record = try broker.vault.open(sealed, as: kind, row: row)
-        // Two more: the next one is that of a session which belongs to a key.
-        record[0] += 2
+        // Three more: the next ones are those of a session which belongs to a key, and of a child.
+        record[0] += 3
         return try broker.vault.seal(record, as: kind, row: row)
     }
 

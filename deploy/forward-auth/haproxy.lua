@@ -13,7 +13,7 @@ file:close()
 
 local identity = {
     "x-auth-subject", "x-auth-provider", "x-auth-client", "x-auth-session",
-    "x-auth-name", "x-auth-email", "x-auth-scope", "x-auth-token",
+    "x-auth-name", "x-auth-email", "x-auth-scope", "x-auth-kind", "x-auth-parent", "x-auth-token",
 }
 -- What of the broker's refusal the client gets.
 local passed_on = {

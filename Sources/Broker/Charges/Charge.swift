@@ -50,6 +50,13 @@ package struct Charge: Sendable {
         throw Self.refusal(wait, "calls")
     }
 
+    /// Takes what a child session costs, as a started login does; throws `rate_limited` when the caller has used up what is
+    /// theirs.
+    func takeChild() throws(BrokerProblem) {
+        guard let ledger, let address, let wait = ledger.takeCall(from: address) else { return }
+        throw Self.refusal(wait, "child sessions")
+    }
+
     /// Counts a call of a login or registration that is about to be made.
     func countCall(of key: Digest) { ledger?.countCall(of: key) }
 

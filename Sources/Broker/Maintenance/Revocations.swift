@@ -215,7 +215,7 @@ package struct Revocations: Sendable {
         switch session?.endReason {
         case .loggedOut, .loggedOutElsewhere, .admin: true
         case .loggedOutInBrowser, .replaced, .idleExpired, .expired, .tokenExpired, .grantRevoked, .refreshLost,
-            .subjectChanged, .providerLogout, .sessionLimit, .integrity, nil:
+            .subjectChanged, .providerLogout, .parentEnded, .sessionLimit, .integrity, nil:
             false
         }
     }

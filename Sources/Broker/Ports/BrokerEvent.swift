@@ -34,6 +34,8 @@ package enum BrokerEvent: Sendable {
     case accessTokenHandedOut(provider: ProviderName, client: ClientName, session: SessionHandle)
     /// The evidence of a sign-in or of a bound session was judged: `accepted`, a code or a reason.
     case proofJudged(provider: ProviderName, client: ClientName, result: String)
+    /// A session has a new child.
+    case childMade(provider: ProviderName, client: ClientName, kind: ChildKind, session: SessionHandle)
     case rowDidNotOpen(kind: SealedKind, unknownKey: Bool)
     case revocation(provider: ProviderName, result: String)
     case providerSessionEnd(provider: ProviderName, result: String)

@@ -10,6 +10,7 @@ package struct BrokerUseCases: Sendable {
     package let refreshTokens: RefreshTokens
     package let handOutToken: HandOutToken
     package let grantPass: GrantPass
+    package let makeChild: MakeChild
     /// Returns the nonce for the next proof (RFC 9449 section 8).
     package let proofNonce: @Sendable () -> String
     /// The origins at which the broker can be reached, for the addresses of proofs.
@@ -32,6 +33,7 @@ package struct BrokerUseCases: Sendable {
         refreshTokens = RefreshTokens(context)
         handOutToken = HandOutToken(context, refreshTokens: refreshTokens)
         grantPass = GrantPass(context)
+        makeChild = MakeChild(context)
         proofOrigins = context.settings.proofOrigins
         proofNonce = { ProofCheck(context: context).nonce }
         backchannelLogout = BackchannelLogout(context)

@@ -87,6 +87,8 @@ package struct ClientProfile: Sendable {
     package var lifetimes: SessionLifetimes
     /// The rules for sessions that belong to a key of the device.
     package var binding = BindingPolicy()
+    /// The kinds of child that its sessions may have.
+    package var children: [ChildKind: ChildPolicy] = [:]
     /// The reach of a revocation of this client's tokens: what else ends at the provider (`revocation: {reaches}`).
     package var revocationReach: RevocationReach
 

@@ -6,7 +6,10 @@ package struct RefreshTokens: Sendable {
     package init(_ context: BrokerContext) { self.context = context }
 
     /// Returns an access token that still has time, refreshing it first when it does not.
-    package func accessToken(for session: LiveSession) async throws(BrokerProblem) -> AccessToken {
+    ///
+    /// A child's is its parent's, and so is the refresh.
+    package func accessToken(for given: LiveSession) async throws(BrokerProblem) -> AccessToken {
+        let session = given.tokenHolder
         guard session.hasTokens else { throw .withoutTokens }
         // Tokens whose subject nobody has looked at are nobody's yet (SEC-59).
         if session.row.subjectUnchecked { return try await refresh(session, .expiring) }
@@ -31,14 +34,15 @@ package struct RefreshTokens: Sendable {
     package func accessToken(
         for session: LiveSession, newerThan version: Int64
     ) async throws(BrokerProblem) -> AccessToken {
-        try await refresh(session, .forced(fromVersion: version))
+        try await refresh(session.tokenHolder, .forced(fromVersion: version))
     }
 
     /// Refreshes now because the app asks (`POST /v1/session/refresh`).
-    package func refreshNow(_ session: LiveSession) async throws(BrokerProblem) -> SessionView {
+    package func refreshNow(_ given: LiveSession) async throws(BrokerProblem) -> SessionView {
+        let session = given.tokenHolder
         guard session.hasTokens else { throw .withoutTokens }
         _ = try await refresh(session, .forced(fromVersion: session.row.tokenVersion))
-        return try await ResumeSession(context).resume(session.tokenDigest).view
+        return try await ResumeSession(context).resume(given.tokenDigest).view
     }
 
     private func refreshBeside(_ session: LiveSession) {

@@ -12,6 +12,8 @@ package enum EndReason: String, Sendable, CaseIterable {
     case refreshLost = "refresh_lost"
     case subjectChanged = "subject_changed"
     case providerLogout = "provider_logout"
+    /// The session that it was a child of ended.
+    case parentEnded = "parent_ended"
     case admin
     case sessionLimit = "session_limit"
     case integrity

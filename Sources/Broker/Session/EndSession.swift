@@ -69,13 +69,13 @@ package struct EndSession: Sendable {
             throw BrokerProblem(error)
         }
         guard let row, row.subject == owner.row.subject,
-            row.tokenDigest == owner.tokenDigest || !owner.ownsItselfAlone(context)
+            row.tokenDigest == owner.tokenDigest || row.lineage?.parent == owner.tokenDigest || !owner.ownsItselfAlone(context)
         else { throw BrokerProblem(.notFound) }
         let reason: EndReason = row.tokenDigest == owner.tokenDigest ? .loggedOut : .loggedOutElsewhere
         try await end(.token(row.tokenDigest), reason: reason, handle: handle)
     }
 
-    /// Ends all of the owner's sessions but this one.
+    /// Ends all of the owner's sessions but this one and its children.
     package func endOthers(of owner: LiveSession) async throws(BrokerProblem) {
         if owner.ownsItselfAlone(context) { return }
         try await end(.subjectExcept(owner.row.subject, current: owner.tokenDigest), reason: .loggedOutElsewhere)

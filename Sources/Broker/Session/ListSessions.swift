@@ -13,7 +13,7 @@ package struct ListSessions: Sendable {
         return try await page(own, .live, current: owner.tokenDigest, cursor: cursor, limit: limit)
     }
 
-    /// Returns a page of what a selector names; of those that belong to no key, where `isUnbound`: it may have fewer items, or
+    /// Returns a page of what a selector names, each live session with its children behind it; of those that belong to no key, where `isUnbound`: it may have fewer items, or
     /// none, and a cursor.
     func page(
         _ selector: SessionSelector, _ state: SessionState, isUnbound: Bool = false, current: Digest?, cursor: String?,
@@ -26,27 +26,46 @@ package struct ListSessions: Sendable {
             rows = try await context.store.sessions(
                 selector, state, after: after, limit: limit + 1, now: context.clock.now())
         } catch { throw BrokerProblem(error) }
+        let shown = Array(rows.prefix(limit))
+        let children = state == .live ? try await children(of: shown) : [:]
         var items: [SessionPage.Item] = []
-        for row in rows.prefix(limit) {
-            // A row that this process cannot open is left out, not ended: listing judges nobody.
-            guard let facts = try? SessionFacts.open(row, context.vault), !isUnbound || facts.thumbprint == nil
-            else { continue }
-            items.append(
-                SessionPage.Item(
-                    session: SessionView(row: row, facts: facts, binding: context.providers.binding(of: facts)),
-                    current: row.tokenDigest == current,
-                    endedAt: row.endedAt, reason: row.endReason?.shown))
+        for row in shown {
+            if let item = item(row, current, isUnbound: isUnbound) { items.append(item) }
+            for child in children[row.tokenDigest] ?? [] {
+                guard var item = item(child, current, isUnbound: isUnbound) else { continue }
+                item.session = item.session.within(row)
+                items.append(item)
+            }
         }
-        let last = rows.count > limit ? rows.prefix(limit).last : nil
+        let last = rows.count > limit ? shown.last : nil
         return SessionPage(
             items: items, nextCursor: last.map { SessionCursor(after: $0).text })
+    }
+
+    /// Returns the item of a row, or nil for one that is not to be shown.
+    private func item(_ row: SessionRow, _ current: Digest?, isUnbound: Bool) -> SessionPage.Item? {
+        // A row that this process cannot open is left out, not ended: listing judges nobody.
+        guard let facts = try? SessionFacts.open(row, context.vault), !isUnbound || facts.thumbprint == nil
+        else { return nil }
+        return SessionPage.Item(
+            session: SessionView(row: row, facts: facts, binding: context.providers.binding(of: facts)),
+            current: row.tokenDigest == current, endedAt: row.endedAt, reason: row.endReason?.shown)
+    }
+
+    private func children(of rows: [SessionRow]) async throws(BrokerProblem) -> [Digest: [SessionRow]] {
+        let parents = rows.filter { $0.lineage == nil }.map(\.tokenDigest)
+        guard !parents.isEmpty else { return [:] }
+        do throws(StoreFailure) {
+            let children = try await context.store.children(of: parents, now: context.clock.now())
+            return Dictionary(grouping: children) { $0.lineage?.parent ?? $0.tokenDigest }
+        } catch { throw BrokerProblem(error) }
     }
 }
 
 /// One page of a session list.
 package struct SessionPage: Sendable {
     package struct Item: Sendable {
-        package let session: SessionView
+        package internal(set) var session: SessionView
         /// Whether it is the session that asked.
         package let current: Bool
         package let endedAt: WallTime?
@@ -87,7 +106,7 @@ package enum SessionSelector: Sendable, Equatable {
     case token(Digest)
     case handle(SessionHandle)
     case subject(Digest)
-    /// All of a subject's but the one of this token digest.
+    /// All of a subject's but the one of this token digest and its children.
     case subjectExcept(Digest, current: Digest)
     case sid(Digest)
     /// The sessions that a logout token names, among these clients': with a `sid` those that have it, and those of the
@@ -96,6 +115,14 @@ package enum SessionSelector: Sendable, Equatable {
     case provider(Digest)
     case client(Digest)
     case all
+
+    /// Whether it names one session by what is its alone: a child, too, where listings show children behind their parents.
+    package var namesOne: Bool {
+        switch self {
+        case .token, .handle: true
+        case .subject, .subjectExcept, .sid, .logout, .provider, .client, .all: false
+        }
+    }
 }
 
 /// The place where a listing goes on: after this time and handle.

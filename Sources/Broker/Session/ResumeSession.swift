@@ -32,8 +32,12 @@ package struct ResumeSession: Sendable {
 
     /// Throws as `resume` does, but for a proof's signature, and takes no proof: for who wants to know whether the rest of a
     /// request is worth reading.
-    package func look(_ token: Secret, _ evidence: PresentedEvidence.Reading) async throws(BrokerProblem) {
+    package func look(
+        _ token: Secret, _ evidence: PresentedEvidence.Reading,
+        admits: (LiveSession) throws(BrokerProblem) -> Void = { _ in }
+    ) async throws(BrokerProblem) {
         let session = try await live(token)
+        try admits(session)
         guard let binding = session.binding else { return }
         try EvidenceCheck(context: context).look(evidence, for: session, binding, token: token)
     }
@@ -51,7 +55,8 @@ package struct ResumeSession: Sendable {
             RequestScope.concerns(session.row.handle)
             try checkLives(session.row)
             try checkIsConfigured(session.facts)
-            return session
+            guard let child = session.facts.child else { return session }
+            return try await behindParent(session, child)
         }
         let row: SessionRow?
         do throws(StoreFailure) { row = try await context.store.session(tokenDigest: tokenDigest) } catch {
@@ -59,9 +64,29 @@ package struct ResumeSession: Sendable {
         }
         guard let row else { throw BrokerProblem(.sessionRequired) }
         RequestScope.concerns(row.handle)
-        let session = try live(row)
+        var session = try live(row)
+        if let child = session.facts.child { session = try await behindParent(session, child) }
         context.cache.insert(session, loadedAt: moment, generation: cached.generation)
         return session
+    }
+
+    /// Returns a child with its parent: it is good only while its parent's row is, whatever its own says.
+    ///
+    /// The parent is read as ever, from the cache or the store: what ends it ends the child at the same moment on every
+    /// replica.
+    private func behindParent(_ session: LiveSession, _ child: ChildFacts) async throws(BrokerProblem) -> LiveSession {
+        let parent: LiveSession
+        do throws(BrokerProblem) { parent = try await resume(child.parent) } catch {
+            RequestScope.concerns(session.row.handle)
+            throw error.ofParent
+        }
+        RequestScope.concerns(session.row.handle)
+        guard let policy = context.providers.policy(of: child, session.facts) else {
+            // It may come back with the next reload, and so the child stays.
+            throw BrokerProblem(.clientNotAllowed, privateDetail: "children of this kind are not configured")
+        }
+        if let family = session.family, family.parent === parent, family.policy == policy { return session }
+        return session.with(Family(parent: parent, policy: policy))
     }
 
     /// The same without providers: for who waits for days, and must not keep a configuration in memory that is gone.
@@ -70,15 +95,20 @@ package struct ResumeSession: Sendable {
     /// Throws as `resume` does when the session of a token digest is over or cannot be looked up; opens nothing and keeps
     /// nothing, for who waits for the end of many sessions.
     package func checkLives(_ tokenDigest: Digest) async throws(BrokerProblem) {
+        let row: SessionRow
         if let known = context.cache.lookUp(tokenDigest, at: context.clock.monotonic()).session {
-            return try checkLives(known.row)
+            row = known.row
+        } else {
+            let stored: SessionRow?
+            do throws(StoreFailure) { stored = try await context.store.session(tokenDigest: tokenDigest) } catch {
+                throw BrokerProblem(error)
+            }
+            guard let stored else { throw BrokerProblem(.sessionRequired) }
+            row = stored
         }
-        let row: SessionRow?
-        do throws(StoreFailure) { row = try await context.store.session(tokenDigest: tokenDigest) } catch {
-            throw BrokerProblem(error)
-        }
-        guard let row else { throw BrokerProblem(.sessionRequired) }
         try checkLives(row)
+        guard let parent = row.lineage?.parent else { return }
+        do throws(BrokerProblem) { try await checkLives(parent) } catch { throw error.ofParent }
     }
 
     /// Returns the live session and slides its idle time: for what counts as use (relay, forward-auth, token exchange).
@@ -92,7 +122,11 @@ package struct ResumeSession: Sendable {
     }
 
     /// Slides the idle time of a live session, where enough of it has passed.
+    ///
+    /// A child's use is its parent's: whoever looks at a widget every day is not logged out for want of opening the app. A
+    /// web page's is not, for its cookie is easier to steal.
     package func slide(_ session: LiveSession) {
+        if let family = session.family, session.facts.child?.kind != .web { slide(family.parent) }
         let now = context.clock.now()
         guard now >= session.slidesAt, context.watch.believes(context.clock) else { return }
         let idleEnd = SessionLimits.idleEnd(usedAt: now, created: session.row.createdAt, session.facts.lifetimes)
@@ -155,6 +189,16 @@ package struct ResumeSession: Sendable {
         context.spawner.spawn("integrity") {
             // One that could not be written is found again at the next use.
             _ = try? await EndSession(context).end(.token(row.tokenDigest), reason: reason, handle: row.handle)
+        }
+    }
+}
+
+extension BrokerProblem {
+    /// The same as a child's problem: what became of the parent is told of the child.
+    fileprivate var ofParent: BrokerProblem {
+        switch code {
+        case .sessionEnded, .sessionRequired: BrokerProblem(.sessionEnded, reason: .parentEnded)
+        default: self
         }
     }
 }

@@ -141,21 +141,37 @@ package final class LiveSession: Sendable {
     package let facts: SessionFacts
     /// The key that it belongs to, by its client's settings when it was read; nil for one that is not bound.
     package let binding: SessionBinding?
+    /// The support of a child; nil for a session that is nobody's child.
+    package let family: Family?
     /// The time at which the idle time is to be written next.
     let slidesAt: WallTime
 
-    package init(row: SessionRow, facts: SessionFacts, binding: SessionBinding?) {
+    package init(row: SessionRow, facts: SessionFacts, binding: SessionBinding?, family: Family? = nil) {
         self.row = row
         self.facts = facts
         self.binding = binding
+        self.family = family
         slidesAt = row.lastUsedAt.advanced(by: SessionLimits.slideInterval(idle: facts.lifetimes.idle))
     }
 
     /// Returns the session with a row that has changed; its facts stay as they are.
-    func with(_ row: SessionRow) -> LiveSession { LiveSession(row: row, facts: facts, binding: binding) }
+    func with(_ row: SessionRow) -> LiveSession {
+        LiveSession(row: row, facts: facts, binding: binding, family: family)
+    }
+
+    /// Returns a child with its support.
+    func with(_ family: Family) -> LiveSession {
+        LiveSession(row: row, facts: facts.inheriting(family.parent.facts), binding: binding, family: family)
+    }
 
     /// The owner's view of it; made when it is asked for, because a hundred thousand may be cached.
-    package var view: SessionView { SessionView(row: row, facts: facts, binding: binding) }
+    package var view: SessionView {
+        let view = SessionView(row: row, facts: facts, binding: binding)
+        return family.map { view.within($0.parent.row) } ?? view
+    }
+
+    /// The session whose tokens it uses: itself, or its parent.
+    package var tokenHolder: LiveSession { family?.parent ?? self }
 
     /// The access token, once somebody has asked for it.
     private let opened = Mutex<AccessToken?>(nil)
@@ -177,7 +193,7 @@ package final class LiveSession: Sendable {
     }
 
     /// Whether it has tokens of the provider's: one of an id_token has none.
-    package var hasTokens: Bool { row.tokens != nil }
+    package var hasTokens: Bool { tokenHolder.row.tokens != nil }
 
     /// Returns the access token, which `open` opens for who asks first.
     func accessToken(
@@ -206,6 +222,16 @@ extension SessionView {
             identity: facts.identity, unverified: facts.unverified, scope: facts.scope, createdAt: row.createdAt,
             lastUsedAt: row.lastUsedAt, idleExpiresAt: min(row.idleExpiresAt, row.expiresAt), expiresAt: row.expiresAt,
             tokensExpireAt: row.tokenExpiresAt, refreshable: row.refreshable, device: facts.device,
-            binding: binding)
+            binding: binding, child: facts.child)
+    }
+
+    /// Returns a child's view within its parent's limits, with how its parent's tokens stand.
+    func within(_ parent: SessionRow) -> SessionView {
+        var view = self
+        view.expiresAt = min(expiresAt, parent.expiresAt)
+        view.idleExpiresAt = min(idleExpiresAt, parent.idleExpiresAt, parent.expiresAt)
+        view.tokensExpireAt = parent.tokenExpiresAt
+        view.refreshable = parent.refreshable
+        return view
     }
 }

@@ -20,6 +20,8 @@ package final class SessionNotices: Sendable {
         var sessions: [Digest: Listened] = [:]
         /// The listeners of a subject and client, and the session that each listens to.
         var owners: [Digest: [UInt64: Digest]] = [:]
+        /// The children that somebody listens to, by their parents.
+        var families: [Digest: Set<Digest>] = [:]
     }
 
     /// A session that somebody listens to.
@@ -27,6 +29,8 @@ package final class SessionNotices: Sendable {
         /// The newest version of its tokens that its listeners know of.
         var version: Int64
         var listeners: [UInt64: @Sendable (SessionNotice) -> Void] = [:]
+        /// The session that it is a child of.
+        var parent: Digest?
     }
 
     /// Guards the listeners by session.
@@ -37,15 +41,17 @@ package final class SessionNotices: Sendable {
     /// Calls `listener` for each notice of a session from now on, as long as the returned subscription is held and no newer
     /// ones have superseded it; `version` is that of the tokens that it knows of.
     ///
-    /// `owner` is who the session's subject and client are, who may have `limit` listeners.
+    /// `owner` is who the session's subject and client are, who may have `limit` listeners; a child hears of its parent's end
+    /// as of its own.
     package func subscribe(
-        _ tokenDigest: Digest, of owner: Digest, limit: Int, version: Int64,
+        _ tokenDigest: Digest, of owner: Digest, limit: Int, version: Int64, parent: Digest? = nil,
         _ listener: @escaping @Sendable (SessionNotice) -> Void
     ) -> Subscription {
         let (id, superseded) = state.withLock { state in
             state.next &+= 1
             let id = state.next
-            state.sessions[tokenDigest, default: Listened(version: version)].listeners[id] = listener
+            state.sessions[tokenDigest, default: Listened(version: version, parent: parent)].listeners[id] = listener
+            if let parent { state.families[parent, default: []].insert(tokenDigest) }
             state.owners[owner, default: [:]][id] = tokenDigest
             return (id, state.makeRoom(for: tokenDigest, of: owner, limit: limit))
         }
@@ -59,8 +65,12 @@ package final class SessionNotices: Sendable {
 
     /// Tells a session's listeners.
     package func post(_ notice: SessionNotice, to tokenDigest: Digest) {
-        let listeners = state.withLock { state in state.sessions[tokenDigest].map { Array($0.listeners.values) } ?? [] }
+        let (listeners, children) = state.withLock { state in
+            (state.sessions[tokenDigest].map { Array($0.listeners.values) } ?? [], state.families[tokenDigest] ?? [])
+        }
         for listener in listeners { listener(notice) }
+        guard case .ended = notice else { return }
+        for child in children { post(.ended(.parentEnded), to: child) }
     }
 
     /// Tells a session's listeners that its tokens are of this version now, unless they know.
@@ -106,7 +116,11 @@ extension SessionNotices.State {
         _ id: UInt64, _ tokenDigest: Digest, of owner: Digest
     ) -> (@Sendable (SessionNotice) -> Void)? {
         let listener = sessions[tokenDigest]?.listeners.removeValue(forKey: id)
-        if sessions[tokenDigest]?.listeners.isEmpty == true { sessions[tokenDigest] = nil }
+        if let last = sessions[tokenDigest], last.listeners.isEmpty {
+            sessions[tokenDigest] = nil
+            if let parent = last.parent { families[parent]?.remove(tokenDigest) }
+            if let parent = last.parent, families[parent]?.isEmpty == true { families[parent] = nil }
+        }
         owners[owner]?[id] = nil
         if owners[owner]?.isEmpty == true { owners[owner] = nil }
         return listener
@@ -141,7 +155,7 @@ package struct ListenToSession: Sendable {
             live.ownsItselfAlone(context) ? settings.sessionsPerShopAndClient : settings.sessionsPerSubjectAndClient
         return context.notices.subscribe(
             live.tokenDigest, of: live.row.subjectAndClient, limit: Self.perSession * sessions,
-            version: live.row.tokenVersion, listener)
+            version: live.row.tokenVersion, parent: live.row.lineage?.parent, listener)
     }
 }
 

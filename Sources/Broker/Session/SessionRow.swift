@@ -36,13 +36,15 @@ package struct SessionRow: Sendable, Equatable {
     /// `StoredTokens`, sealed as `.tokens` for the row `tokenDigest`; nil once ended, and for a session of an id_token, which has
     /// none.
     package var tokens: Sealed?
+    /// Its place in its parent's family; nil for a session that is nobody's child.
+    package var lineage: Lineage?
 
     package init(
         tokenDigest: Digest, handle: SessionHandle, subject: Digest, subjectAndClient: Digest, sid: Digest?,
         provider: Digest, client: Digest, createdAt: WallTime, lastUsedAt: WallTime, idleExpiresAt: WallTime,
         expiresAt: WallTime, tokenExpiresAt: WallTime?, refreshable: Bool, tokenVersion: Int64 = 1, fence: Int64 = 0,
         subjectUnchecked: Bool = false, endedAt: WallTime? = nil, endReason: EndReason? = nil, facts: Sealed,
-        tokens: Sealed?
+        tokens: Sealed?, lineage: Lineage? = nil
     ) {
         self.tokenDigest = tokenDigest
         self.handle = handle
@@ -64,6 +66,7 @@ package struct SessionRow: Sendable, Equatable {
         self.endReason = endReason
         self.facts = facts
         self.tokens = tokens
+        self.lineage = lineage
     }
 
     /// The row without its sealed facts: for a cache that holds them opened, which would hold them twice.
@@ -133,11 +136,13 @@ package struct SessionFacts: Sendable {
     package var authenticatedAt: Int64?
     /// The thumbprint of the key that it belongs to (RFC 7638); sealed, because it links sessions of one device.
     package var thumbprint: Digest?
+    /// Its place in a family; nil for a session that is nobody's child.
+    package var child: ChildFacts?
 
     package init(
         provider: ProviderName, client: ClientName, subject: String, identity: [(name: String, value: JSONValue)],
         unverified: [(name: String, value: JSONValue)], scope: [String], device: String?, lifetimes: SessionLifetimes,
-        authenticatedAt: Int64?, thumbprint: Digest? = nil
+        authenticatedAt: Int64?, thumbprint: Digest? = nil, child: ChildFacts? = nil
     ) {
         self.provider = provider
         self.client = client
@@ -149,13 +154,24 @@ package struct SessionFacts: Sendable {
         self.lifetimes = lifetimes
         self.authenticatedAt = authenticatedAt
         self.thumbprint = thumbprint
+        self.child = child
+    }
+
+    /// A child's facts with what its parent's say now of the user: a refresh may have changed it.
+    func inheriting(_ parent: SessionFacts) -> SessionFacts {
+        var facts = self
+        facts.subject = parent.subject
+        facts.identity = parent.identity
+        facts.unverified = parent.unverified
+        facts.scope = parent.scope
+        return facts
     }
 }
 
 extension SessionFacts {
     /// The record to seal.
     package var record: [UInt8] {
-        var writer = RecordWriter(boundTo: thumbprint)
+        var writer = child.map { $0.begin(boundTo: thumbprint) } ?? RecordWriter(boundTo: thumbprint)
         writer.string(provider.text)
         writer.string(client.text)
         writer.string(subject)
@@ -170,20 +186,36 @@ extension SessionFacts {
     }
 
     /// Opens the facts of a row, which another version, or a key that the ring lacks, may have sealed.
+    ///
+    /// A row that stands in another family than its facts say was changed.
     static func open(_ row: SessionRow, _ vault: any Vault) throws -> SessionFacts {
-        try SessionFacts(record: try vault.open(row.facts, as: .session, row: row.tokenDigest))
+        let facts = try SessionFacts(record: try vault.open(row.facts, as: .session, row: row.tokenDigest))
+        guard facts.child?.parent == row.lineage?.parent else { throw RecordFailure.malformed }
+        return facts
     }
 
     /// Reads an opened record.
     package init(record bytes: [UInt8]) throws(RecordFailure) {
-        var (reader, thumbprint) = try RecordReader.bindable(bytes)
+        var (reader, thumbprint, child) = try Self.beginning(bytes)
         self.init(
             provider: ProviderName(unchecked: try reader.string()), client: ClientName(unchecked: try reader.string()),
             subject: try reader.string(), identity: try reader.claims(), unverified: try reader.claims(),
             scope: try reader.strings(), device: try reader.optionalString(),
             lifetimes: SessionLifetimes(
                 idle: .milliseconds(try reader.integer()), absolute: .milliseconds(try reader.integer())),
-            authenticatedAt: try reader.optionalInteger(), thumbprint: thumbprint)
+            authenticatedAt: try reader.optionalInteger(), thumbprint: thumbprint, child: child)
+    }
+
+    private static func beginning(
+        _ bytes: [UInt8]
+    ) throws(RecordFailure) -> (reader: RecordReader, thumbprint: Digest?, child: ChildFacts?) {
+        guard bytes.first == ChildFacts.format else {
+            let (reader, thumbprint) = try RecordReader.bindable(bytes)
+            return (reader, thumbprint, nil)
+        }
+        var reader = try RecordReader(bytes, format: ChildFacts.format)
+        let (child, thumbprint) = try ChildFacts.read(&reader)
+        return (reader, thumbprint, child)
     }
 }
 

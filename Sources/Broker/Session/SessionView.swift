@@ -17,12 +17,15 @@ package struct SessionView: Sendable {
     package var refreshable: Bool
     package var device: String?
     package var binding: SessionBinding?
+    /// Its place in a family; nil for a session that is nobody's child.
+    package var child: ChildFacts?
 
     package init(
         handle: SessionHandle, provider: ProviderName, client: ClientName, subject: String,
         identity: [(name: String, value: JSONValue)], unverified: [(name: String, value: JSONValue)], scope: [String],
         createdAt: WallTime, lastUsedAt: WallTime, idleExpiresAt: WallTime, expiresAt: WallTime,
-        tokensExpireAt: WallTime?, refreshable: Bool, device: String?, binding: SessionBinding?
+        tokensExpireAt: WallTime?, refreshable: Bool, device: String?, binding: SessionBinding?,
+        child: ChildFacts? = nil
     ) {
         self.handle = handle
         self.provider = provider
@@ -39,6 +42,7 @@ package struct SessionView: Sendable {
         self.refreshable = refreshable
         self.device = device
         self.binding = binding
+        self.child = child
     }
 }
 
@@ -66,6 +70,16 @@ package struct SignedIn: Sendable {
         endsAtLatest =
             live.row.refreshable
             ? live.row.createdAt.advanced(by: live.facts.lifetimes.absolute) : live.row.expiresAt
+    }
+
+    /// Creates the result of a new child: a bearer of its token, whatever its client's transport; a pass it gets once it has
+    /// proved its key.
+    init(child: LiveSession, token: Secret) {
+        pass = nil
+        session = child.view
+        self.token = token
+        transport = .bearer
+        endsAtLatest = child.view.expiresAt
     }
 }
 

@@ -2,7 +2,7 @@
 package enum StoreOperation: String, Sendable, CaseIterable {
     case insertLogin, login, pendingLogins, burnLogin
     case claimExchange, exchange, renewExchange, releaseExchange, settleExchange, completeExchange
-    case session, sessions, endSessions, slideSession
+    case session, sessions, endSessions, slideSession, children, insertChild
     case claimRefresh, renewRefresh, refreshState, commitRefresh, releaseRefresh, markSubjectChecked, condemnRefresh
     case keepHandoff, handoff, handoffOfLogin, registration, insertRegistration
     case addOutbox, takeOutbox, postponeOutbox, removeOutbox, outboxCount, consumeLogoutToken
@@ -22,13 +22,13 @@ package enum StoreOperation: String, Sendable, CaseIterable {
 
     package var kind: Kind {
         switch self {
-        case .login, .pendingLogins, .exchange, .session, .sessions, .refreshState, .handoff, .handoffOfLogin,
-            .registration, .outboxCount, .lease:
+        case .login, .pendingLogins, .exchange, .session, .sessions, .children, .refreshState, .handoff,
+            .handoffOfLogin, .registration, .outboxCount, .lease:
             .reading
         case .burnLogin, .renewExchange, .releaseExchange, .settleExchange, .completeExchange, .slideSession,
             .claimRefresh, .renewRefresh, .commitRefresh, .releaseRefresh, .markSubjectChecked, .condemnRefresh,
             .keepHandoff, .insertRegistration, .addOutbox, .takeOutbox, .postponeOutbox, .removeOutbox, .countSeals,
-            .appendAudit:
+            .appendAudit, .insertChild:
             .changing
         case .insertLogin, .claimExchange, .acquireLease, .releaseLease, .sweep: .writing
         case .endSessions, .consumeLogoutToken: .ending
@@ -127,6 +127,16 @@ extension AroundStore {
     ) async throws(StoreFailure) -> [SessionRow] {
         try await around(.sessions) { store throws(StoreFailure) in
             try await store.sessions(selector, state, after: after, limit: limit, now: now)
+        }
+    }
+
+    package func children(of parents: [Digest], now: WallTime) async throws(StoreFailure) -> [SessionRow] {
+        try await around(.children) { store throws(StoreFailure) in try await store.children(of: parents, now: now) }
+    }
+
+    package func insertChild(_ row: SessionRow, places: Int) async throws(StoreFailure) -> ChildInsertion {
+        try await around(.insertChild) { store throws(StoreFailure) in
+            try await store.insertChild(row, places: places)
         }
     }
 

@@ -9,13 +9,22 @@ package protocol SessionStore: Sendable {
     func session(handle: SessionHandle) async throws(StoreFailure) -> SessionRow?
 
     /// Returns live or ended sessions after the cursor: live ones newest first (creation time, then handle, descending),
-    /// ended ones by their end in the same way.
+    /// ended ones by their end in the same way. Live children are listed by their own token or handle alone: they come
+    /// with their parents (`children`).
     func sessions(
         _ selector: SessionSelector, _ state: SessionState, after: SessionCursor?, limit: Int, now: WallTime
     ) async throws(StoreFailure) -> [SessionRow]
 
+    /// Returns the live children of sessions, the oldest first.
+    func children(of parents: [Digest], now: WallTime) async throws(StoreFailure) -> [SessionRow]
+
+    /// Inserts a child where its parent lives at `row.createdAt` and is no child itself, and ends the one that has its
+    /// place (`replaced`), in one transaction; not where so many other places are taken.
+    func insertChild(_ row: SessionRow, places: Int) async throws(StoreFailure) -> ChildInsertion
+
     /// Ends live sessions that the selector names, at most `limit` of them, whatever their rows' format. Idempotent: one
-    /// that has ended keeps its reason.
+    /// that has ended keeps its reason. Whatever ends a session ends its children in the same transaction
+    /// (`parent_ended`), and names none of them.
     func endSessions(_ selector: SessionSelector, reason: EndReason, now: WallTime, limit: Int)
         async throws(StoreFailure) -> EndedBatch
 
@@ -51,6 +60,16 @@ package protocol SessionStore: Sendable {
     /// version; false when either moved on.
     func condemnRefresh(tokenDigest: Digest, tokenVersion: Int64, fence: Int64, reason: EndReason, now: WallTime)
         async throws(StoreFailure) -> Bool
+}
+
+/// The answer to a child that is to be inserted.
+package enum ChildInsertion: Sendable, Equatable {
+    /// It stands; the digest of the one that had its place, if it was alive.
+    case made(replaced: [Digest])
+    /// All the parent's places are taken.
+    case full
+    /// The parent is not there, has ended, is past its times or a child itself.
+    case parentEnded
 }
 
 /// The result of one step of ending sessions.

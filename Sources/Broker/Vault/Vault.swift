@@ -113,4 +113,6 @@ package enum IndexKind: String, Sendable, CaseIterable {
     case proofNonce
     /// The end of a bound session's pass.
     case sessionPass
+    /// The place of a child in its parent's family.
+    case childPlace
 }

@@ -53,10 +53,7 @@ package struct BackendConfiguration: Sendable {
         self.slides = slides
     }
 
-    /// Returns whether it may ask about this session (SEC-42).
-    func mayAsk(about session: SessionView) -> Bool { mayAsk(about: session.provider, session.client) }
-
-    /// Returns whether it may ask about the sessions of a client.
+    /// Returns whether it may ask about the sessions of a client (SEC-42).
     package func mayAsk(about provider: ProviderName, _ client: ClientName) -> Bool {
         guard let allow else { return true }
         return allow.contains { scope in scope.provider == provider && scope.clients?.contains(client) ?? true }
@@ -64,8 +61,13 @@ package struct BackendConfiguration: Sendable {
 
     /// Throws where it may not ask about a session.
     @Sendable func admits(_ session: LiveSession) throws(BrokerProblem) {
-        guard mayAsk(about: session.view) else { throw BrokerProblem(.backendNotAllowed) }
+        guard mayAsk(about: session.facts.provider, session.facts.client), isNamed(by: session) else {
+            throw BrokerProblem(.backendNotAllowed)
+        }
     }
+
+    /// Returns whether a session is one that it is told of: a child's kind has to name it.
+    func isNamed(by session: LiveSession) -> Bool { session.family?.policy.backends.contains(name) ?? true }
 
     /// The evidence that it has to hand on.
     var demand: EvidenceDemand { checksEvidence ? .none : .any }

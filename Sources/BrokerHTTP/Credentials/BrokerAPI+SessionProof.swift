@@ -30,14 +30,28 @@ extension BrokerAPI {
         _ call: Call, demanding demand: EvidenceDemand = .any
     ) async throws(BrokerProblem) -> LiveSession { try await presented(call, demanding: demand).session }
 
-    /// The same with the end of the pass that opened it.
-    func presented(
+    /// The same for what is closed to children: a session that is nobody's child; throws `client_not_allowed` for another.
+    func ownSession(
         _ call: Call, demanding demand: EvidenceDemand = .any
+    ) async throws(BrokerProblem) -> LiveSession {
+        try await presented(call, demanding: demand, admits: Self.isNobodysChild).session
+    }
+
+    private static func isNobodysChild(_ session: LiveSession) throws(BrokerProblem) {
+        guard session.family == nil else {
+            throw BrokerProblem(.clientNotAllowed, detail: "A child session may not do this; its parent may.")
+        }
+    }
+
+    /// The same with the end of the pass that opened it; `admits` says who may ask at all, which comes first.
+    func presented(
+        _ call: Call, demanding demand: EvidenceDemand = .any,
+        admits: (LiveSession) throws(BrokerProblem) -> Void = { _ in }
     ) async throws(BrokerProblem) -> PresentedSession {
         let token = try requiredSession(call)
         let presented = try await counting(call) { () async throws(BrokerProblem) in
             try await useCases.resumeSession.present(
-                token, { () throws(BrokerProblem) in try evidence(of: call) }, demand)
+                token, { () throws(BrokerProblem) in try evidence(of: call) }, demand, admits: admits)
         }
         call.connection?.carriesSession()
         return presented
@@ -46,10 +60,20 @@ extension BrokerAPI {
     /// Throws what a request without a live session, or without evidence for it, is refused with.
     ///
     /// A body that it sends is its address's all the same, until it was read: a body of these routes says nothing.
-    @Sendable func hasSession(_ call: Call) async throws(BrokerProblem) {
+    @Sendable func hasSession(_ call: Call) async throws(BrokerProblem) { try await look(call) { _ in } }
+
+    /// The same for what is closed to children.
+    @Sendable func hasOwnSession(_ call: Call) async throws(BrokerProblem) {
+        try await look(call, admits: Self.isNobodysChild)
+    }
+
+    private func look(
+        _ call: Call, admits: (LiveSession) throws(BrokerProblem) -> Void
+    ) async throws(BrokerProblem) {
         let token = try requiredSession(call)
         try await counting(call) { () async throws(BrokerProblem) in
-            try await useCases.resumeSession.look(token) { () throws(BrokerProblem) in try evidence(of: call) }
+            try await useCases.resumeSession.look(
+                token, { () throws(BrokerProblem) in try evidence(of: call) }, admits: admits)
         }
     }
 

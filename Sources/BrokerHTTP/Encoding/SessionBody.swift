@@ -44,6 +44,8 @@ enum SessionBody {
             writer.member("expires_at", session.tokensExpireAt)
             writer.member("refreshable", session.refreshable)
         }
+        writer.member("kind", session.child?.kind.text)
+        writer.member("parent", session.child?.parentHandle.text)
         writer.name("binding")
         guard let binding = session.binding else { return writer.value(.null) }
         writer.object { writer in
@@ -117,7 +119,14 @@ enum IdentityFields {
         fields.append(HTTPField(name: .authName, value: bounded(claim("name", in: facts.identity)?.string ?? "")))
         fields.append(HTTPField(name: .authEmail, value: email(in: facts.identity)))
         fields.append(HTTPField(name: .authScope, value: bounded(facts.scope.joined(separator: " "))))
+        guard let child = facts.child else { return fields += nobodysChild }
+        fields.append(HTTPField(name: .authKind, value: child.kind.text))
+        fields.append(HTTPField(name: .authParent, value: child.parentHandle.text))
     }
+
+    private static let nobodysChild = [
+        HTTPField(name: .authKind, value: ""), HTTPField(name: .authParent, value: ""),
+    ]
 
     private static func claim(_ name: String, in identity: [(name: String, value: JSONValue)]) -> JSONValue? {
         identity.first { $0.name == name }?.value

@@ -125,6 +125,11 @@ enum RequestText {
         isBase64URL(scalar) || scalar == "." || scalar == "~"
     }
 
+    /// Returns whether it may stand in a child session's name.
+    static func isPlaceName(_ scalar: Unicode.Scalar) -> Bool {
+        ("a"..."z").contains(scalar) || ("0"..."9").contains(scalar) || scalar == "-"
+    }
+
     /// Returns whether it may stand in a parameter's or an attribute's name.
     static func isNamePart(_ scalar: Unicode.Scalar) -> Bool { isBase64URL(scalar) || scalar == "." }
 

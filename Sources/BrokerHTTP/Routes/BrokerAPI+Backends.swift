@@ -87,7 +87,8 @@ extension BrokerAPI {
     private func inactive(_ problem: BrokerProblem, _ call: Call) throws(BrokerProblem) -> Answer {
         var writer = JSONWriter(capacity: 96)
         switch problem.code {
-        case .sessionRequired, .sessionEnded, .backendNotAllowed: writer.object { $0.member("active", false) }
+        case .sessionRequired, .sessionEnded, .backendNotAllowed, .clientNotAllowed:
+            writer.object { $0.member("active", false) }
         case .proofRequired, .useDPoPNonce, .proofInvalid:
             writer.object { writer in
                 writer.member("active", false)
@@ -113,6 +114,10 @@ extension BrokerAPI {
             writer.member("exp", min(session.idleExpiresAt, session.expiresAt).seconds)
             writer.member("iat", session.createdAt.seconds)
             writer.member("sid", session.handle.text)
+            if let child = session.child {
+                writer.member("kind", child.kind.text)
+                writer.member("parent", child.parentHandle.text)
+            }
             if let binding = session.binding {
                 writer.member("token_type", "DPoP")
                 writer.name("cnf")
@@ -136,8 +141,21 @@ extension BrokerAPI {
         let evidence = evidence(in: &form)
         try form.finish()
         guard let subject else { throw BrokerProblem(.invalidRequest) }
-        let session = try await useCases.resumeSession.use(
-            Secret(subject), { evidence }, backend.configuration.demand, admits: backend.configuration.admits)
+        var isTarget = true
+        let session: LiveSession
+        do throws(BrokerProblem) {
+            session = try await useCases.resumeSession.use(Secret(subject), { evidence }, backend.configuration.demand)
+            {
+                session throws(BrokerProblem) in
+                isTarget = backend.configuration.isNamed(by: session)
+                try backend.configuration.admits(session)
+            }
+        } catch {
+            guard isTarget else {
+                return oauthRefusal("invalid_target", "This backend gets no tokens for children of this kind.", call)
+            }
+            throw error
+        }
         let access = session.hasTokens ? try await useCases.refreshTokens.accessToken(for: session) : nil
         guard let access, access.credential == .bearer else {
             return oauthRefusal("invalid_target", "The session has no access token.", call)

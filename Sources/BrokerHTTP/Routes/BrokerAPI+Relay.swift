@@ -12,6 +12,9 @@ extension BrokerAPI {
         }
         let presented = try await presented(call)
         let session = presented.session
+        if let family = session.family, !family.policy.upstreams.contains(where: { $0.text == target.upstream }) {
+            throw BrokerProblem(.upstreamNotAllowed, detail: "Children of this kind may not call this upstream.")
+        }
         useCases.resumeSession.slide(session)
         let held = call.fields.hasBody ? try load.bodies.take(call.fields.contentLength, for: session.row) : nil
         defer { held.map(load.bodies.giveBack) }

@@ -75,7 +75,7 @@ extension BrokerAPI {
 
     /// `POST /v1/session/token`: the provider's access token, for clients that opted in.
     @Sendable func handOutToken(_ call: Call) async throws(BrokerProblem) -> Answer {
-        let access = try await useCases.handOutToken.handOut(from: try await session(call, demanding: .proof))
+        let access = try await useCases.handOutToken.handOut(from: try await ownSession(call, demanding: .proof))
         var writer = JSONWriter(capacity: 1024)
         writer.object { writer in
             writer.member("access_token", access.token.reveal())
@@ -94,6 +94,27 @@ extension BrokerAPI {
         let pass = try useCases.grantPass.grant(to: session)
         return Answers.json(
             .ok, PassBody.bytes(pass), call, adding: pass.transport == .cookie ? [cookies.pass(pass)] : [])
+    }
+
+    /// `POST /v1/session/children`: a session for a widget, a watch, an extension, behind this one.
+    @Sendable func makeChild(_ call: Call) async throws(BrokerProblem) -> Answer {
+        // What it gives outlives a pass.
+        let parent = try await ownSession(call, demanding: .proof)
+        let child = try await useCases.makeChild.make(try childOrder(call), of: parent, charge: charge(call))
+        return created(child, call)
+    }
+
+    private func childOrder(_ call: Call) throws(BrokerProblem) -> ChildOrder {
+        var body = try json(call)
+        let kind: ChildKind? = body.name("kind", required: true)
+        let name = body.text("name", required: true, length: 1...32, where: RequestText.isPlaceName)
+        let device = body.text("device", length: 1...64)
+        let jkt = body.text("jkt", length: 43...43, where: RequestText.isBase64URL)
+        let thumbprint = jkt.flatMap { Base64URL.decode($0) }.flatMap(Digest.init)
+        if jkt != nil, thumbprint == nil { body.fault("jkt", .malformed) }
+        try body.finish()
+        guard let kind, let name else { throw BrokerProblem(.invalidRequest) }
+        return ChildOrder(kind: kind, name: name, device: device, thumbprint: thumbprint)
     }
 
     /// Returns the fields that clear the cookies of a session that has ended.
@@ -125,7 +146,7 @@ extension BrokerAPI {
         var query = try RequestQuery(parsing: call.query)
         let cursor = query.text("cursor", maximum: 256)
         try query.finish()
-        let owner = try await session(call)
+        let owner = try await ownSession(call)
         let page = try await useCases.listSessions.list(for: owner, cursor: cursor)
         return Answers.json(
             .ok, SessionListBody.bytes(page.items.map { ($0.session, $0.current) }, nextCursor: page.nextCursor), call)
@@ -133,7 +154,7 @@ extension BrokerAPI {
 
     /// `DELETE /v1/sessions/{handle}`: ends one of the user's own sessions.
     @Sendable func endSession(_ call: Call) async throws(BrokerProblem) -> Answer {
-        let owner = try await session(call)
+        let owner = try await ownSession(call)
         guard let text = call.parameters.first, let handle = SessionHandle(String(text)) else {
             throw BrokerProblem(.notFound)
         }
@@ -148,7 +169,7 @@ extension BrokerAPI {
         if except == nil { query.fault("except", .required) }
         if let except, except != "current" { query.fault("except", .malformed) }
         try query.finish()
-        try await useCases.endSession.endOthers(of: try await session(call))
+        try await useCases.endSession.endOthers(of: try await ownSession(call))
         return Answers.empty(.noContent, call)
     }
 }

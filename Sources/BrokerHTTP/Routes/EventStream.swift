@@ -133,7 +133,7 @@ struct EventStream: Sendable {
 extension BrokerAPI {
     /// `POST /v1/session/refresh`: refreshes the provider's tokens now.
     @Sendable func refreshSession(_ call: Call) async throws(BrokerProblem) -> Answer {
-        let session = try await session(call)
+        let session = try await ownSession(call)
         return Answers.json(.ok, SessionBody.bytes(try await useCases.refreshTokens.refreshNow(session)), call)
     }
 

@@ -151,5 +151,7 @@ extension HTTPField.Name {
     static let authName = known("X-Auth-Name")
     static let authEmail = known("X-Auth-Email")
     static let authScope = known("X-Auth-Scope")
+    static let authKind = known("X-Auth-Kind")
+    static let authParent = known("X-Auth-Parent")
     static let authToken = known("X-Auth-Token")
 }

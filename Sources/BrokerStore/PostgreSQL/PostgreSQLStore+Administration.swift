@@ -203,11 +203,12 @@ enum PostgreSQLAdministrationSQL {
         ON CONFLICT DO NOTHING
         """)
     static let insertSession = Statement(
-        "admin_insert_session", "btbbbbbiittbtb" + "iiiioiioo" + "biiooiii" + "i",
+        "admin_insert_session", "btbbbbbiittbtb" + "iiiioiioo" + "biiooiii" + "i" + "bb",
         """
         WITH inserted AS (
-            \(PostgreSQLSessionSQL.insert)
-            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT DO NOTHING RETURNING token)
+            INSERT INTO sessions (\(PostgreSQLSessionSQL.insertedColumns), parent, place)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $33, $34)
+            ON CONFLICT DO NOTHING RETURNING token)
         INSERT INTO session_states (token, last_used_at, idle_expires_at, expires_at, token_expires_at, refreshable,
             token_version, fence, subject_unchecked, ended, claim, claim_until, taken_over_at, taken_over_before,
             answer_lost, hold_until, empty_refusals, first_empty_at)
@@ -299,7 +300,7 @@ extension StoredRow {
                     .bytes(marks.claim?.bytes), .duration(marks.claimUntil), .duration(marks.takenOverAt),
                     .truth(marks.takenOverBefore), .truth(marks.answerLost), .duration(marks.holdUntil),
                     .integer(marks.emptyRefusals), .duration(marks.firstEmptyAt), moment,
-                ])
+                ] + Lineage.parameters(row.lineage))
         case .outbox(let row): BoundStatement(PostgreSQLMaintenanceSQL.addOutbox, [row].parameters)
         case .logoutToken(let id, let until): BoundStatement(SQL.insertLogoutToken, [.digest(id), .time(until)])
         case .lease(let name, let owner, let until):

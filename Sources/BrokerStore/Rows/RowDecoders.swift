@@ -35,7 +35,18 @@ extension SessionRow {
             refreshable: refreshable, tokenVersion: tokenVersion, fence: fence,
             subjectUnchecked: subjectUnchecked,
             endedAt: endedAt, endReason: reason.flatMap { EndReason(rawValue: $0) }, facts: facts,
-            tokens: try columns.optionalSealed())
+            tokens: try columns.optionalSealed(), lineage: try Lineage(&columns))
+    }
+}
+
+extension Lineage {
+    /// Reads `parent, place`; nil for a session that is nobody's child.
+    convenience init?(_ columns: inout some ColumnReader) throws {
+        let parent = try columns.optionalDigest()
+        let place = try columns.optionalDigest()
+        guard let parent else { return nil }
+        guard let place else { throw StoreFailure.unavailable("a row is damaged") }
+        self.init(parent: parent, place: place)
     }
 }
 

@@ -28,6 +28,7 @@ enum Schema {
         Migration(version: 3, readableFrom: 1, sql: handoffs),
         Migration(version: 4, readableFrom: 1, sql: namedClaims),
         Migration(version: 5, readableFrom: 1, sql: holders), Migration(version: 6, readableFrom: 1, sql: listings),
+        Migration(version: 7, readableFrom: 1, sql: families),
     ]
 
     static var newest: Int { migrations.last?.version ?? 0 }
@@ -215,6 +216,21 @@ enum Schema {
             key TEXT NOT NULL PRIMARY KEY,
             seals INTEGER NOT NULL CHECK (seals >= 0)
         ) STRICT, WITHOUT ROWID;
+        """
+
+    // Children of sessions. A trigger ends them with their parent, so that nothing that ends a session can forget them: not
+    // even a release that knows no families.
+    private static let families = """
+        ALTER TABLE sessions ADD COLUMN parent BLOB CHECK (length(parent) = 32);
+        ALTER TABLE sessions ADD COLUMN place BLOB CHECK (length(place) = 32);
+        CREATE INDEX sessions_by_parent ON sessions (parent, created_at, handle)
+            WHERE parent IS NOT NULL AND ended_at IS NULL;
+        CREATE TRIGGER children_end_with_their_parent AFTER UPDATE OF ended_at ON sessions
+        WHEN OLD.ended_at IS NULL AND NEW.ended_at IS NOT NULL AND NEW.parent IS NULL BEGIN
+            UPDATE sessions SET ended_at = NEW.ended_at, end_reason = 'parent_ended', tokens_key = NULL, tokens = NULL,
+                claim_until = NULL
+            WHERE parent = NEW.token AND ended_at IS NULL;
+        END;
         """
 
     // Tombstones of a provider and of a client by their end; how long a provider asked to be left alone, because until when

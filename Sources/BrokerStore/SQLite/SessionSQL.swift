@@ -8,16 +8,33 @@ enum SessionSQL {
     static let columns = """
         format, token, handle, subject, subject_and_client, sid, provider, client, created_at, last_used_at, \
         idle_expires_at, expires_at, token_expires_at, refreshable, token_version, fence, subject_unchecked, ended_at, \
-        end_reason, facts_key, facts, tokens_key, tokens
+        end_reason, facts_key, facts, tokens_key, tokens, parent, place
         """
     static let insert = """
         INSERT INTO sessions (token, handle, subject, subject_and_client, sid, provider, client, created_at,
             last_used_at, idle_expires_at, expires_at, token_expires_at, refreshable, token_version, fence,
-            subject_unchecked, ended_at, end_reason, facts_key, facts, tokens_key, tokens)
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            subject_unchecked, ended_at, end_reason, facts_key, facts, tokens_key, tokens, parent, place)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
         """
     static let byToken = "SELECT \(columns) FROM sessions WHERE token = ?"
     static let byHandle = "SELECT \(columns) FROM sessions WHERE handle = ?"
+    /// A session that may have children at a time.
+    static let parent = """
+        SELECT 1 FROM sessions
+        WHERE token = ?1 AND ended_at IS NULL AND idle_expires_at > ?2 AND expires_at > ?2 AND parent IS NULL
+            AND format = 1
+        """
+    /// The child that has a place, live or lapsed.
+    static let inPlace = "SELECT id, token FROM sessions WHERE parent = ?1 AND ended_at IS NULL AND place = ?2"
+    static let otherPlaces = """
+        SELECT count(*) FROM sessions
+        WHERE parent = ?1 AND ended_at IS NULL AND place <> ?2 AND idle_expires_at > ?3 AND expires_at > ?3
+        """
+    static let children = """
+        SELECT \(columns) FROM sessions
+        WHERE parent = ?1 AND ended_at IS NULL AND idle_expires_at > ?2 AND expires_at > ?2 AND format = 1
+        ORDER BY created_at, handle
+        """
     static let standing = "SELECT format, ended_at FROM sessions WHERE token = ?"
     static let exists = "SELECT format FROM sessions WHERE token = ?"
 
@@ -111,7 +128,11 @@ enum SessionSQL {
     static func page(_ selector: SessionSelector, _ state: SessionState, after: Bool) -> String {
         let (shown, moment) =
             switch state {
-            case .live: ("ended_at IS NULL AND idle_expires_at > ? AND expires_at > ?", "created_at")
+            case .live:
+                (
+                    "\(selector.namesOne ? "" : "parent IS NULL AND ")ended_at IS NULL AND idle_expires_at > ? AND expires_at > ?",
+                    "created_at"
+                )
             case .ended: ("ended_at IS NOT NULL", "ended_at")
             }
         return """
@@ -126,7 +147,7 @@ enum SessionSQL {
         case .token: "token = ? AND "
         case .handle: "handle = ? AND "
         case .subject: "subject = ? AND "
-        case .subjectExcept: "subject = ? AND token <> ? AND "
+        case .subjectExcept: "subject = ?1 AND token <> ?2 AND parent IS NOT ?2 AND "
         case .sid: "sid = ? AND "
         case .logout(let sid, let subject, let clients):
             "\(named(sid, subject)) AND +client IN (\(clients.map { _ in "?" }.joined(separator: ", "))) AND "
@@ -185,7 +206,8 @@ extension SessionRow {
             refreshable.databaseValue, tokenVersion.databaseValue, fence.databaseValue,
             subjectUnchecked.databaseValue, endedAt.sql,
             endReason?.rawValue.databaseValue ?? .null, facts.keyID.databaseValue, facts.envelope.sql,
-            tokens?.keyID.databaseValue ?? .null, tokens?.envelope.sql ?? .null,
+            tokens?.keyID.databaseValue ?? .null, tokens?.envelope.sql ?? .null, (lineage?.parent).sql,
+            (lineage?.place).sql,
         ]
     }
 }

@@ -22,6 +22,7 @@ enum ConfigurationRules {
         checkSigningKeys(draft.providers, context)
         checkReferences(draft, context)
         checkEvidence(draft, context)
+        ChildrenRules.check(draft, context)
     }
 
     /// A client whose every request needs a proof cannot pass a proxy that does not say what the proof was about.

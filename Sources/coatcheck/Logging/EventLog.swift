@@ -67,7 +67,8 @@ struct EventLog: Sendable {
         case .refreshed, .refreshFailed, .refreshEndedSession, .refreshedTokenUnverified, .refreshWaited,
             .refreshShared:
             takeRefresh(event)
-        case .sessionEnded, .accessTokenHandedOut, .revocation, .providerSessionEnd, .logoutToken, .adminAction,
+        case .sessionEnded, .accessTokenHandedOut, .childMade, .revocation, .providerSessionEnd, .logoutToken,
+            .adminAction,
             .rowDidNotOpen,
             .storeFailed:
             takeOther(event)
@@ -117,6 +118,9 @@ struct EventLog: Sendable {
         case .accessTokenHandedOut(let provider, let client, let session):
             count("access_tokens_handed_out", provider, client)
             write(.info, "access token handed out", provider, client, [("session", session.text)])
+        case .childMade(let provider, let client, let kind, let session):
+            count("child_sessions", provider, client, [("kind", kind.text)])
+            write(.info, "child session made", provider, client, [("kind", kind.text), ("session", session.text)])
         case .revocation(let provider, let result):
             count("revocations", [("provider", provider.text), ("result", result)])
             write(result == "done" ? .debug : .warning, "revocation", provider, nil, [("result", result)])

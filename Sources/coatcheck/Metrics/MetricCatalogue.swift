@@ -5,6 +5,7 @@ enum MetricCatalogue {
         "coatcheck_access_tokens_handed_out_total": "Access tokens that apps fetched, where their client may.",
         "coatcheck_admin_actions_total": "What was done through the management listener.",
         "coatcheck_build_info": "1; its labels say which version runs on which store.",
+        "coatcheck_child_sessions_total": "Child sessions made, by their kind.",
         "coatcheck_config_reloads_total": "Times that the configuration was read again; refused is not what runs.",
         "coatcheck_connections": "Open connections of apps and backends.",
         "coatcheck_connections_max": "Connections of apps and backends that there may be.",

@@ -22,6 +22,13 @@ enum StartingSeries {
         register(
             providers: configuration.providers.map(\.name.text), clients: clients,
             upstreams: configuration.upstreams.compactMap { $0.settings?.name.text }, metrics)
+        for provider in configuration.providers {
+            for client in provider.clients.map(\.settings.profile) {
+                Maker(metrics: metrics).counters(
+                    "child_sessions", [[("provider", provider.name.text), ("client", client.name.text)]],
+                    client.children.keys.sorted().map { [("kind", $0.text)] })
+            }
+        }
     }
 
     /// Makes the series of these names.

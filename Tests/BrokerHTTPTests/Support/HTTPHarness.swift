@@ -32,6 +32,7 @@ struct HTTPHarness: Sendable {
     init(
         publicURL: String = "https://auth.example.com", time: TestClock = TestClock(),
         binding: BindingPolicy.Mode = .off,
+        children: [ChildKind: ChildPolicy] = [:],
         _ configure: (inout HTTPConfiguration, OpenSSLVault) -> Void = { _, _ in }
     ) throws {
         let redirect = [RedirectURI("com.example.app:/cb")].compactMap { $0 }
@@ -50,7 +51,10 @@ struct HTTPHarness: Sendable {
                 name: ClientName(unchecked: "sdk"), login: .app, transport: .bearer,
                 redirectURIs: [RedirectURI("com.example.sdk:/cb")].compactMap { $0 }, nativeCode: true),
         ]
-        for index in clients.indices { clients[index].binding.mode = binding }
+        for index in clients.indices {
+            clients[index].binding.mode = binding
+            clients[index].children = children
+        }
         provider = FakeProvider(
             profile: ProviderProfile(
                 name: ProviderName(unchecked: "as"), kind: .oidc, displayName: "AS", issuer: "https://as.example",

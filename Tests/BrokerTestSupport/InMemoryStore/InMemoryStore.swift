@@ -174,6 +174,14 @@ package final class InMemoryStore: BrokerStore {
         }
     }
 
+    package func children(of parents: [Digest], now: WallTime) async throws(StoreFailure) -> [SessionRow] {
+        try transaction { $0.children(of: parents, now: now) }
+    }
+
+    package func insertChild(_ row: SessionRow, places: Int) async throws(StoreFailure) -> ChildInsertion {
+        try transaction { $0.insertChild(row, places: places) }
+    }
+
     package func endSessions(
         _ selector: SessionSelector, reason: EndReason, now: WallTime, limit: Int
     ) async throws(StoreFailure) -> EndedBatch {

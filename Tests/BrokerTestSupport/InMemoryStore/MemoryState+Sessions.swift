@@ -15,7 +15,8 @@ extension MemoryState {
         _ selector: SessionSelector, _ state: SessionState, after: SessionCursor?, limit: Int, now: WallTime
     ) -> [SessionRow] {
         let rows = sessions.values.filter { row in
-            let shown = state == .live ? row.isLive(at: now) : row.endedAt != nil
+            let isListed = row.lineage == nil || selector.namesOne
+            let shown = state == .live ? isListed && row.isLive(at: now) : row.endedAt != nil
             guard shown, selector.matches(row) else { return false }
             return after.map { Self.isBefore(SessionCursor(after: row), $0) } ?? true
         }
@@ -25,10 +26,11 @@ extension MemoryState {
     mutating func endSessions(
         _ selector: SessionSelector, _ reason: EndReason, _ now: WallTime, limit: Int
     ) -> EndedBatch {
-        let tokenDigests = sessions.values.filter { $0.endedAt == nil && selector.matches($0) }.prefix(limit)
-            .map(\.tokenDigest)
-        for tokenDigest in tokenDigests { end(tokenDigest, reason, now) }
-        return EndedBatch(ended: tokenDigests, more: tokenDigests.count == limit)
+        // Those that are named as well as their parents, before these take them along.
+        let tokens = sessions.values.filter { $0.endedAt == nil && selector.matches($0) }
+            .sorted { $0.lineage != nil && $1.lineage == nil }.prefix(limit).map(\.tokenDigest)
+        for tokenDigest in tokens { end(tokenDigest, reason, now) }
+        return EndedBatch(ended: tokens, more: tokens.count == limit)
     }
 
     /// Ends one session; false when it is not there or has ended, and then keeps its reason.
@@ -37,7 +39,30 @@ extension MemoryState {
         guard let row = sessions[tokenDigest], row.endedAt == nil else { return false }
         if let work = row.revocation(at: now) { addOutbox([work]) }
         sessions[tokenDigest] = row.ended(reason, at: now)
+        guard row.lineage == nil else { return true }
+        for child in sessions.values where child.lineage?.parent == tokenDigest { end(child.tokenDigest, .parentEnded, now) }
         return true
+    }
+
+    func children(of parents: [Digest], now: WallTime) -> [SessionRow] {
+        sessions.values.filter { row in
+            row.isLive(at: now) && row.lineage.map { parents.contains($0.parent) } ?? false
+        }.sorted(by: Self.newestFirst).reversed()
+    }
+
+    mutating func insertChild(_ row: SessionRow, places: Int) -> ChildInsertion {
+        let now = row.createdAt
+        guard let lineage = row.lineage, let parent = sessions[lineage.parent], parent.isLive(at: now),
+            parent.lineage == nil
+        else { return .parentEnded }
+        let family = sessions.values.filter { $0.endedAt == nil && $0.lineage?.parent == lineage.parent }
+        let others = family.filter { $0.lineage?.place != lineage.place && $0.isLive(at: now) }
+        guard others.count < places else { return .full }
+        let replaced = family.filter { $0.lineage?.place == lineage.place }.map(\.tokenDigest)
+        for tokenDigest in replaced { end(tokenDigest, .replaced, now) }
+        sessions[row.tokenDigest] = row
+        handles[row.handle] = row.tokenDigest
+        return .made(replaced: replaced)
     }
 
     mutating func slideSession(_ tokenDigest: Digest, _ lastUsedAt: WallTime, _ idleExpiresAt: WallTime) {
@@ -129,7 +154,8 @@ extension SessionSelector {
         case .token(let tokenDigest): row.tokenDigest == tokenDigest
         case .handle(let handle): row.handle == handle
         case .subject(let subject): row.subject == subject
-        case .subjectExcept(let subject, let current): row.subject == subject && row.tokenDigest != current
+        case .subjectExcept(let subject, let current):
+            row.subject == subject && row.tokenDigest != current && row.lineage?.parent != current
         case .sid(let sid): row.sid == sid
         case .logout(let sid, let subject, let clients): clients.contains(row.client) && isNamed(row, sid, subject)
         case .provider(let provider): row.provider == provider

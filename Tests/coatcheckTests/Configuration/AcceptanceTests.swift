@@ -163,7 +163,9 @@ struct AcceptanceTests {
             for key in section.keys {
                 let pattern = section.pattern.isEmpty ? key : "\(section.pattern).\(key)"
                 found.insert(pattern)
-                let isNamed = ["providers", "upstreams", "backends", "providers.*.clients"].contains(pattern)
+                let isNamed = [
+                    "providers", "upstreams", "backends", "providers.*.clients", "providers.*.clients.*.children",
+                ].contains(pattern)
                 if isNamed { for child in section.named(key) { walk(child.section) } }
                 guard !isNamed, let node = section.node(key)?.node else { continue }
                 if node.mapping != nil { walk(section.section(key)) }

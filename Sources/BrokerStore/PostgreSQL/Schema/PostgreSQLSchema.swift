@@ -23,7 +23,7 @@ enum PostgreSQLSchema {
 
     static let migrations: [Migration] = [
         Migration(version: 1, readableFrom: 1, sql: first), Migration(version: 2, readableFrom: 1, sql: listings),
-        Migration(version: 3, readableFrom: 1, sql: proofs),
+        Migration(version: 3, readableFrom: 1, sql: proofs), Migration(version: 4, readableFrom: 1, sql: families),
     ]
 
     static var newest: Int { migrations.last?.version ?? 0 }
@@ -210,6 +210,28 @@ enum PostgreSQLSchema {
             format integer NOT NULL DEFAULT 1 CHECK (format > 0)
         );
         CREATE INDEX taken_proofs_by_end ON taken_proofs (until);
+        """
+
+    // Children of sessions. A trigger ends them with their parent, so that nothing that ends a session can forget them: not
+    // even a release that knows no families. It runs when the parent's row is locked, and sees what stands then: a child that
+    // was made a moment before, too (`insertChild` locks the same row). Whether a child has ended is asked by its reason, for
+    // which its index alone has a condition (decision 38).
+    private static let families = """
+        ALTER TABLE sessions ADD COLUMN parent bytea CHECK (octet_length(parent) = 32),
+            ADD COLUMN place bytea CHECK (octet_length(place) = 32);
+        CREATE INDEX sessions_by_parent ON sessions (parent, created_at, handle)
+            WHERE parent IS NOT NULL AND end_reason IS NULL;
+        CREATE FUNCTION children_end_with_their_parent() RETURNS trigger LANGUAGE plpgsql AS '
+            BEGIN
+                UPDATE session_states SET ended = true, claim = NULL, claim_until = NULL
+                WHERE token = ANY (ARRAY (SELECT c.token FROM sessions c WHERE c.parent = NEW.token AND c.end_reason IS NULL));
+                UPDATE sessions SET ended_at = NEW.ended_at, end_reason = ''parent_ended'', tokens_key = NULL, tokens = NULL
+                WHERE parent = NEW.token AND end_reason IS NULL;
+                RETURN NULL;
+            END';
+        CREATE TRIGGER children_end_with_their_parent AFTER UPDATE OF ended_at ON sessions
+            FOR EACH ROW WHEN (OLD.ended_at IS NULL AND NEW.ended_at IS NOT NULL AND NEW.parent IS NULL)
+            EXECUTE FUNCTION children_end_with_their_parent();
         """
 
     // Tombstones of a provider and of a client by their end.

@@ -8,7 +8,7 @@ enum PostgreSQLSessionSQL {
         greatest(s.format, st.format), s.token, s.handle, s.subject, s.subject_and_client, s.sid, s.provider, s.client, \
         s.created_at, st.last_used_at, st.idle_expires_at, st.expires_at, st.token_expires_at, st.refreshable, \
         st.token_version, st.fence, st.subject_unchecked, s.ended_at, s.end_reason, s.facts_key, s.facts, \
-        s.tokens_key, s.tokens
+        s.tokens_key, s.tokens, s.parent, s.place
         """
     private static let joined = "sessions s JOIN session_states st ON st.token = s.token"
     /// The same for pages, row by row in the order of the first: plans are made for no limit in particular, and would join
@@ -17,6 +17,43 @@ enum PostgreSQLSessionSQL {
 
     static let byToken = Statement("session_by_token", "b", "SELECT \(columns) FROM \(joined) WHERE s.token = $1")
     static let byHandle = Statement("session_by_handle", "t", "SELECT \(columns) FROM \(joined) WHERE s.handle = $1")
+
+    /// The live children of a list of parents at a time.
+    static let children = Statement(
+        "children", "Bi",
+        """
+        SELECT \(columns) FROM \(walked)
+        WHERE s.parent = ANY ($1) AND s.end_reason IS NULL AND st.idle_expires_at > $2 AND st.expires_at > $2
+            AND s.format = 1 AND st.format = 1
+        ORDER BY s.created_at, s.handle
+        """)
+    /// Has whoever makes a child of a session take turns with others who do, and with who ends it.
+    static let lockParent = Statement(
+        "lock_parent", "b", "SELECT token FROM session_states WHERE token = $1 FOR UPDATE")
+    /// Inserts a child where its parent lives, after `lockParent` in the same transaction: values are the columns of `insert`
+    /// and `insertState`, then parent, place and the most other places.
+    static let insertChild = Statement(
+        "insert_child", "btbbbbbiittbtb" + "iiiioiioo" + "bbi",
+        """
+        WITH parent AS MATERIALIZED (
+            SELECT p.token FROM sessions p JOIN session_states pt ON pt.token = p.token
+            WHERE p.token = $24 AND p.end_reason IS NULL AND p.parent IS NULL AND NOT pt.ended
+                AND pt.idle_expires_at > $8 AND pt.expires_at > $8 AND p.format = 1 AND pt.format = 1),
+        family AS MATERIALIZED (
+            SELECT c.token, c.place, ct.idle_expires_at > $8 AND ct.expires_at > $8 AS lives
+            FROM parent JOIN sessions c ON c.parent = parent.token JOIN session_states ct ON ct.token = c.token
+            WHERE c.parent = $24 AND c.end_reason IS NULL),
+        room AS MATERIALIZED (
+            SELECT parent.token FROM parent WHERE (SELECT count(*) FROM family WHERE place <> $25 AND lives) < $26),
+        doomed AS MATERIALIZED (SELECT f.token, 'replaced' AS reason FROM family f, room WHERE f.place = $25),
+        \(EndingSQL.steps(now: 8)),
+        inserted AS (
+            INSERT INTO sessions (\(insertedColumns), parent, place)
+            SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $24, $25 FROM room),
+        state AS (\(insertState) SELECT $1, $15, $16, $17, $18, $19, $20, $21, $22, $23 FROM room)
+        SELECT (SELECT count(*) FROM parent), (SELECT count(*) FROM room), b.token
+        FROM (SELECT 1) one LEFT JOIN buried b ON true
+        """)
 
     static let tokenVersions = Statement(
         "token_versions", "B",
@@ -141,10 +178,11 @@ enum PostgreSQLSessionSQL {
 
     // MARK: Ending and listing
 
-    static let insert = """
-        INSERT INTO sessions (token, handle, subject, subject_and_client, sid, provider, client, created_at, ended_at,
-            end_reason, facts_key, facts, tokens_key, tokens)
+    static let insertedColumns = """
+        token, handle, subject, subject_and_client, sid, provider, client, created_at, ended_at, end_reason, facts_key, \
+        facts, tokens_key, tokens
         """
+    static let insert = "INSERT INTO sessions (\(insertedColumns))"
     static let insertState = """
         INSERT INTO session_states (token, last_used_at, idle_expires_at, expires_at, token_expires_at, refreshable,
             token_version, fence, subject_unchecked, ended)
@@ -216,6 +254,7 @@ enum PostgreSQLSessionSQL {
         case .live:
             types += "i"
             let now = "$\(types.count)"
+            conditions += selector.namesOne ? "" : "s.parent IS NULL AND "
             conditions += "\(notEnded(selector)) AND st.idle_expires_at > \(now) AND st.expires_at > \(now)"
         case .ended: conditions += "s.ended_at IS NOT NULL"
         }
@@ -263,7 +302,8 @@ enum PostgreSQLSessionSQL {
         case .token: ("token", "b", "s.token = $1 AND ")
         case .handle: ("handle", "t", "s.handle = $1 AND ")
         case .subject: ("subject", "b", "s.subject = $1 AND ")
-        case .subjectExcept: ("subject_except", "bb", "s.subject = $1 AND s.token <> $2 AND ")
+        case .subjectExcept:
+            ("subject_except", "bb", "s.subject = $1 AND s.token <> $2 AND s.parent IS DISTINCT FROM $2 AND ")
         case .sid: ("sid", "b", "s.sid = $1 AND ")
         case .logout(_?, _?, _):
             (
@@ -309,4 +349,9 @@ extension SessionRow {
             .integer(tokenVersion), .integer(fence), .truth(subjectUnchecked), .truth(endedAt != nil),
         ]
     }
+}
+
+extension Lineage {
+    /// The values of `parent, place`; of a session that is nobody's child none.
+    static func parameters(_ lineage: Lineage?) -> [Parameter] { [.digest(lineage?.parent), .digest(lineage?.place)] }
 }

@@ -19,6 +19,7 @@ struct ClientSection: Sendable {
         profile.hostedCallbackTo = Self.hosted(section)
         profile.binding = BindingReader.read(section.section("binding"))
         profile.lifetimes = SessionSettings.lifetimes(section.section("session"), defaults: provider.lifetimes)
+        profile.children = ChildrenReader.read(section, defaults: profile.lifetimes)
         var wire = provider.wire
         if kind == .zephr {
             profile.pkce = .unsupported

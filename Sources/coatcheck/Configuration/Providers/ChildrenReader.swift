@@ -1,0 +1,68 @@
+import Broker
+import BrokerHTTP
+import BrokerProviders
+import BrokerRelay
+
+/// Reads `clients.NAME.children`: the kinds of child that a client's sessions may have.
+enum ChildrenReader {
+    /// The most kinds of a client.
+    private static let maximum = 16
+
+    static func read(_ section: ConfigSection, defaults: SessionLifetimes) -> [ChildKind: ChildPolicy] {
+        guard section.has("children") || section.context.isCataloguing else {
+            _ = section.node("children")
+            return [:]
+        }
+        var children: [ChildKind: ChildPolicy] = [:]
+        for (name, kind) in section.named("children") {
+            let policy = ChildPolicy(
+                lifetimes: SessionSettings.lifetimes(kind, defaults: defaults),
+                upstreams: Set((kind.words("upstreams") ?? []).map { UpstreamName(unchecked: $0) }),
+                backends: Set((kind.words("backends") ?? []).map { BackendName(unchecked: $0) }))
+            if name == ChildKind.web.text {
+                kind.report(nil, "is the kind of hand-overs to a web view, which this release does not have")
+            } else if let name = ChildKind(name) {
+                children[name] = policy
+            } else if !section.context.isCataloguing {
+                kind.report(nil, "has a name that is not 1 to 63 letters, digits, `-`, `_` or `.`")
+            }
+        }
+        if children.count > maximum { section.report("children", "has more than \(maximum) kinds") }
+        return children
+    }
+}
+
+/// Checks what the kinds of children name across the file.
+enum ChildrenRules {
+    static func check(_ draft: ConfigurationDraft, _ context: ConfigContext) {
+        let upstreams = draft.upstreams.compactMap { $0.settings }
+        let backends = draft.backends.map { $0.settings.name.text }
+        for provider in draft.providers {
+            for client in provider.clients {
+                for (kind, policy) in client.settings.profile.children.sorted(by: { $0.key < $1.key }) {
+                    let path = "\(client.location.path).children.\(kind)"
+                    for name in policy.upstreams.sorted() {
+                        guard let upstream = upstreams.first(where: { $0.name == name }) else {
+                            // One that could not be read was said.
+                            if draft.upstreams.contains(where: { $0.path == "upstreams.\(name)" }) { continue }
+                            let hint = Spelling.hint(for: name.text, among: upstreams.map(\.name.text))
+                            context.report(
+                                "names an upstream that is not configured" + hint, path: "\(path).upstreams",
+                                line: client.location.line)
+                            continue
+                        }
+                        guard upstream.provider != provider.name else { continue }
+                        context.report(
+                            "names an upstream of another provider, `\(upstream.provider)`", path: "\(path).upstreams",
+                            line: client.location.line)
+                    }
+                    for name in policy.backends.sorted() where !backends.contains(name.text) {
+                        context.report(
+                            "names a backend that is not configured" + Spelling.hint(for: name.text, among: backends),
+                            path: "\(path).backends", line: client.location.line)
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,385 @@
+import BrokerTestSupport
+import BrokerVault
+import Synchronization
+import Testing
+
+@testable import Broker
+
+/// Child sessions: what they are made of, what they may, and what becomes of them (guarantee 10).
+@Suite(.timeLimit(.minutes(2))) struct FamilyTests {
+    private static let widget = ChildKind(unchecked: "widget")
+    private static let watch = ChildKind(unchecked: "watch")
+    private static let tv = ChildKind(unchecked: "tv")
+
+    private static func clients(_ children: [ChildKind: ChildPolicy]) -> [ClientProfile] {
+        var client = ClientProfile(
+            name: ClientName(unchecked: "ios"), login: .both,
+            redirectURIs: [RedirectURI(TestBroker.redirect)].compactMap { $0 },
+            scope: ["openid", "email"], nonce: true)
+        client.children = children
+        return [client]
+    }
+
+    private static let policies = [
+        widget: ChildPolicy(lifetimes: SessionLifetimes(idle: .seconds(3600), absolute: .seconds(7200))),
+        watch: ChildPolicy(),
+        tv: ChildPolicy(lifetimes: SessionLifetimes(idle: .seconds(60 * 86_400))),
+    ]
+
+    private func broker(
+        _ script: ScriptedProvider.Script = .init(), store: (any BrokerStore)? = nil, clock: TestClock = TestClock()
+    ) throws -> TestBroker {
+        try TestBroker(store: store, clients: Self.clients(Self.policies), script: script, clock: clock)
+    }
+
+    /// Makes a child of a session.
+    private func child(
+        _ broker: TestBroker, of parent: SignedIn, _ name: String = "home", kind: ChildKind = widget,
+        thumbprint: Digest? = nil, charge: Charge = .nobody
+    ) async throws -> SignedIn {
+        let live = try await broker.useCases.resumeSession.resume(parent.token)
+        return try await broker.useCases.makeChild.make(
+            ChildOrder(kind: kind, name: name, thumbprint: thumbprint), of: live, charge: charge)
+    }
+
+    private func ending(_ broker: TestBroker, _ session: SignedIn) async -> EndReason? {
+        let problem = await problem { try await broker.useCases.resumeSession.resume(session.token) }
+        #expect(problem == nil || problem?.code == .sessionEnded)
+        return problem?.reason
+    }
+
+    @Test("A child has a handle, a token and limits of its own, and nothing of the provider's")
+    func made() async throws {
+        let broker = try broker(.init(tokenLifetime: .seconds(600)))
+        let parent = try await broker.signIn()
+        let child = try await child(broker, of: parent)
+        #expect(child.transport == .bearer && child.pass == nil)
+        #expect(child.token.reveal() != parent.token.reveal() && child.session.handle != parent.session.handle)
+        let view = try await broker.useCases.resumeSession.resume(child.token).view
+        #expect(view.child?.kind == Self.widget && view.child?.parentHandle == parent.session.handle)
+        #expect(view.subject == parent.session.subject && view.scope == parent.session.scope)
+        #expect(view.expiresAt == broker.clock.now.advanced(by: .seconds(7200)))
+        #expect(view.idleExpiresAt == broker.clock.now.advanced(by: .seconds(3600)))
+        // How its parent's tokens stand, which it uses.
+        #expect(view.tokensExpireAt == parent.session.tokensExpireAt && view.refreshable)
+        let row = try #require(try await broker.store.session(handle: child.session.handle))
+        #expect(row.tokens == nil && !row.refreshable)
+        let whose = try #require(try await broker.store.session(handle: parent.session.handle))
+        #expect(row.subject == whose.subject && row.sid == whose.sid && row.client == whose.client)
+        #expect(row.subjectAndClient != whose.subjectAndClient)
+    }
+
+    @Test(
+        "A release that knows no families takes a child for a row of a newer format, and no kind of changed row passes")
+    func sealed() async throws {
+        let broker = try broker()
+        let parent = try await broker.signIn()
+        let other = try await broker.signIn(code: "code-2")
+        let child = try await child(broker, of: parent)
+        let row = try #require(try await broker.store.session(handle: child.session.handle))
+        let record = try broker.vault.open(row.facts, as: .session, row: row.tokenDigest)
+        #expect(throws: RecordFailure.newerFormat) { try RecordReader.bindable(record) }
+        // Moved into another family, or out of its own, by whoever can write to the database.
+        let stranger = try #require(try await broker.store.session(handle: other.session.handle))
+        for lineage in [Lineage(parent: stranger.tokenDigest, place: stranger.subject), nil] {
+            var changed = row
+            changed.lineage = lineage
+            #expect(throws: RecordFailure.malformed) { try SessionFacts.open(changed, broker.vault) }
+        }
+        var adopted = stranger
+        adopted.lineage = row.lineage
+        #expect(throws: RecordFailure.malformed) { try SessionFacts.open(adopted, broker.vault) }
+    }
+
+    @Test("One refresh serves the family, whoever of it asks")
+    func refresh() async throws {
+        let broker = try broker(.init(tokenLifetime: .seconds(600)))
+        let parent = try await broker.signIn()
+        let children = [
+            try await child(broker, of: parent, "one"), try await child(broker, of: parent, "two", kind: Self.watch),
+        ]
+        broker.clock.advance(.seconds(700))
+        let tokens = try await withThrowingTaskGroup(of: String.self) { group in
+            for session in [parent] + children {
+                for _ in 0..<10 {
+                    group.addTask {
+                        let live = try await broker.useCases.resumeSession.resume(session.token)
+                        #expect(live.hasTokens)
+                        return try await broker.useCases.refreshTokens.accessToken(for: live).token.reveal()
+                    }
+                }
+            }
+            return try await group.reduce(into: Set<String>()) { $0.insert($1) }
+        }
+        #expect(tokens.count == 1)
+        #expect(broker.provider.refreshes == 1)
+        // A forced one, too: of all who found the same token refused.
+        let live = try await broker.useCases.resumeSession.resume(children[0].token)
+        let version = try await broker.useCases.refreshTokens.accessToken(for: live).version
+        _ = try await broker.useCases.refreshTokens.accessToken(for: live, newerThan: version)
+        let again = try await broker.useCases.resumeSession.resume(children[1].token)
+        _ = try await broker.useCases.refreshTokens.accessToken(for: again, newerThan: version)
+        #expect(broker.provider.refreshes == 2)
+    }
+
+    @Test(
+        "A parent's end is its children's at the same moment: cached ones, on this replica and on one that hears nothing"
+    )
+    func parentEnds() async throws {
+        let store = InMemoryStore()
+        let broker = try broker(store: store)
+        let replica = try TestBroker(
+            store: store, vault: broker.vault, provider: broker.provider, clients: nil, clock: broker.clock)
+        let parent = try await broker.signIn()
+        let child = try await child(broker, of: parent)
+        let live = try await broker.useCases.resumeSession.resume(child.token)
+        _ = try await replica.useCases.resumeSession.resume(child.token)
+        let heard = Mutex<[SessionNotice]>([])
+        let subscription = broker.useCases.listenToSession.listen(live) { notice in heard.withLock { $0.append(notice) }
+        }
+        try await broker.useCases.endSession.logOut(parent.token)
+        #expect(await ending(broker, child) == .parentEnded)
+        #expect(heard.withLock { $0 } == [.ended(.parentEnded)])
+        let row = try #require(try await store.session(handle: child.session.handle))
+        #expect(row.endReason == .parentEnded)
+        // What the other one has cached is five seconds old at most.
+        broker.clock.advance(.seconds(5))
+        #expect(await ending(replica, child) == .parentEnded)
+        withExtendedLifetime(subscription) {}
+    }
+
+    @Test("A replica that hears of the parent's end ends its children's streams, and forgets")
+    func told() async throws {
+        let store = InMemoryStore()
+        let broker = try broker(store: store)
+        let replica = try TestBroker(
+            store: store, vault: broker.vault, provider: broker.provider, clients: nil, clock: broker.clock)
+        let replicas = TestSharedStore()
+        ReplicaNotices(replica.context).listen(to: replicas)
+        replicas.say(.hearing)
+        let parent = try await broker.signIn()
+        let child = try await child(broker, of: parent)
+        let live = try await replica.useCases.resumeSession.resume(child.token)
+        let heard = Mutex<[SessionNotice]>([])
+        let subscription = replica.useCases.listenToSession.listen(live) { notice in
+            heard.withLock { $0.append(notice) }
+        }
+        let own = try #require(live.family?.parent.tokenDigest)
+        try await broker.useCases.endSession.logOut(parent.token)
+        replicas.say(.ended([EndedSession(tokenDigest: own, reason: .loggedOut)]))
+        #expect(heard.withLock { $0 } == [.ended(.parentEnded)])
+        // Without a second to wait.
+        #expect(await ending(replica, child) == .parentEnded)
+        withExtendedLifetime(subscription) {}
+        #expect(replica.context.notices.listenedTo.count == 1)
+    }
+
+    @Test(
+        "A parent that lapses takes its children along, also those whose own times are longer, and waiting streams hear of it"
+    )
+    func lapse() async throws {
+        let broker = try broker()
+        let parent = try await broker.signIn()
+        let child = try await child(broker, of: parent, kind: Self.tv)
+        let gone = try await broker.signIn(code: "code-2")
+        let orphan = try await self.child(broker, of: gone, kind: Self.tv)
+        broker.clock.advance(.seconds(31 * 86_400))
+        #expect(await ending(broker, child) == .parentEnded)
+        // Nothing was written: a clock that was wrong can be set right.
+        #expect(try await broker.store.session(handle: child.session.handle)?.endedAt == nil)
+        #expect(await ending(broker, orphan) == .parentEnded)
+        let waiting = try #require(try await broker.store.session(handle: child.session.handle)).tokenDigest
+        let told = await problem { try await broker.useCases.resumeSession.waiting.checkLives(waiting) }
+        #expect(told?.reason == .parentEnded)
+    }
+
+    @Test("A child's use slides its parent's idle time, where both have one")
+    func slides() async throws {
+        let broker = try broker()
+        let parent = try await broker.signIn()
+        let child = try await child(broker, of: parent, kind: Self.watch)
+        // Used every ten days for eighty.
+        for _ in 0..<8 {
+            broker.clock.advance(.seconds(10 * 86_400))
+            _ = try await broker.useCases.resumeSession.use(child.token)
+            await broker.settled()
+        }
+        _ = try await broker.useCases.resumeSession.resume(parent.token)
+        // And never beyond the parent's end.
+        broker.clock.advance(.seconds(11 * 86_400))
+        #expect(await ending(broker, parent) == .expired)
+        #expect([.parentEnded, .expired].contains(await ending(broker, child)))
+    }
+
+    @Test(
+        "A new child takes the place of the one before, and so does a repeat of a lost answer; sixteen places there are"
+    )
+    func places() async throws {
+        let broker = try broker()
+        let parent = try await broker.signIn()
+        let first = try await child(broker, of: parent, "home")
+        let second = try await child(broker, of: parent, "home")
+        #expect(await ending(broker, first) == .replaced)
+        #expect(await ending(broker, second) == nil)
+        // Another kind of the same name is another place.
+        _ = try await child(broker, of: parent, "home", kind: Self.watch)
+        #expect(await ending(broker, second) == nil)
+        for number in 0..<(MakeChild.places - 2) { _ = try await child(broker, of: parent, "w\(number)") }
+        let full = await problem { try await child(broker, of: parent, "one-more") }
+        #expect(full?.code == .tooManySessions)
+        _ = try await child(broker, of: parent, "home")
+        #expect(await ending(broker, second) == .replaced)
+        #expect(await ending(broker, parent) == nil)
+    }
+
+    @Test("A child counts for no cap on its user's sessions")
+    func cap() async throws {
+        var settings = BrokerSettings()
+        settings.sessionsPerSubjectAndClient = 2
+        let broker = try TestBroker(clients: Self.clients(Self.policies), settings: settings)
+        let parent = try await broker.signIn(code: "c1")
+        let children = [try await child(broker, of: parent, "one"), try await child(broker, of: parent, "two")]
+        broker.clock.advance(.seconds(1))
+        _ = try await broker.signIn(code: "c2")
+        #expect(await ending(broker, parent) == nil)
+        for child in children { #expect(await ending(broker, child) == nil) }
+        broker.clock.advance(.seconds(1))
+        _ = try await broker.signIn(code: "c3")
+        #expect(await ending(broker, parent) == .sessionLimit)
+        for child in children { #expect(await ending(broker, child) == .parentEnded) }
+    }
+
+    @Test(
+        "Nothing is made without such a kind, of a bound parent without a key, with its parent's key, or by who has made enough"
+    )
+    func refused() async throws {
+        let broker = try broker()
+        let parent = try await broker.signIn()
+        let unknown = await problem { try await child(broker, of: parent, kind: ChildKind(unchecked: "radio")) }
+        #expect(unknown?.code == .clientNotAllowed)
+        let web = await problem { try await child(broker, of: parent, kind: .web) }
+        #expect(web?.code == .invalidRequest && web?.errors == [FieldFault("/kind", .notAllowed)])
+        let none = try TestBroker()
+        let childless = try await none.signIn()
+        #expect(await problem { try await child(none, of: childless) }?.code == .clientNotAllowed)
+        #expect(await problem { try await child(none, of: childless, kind: .web) }?.code == .clientNotAllowed)
+
+        let live = try await broker.useCases.resumeSession.resume(parent.token)
+        var facts = live.facts
+        facts.thumbprint = live.row.subject
+        let bound = LiveSession(row: live.row, facts: facts, binding: nil)
+        let order = ChildOrder(kind: Self.widget, name: "home")
+        #expect(await problem { try await broker.useCases.makeChild.make(order, of: bound) }?.code == .proofRequired)
+        var same = order
+        same.thumbprint = live.row.subject
+        let own = await problem { try await broker.useCases.makeChild.make(same, of: bound) }
+        #expect(own?.errors == [FieldFault("/jkt", .notAllowed)])
+
+        let ledger = ChargeLedger(ChargeLimits(loginsPerMinute: 2), monotonic: broker.clock.clock.monotonic)
+        let address = try #require(IPAddress("192.0.2.1"))
+        for _ in 0..<2 { _ = try await child(broker, of: parent, charge: Charge(address, in: ledger)) }
+        let limited = await problem { try await child(broker, of: parent, charge: Charge(address, in: ledger)) }
+        #expect(limited?.code == .rateLimited)
+        let rows = try await broker.store.sessions(
+            .subject(live.row.subject), .ended, after: nil, limit: 99, now: broker.clock.now)
+        #expect(rows.count == 1)
+    }
+
+    @Test("A child that is made while its parent ends is refused with the parent's reason")
+    func tooLate() async throws {
+        let broker = try broker()
+        let parent = try await broker.signIn()
+        let live = try await broker.useCases.resumeSession.resume(parent.token)
+        try await broker.useCases.endSession.logOut(parent.token)
+        let order = ChildOrder(kind: Self.widget, name: "home")
+        let late = await problem { try await broker.useCases.makeChild.make(order, of: live) }
+        #expect(late?.code == .sessionEnded && late?.reason == .loggedOut)
+    }
+
+    @Test("Children of a kind that left the configuration are refused and live on; they are served when it is back")
+    func reconfigured() async throws {
+        let store = InMemoryStore()
+        let broker = try broker(store: store)
+        let parent = try await broker.signIn()
+        let child = try await child(broker, of: parent)
+        let without = try TestBroker(
+            store: store, vault: broker.vault,
+            provider: ScriptedProvider(
+                profile: ProviderProfile(
+                    name: ProviderName(unchecked: "as"), kind: .oidc, displayName: "AS", issuer: "https://as.example",
+                    clients: Self.clients([Self.watch: ChildPolicy()])), clock: broker.clock, script: .init()),
+            clock: broker.clock)
+        let problem = await problem { try await without.useCases.resumeSession.resume(child.token) }
+        #expect(problem?.code == .clientNotAllowed)
+        #expect(await ending(broker, child) == nil)
+        // It can end itself all the same.
+        try await without.useCases.endSession.logOut(child.token)
+        #expect(await ending(without, parent) == nil)
+        #expect(try await store.session(handle: child.session.handle)?.endReason == .loggedOut)
+    }
+
+    @Test("A list has children behind their parents, within their parents' limits, and ends them by their handles")
+    func lists() async throws {
+        let broker = try broker()
+        let first = try await broker.signIn(code: "c1")
+        broker.clock.advance(.seconds(1))
+        let second = try await broker.signIn(code: "c2")
+        let own = try await child(broker, of: second, "one")
+        let others = try await child(broker, of: first, "two", kind: Self.watch)
+        let owner = try await broker.useCases.resumeSession.resume(second.token)
+        let page = try await broker.useCases.listSessions.list(for: owner, cursor: nil, limit: 1)
+        #expect(page.items.map(\.session.handle) == [second.session.handle, own.session.handle])
+        #expect(page.items.map(\.current) == [true, false])
+        let rest = try await broker.useCases.listSessions.list(for: owner, cursor: page.nextCursor, limit: 1)
+        #expect(rest.items.map(\.session.handle) == [first.session.handle, others.session.handle])
+        #expect(rest.nextCursor == nil)
+        #expect(rest.items[1].session.expiresAt <= rest.items[0].session.expiresAt)
+        #expect(rest.items[1].session.child?.parentHandle == first.session.handle)
+        try await broker.useCases.endSession.end(handle: others.session.handle, ownedBy: owner)
+        #expect(await ending(broker, others) == .loggedOutElsewhere)
+        #expect(await ending(broker, first) == nil)
+        try await broker.useCases.endSession.endOthers(of: owner)
+        #expect(await ending(broker, first) == .loggedOutElsewhere)
+        #expect(await ending(broker, own) == nil)
+        let ended = try await broker.useCases.adminSessions.list(.init(), .ended, cursor: nil)
+        #expect(ended.items.contains { $0.session.child?.kind == Self.watch && $0.reason == .loggedOutElsewhere })
+    }
+
+    @Test("What a refresh learns of the user, a child tells, too")
+    func inherited() async throws {
+        let broker = try broker()
+        let parent = try await broker.signIn()
+        let child = try await child(broker, of: parent)
+        let row = try #require(try await broker.store.session(handle: parent.session.handle))
+        var facts = try SessionFacts.open(row, broker.vault)
+        facts.identity = [("email", .string("new@example.org"))]
+        _ = try await broker.store.commitRefresh(
+            RefreshCommit(
+                tokenDigest: row.tokenDigest, tokenVersion: row.tokenVersion, tokens: try #require(row.tokens),
+                facts: try broker.vault.seal(facts.record, as: .session, row: row.tokenDigest), tokenExpiresAt: nil,
+                refreshable: true, expiresAt: nil))
+        broker.clock.advance(.seconds(6))
+        let view = try await broker.useCases.resumeSession.resume(child.token).view
+        #expect(view.identity.first { $0.name == "email" }?.value.string == "new@example.org")
+        #expect(view.child?.kind == Self.widget)
+    }
+
+    @Test("A parent that this process cannot read is a passing fault for its children: 503, and nobody ends")
+    func unreadable() async throws {
+        let broker = try broker()
+        let parent = try await broker.signIn()
+        let child = try await child(broker, of: parent)
+        let row = try #require(try await broker.store.session(handle: parent.session.handle))
+        var record = try broker.vault.open(row.facts, as: .session, row: row.tokenDigest)
+        record[0] = 9
+        _ = try await broker.store.commitRefresh(
+            RefreshCommit(
+                tokenDigest: row.tokenDigest, tokenVersion: row.tokenVersion, tokens: try #require(row.tokens),
+                facts: try broker.vault.seal(record, as: .session, row: row.tokenDigest), tokenExpiresAt: nil,
+                refreshable: true, expiresAt: nil))
+        broker.clock.advance(.seconds(6))
+        let problem = await problem { try await broker.useCases.resumeSession.resume(child.token) }
+        #expect(problem?.code == .storeUnavailable)
+        #expect(try await broker.store.session(handle: child.session.handle)?.endedAt == nil)
+    }
+}

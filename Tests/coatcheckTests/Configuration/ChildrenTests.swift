@@ -1,0 +1,66 @@
+import Broker
+import BrokerProviders
+import Testing
+
+@testable import coatcheck
+
+/// The kinds of child that a client may have, as the file says them.
+@Suite("Configurations of child sessions", .timeLimit(.minutes(1)))
+struct ChildrenTests {
+    private static let client = "client_id: mobile-app"
+
+    private func load(_ children: String, _ more: String = "") throws -> Configuration {
+        let text = ConfigurationFixture.minimal
+            .replacingFirst(Self.client, with: "\(Self.client)\n        children: \(children)")
+            .replacingFirst("providers:\n", with: more + "providers:\n")
+        return try ConfigurationFixture.load(text)
+    }
+
+    private func faults(_ children: String, _ more: String = "") -> [String] {
+        do {
+            _ = try load(children, more)
+            return []
+        } catch let failure as ConfigurationFailure {
+            return failure.problems.filter { $0.severity == .error }.map { "\($0.path) \($0.message)" }
+        } catch { return ["\(error)"] }
+    }
+
+    private static let others = """
+        upstreams: {feed: {base_url: "https://api.example.com", provider: example, allow: ["GET /**"]}}
+        backends: {orders: {sha256: 1fc72e39e16a2f72e5a5382851ff187f11feac41a2a5901c39579c46c9edbc6d, may: [introspect]}}
+
+        """
+
+    @Test(
+        "A client has no children unless it says so; a kind lives as long as its client's sessions, unless it says so")
+    func defaults() throws {
+        let minimal = try ConfigurationFixture.load(ConfigurationFixture.minimal)
+        #expect(minimal.providers.first?.clients.first?.settings.profile.children.isEmpty == true)
+        let configuration = try load(
+            "{widget: {}, watch: {idle: 1d, absolute: 2d, upstreams: [feed], backends: [orders]}}", Self.others)
+        let children = try #require(configuration.providers.first?.clients.first?.settings.profile.children)
+        #expect(children.count == 2)
+        #expect(children[ChildKind(unchecked: "widget")] == ChildPolicy())
+        #expect(
+            children[ChildKind(unchecked: "watch")]
+                == ChildPolicy(
+                    lifetimes: SessionLifetimes(idle: .seconds(86_400), absolute: .seconds(2 * 86_400)),
+                    upstreams: [UpstreamName(unchecked: "feed")], backends: [BackendName(unchecked: "orders")]))
+    }
+
+    @Test("What a kind names has to be there; a name that is none, an unknown key and times that cannot be are said")
+    func refused() {
+        let path = "providers.example.clients.ios.children"
+        let expectations = [
+            ("{widget: {upstreams: [fed]}}", "\(path).widget.upstreams names an upstream that is not configured"),
+            ("{widget: {backends: [order]}}", "\(path).widget.backends names a backend that is not configured"),
+            ("{\"a/b\": {}}", "\(path).a/b has a name"), ("{widget: {life: 1d}}", "\(path).widget.life is not a key"),
+            ("{widget: {idle: 2d, absolute: 1d}}", "\(path).widget.idle idle is longer"),
+        ]
+        for (children, words) in expectations {
+            let found = faults(children, Self.others)
+            #expect(found.count == 1 && found[0].hasPrefix(words), "\(children): \(found)")
+        }
+        #expect(faults("{widget: {upstreams: [feed]}}", Self.others).isEmpty)
+    }
+}

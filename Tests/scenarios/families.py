@@ -1,0 +1,304 @@
+"""Child sessions of widgets, watches and extensions: what they may, that one refresh serves the family, and that they end with
+their parent (guarantee 10). Refusals before acceptances.
+"""
+
+import contextlib
+import http.client
+import re
+import time
+
+from support.dpop import Phone
+from support.harness import ADMIN, BACKEND, Broker, Clock, Database, GaveUp, Sandbox, call, main, wait_for
+
+FORM = "application/x-www-form-urlencoded"
+CHILDREN = {
+    "widget": {"idle": "1d", "absolute": "2d", "upstreams": ["api"], "backends": ["orders"]},
+    "watch": {},
+}
+
+
+def settings(sandbox, children=CHILDREN, **more):
+    return {
+        "providers": {
+            "oidc": {"clients": {name: {"children": children} | more for name in ("ios", "android")}},
+            "oauth2": {"clients": {"ios": {"children": children | {"widget": {"backends": ["orders"]}}}}}},
+        "upstreams": {
+            "api": {"base_url": sandbox.url + "/oidc", "provider": "oidc", "allow": ["GET /**"]},
+            "other": {"base_url": sandbox.url + "/oidc", "provider": "oidc", "allow": ["GET /**"]}}}
+
+
+def told(answer):
+    found = answer.json
+    return " ".join(filter(None, [str(answer.status), found.get("code"), found.get("reason")]))
+
+
+def ask(broker, parent, kind="widget", name="home", **more):
+    return broker.call("POST", "/v1/session/children", parent, {"kind": kind, "name": name} | more)
+
+
+def child(broker, parent, kind="widget", name="home", **more):
+    answer = ask(broker, parent, kind, name, **more)
+    if answer.status != 201:
+        raise GaveUp(f"no child: {told(answer)}")
+    return answer.json["session_token"]
+
+
+def by(broker, token, method="GET", path="/v1/session", **more):
+    return broker.call(method, path, Authorization=f"Bearer {token}", **more)
+
+
+def asking(case):
+    """Who may have a child, what it may, and what it may not."""
+    sandbox = Sandbox(case)
+    broker = Broker(case, sandbox, settings=settings(sandbox))
+    case.same("401 session_required", told(ask(broker, None)), "without a session")
+    parent = broker.sign_in()
+    case.same("403 client_not_allowed", told(ask(broker, broker.sign_in(client="web"))), "of a client that has no children")
+    case.same("403 client_not_allowed", told(ask(broker, parent, kind="tv")), "of a kind that is not configured")
+    case.same("400 invalid_request", told(ask(broker, parent, kind="web")), "of the kind of hand-overs")
+    case.same("400 invalid_request", told(ask(broker, parent, name="Ana's")), "with a name that is none")
+    case.same("403 cross_origin", told(broker.call(
+        "POST", "/v1/session/children", parent, {"kind": "widget", "name": "home"}, Sec_Fetch_Site="cross-site")), "from another site")
+    case.same(0, broker.query("SELECT count(*) FROM sessions WHERE parent IS NOT NULL")[0][0], "none of these made a row")
+
+    answer = ask(broker, parent, device="Ana's home screen")
+    case.same("201", told(answer), "a child")
+    made = answer.json
+    case.verdict(not answer.fields["Set-Cookie"], "whose token is in the body, although its client has cookies")
+    widget = made["session_token"]
+    whole = broker.look(parent).json
+    case.same(
+        ("widget", whole["handle"], whole["subject"], whole["tokens"]),
+        tuple(made[name] for name in ("kind", "parent", "subject", "tokens")), "it says its kind, its parent, and how its parent's tokens stand")
+    case.same(200, by(broker, widget).status, "it is a session")
+    columns = "tokens IS NULL, refreshable, hex(parent) IS NOT NULL"
+    case.same((1, 0, 1), broker.row(widget, columns), "without a token of the provider's")
+
+    for method, path, body in [
+            ("POST", "/v1/session/token", None), ("POST", "/v1/session/refresh", None), ("GET", "/v1/sessions", None),
+            ("DELETE", "/v1/sessions?except=current", None), ("DELETE", f"/v1/sessions/{whole['handle']}", None),
+            ("POST", "/v1/session/children", {"kind": "widget", "name": "grandchild"})]:
+        case.same("403 client_not_allowed", told(by(broker, widget, method, path, body=body)), f"closed to it: {method} {path}")
+    case.same(200, broker.look(parent).status, "and nobody ended by it")
+
+    watch = child(broker, parent, "watch")
+    case.same("403 upstream_not_allowed", told(by(broker, widget, path="/v1/relay/other/userinfo")), "an upstream that its kind does not name")
+    case.same("403 upstream_not_allowed", told(by(broker, watch, path="/v1/relay/api/userinfo")), "nor has a kind any that names none")
+    case.same(200, by(broker, widget, path="/v1/relay/api/userinfo").status, "the relay with its parent's token")
+
+    def gate(token):
+        return broker.call("GET", "/v1/forward-auth", X_Coatcheck_Backend=BACKEND, X_Coatcheck_Session=token)
+
+    def introspect(token):
+        return broker.call("POST", "/v1/introspect", body=f"token={token}", X_Coatcheck_Backend=BACKEND, Content_Type=FORM)
+
+    case.same("403 backend_not_allowed", told(gate(watch)), "forward-auth of a backend that its kind does not name")
+    case.same({"active": False}, introspect(watch).json, "its introspection")
+    case.same((400, "invalid_target"), (broker.exchange(watch).status, broker.exchange(watch).json.get("error")), "its exchange")
+    answer = gate(widget)
+    case.same(
+        (200, "widget", whole["handle"]), (answer.status, answer.fields["X-Auth-Kind"], answer.fields["X-Auth-Parent"]),
+        "forward-auth of one that it names says kind and parent")
+    answer = gate(parent)
+    case.same((200, "", ""), (answer.status, answer.fields["X-Auth-Kind"], answer.fields["X-Auth-Parent"]), "which are empty for others, and there")
+    found = introspect(widget).json
+    case.same((True, "widget", whole["handle"]), (found["active"], found.get("kind"), found.get("parent")), "introspection does")
+    case.verdict("kind" not in introspect(parent).json, "and of others says neither")
+    tokens = broker.exchange(parent).json["access_token"], broker.exchange(widget).json["access_token"]
+    case.same(tokens[0], tokens[1], "the exchange gives the family's one access token")
+
+    listed = broker.call("GET", "/v1/sessions", parent).json["items"]
+    case.same(
+        [(None, None), ("widget", "Ana's home screen"), ("watch", None)],
+        [(item["kind"], item["device"]) for item in listed if item["handle"] == whole["handle"] or item["parent"] == whole["handle"]],
+        "lists have children behind their parent")
+    again = child(broker, parent)
+    case.same("401 session_ended replaced", told(by(broker, widget)), "a new child takes the place of the one before")
+    for number in range(14):
+        child(broker, parent, name=f"w{number}")
+    case.same("409 too_many_sessions", told(ask(broker, parent, name="one-more")), "there are sixteen places")
+    case.same("201", told(ask(broker, parent)), "and who has one may ask again")
+    answer = by(broker, watch, "DELETE")
+    case.same((204, "401 session_ended logged_out", 200), (answer.status, told(by(broker, watch)), broker.look(parent).status), "a child ends alone")
+    case.same(18.0, broker.metric("coatcheck_child_sessions_total", client="ios"), "they are counted")
+    case.verdict(again not in broker.log() and widget not in broker.log(), "and their tokens are nowhere in the log")
+
+
+def endings(case):
+    """Whatever ends the parent ends its children: told to their streams, durable over a kill, gone from the lists."""
+    sandbox = Sandbox(case)
+    broker = Broker(case, sandbox, settings=settings(sandbox))
+
+    def listen(token):
+        connection = http.client.HTTPConnection("127.0.0.1", broker.port, timeout=20)
+        connection.request("GET", "/v1/session/events", headers={
+            "Authorization": f"Bearer {token}", "Host": f"127.0.0.1:{broker.port}"})
+        return connection.getresponse()
+
+    def out(parent):
+        return broker.log_out(parent).status
+
+    def by_admin(parent):
+        handle = broker.look(parent).json["handle"]
+        return call(f"{broker.management}/admin/v1/sessions/{handle}", "DELETE", Authorization=f"Bearer {ADMIN}").status
+
+    def by_provider(parent):
+        token = sandbox.control("POST", "/backchannel-logout", {
+            "provider": "oidc", "client_id": "ios-app", "user": "ana", "mutate": {"sid": None}}).json["token"]
+        return broker.call("POST", "/v1/backchannel-logout/oidc", body=f"logout_token={token}", Content_Type=FORM).status
+
+    def by_sign_in(parent):
+        begun = broker.call("POST", "/v1/logins", parent, {"provider": "oidc", "client": "ios"})
+        login = re.search(r"coatcheck-login=[^;]+", begun.fields["Set-Cookie"])[0]
+        callback = call(begun.json["authorization_url"] + "&sandbox_user=ana").fields["Location"]
+        return broker.call("POST", "/v1/sessions", body={"callback_url": callback}, Cookie=f"{login}; coatcheck={parent}").status
+
+    for name, end, status in [
+            ("its log-out", out, 204), ("an operator", by_admin, 204), ("the provider's logout token", by_provider, 200),
+            ("a new sign-in of its device", by_sign_in, 201)]:
+        parent = broker.sign_in()
+        children = [child(broker, parent), child(broker, parent, "watch")]
+        stranger = broker.sign_in(user="ben")
+        spared = child(broker, stranger)
+        stream = listen(children[0])
+        case.same(200, by(broker, children[1]).status, f"{name}: a child that is cached")
+        case.same(status, end(parent), f"{name} ends the parent")
+        case.same({"401 session_ended parent_ended", "401 session_ended provider_logout"} & {told(by(broker, one)) for one in children},
+                  {told(by(broker, one)) for one in children}, f"{name}: the children are refused at once")
+        case.verdict("session_ended" in stream.read().decode(), f"{name}: a child's stream hears of it")
+        case.same(200, by(broker, spared).status, f"{name}: another's child lives")
+        case.same(204, broker.log_out(stranger).status, "which is done with")
+
+    # The commit that ended the parent ended them, too.
+    parent = broker.sign_in()
+    one = child(broker, parent)
+    case.same(204, broker.log_out(parent).status, "a log-out")
+    broker.stop()
+    case.same(("parent_ended",), broker.row(one, "end_reason"), "before kill -9 its children's rows are ended on disk")
+    broker.start()
+    case.same("401 session_ended parent_ended", told(by(broker, one)), "and after the restart")
+
+    parent = broker.sign_in()
+    one = child(broker, parent)
+    broker.restart()
+    case.same(200, by(broker, one).status, "what a 201 said survives kill -9")
+    # A file that somebody wrote to.
+    other = broker.sign_in(user="ben")
+    with contextlib.closing(broker.database()) as database:
+        database.execute("UPDATE sessions SET parent = (SELECT token FROM sessions WHERE handle = ?) WHERE parent IS NOT NULL AND ended_at IS NULL",
+                         [broker.look(other).json["handle"]])
+    broker.restart()
+    case.same("401 session_ended integrity", told(by(broker, one)), "a child that was moved into another family opens nothing")
+
+
+def bound(case):
+    """Children of a session that belongs to a key: each has its own."""
+    sandbox = Sandbox(case)
+    broker = Broker(case, sandbox, settings=settings(sandbox, binding={"mode": "enforce"}))
+    phone, watch = Phone(broker), Phone(broker)
+    phone.sign_in()
+    body = {"kind": "widget", "name": "home"}
+    path = "/v1/session/children"
+    case.same("401 proof_required", told(broker.call("POST", path, phone.session, body)), "a copied cookie makes no child")
+    case.same("401 proof_required", told(phone.passing("POST", path, body=body)), "nor does a pass")
+    case.same("401 proof_required", told(phone.call("POST", path, phone.session, body)), "nor a proof without a key for the child")
+    case.same("400 invalid_request", told(phone.call("POST", path, phone.session, body | {"jkt": phone.thumbprint})), "nor with the parent's own")
+    case.same(0, broker.query("SELECT count(*) FROM sessions WHERE parent IS NOT NULL")[0][0], "none of these made a row")
+    made = phone.call("POST", path, phone.session, body | {"jkt": watch.thumbprint})
+    case.same(("201", watch.thumbprint, None), (told(made), made.json["binding"]["jkt"], made.json.get("pass")), "with a key of its own, and no pass yet")
+    token = made.json["session_token"]
+    watch.nonce = phone.nonce
+
+    def shown(phone, method="GET", path="/v1/session"):
+        return broker.call(method, path, Authorization=f"DPoP {token}", DPoP=phone.proof(method, path, token))
+
+    case.same("401 proof_required", told(by(broker, token)), "its copied token opens nothing")
+    case.same("401 proof_invalid key", told(shown(phone)), "nor does its parent's key")
+    case.same("200", told(shown(watch)), "its own does")
+    granted = shown(watch, "POST", "/v1/session/pass")
+    case.same(200, granted.status, "and gets it a pass")
+    case.same(204, phone.call("DELETE", "/v1/session", phone.session).status, "its parent's end")
+    case.same("401 session_ended parent_ended", told(shown(watch)), "is its own")
+
+
+def processes(case):
+    """An app and its widget at token expiry, as two processes, a thousand times: one refresh each time under strict rotation."""
+    sandbox = Sandbox(case)
+    sandbox.settings("oauth2", refresh_mode="rotate-strict")
+    clock = Clock(case)
+    broker = Broker(case, sandbox, clock=clock, settings=settings(sandbox))
+    families = []
+    for number in range(50):
+        parent = broker.sign_in(user=f"user-{number}", provider="oauth2")
+        families.append((parent, child(broker, parent)))
+    lost, refreshes, differing = [], [], 0
+    for round in range(1, 21):
+        before = sandbox.calls("oauth2/refresh")
+        # Both clocks together: time has passed.
+        clock.set(wall=4000 * round, monotonic=4000 * round)
+        asked = [[case.beside(broker.exchange, token) for token in family] for family in families]
+        for family in asked:
+            answers = [answer.result(60) for answer in family]
+            lost += [told(answer) for answer in answers if answer.status != 200]
+            differing += len({answer.json.get("access_token") for answer in answers}) > 1
+        refreshes.append(sandbox.calls("oauth2/refresh") - before)
+    case.same([50] * 20, refreshes, "fifty families, twenty expiries: one refresh each")
+    case.same([], lost, "a thousand times both are served")
+    case.same(0, differing, "with the same token")
+    case.same(50, sum(broker.look(parent).status == 200 for parent, _ in families), "nobody is logged out")
+    # The widget alone keeps the app signed in.
+    clock.set(wall=4000 * 20 + 86_000, monotonic=4000 * 20 + 86_000)
+    case.same(200, broker.exchange(families[0][1]).status, "a widget is used a day later")
+    moved = broker.look(families[0][0]).json["last_used_at"], broker.look(families[1][0]).json["last_used_at"]
+    case.verdict(wait_for(5, lambda: broker.look(families[0][0]).json["last_used_at"] > moved[1]), "which slides its parent's idle time", moved)
+
+
+def replicas(case):
+    """Three replicas on one PostgreSQL: a child is good at each, and dead at each within a second of its parent's end."""
+    sandbox = Sandbox(case)
+    with Database() as database:
+        brokers = []
+        for name in ("one", "two", "three"):
+            broker = Broker(
+                case, sandbox, name=name, like=brokers[0] if brokers else None, start=False,
+                settings=settings(sandbox) | {"store": {"url": database.url()}})
+            if brokers:
+                broker.configure(server={"public_url": brokers[0].url})
+            broker.start()
+            brokers.append(broker)
+        first = brokers[0]
+        slow = 0.0
+        for round in range(10):
+            parent = first.sign_in()
+            token = child(brokers[round % 3], parent)
+            for broker in brokers:
+                if by(broker, token).status != 200:
+                    case.verdict(False, f"a child is good at {broker.name}", told(by(broker, token)))
+            begun = time.monotonic()
+            case.same(204, brokers[(round + 1) % 3].log_out(parent).status, f"round {round}: the parent's log-out")
+            for broker in brokers:
+                dead = wait_for(6, lambda: told(by(broker, token)) == "401 session_ended parent_ended")
+                if not dead:
+                    case.verdict(False, f"a child is dead at {broker.name}", told(by(broker, token)))
+            slow = max(slow, time.monotonic() - begun)
+        case.verdict(slow < 1, "ten times the children are dead at every replica within a second", f"{slow:.3f} s")
+        # Children that are made while their parent ends, at three replicas at once: none is left over.
+        left = []
+        for round in range(30):
+            parent = first.sign_in(user=f"racer-{round}")
+            makers = [case.beside(ask, broker, parent, "widget", f"n{n}") for n, broker in enumerate(brokers * 3)]
+            ender = case.beside(brokers[round % 3].log_out, parent)
+            made = [answer.json["session_token"] for answer in (maker.result(30) for maker in makers) if answer.status == 201]
+            ender.result(30)
+            left += [token for token in made if told(by(brokers[(round + 1) % 3], token)) != "401 session_ended parent_ended"]
+        case.same([], left, "of those made while their parent ended none lives")
+        listed = call(f"{first.management}/admin/v1/sessions?provider=oidc", Authorization=f"Bearer {ADMIN}").json["items"]
+        case.same([], [item["handle"] for item in listed if item["parent"] and item["subject"].startswith("racer")], "nor is listed as one")
+
+
+CASES = {
+    "asking": (asking, 180), "endings": (endings, 240), "bound": (bound, 120), "processes": (processes, 300), "replicas": (replicas, 240),
+}
+
+if __name__ == "__main__":
+    main(CASES, __doc__)

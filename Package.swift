@@ -138,7 +138,9 @@ let package = Package(
         .testTarget(
             name: "BrokerProvidersTests",
             dependencies: [
-                "BrokerTestSupport", "Broker", "BrokerProviders", "Sandbox", asyncHTTPClient, nioCore, nioHTTP1, jwtKit,
+                "BrokerTestSupport", "Broker", "BrokerProviders", "BrokerVault", "Sandbox", asyncHTTPClient, nioCore,
+                nioHTTP1,
+                jwtKit,
                 crypto,
             ],
             swiftSettings: strict),

@@ -128,6 +128,8 @@ extension AccessToken {
                 return nil
             }
             return ("Cookie", "blaize_session=" + text)
+        // It goes out with its proof or not at all.
+        case .dpop: return nil
         }
     }
 }

@@ -1,7 +1,7 @@
 import Broker
 import COpenSSL
 
-/// Verifies ECDSA signatures with P-256 and SHA-256 (RFC 7518 section 3.4).
+/// Makes and verifies ECDSA signatures with P-256 and SHA-256 (RFC 7518 section 3.4).
 enum ES256Signature {
     /// Returns whether `signature`, `r` and `s` of 32 bytes each, is the key's over the message; false for a point that is not on
     /// the curve and where the library fails.
@@ -9,7 +9,7 @@ enum ES256Signature {
         guard signature.count == 64 else { return false }
         let encoded = der(signature)
         defer { ERR_clear_error() }
-        guard let key = publicKey(key) else { return false }
+        guard let key = libraryKey(key, scalar: nil) else { return false }
         defer { EVP_PKEY_free(key) }
         guard let context = EVP_MD_CTX_new() else { return false }
         defer { EVP_MD_CTX_free(context) }
@@ -21,23 +21,53 @@ enum ES256Signature {
     private static let publicKeySelection =
         OSSL_KEYMGMT_SELECT_DOMAIN_PARAMETERS | OSSL_KEYMGMT_SELECT_OTHER_PARAMETERS | OSSL_KEYMGMT_SELECT_PUBLIC_KEY
 
-    /// Returns the library's key; nil where the point is not on the curve.
-    private static func publicKey(_ key: ProofKey) -> OpaquePointer? {
+    /// `EVP_PKEY_KEYPAIR`.
+    private static let pairSelection = publicKeySelection | OSSL_KEYMGMT_SELECT_PRIVATE_KEY
+
+    /// Returns the signature by a key, `r` and `s` of 32 bytes each; nil where it is no key, and where the library fails.
+    static func make(over message: [UInt8], by key: ProofKeyPair) -> [UInt8]? {
+        guard var scalar = Base64URL.decode(key.scalar.reveal()), scalar.count == 32 else { return nil }
+        defer { wipe(&scalar) }
+        defer { ERR_clear_error() }
+        guard let key = libraryKey(key.publicKey, scalar: scalar) else { return nil }
+        defer { EVP_PKEY_free(key) }
+        guard let context = EVP_MD_CTX_new() else { return nil }
+        defer { EVP_MD_CTX_free(context) }
+        guard EVP_DigestSignInit_ex(context, nil, "SHA256", nil, nil, key, nil) == 1 else { return nil }
+        // A sequence of two integers of 33 bytes each at most.
+        var length = 80
+        var encoded = [UInt8](repeating: 0, count: length)
+        guard EVP_DigestSign(context, &encoded, &length, message, message.count) == 1 else { return nil }
+        return raw(encoded.prefix(length))
+    }
+
+    /// Returns the library's key, a pair where there is a `scalar`; nil where the point is not on the curve.
+    private static func libraryKey(_ key: ProofKey, scalar: [UInt8]?) -> OpaquePointer? {
         guard let context = EVP_PKEY_CTX_new_from_name(nil, "EC", nil) else { return nil }
         defer { EVP_PKEY_CTX_free(context) }
         guard EVP_PKEY_fromdata_init(context) == 1 else { return nil }
         var group = Array("P-256".utf8CString)
         // An uncompressed point (SEC 1 section 2.3.3).
         var point = [0x04] + key.x + key.y
+        // Numbers are in the machine's own order, and every machine that this runs on has the lowest byte first.
+        var number = Array((scalar ?? []).reversed())
+        defer { wipe(&number) }
+        let selection = scalar == nil ? publicKeySelection : pairSelection
         var made: OpaquePointer?
         let succeeded = group.withUnsafeMutableBufferPointer { group in
             point.withUnsafeMutableBufferPointer { point in
-                var parameters = [
-                    OSSL_PARAM_construct_utf8_string(parameterName("group"), group.baseAddress, 0),
-                    OSSL_PARAM_construct_octet_string(parameterName("pub"), point.baseAddress, point.count),
-                    OSSL_PARAM_construct_end(),
-                ]
-                return EVP_PKEY_fromdata(context, &made, publicKeySelection, &parameters) == 1
+                number.withUnsafeMutableBufferPointer { number in
+                    var parameters = [
+                        OSSL_PARAM_construct_utf8_string(parameterName("group"), group.baseAddress, 0),
+                        OSSL_PARAM_construct_octet_string(parameterName("pub"), point.baseAddress, point.count),
+                    ]
+                    if !number.isEmpty {
+                        parameters.append(
+                            OSSL_PARAM_construct_BN(parameterName("priv"), number.baseAddress, number.count))
+                    }
+                    parameters.append(OSSL_PARAM_construct_end())
+                    return EVP_PKEY_fromdata(context, &made, selection, &parameters) == 1
+                }
             }
         }
         guard succeeded else {
@@ -52,6 +82,26 @@ enum ES256Signature {
         let body = integer(signature[..<32]) + integer(signature[32...])
         // Twice 33 bytes with their heads: the length is one byte.
         return [0x30, UInt8(body.count)] + body
+    }
+
+    /// Returns `r` and `s` of a signature in the library's form; nil for what is none.
+    private static func raw(_ encoded: ArraySlice<UInt8>) -> [UInt8]? {
+        var rest = encoded
+        guard rest.popFirst() == 0x30, let length = rest.popFirst(), length < 0x80, Int(length) == rest.count,
+            let r = positive(&rest), let s = positive(&rest), rest.isEmpty
+        else { return nil }
+        return r + s
+    }
+
+    /// Takes a positive integer as 32 bytes.
+    private static func positive(_ rest: inout ArraySlice<UInt8>) -> [UInt8]? {
+        guard rest.popFirst() == 0x02, let length = rest.popFirst(), length < 0x80, rest.count >= Int(length) else {
+            return nil
+        }
+        let digits = rest.prefix(Int(length)).drop { $0 == 0 }
+        rest = rest.dropFirst(Int(length))
+        guard digits.count <= 32 else { return nil }
+        return [UInt8](repeating: 0, count: 32 - digits.count) + digits
     }
 
     private static func integer(_ bytes: ArraySlice<UInt8>) -> [UInt8] {

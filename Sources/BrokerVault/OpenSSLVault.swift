@@ -132,6 +132,16 @@ package final class OpenSSLVault: Vault {
         ES256Signature.isValid(signature, over: message, by: key)
     }
 
+    package func proofKeyPair(seed: [UInt8]) throws(VaultFailure) -> ProofKeyPair {
+        guard let pair = P256Scalar.keyPair(of: seed, algorithms: algorithms) else { throw .unavailable }
+        return pair
+    }
+
+    package func es256Signature(over message: [UInt8], by key: ProofKeyPair) throws(VaultFailure) -> [UInt8] {
+        guard let signature = ES256Signature.make(over: message, by: key) else { throw .unavailable }
+        return signature
+    }
+
     /// Turns the library's 32 bytes into a digest.
     ///
     /// It was proved to work at start and does so for input of any length and content, so only memory running out is

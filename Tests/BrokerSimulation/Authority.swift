@@ -12,6 +12,11 @@ final class Authority: @unchecked Sendable {
     private(set) var codesCalledTwice: Set<String> = []
     private var verifiers: [String: Secret] = [:]
     private var nextCode = 0
+    /// The thumbprint that each login's state was begun with, and each code is to be redeemed with.
+    private var pushed: [String: String] = [:]
+    private var keys: [String: String] = [:]
+    /// Counts nonces: the newest is good.
+    private var nonce = 1
     private var attempts: [TokenCall] = []
 
     init(rotation: Weather.Rotation) { self.rotation = rotation }
@@ -49,6 +54,23 @@ final class Authority: @unchecked Sendable {
 
     /// Notes the verifier that fits a code's challenge: nobody else redeems it (RFC 7636 section 4.6).
     func bind(_ code: String, to verifier: Secret?) { verifiers[code] = verifier }
+
+    // MARK: Tokens for a key
+
+    /// Notes the key that a login was begun with (`dpop_jkt`).
+    func begin(_ state: Secret, key: String?) { pushed[state.reveal()] = key }
+
+    /// Notes the login that a code came of: it is redeemed with that login's key alone.
+    func bind(_ code: String, toLoginOf state: Secret) { keys[code] = pushed[state.reveal()] }
+
+    /// The nonce that is good now.
+    var newestNonce: String { "nonce-\(nonce)" }
+
+    /// Makes the nonces of before good no more.
+    func forgetNonces() { nonce += 1 }
+
+    /// Returns whether a code may be redeemed with a key.
+    func mayRedeem(_ code: String, key: String?) -> Bool { keys[code].map { $0 == key } ?? true }
 
     /// Returns whether a code was sent with this verifier.
     func wasSent(_ verifier: Secret?) -> Bool {

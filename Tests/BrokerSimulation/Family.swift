@@ -15,6 +15,10 @@ final class Family {
     let person: Int
     /// The refresh token that is good now.
     var current = 0
+    /// The thumbprint of the key that its tokens are bound to.
+    var key: String?
+    /// The refresh tokens whose access token came unbound.
+    var unbound: Set<Int> = []
     var death: Death?
     /// Whether its session was ended at the broker.
     var isSessionEnded = false

@@ -46,6 +46,11 @@ package enum Scenario: String, CaseIterable, Sendable {
     case manyWantNewer
     /// Apps and their widgets: one refresh serves both, and the app's end is the widget's.
     case familiesEndTogether
+    /// The provider demands nonces, changes them with every answer and forgets them, while processes die between a challenge
+    /// and its repeat.
+    case noncesChange
+    /// The provider answers refreshes without binding the access token.
+    case bearerAnswers
 
     func weather(_ random: inout SeededRandom) -> Weather {
         var weather = Weather()
@@ -223,6 +228,28 @@ package enum Scenario: String, CaseIterable, Sendable {
             weather.crashes = random.number(0...2)
             weather.cuts = random.number(0...2)
             weather.idleRange = 300...5_000
+        case .noncesChange:
+            weather.bind(&random)
+            weather.nonces = random.pick([.kept, .changing])
+            weather.forgets = 0.3
+            weather.processes = random.number(1...3)
+            weather.users = random.number(2...4)
+            weather.accessTokenLife = 15
+            weather.slow = 0.3
+            weather.slowRange = 500...6_000
+            weather.lostBefore = random.pick([0, 0.1])
+            weather.crashes = random.number(0...3)
+            weather.forced = 0.4
+            weather.idleRange = 300...6_000
+        case .bearerAnswers:
+            weather.bind(&random)
+            weather.answersBearer = 0.3
+            weather.processes = random.number(1...2)
+            weather.users = 2
+            weather.accessTokenLife = 15
+            weather.forced = 0.4
+            weather.idleRange = 300...9_000
+            weather.crashes = random.number(0...2)
         }
         return weather
     }

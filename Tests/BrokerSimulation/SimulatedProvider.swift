@@ -7,6 +7,8 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, L
     private let process: SimulatedProcess
     private let world: Simulation
     let profile: ProviderProfile
+    /// The nonces that this process was given; they die with it.
+    private let nonces = ProofNonces()
 
     private var scheduler: Scheduler { world.scheduler }
     private var weather: Weather { world.weather }
@@ -24,6 +26,7 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, L
             lifetimes: world.weather.idleEnd.map { SessionLifetimes(idle: .milliseconds($0)) } ?? SessionLifetimes(),
             revocationReach: world.weather.reach)
         client.children = [User.widget: ChildPolicy()]
+        client.senderConstraint = world.weather.nonces == .unbound ? .off : .dpop
         profile = ProviderProfile(
             name: ProviderName(unchecked: "as"), kind: .oidc, displayName: "AS", issuer: "https://as.example",
             clients: [client])
@@ -32,7 +35,8 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, L
     func startAuthorization(
         _ request: AuthorizationRequest, by deadline: Duration
     ) async throws(ProviderFailure) -> AuthorizationStart {
-        AuthorizationStart(url: Secret("https://as.example/authorize"), issuer: issuer)
+        authority.begin(request.state, key: request.proof?.thumbprint)
+        return AuthorizationStart(url: Secret("https://as.example/authorize"), issuer: issuer)
     }
 
     private var issuer: IssuerExpectation { IssuerExpectation(issuer: "https://as.example", demanded: false) }
@@ -41,22 +45,101 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, L
 
     func redeem(_ grant: CodeGrant, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
         let code = grant.code.reveal()
-        let call = TokenCall(process: process, code: code, family: nil, sentAt: scheduler.now)
-        call.verifier = grant.verifier
         let (authority, verifier) = (authority, grant.verifier)
-        let (family, token) = try await tokenCall(call, by: deadline) { () throws(ProviderFailure) in
-            let family = try authority.redeem(code, verifier: verifier)
-            call.family = family
-            return (family, 0)
+        let key = grant.proof?.thumbprint
+        let (family, token) = try await proven(grant.proof, code: code) { (call) async throws(ProviderFailure) in
+            call.verifier = verifier
+            return try await tokenCall(call, by: deadline) { () throws(ProviderFailure) in
+                guard authority.mayRedeem(code, key: key) else {
+                    throw .rejected(OAuthError(status: 400, code: "invalid_grant"))
+                }
+                let family = try authority.redeem(code, verifier: verifier)
+                family.key = key
+                call.family = family
+                return (family, 0)
+            }
         }
-        return tokens(family, token)
+        return tokens(family, token, grant.proof)
+    }
+
+    /// Makes a call with proofs, once more where the provider asks for another nonce: by the engine's own rule.
+    private func proven<Value>(
+        _ proof: ProofMaker?, code: String? = nil, family: Family? = nil, repeating nonce: String? = nil,
+        _ sending: RefreshSending? = nil, _ send: (TokenCall) async throws(ProviderFailure) -> Value
+    ) async throws(ProviderFailure) -> Value {
+        func newCall() -> TokenCall { TokenCall(process: process, code: code, family: family, sentAt: scheduler.now) }
+        guard proof != nil else { return try await send(newCall()) }
+        let place = ProofNonces.Place(
+            provider: profile.name, client: ClientName(unchecked: "app"), origin: "https://as.example",
+            role: .authorization)
+        var exchange = NonceExchange(nonce: nonce ?? nonces.newest(at: place))
+        while true {
+            if exchange.isRepeated, !weather.checksFirst { sending?.spendsPerhaps() }
+            sending?.begins(nonce: exchange.sent, idempotencyKey: "")
+            let call = newCall()
+            call.nonce = exchange.sent
+            do throws(ProviderFailure) {
+                let value = try await send(call)
+                if let given = call.given { nonces.note(given, at: place, moment: process.monotonic) }
+                return value
+            } catch {
+                let asks = if case .rejected(let refusal) = error { refusal.code == "use_dpop_nonce" } else { false }
+                let heard = if case .rejected = error { call.given } else { String?.none }
+                let newest = nonces.newest(at: place)
+                if let heard { nonces.note(heard, at: place, moment: process.monotonic) }
+                switch exchange.answered(asksForNonce: asks, nonce: heard, newest: newest) {
+                case .take:
+                    if case .notSent = error, exchange.isRepeated, sending != nil, !weather.checksFirst {
+                        throw .lost(detail: "after a challenge")
+                    }
+                    guard case .rejected(var refusal) = error else { throw error }
+                    refusal.isOfOldProof = exchange.isOutdated
+                    throw .rejected(refusal)
+                case .sendAgain: continue
+                case .giveUp: throw .retryable(status: 400, retryAfter: .seconds(1), detail: "nonce")
+                }
+            }
+        }
+    }
+
+    /// Whether the provider gives nonces, and demands them.
+    private var givesNonces: Bool { weather.nonces == .kept || weather.nonces == .changing }
+
+    /// Looks at the nonce of a call that has arrived, before anything is done for it, and gives one for the next.
+    private func check(_ call: TokenCall) throws(ProviderFailure) {
+        guard givesNonces else { return }
+        if world.isFoul, scheduler.random.chance(weather.forgets) { authority.forgetNonces() }
+        let isGood = call.nonce == authority.newestNonce
+        if weather.nonces == .changing { authority.forgetNonces() }
+        call.given = authority.newestNonce
+        guard isGood else {
+            call.isChallenged = true
+            throw .rejected(OAuthError(status: 400, code: "use_dpop_nonce"))
+        }
     }
 
     func refresh(_ request: RefreshRequest, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
         guard let (family, token) = authority.named(request.refreshToken.reveal()) else {
             throw .rejected(OAuthError(status: 400, code: "invalid_request"))
         }
-        let call = TokenCall(process: process, code: nil, family: family, sentAt: scheduler.now)
+        let last = request.recovering ? request.sending.last?.nonce : nil
+        let fresh = try await proven(request.proof, family: family, repeating: last, request.sending) {
+            (call) async throws(ProviderFailure) in
+            try await refresh(request, family, token, call, by: deadline)
+        }
+        var tokens = tokens(fresh.0, fresh.1, request.proof)
+        if fresh.0.unbound.contains(fresh.1) {
+            tokens.key = nil
+            tokens.credential = .bearer
+            if request.isBound { (tokens.accessToken, tokens.expiresAt) = (Secret(""), nil) }
+        }
+        return tokens
+    }
+
+    /// Sends a refresh token once.
+    private func refresh(
+        _ request: RefreshRequest, _ family: Family, _ token: Int, _ call: TokenCall, by deadline: Duration
+    ) async throws(ProviderFailure) -> (Family, Int) {
         call.isConfirming = request.recovering
         call.token = token
         authority.attempt(call)
@@ -64,8 +147,13 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, L
             world.rules.sends(session, by: process, deadline: deadline)
         }
         let (authority, key) = (authority, request.idempotencyKey)
-        let stranger = weather.subjectChanges
-        let fresh = try await tokenCall(call, by: deadline) { [scheduler, world] () throws(ProviderFailure) in
+        let (stranger, bearer) = (weather.subjectChanges, weather.answersBearer)
+        let shown = request.proof?.thumbprint
+        return try await tokenCall(call, by: deadline) { [scheduler, world] () throws(ProviderFailure) in
+            guard family.key == shown else {
+                world.say("rt-\(family.number)-\(token) comes with another key")
+                throw .rejected(OAuthError(status: 400, code: "invalid_grant"))
+            }
             let (fresh, before): (Int, Int)
             before = family.current
             do throws(ProviderFailure) { fresh = try authority.refresh(family, token: token, key: key) } catch {
@@ -77,9 +165,9 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, L
             if fresh > before, family.strangerFrom == nil, scheduler.random.chance(stranger) {
                 family.strangerFrom = fresh
             }
+            if fresh > before, scheduler.random.chance(bearer), world.isFoul { family.unbound.insert(fresh) }
             return (family, fresh)
         }
-        return tokens(fresh.0, fresh.1)
     }
 
     func identify(
@@ -140,11 +228,14 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, L
             rememberUntil: process.wallTime.advanced(by: .seconds(600)))
     }
 
-    private func tokens(_ family: Family, _ token: Int) -> TokenSet {
-        TokenSet(
+    private func tokens(_ family: Family, _ token: Int, _ proof: ProofMaker?) -> TokenSet {
+        var tokens = TokenSet(
+            credential: proof == nil ? .bearer : .dpop,
             accessToken: Secret("at-\(family.number)-\(token)"), refreshToken: Secret("rt-\(family.number)-\(token)"),
             idToken: Secret("id-\(family.number)-\(token)"),
             expiresAt: process.wallTime.advanced(by: .seconds(weather.accessTokenLife)))
+        tokens.key = proof.map { TokenKey(pair: $0.key, usesNonces: givesNonces) }
+        return tokens
     }
 
     /// Returns the milliseconds that a call may take.
@@ -214,7 +305,7 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, L
             }
         } else {
             let loses = strikes(weather.lostAfter)
-            scheduler.after(way) { [scheduler] in
+            scheduler.after(way) { [self, scheduler] in
                 // It comes when nobody waits for it any more, and may meet what its repeat was given.
                 if answer.value != nil, call.code == nil, let family = call.family {
                     family.mishaps.append(.answerLost)
@@ -223,12 +314,15 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, L
                 let done: Answer
                 var token: Int?
                 do throws(ProviderFailure) {
+                    try check(call)
                     let fresh = try work().1
                     done = .success(fresh)
                     token = fresh
                 } catch { done = .failure(error) }
                 if loses, token != nil { call.family?.mishaps.append(.answerLost) }
                 scheduler.after(duration - way) {
+                    // What was refused for its nonce was not looked at.
+                    if call.isChallenged { call.mayBeRepeated = answer.value == nil }
                     if loses { tell(.failure(.lost(detail: "broken off"))) } else { tell(done, token: token) }
                 }
             }

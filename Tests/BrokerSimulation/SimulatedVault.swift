@@ -41,6 +41,17 @@ struct SimulatedVault: Vault {
         return signature == digest + digest
     }
 
+    func proofKeyPair(seed: [UInt8]) throws(VaultFailure) -> ProofKeyPair {
+        let (x, y) = (digest(seed + [1]).bytes, digest(seed + [2]).bytes)
+        guard let key = ProofKey(x: x, y: y) else { throw .unavailable }
+        return ProofKeyPair(publicKey: key, scalar: Secret(Base64URL.encode(digest(seed).bytes)))
+    }
+
+    func es256Signature(over message: [UInt8], by key: ProofKeyPair) throws(VaultFailure) -> [UInt8] {
+        let digest = digest(key.publicKey.x + key.publicKey.y + message).bytes
+        return digest + digest
+    }
+
     func random(_ count: Int) throws(VaultFailure) -> [UInt8] { Self.bytes(count, &scheduler.random) }
 
     private static func bytes(_ count: Int, _ random: inout SeededRandom) -> [UInt8] {

@@ -237,6 +237,10 @@ package final class Simulation: @unchecked Sendable {
 
     /// Hears that an app was given an access token.
     func handedOut(_ token: AccessToken, _ ticket: Ticket, by process: SimulatedProcess, askedAt: Int) {
+        if token.token.isEmpty || (weather.nonces != .unbound && token.key == nil) {
+            say("FAULT: an access token that is bound to no key was handed out")
+            verdict.endedSessionsAlive += 1
+        }
         guard let (family, number) = authority.named(token.token.reveal()) else { return }
         if let from = family.strangerFrom, number >= from {
             say("FAULT: a stranger's token \(token.token.reveal()) was handed out")

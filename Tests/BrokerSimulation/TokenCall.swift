@@ -29,6 +29,11 @@ final class TokenCall {
     var token = 0
     /// The verifier that a code is sent with.
     var verifier: Secret?
+    /// The nonce of its proof, and the one that its answer brings.
+    var nonce: String?
+    var given: String?
+    /// Whether it was refused for its nonce.
+    var isChallenged = false
     /// Whether it is the retry that tells what became of a lost one.
     var isConfirming = false
 

@@ -134,6 +134,7 @@ struct User: Sendable {
         input.callbackURL =
             "com.example.app:/cb?code=\(code)&state=\(login.state.reveal())"
         input.loginToken = login.loginToken
+        world.authority.bind(code, toLoginOf: login.state)
         return input
     }
 

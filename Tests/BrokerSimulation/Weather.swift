@@ -12,6 +12,25 @@ struct Weather {
         case replayed
     }
 
+    /// The provider's way with nonces for our proofs.
+    enum Nonces {
+        /// Its tokens are bound to nobody.
+        case unbound
+        /// They are bound to a key, and proofs need no nonce.
+        case none
+        /// Proofs need the newest nonce, which stays until it is forgotten.
+        case kept
+        /// Every answer makes a new one.
+        case changing
+    }
+
+    var nonces = Nonces.unbound
+    /// The provider forgets its nonces.
+    var forgets = 0.0
+    /// A refresh is answered without binding the access token.
+    var answersBearer = 0.0
+    /// Whether the broker is told that proofs are looked at before a refresh token is spent.
+    var checksFirst = false
     var processes = 1
     var users = 1
     var rotation = Rotation.reuseDetected
@@ -91,6 +110,14 @@ struct Weather {
     /// The time without use after which a session ends; nil for longer than a run.
     var idleEnd: Int?
 
+    /// Has the provider bind its tokens, and give nonces in one of the ways that servers do.
+    mutating func bind(_ random: inout SeededRandom) {
+        nonces = random.pick([.none, .kept, .changing, .changing])
+        forgets = random.pick([0, 0.05, 0.3])
+        if random.chance(0.3) { answersBearer = 0.1 }
+        checksFirst = random.chance(0.5)
+    }
+
     /// Returns the weather of a seed: a few kinds of trouble at once, never all.
     static func mixed(_ random: inout SeededRandom) -> Weather {
         var weather = Weather()
@@ -127,6 +154,7 @@ struct Weather {
         if random.chance(0.1) { weather.wallLeaps = random.number(1...3) }
         if random.chance(0.2) { weather.logOutsThere = 0.05 }
         if random.chance(0.3) { weather.children = 0.7 }
+        if random.chance(0.4) { weather.bind(&random) }
         return weather
     }
 }

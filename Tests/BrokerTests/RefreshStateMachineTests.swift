@@ -40,6 +40,33 @@ import Testing
             ])
     }
 
+    @Test(
+        "Without an access token to use: nobody is served, the provider is left alone, and then asked whatever the need"
+    )
+    func withheld() {
+        func read(_ version: Int64, _ withheld: RefreshStateMachine.Withheld) -> Input {
+            .read(version: version, live: true, fresh: false, usable: false, refreshable: true, withheld: withheld)
+        }
+        run(
+            .expiring,
+            [
+                (stale, .claim(version: 3)), (granted, .call(confirming: false)), (.refreshed, .commit),
+                (.committed, .checkSubject), (.subjectChecked(.same), .readAgain),
+                (read(4, .lately), .finish(.unavailable)),
+            ])
+        run(.forced(fromVersion: 3), [(read(4, .lately), .finish(.unavailable))])
+        run(.forced(fromVersion: 3), [(read(4, .before), .claim(version: 4))])
+        run(.expiring, [(read(4, .before), .claim(version: 4))])
+        // By a clock that went back it is not said to be of just now; nobody is served all the same.
+        run(
+            .expiring,
+            [
+                (stale, .claim(version: 3)), (granted, .call(confirming: false)), (.refreshed, .commit),
+                (.committed, .checkSubject), (.subjectChecked(.same), .readAgain),
+                (read(4, .before), .finish(.unavailable)),
+            ])
+    }
+
     @Test("The pair is stored before its id_token is looked at; another subject then ends the session (SEC-56, SEC-59)")
     func otherSubject() {
         run(

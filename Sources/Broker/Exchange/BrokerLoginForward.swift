@@ -52,7 +52,8 @@ struct BrokerLoginForward: Sendable {
             call: .code(
                 CodeGrant(
                     client: client.name, code: code, redirect: .uri(secrets.redirectURI), verifier: verifier,
-                    idempotencyKey: Base64URL.encode(key.bytes)),
+                    idempotencyKey: Base64URL.encode(key.bytes),
+                    proof: secrets.key.map { ProofMaker($0, context.vault, context.clock) }),
                 IdentityContext(
                     client: client.name, nonce: secrets.nonce.map { .exactly($0) } ?? .none,
                     callback: parameters.providersOwn, requestedScope: client.assumesScope ? secrets.scope : [],

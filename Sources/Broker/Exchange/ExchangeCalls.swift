@@ -68,8 +68,28 @@ struct ExchangeCalls: Sendable {
 
     // MARK: The calls
 
+    /// The proofs of the key that a code's tokens are to be bound to: its login's, else, where no login of ours was before it,
+    /// one that is made of the code, so that every try has the same.
+    private func proof(of grant: CodeGrant) async throws(BrokerProblem) -> ProofMaker? {
+        if let proof = grant.proof { return proof }
+        guard plan.client.senderConstraint == .dpop else { return nil }
+        let seed = context.vault.index(.tokenKey, ["code", profile.name.text, grant.code.reveal()])
+        do throws(VaultFailure) {
+            return ProofMaker(try context.vault.proofKeyPair(seed: seed.bytes), context.vault, context.clock)
+        } catch { throw await settlement.release(.notSent(detail: "no key could be made"), counting: false) }
+    }
+
     private func redeem(
-        _ grant: CodeGrant, _ identity: IdentityContext
+        _ asked: CodeGrant, _ expected: IdentityContext
+    ) async throws(BrokerProblem) -> SignInOutcome {
+        let proof = try await proof(of: asked)
+        var (grant, identity) = (asked, expected)
+        (grant.proof, identity.proof) = (proof, proof)
+        return try await redeem(grant, as: identity)
+    }
+
+    private func redeem(
+        _ grant: CodeGrant, as identity: IdentityContext
     ) async throws(BrokerProblem) -> SignInOutcome {
         guard let provider = plan.provider as? any CodeExchanging else {
             throw await settlement.settle(.providerError, because: .unusable(detail: "this kind redeems no codes"))

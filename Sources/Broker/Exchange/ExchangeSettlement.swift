@@ -159,6 +159,8 @@ struct ExchangeSettlement: Sendable {
         switch failure {
         case .notSent: return await release(failure, counting: false)
         case .retryable: return await release(failure, counting: true)
+        // Our proof was refused, and the code not looked at: that is no fault of who forwarded it.
+        case .rejected(let error) where error.isAboutProof: return await settle(.providerError, because: failure)
         case .rejected: return await settle(.rejected, because: failure)
         case .unusable: return await settle(.providerError, because: failure)
         case .identityRejected: return await settle(.identityRejected, because: failure)
@@ -265,7 +267,7 @@ struct ExchangeSettlement: Sendable {
     private func outboxRow(_ tokens: TokenSet, _ origin: SignInOrigin?) throws(VaultFailure) -> OutboxRow {
         let now = context.clock.now()
         let stored = StoredTokens(
-            provider: profile.name, client: plan.client.name, tokens: tokens, issuedAt: now, origin: origin)
+            provider: profile.name, client: plan.client.name, tokens: tokens.withoutKey, issuedAt: now, origin: origin)
         return OutboxRow(
             id: context.vault.digest(try context.vault.random(32)), boundTo: row.key,
             tokens: try context.vault.seal(stored.record, as: .tokens, row: row.key), createdAt: now,

@@ -11,7 +11,7 @@ struct LoginOrder: Sendable {
     /// The names that only the broker sets.
     private static let reserved: Set<String> = [
         "client_id", "client_secret", "redirect_uri", "response_type", "response_mode", "scope", "state", "nonce",
-        "code_challenge", "code_challenge_method", "request", "request_uri",
+        "code_challenge", "code_challenge_method", "request", "request_uri", "dpop_jkt",
     ]
 
     /// Creates the standard order of a client: its first redirect URI and its whole scope.

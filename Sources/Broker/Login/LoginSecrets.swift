@@ -17,11 +17,13 @@ package struct LoginSecrets: Sendable {
     package var providerStarted: Bool
     /// The thumbprint of the key that has to finish it; sealed, because it links logins of one device.
     package var thumbprint: Digest?
+    /// The key that the provider was told to bind the code and the tokens to; nil where they are bound to none.
+    package var key: ProofKeyPair?
 
     package init(
         provider: ProviderName, client: ClientName, redirectURI: String, verifier: Secret?, appChallenge: String?,
         nonce: Secret?, scope: [String], issuer: IssuerExpectation, socialProvider: String?, demands: SignInDemands,
-        providerStarted: Bool, thumbprint: Digest? = nil
+        providerStarted: Bool, thumbprint: Digest? = nil, key: ProofKeyPair? = nil
     ) {
         self.provider = provider
         self.client = client
@@ -35,13 +37,14 @@ package struct LoginSecrets: Sendable {
         self.demands = demands
         self.providerStarted = providerStarted
         self.thumbprint = thumbprint
+        self.key = key
     }
 }
 
 extension LoginSecrets {
     /// The record to seal.
     package var record: [UInt8] {
-        var writer = RecordWriter(boundTo: thumbprint)
+        var writer = RecordWriter(boundTo: thumbprint, holding: key)
         writer.string(provider.text)
         writer.string(client.text)
         writer.string(redirectURI)
@@ -63,7 +66,7 @@ extension LoginSecrets {
 
     /// Reads an opened record.
     package init(record bytes: [UInt8]) throws(RecordFailure) {
-        var (reader, thumbprint) = try RecordReader.bindable(bytes)
+        var (reader, thumbprint, key) = try RecordReader.holding(bytes)
         self.init(
             provider: ProviderName(unchecked: try reader.string()), client: ClientName(unchecked: try reader.string()),
             redirectURI: try reader.string(), verifier: try reader.optionalSecret(),
@@ -71,7 +74,7 @@ extension LoginSecrets {
             scope: try reader.strings(),
             issuer: IssuerExpectation(issuer: try reader.optionalString(), demanded: try reader.flag()),
             socialProvider: try reader.optionalString(), demands: SignInDemands(), providerStarted: false,
-            thumbprint: thumbprint)
+            thumbprint: thumbprint, key: key)
         demands.maximumAge = try reader.optionalInteger()
         providerStarted = try reader.flag()
         guard !reader.isAtEnd else { return }

@@ -73,11 +73,16 @@ package struct StartLogin: Sendable {
         let nonce: Secret?
         let fresh: Secret
         let loginID: String
+        let key: ProofKeyPair?
         do {
             verifier = client.pkce == .unsupported || order.appChallenge != nil ? nil : try context.vault.randomToken()
             nonce = client.nonce ? try context.vault.randomToken() : nil
             fresh = try context.vault.randomToken()
             loginID = "lgn_" + Base64URL.encode(try context.vault.random(16))
+            // One for each sign-in: whoever has the one knows nothing of the others.
+            key =
+                client.senderConstraint == .dpop
+                ? try context.vault.proofKeyPair(seed: try context.vault.random(32)) : nil
         } catch { throw BrokerProblem(error) }
         let loginToken = try await joinedToken(presented, now: now) ?? fresh
 
@@ -87,7 +92,8 @@ package struct StartLogin: Sendable {
                 AuthorizationRequest(
                     client: client.name, redirectURI: order.redirectURI, state: state, nonce: nonce,
                     codeChallenge: order.appChallenge ?? verifier.map(context.vault.codeChallenge(of:)),
-                    scope: order.scope, parameters: order.parameters, socialProvider: order.socialProvider),
+                    scope: order.scope, parameters: order.parameters, socialProvider: order.socialProvider,
+                    proof: key.map { ProofMaker($0, context.vault, context.clock) }),
                 by: context.clock.monotonic() + Self.callBudget)
         } catch { throw BrokerProblem(starting: error) }
 
@@ -95,7 +101,7 @@ package struct StartLogin: Sendable {
             provider: provider.profile.name, client: client.name, redirectURI: order.redirectURI.text,
             verifier: verifier, appChallenge: order.appChallenge, nonce: nonce, scope: order.scope,
             issuer: start.issuer, socialProvider: order.socialProvider, demands: start.demands,
-            providerStarted: order.providerStarted, thumbprint: thumbprint)
+            providerStarted: order.providerStarted, thumbprint: thumbprint, key: key)
         let expiresAt = now.advanced(by: context.settings.loginLifetime)
         // A pushed request may be good for a minute only (RFC 9126 section 2.2): for the URL to be opened, not for whoever
         // is signing in there by then.

@@ -156,10 +156,13 @@ package struct AuthorizationRequest: Sendable {
     package var parameters: [(name: String, value: String)]
     /// Zephr's social provider.
     package var socialProvider: String?
+    /// The proofs of the key that the code and its tokens are to be bound to.
+    package var proof: ProofMaker?
 
     package init(
         client: ClientName, redirectURI: RedirectURI, state: Secret, nonce: Secret?, codeChallenge: String?,
-        scope: [String], parameters: [(name: String, value: String)] = [], socialProvider: String? = nil
+        scope: [String], parameters: [(name: String, value: String)] = [], socialProvider: String? = nil,
+        proof: ProofMaker? = nil
     ) {
         self.client = client
         self.redirectURI = redirectURI
@@ -169,6 +172,7 @@ package struct AuthorizationRequest: Sendable {
         self.scope = scope
         self.parameters = parameters
         self.socialProvider = socialProvider
+        self.proof = proof
     }
 }
 
@@ -208,10 +212,14 @@ package struct CodeGrant: Sendable {
     package var verifier: Secret?
     /// A key that stays the same for a retry of this very call (Cloudentity's `X-Idempotency-Key`).
     package var idempotencyKey: String
+    /// The proofs of the key that the tokens have to be bound to; nil where they are bound to none.
+    package var proof: ProofMaker?
 
     package init(
-        client: ClientName, code: Secret, redirect: RedirectParameter, verifier: Secret?, idempotencyKey: String
+        client: ClientName, code: Secret, redirect: RedirectParameter, verifier: Secret?, idempotencyKey: String,
+        proof: ProofMaker? = nil
     ) {
+        self.proof = proof
         self.client = client
         self.code = code
         self.redirect = redirect
@@ -236,6 +244,8 @@ package struct IdentityContext: Sendable {
     package var requestedScope: [String]
     /// The authorization request's demands on the sign-in; nil where there was none (native codes, imports).
     package var demands: SignInDemands?
+    /// The proofs of the key that the access token is bound to; nil where it is bound to none.
+    package var proof: ProofMaker?
 
     package init(
         client: ClientName, nonce: NonceExpectation, callback: [(name: String, value: String)],
@@ -315,6 +325,14 @@ package struct RefreshRequest: Sendable {
     package var idempotencyKey: String
     /// Whether this is the one confirming retry after a lost answer; providers with a recovery call (Clover) use it.
     package var recovering: Bool
+    /// The proofs of the key that the tokens are bound to, or are to be bound to; nil where they are bound to none.
+    package var proof: ProofMaker?
+    /// Whether they are bound already: an access token that is not is no answer then, and is withheld.
+    package var isBound = false
+    /// Whether the provider has given nonces before, so that the refresh token should not be sent without one.
+    package var usesNonces = false
+    /// The last sending, for the one that confirms it.
+    package var sending = RefreshSending()
 
     package init(
         client: ClientName, refreshToken: Secret, accessToken: Secret, idempotencyKey: String, recovering: Bool = false

@@ -47,6 +47,8 @@ package struct OAuthError: Error, Sendable, Equatable {
     package var recoveryOffered: Bool
     /// Whether the answer's own `error` member says the code; otherwise it stands for an answer in some other form.
     package var isNamed: Bool
+    /// Whether the call's proof had a nonce that was not the newest any more: what is said of its grant proves nothing then.
+    package var isOfOldProof = false
 
     package init(status: Int, code: String, recoveryOffered: Bool = false, isNamed: Bool = true) {
         self.status = status
@@ -60,6 +62,9 @@ package struct OAuthError: Error, Sendable, Equatable {
 
     /// Whether it is a 400 or 401 without a body, which is no proof of anything by itself (decision 50).
     package var isEmpty: Bool { code.isEmpty }
+
+    /// Whether the server refuses our proof, which says nothing of what it was sent with.
+    package var isAboutProof: Bool { code == "invalid_dpop_proof" || code == "use_dpop_nonce" }
 
     /// The codes that speak of the client, its proof or the moment, and so of no grant.
     private static let aboutNoGrant: Set<String> = [

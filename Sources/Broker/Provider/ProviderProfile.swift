@@ -72,6 +72,8 @@ package struct ClientProfile: Sendable {
     package var nativeRedirect: CodeGrant.RedirectParameter
     /// Whether tokens the app already holds may be imported once (Clover's PartialOAuth).
     package var importTokens: Bool
+    /// The setting `sender_constrained`.
+    package var senderConstraint = SenderConstraint.off
     /// Whether the app may have the provider's access token (`hand_out_access_token`).
     package var handsOutAccessToken = false
     /// The URL that the hosted callback sends the browser to (flow C), or nil when this client does not use it.
@@ -128,6 +130,16 @@ package struct ClientProfile: Sendable {
         self.lifetimes = lifetimes
         self.revocationReach = revocationReach
     }
+}
+
+/// The setting `sender_constrained`: what a provider binds its tokens to.
+///
+/// It is asked for when tokens are granted; what is bound stays bound when the setting goes.
+package enum SenderConstraint: String, Sendable, CaseIterable {
+    /// Nothing: whoever has a token uses it.
+    case off
+    /// A key of ours for each sign-in, proved with each use (RFC 9449).
+    case dpop
 }
 
 /// The configured providers by name.

@@ -7,6 +7,8 @@ package struct TokenSet: Sendable {
         case bearer
         /// A Zephr session, sent as `Cookie: blaize_session=…`.
         case zephrCookie = "zephr_cookie"
+        /// An access token that is bound to a key of ours, and goes out with its proof or not at all (RFC 9449).
+        case dpop
     }
 
     package var credential: Credential
@@ -19,6 +21,8 @@ package struct TokenSet: Sendable {
     package var expiresAt: WallTime?
     /// The end of the refresh token; nil when unknown.
     package var refreshExpiresAt: WallTime?
+    /// The key that the provider bound them to; nil for tokens of whoever has them.
+    package var key: TokenKey?
     /// The reason for which the answer that brought these tokens cannot be used; they are to be revoked.
     ///
     /// Never stored.
@@ -38,12 +42,40 @@ package struct TokenSet: Sendable {
     }
 }
 
+/// A key that a provider bound tokens to.
+package struct TokenKey: Sendable {
+    package var pair: ProofKeyPair
+    /// Whether the provider's token endpoint has given nonces: without one a refresh may be refused.
+    package var usesNonces: Bool
+
+    package init(pair: ProofKeyPair, usesNonces: Bool = false) {
+        self.pair = pair
+        self.usesNonces = usesNonces
+    }
+}
+
 extension TokenSet {
+    /// Whether there is no access token to use: the last refresh was answered without binding it to the key, and it was not
+    /// kept.
+    package var isWithheld: Bool { key != nil && accessToken.isEmpty }
+
+    /// Returns the set without its key: what is only to be revoked needs none.
+    package var withoutKey: TokenSet {
+        var set = self
+        set.key = nil
+        if set.credential == .dpop { set.credential = .bearer }
+        return set
+    }
+
     /// Returns this set with a refresh's answer laid over it: what the answer leaves out stays, the scope may shrink and
     /// never grows (SEC-57), and the id_token of the login stays.
     package func refreshed(with answer: TokenSet) -> TokenSet {
         var set = self
         set.accessToken = answer.accessToken
+        if let key = answer.key {
+            set.key = key
+            set.credential = answer.credential
+        }
         set.expiresAt = answer.expiresAt
         if let refreshToken = answer.refreshToken {
             set.refreshToken = refreshToken

@@ -178,6 +178,8 @@ package enum RecordFailure: Error, Sendable, Equatable {
 private enum BindableFormat {
     static let unbound: UInt8 = 1
     static let bound: UInt8 = 2
+    /// A login whose provider was told of a key of ours, with the device's thumbprint where it belongs to one.
+    static let keyed: UInt8 = 3
 }
 
 extension RecordWriter {
@@ -186,6 +188,17 @@ extension RecordWriter {
     init(boundTo thumbprint: Digest?) {
         self.init(format: thumbprint == nil ? BindableFormat.unbound : BindableFormat.bound)
         if let thumbprint { string(Base64URL.encode(thumbprint.bytes)) }
+    }
+
+    /// Creates a record of what belongs to the key of a thumbprint, or to none, and holds a key of ours where there is one.
+    init(boundTo thumbprint: Digest?, holding key: ProofKeyPair?) {
+        guard let key else {
+            self.init(boundTo: thumbprint)
+            return
+        }
+        self.init(format: BindableFormat.keyed)
+        self.key(key)
+        optional(thumbprint.map { Base64URL.encode($0.bytes) })
     }
 }
 
@@ -198,5 +211,20 @@ extension RecordReader {
         var reader = try RecordReader(bytes, format: BindableFormat.bound)
         guard let thumbprint = Base64URL.decode(try reader.string()).flatMap(Digest.init) else { throw .malformed }
         return (reader, thumbprint)
+    }
+
+    /// Returns the reader of a record that may hold a key of ours as well.
+    static func holding(
+        _ bytes: [UInt8]
+    ) throws(RecordFailure) -> (reader: RecordReader, thumbprint: Digest?, key: ProofKeyPair?) {
+        guard bytes.first == BindableFormat.keyed else {
+            let (reader, thumbprint) = try bindable(bytes)
+            return (reader, thumbprint, nil)
+        }
+        var reader = try RecordReader(bytes, format: BindableFormat.keyed)
+        let key = try reader.key()
+        guard let text = try reader.optionalString() else { return (reader, nil, key) }
+        guard let thumbprint = Base64URL.decode(text).flatMap(Digest.init) else { throw .malformed }
+        return (reader, thumbprint, key)
     }
 }

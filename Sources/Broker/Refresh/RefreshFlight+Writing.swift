@@ -36,6 +36,10 @@ extension RefreshFlight {
             context.cache.remove([session])
             context.notices.refreshed(session, version: row.tokenVersion + 1)
             context.events.emit(.refreshed(provider: stored.provider, client: stored.client, session: row.handle))
+            if stored.tokens.refreshed(with: fresh).isWithheld {
+                context.events.emit(
+                    .tokenNotBound(provider: stored.provider, client: stored.client, session: row.handle))
+            }
             return .committed
         case .superseded:
             work.fresh = nil
@@ -74,7 +78,7 @@ extension RefreshFlight {
     func revoke(_ work: Work) async {
         guard let fresh = work.fresh, let stored = work.stored else { return }
         let now = context.clock.now()
-        var tokens = stored.tokens.refreshed(with: fresh)
+        var tokens = stored.tokens.refreshed(with: fresh).withoutKey
         // The provider's session is ended by the session's own row.
         tokens.idToken = nil
         let late = StoredTokens(provider: stored.provider, client: stored.client, tokens: tokens, issuedAt: now)

@@ -37,6 +37,8 @@ struct RefreshFlight: Sendable {
         var fresh: TokenSet?
         var failure: ProviderFailure?
         var answerLost = false
+        /// The last sending to the provider.
+        let sending = RefreshSending()
         var heldBackFor: Duration?
         var pause = DoublingPause(from: .milliseconds(50), to: .milliseconds(800))
         var isWritten = false
@@ -116,11 +118,17 @@ struct RefreshFlight: Sendable {
         work.stored = stored
         work.provider = context.providers[stored.provider] as? any TokenRefreshing
         let now = context.clock.now()
+        let rest = stored.withheldFor(at: now)
+        if let rest {
+            work.heldBackFor = rest
+            context.memory.flights.holdBack(session, until: context.clock.monotonic() + rest)
+        }
         return .read(
             version: row.tokenVersion, live: true,
             fresh: RefreshTiming.isFresh(access, session, margin: context.settings.refreshMargin, at: now),
             usable: RefreshTiming.isUsable(access, at: now),
-            refreshable: work.provider != nil && stored.tokens.refreshToken != nil, unchecked: row.subjectUnchecked)
+            refreshable: work.provider != nil && stored.tokens.refreshToken != nil, unchecked: row.subjectUnchecked,
+            withheld: stored.tokens.isWithheld ? (rest == nil ? .before : .lately) : nil)
     }
 
     /// Waits for another's claim by looking at the row, and reads it when something has changed.
@@ -191,11 +199,15 @@ struct RefreshFlight: Sendable {
             let refreshToken = stored.tokens.refreshToken,
             await mayCall(confirming: confirming, grant, work.deadline)
         else { return .notSent }
-        let request = RefreshRequest(
+        var request = RefreshRequest(
             client: stored.client, refreshToken: refreshToken, accessToken: stored.tokens.accessToken,
             idempotencyKey: Base64URL.encode(
                 context.vault.index(.logTag, ["refresh", row.handle.text, String(row.tokenVersion)]).bytes),
             recovering: confirming)
+        do throws(VaultFailure) { request.proof = try proof(of: stored, row, refreshToken) } catch { return .notSent }
+        request.isBound = stored.tokens.key != nil
+        request.usesNonces = stored.tokens.key?.usesNonces ?? false
+        request.sending = work.sending
         let begun = context.clock.monotonic()
         // Looked at before the call: a refusal that was on its way when the endpoint came to itself is one of the fault's.
         let grantsOthers = context.memory.answers.hasGranted(
@@ -206,9 +218,19 @@ struct RefreshFlight: Sendable {
             return .refreshed
         } catch {
             work.failure = error
+            // It may be spent, whatever the last answer was.
+            if work.sending.mayBeSpent { work.answerLost = true }
             switch error {
             case .notSent: return .notSent
             case .retryable: return .retryable
+            case .rejected(let oauth) where oauth.isAboutProof:
+                context.events.emit(
+                    .proofRefused(
+                        provider: stored.provider, client: stored.client, session: row.handle, detail: error.detail))
+                return .unusable
+            // Refused for its nonce by a server that may have spent it before, it is as one whose answer was lost.
+            case .rejected(let oauth) where oauth.isInvalidGrant && work.sending.mayBeSpent && !confirming: return .lost
+            case .rejected(let oauth) where oauth.isInvalidGrant && oauth.isOfOldProof: return .rejected(.unclear)
             case .rejected(let oauth) where oauth.isInvalidGrant: return .rejected(.invalidGrant)
             case .rejected(let oauth) where oauth.mayMeanDeadGrant:
                 return .rejected(.counted(enough: grantsOthers && isEnough(grant)))
@@ -219,6 +241,18 @@ struct RefreshFlight: Sendable {
                 return .lost
             }
         }
+    }
+
+    /// Returns the proofs of the session's key, or, where its tokens are not bound and its client's are to be, of one that is
+    /// made of the refresh token: whoever makes the call after this process has the same.
+    private func proof(
+        of stored: StoredTokens, _ row: SessionRow, _ refreshToken: Secret
+    ) throws(VaultFailure) -> ProofMaker? {
+        if let key = stored.tokens.key { return ProofMaker(key.pair, context.vault, context.clock) }
+        let client = context.providers[stored.provider]?.profile.client(stored.client)
+        guard client?.senderConstraint == .dpop else { return nil }
+        let seed = context.vault.index(.tokenKey, ["refresh", row.handle.text, refreshToken.reveal()])
+        return ProofMaker(try context.vault.proofKeyPair(seed: seed.bytes), context.vault, context.clock)
     }
 
     /// Whether there is time for a call; a confirming one needs the claim renewed first, with its own fence.

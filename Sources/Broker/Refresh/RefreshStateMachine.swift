@@ -13,8 +13,11 @@ struct RefreshStateMachine: Sendable {
     /// Something that happened.
     enum Input: Sendable, Equatable {
         /// The row as read: its version, whether it lives, whether the access token still has time, whether it can refresh.
-        /// `unchecked`: nobody has looked at the subject of its id_token yet.
-        case read(version: Int64, live: Bool, fresh: Bool, usable: Bool, refreshable: Bool, unchecked: Bool = false)
+        /// `unchecked`: nobody has looked at the subject of its id_token yet. `withheld`: the provider did not bind the access
+        /// token to the session's key, so there is none to use.
+        case read(
+            version: Int64, live: Bool, fresh: Bool, usable: Bool, refreshable: Bool, unchecked: Bool = false,
+            withheld: Withheld? = nil)
         /// `lossKnown`: this refresh token may have been used already, by a call that nobody heard the end of.
         /// `settled`: no late winner can come any more.
         case claimed(lossKnown: Bool, settled: Bool)
@@ -37,6 +40,14 @@ struct RefreshStateMachine: Sendable {
         case superseded
         case ended
         case condemned(Bool)
+    }
+
+    /// The standing of a token set whose access token is withheld.
+    enum Withheld: Sendable, Equatable {
+        /// The provider answered so a short while ago, and is left alone.
+        case lately
+        /// It may be asked again.
+        case before
     }
 
     /// The result of looking at a refreshed id_token.
@@ -110,7 +121,9 @@ struct RefreshStateMachine: Sendable {
 
     mutating func handle(_ input: Input) -> Action {
         switch (state, input) {
-        case (.reading, .read(let version, let live, let fresh, let usable, let refreshable, let unchecked)):
+        case (
+            .reading, .read(let version, let live, let fresh, let usable, let refreshable, let unchecked, let withheld)
+        ):
             guard live else { return finish(.sessionEnded) }
             self.version = version
             if unchecked, checked != version {
@@ -119,8 +132,10 @@ struct RefreshStateMachine: Sendable {
                 return .checkSubject
             }
             self.usable = usable
+            // There is no access token, by whatever version; a new one is asked for after a pause.
+            if withheld == .lately || (withheld != nil && isRefreshed) { return finish(.unavailable) }
             if isRefreshed { return finish(.useStored) }
-            return wanted(fresh: fresh, refreshable: refreshable)
+            return withheld == nil ? wanted(fresh: fresh, refreshable: refreshable) : renewed(refreshable: refreshable)
 
         case (.claiming, .claimed(let lossKnown, let settled)):
             self.lossKnown = lossKnown
@@ -191,6 +206,10 @@ struct RefreshStateMachine: Sendable {
         case .expiring: if fresh { return finish(.useStored) }
         case .forced(let from): if version != from { return finish(.useStored) }
         }
+        return renewed(refreshable: refreshable)
+    }
+
+    private mutating func renewed(refreshable: Bool) -> Action {
         guard refreshable else { return finish(usable && need == .expiring ? .useStored : .notRefreshable) }
         state = .claiming
         return .claim(version: version)

@@ -16,6 +16,7 @@ package struct RefreshTokens: Sendable {
         let context = context
         let access = try session.accessToken { row throws(BrokerProblem) in try StoredTokens.open(row, context) }
         let now = context.clock.now()
+        if access.token.isEmpty { return try await refresh(session, .expiring) }
         // Where nothing can be done about it, one whose end is unknown or not reached is as good as any.
         if !session.row.refreshable || RefreshTiming.isFresh(access, session.tokenDigest, margin: margin, at: now) {
             return access
@@ -90,7 +91,14 @@ package struct RefreshTokens: Sendable {
             if !isNew {
                 context.events.emit(.refreshShared(provider: session.facts.provider, client: session.facts.client))
             }
-            return try StoredTokens.open(row, context).access(version: row.tokenVersion)
+            let stored = try StoredTokens.open(row, context)
+            // Nobody gets an access token that is not there.
+            guard !stored.tokens.isWithheld else {
+                throw BrokerProblem(
+                    .providerUnavailable, privateDetail: "the provider did not bind the access token",
+                    retryAfter: .seconds(30))
+            }
+            return stored.access(version: row.tokenVersion)
         }
     }
 }
@@ -126,6 +134,8 @@ extension StoredTokens {
 package final class AccessToken: Sendable {
     package let token: Secret
     package let credential: TokenSet.Credential
+    /// The key that it is bound to; nil for one of whoever has it.
+    package let key: ProofKeyPair?
     package let expiresAt: WallTime?
     package let scope: [String]
     /// The token set's version: an upstream that refuses this token asks for a newer one than this.
@@ -133,9 +143,10 @@ package final class AccessToken: Sendable {
     package let issuedAt: WallTime
 
     package init(
-        token: Secret, credential: TokenSet.Credential, expiresAt: WallTime?, scope: [String], version: Int64,
-        issuedAt: WallTime
+        token: Secret, credential: TokenSet.Credential, key: ProofKeyPair? = nil, expiresAt: WallTime?,
+        scope: [String], version: Int64, issuedAt: WallTime
     ) {
+        self.key = key
         self.token = token
         self.credential = credential
         self.expiresAt = expiresAt
@@ -154,6 +165,7 @@ enum RefreshTiming {
     private static let tolerance = Duration.seconds(60)
 
     static func isFresh(_ access: AccessToken, _ session: Digest, margin: Duration, at now: WallTime) -> Bool {
+        guard !access.token.isEmpty else { return false }
         guard let end = access.expiresAt else { return true }
         guard access.issuedAt.since(now) <= tolerance else { return false }
         let jitter = Double(session.bytes.first ?? 0) / 255 * 0.05
@@ -162,6 +174,6 @@ enum RefreshTiming {
     }
 
     static func isUsable(_ access: AccessToken, at now: WallTime) -> Bool {
-        access.expiresAt.map { now.advanced(by: .seconds(1)) < $0 } ?? true
+        !access.token.isEmpty && access.expiresAt.map { now.advanced(by: .seconds(1)) < $0 } ?? true
     }
 }

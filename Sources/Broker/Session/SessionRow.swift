@@ -256,20 +256,40 @@ package struct StoredTokens: Sendable {
         self.tokens = tokens
         self.issuedAt = issuedAt
     }
+
     /// Returns the access token, as that of a version of the session's token set.
     func access(version: Int64) -> AccessToken {
         AccessToken(
-            token: tokens.accessToken, credential: tokens.credential, expiresAt: tokens.expiresAt,
-            scope: tokens.scope ?? [], version: version, issuedAt: issuedAt)
+            token: tokens.accessToken, credential: tokens.credential, key: tokens.key?.pair,
+            expiresAt: tokens.expiresAt, scope: tokens.scope ?? [], version: version, issuedAt: issuedAt)
+    }
+
+    /// After so long a provider that did not bind an access token is asked again.
+    private static let pause = Duration.seconds(30)
+
+    /// The time for which the provider is left alone, after it has answered without binding the access token; nil where it
+    /// is not.
+    func withheldFor(at now: WallTime) -> Duration? {
+        guard tokens.isWithheld else { return nil }
+        let age = now.since(issuedAt)
+        // By a clock that went back it would be left alone for as long as that.
+        return age >= .zero && age < Self.pause ? Self.pause - age : nil
     }
 }
 
 extension StoredTokens {
     private static let format: UInt8 = 1
+    /// Of tokens that are bound to a key: a release that knows no such keys does not read it, and so can neither send them
+    /// bare nor take them for damaged.
+    private static let keyedFormat: UInt8 = 2
 
     /// The record to seal.
     package var record: [UInt8] {
-        var writer = RecordWriter(format: Self.format)
+        var writer = RecordWriter(format: tokens.key == nil ? Self.format : Self.keyedFormat)
+        if let key = tokens.key {
+            writer.key(key.pair)
+            writer.flag(key.usesNonces)
+        }
         writer.string(provider.text)
         writer.string(client.text)
         writer.string(tokens.credential.rawValue)
@@ -291,16 +311,19 @@ extension StoredTokens {
 
     /// Reads an opened record.
     package init(record bytes: [UInt8]) throws(RecordFailure) {
-        var reader = try RecordReader(bytes, format: Self.format)
+        let isKeyed = bytes.first == Self.keyedFormat
+        var reader = try RecordReader(bytes, format: isKeyed ? Self.keyedFormat : Self.format)
+        let key = isKeyed ? TokenKey(pair: try reader.key(), usesNonces: try reader.flag()) : nil
         let provider = ProviderName(unchecked: try reader.string())
         let client = ClientName(unchecked: try reader.string())
         guard let credential = TokenSet.Credential(rawValue: try reader.string()) else {
             throw .malformed
         }
-        let tokens = TokenSet(
+        var tokens = TokenSet(
             credential: credential, accessToken: try reader.secret(), refreshToken: try reader.optionalSecret(),
             idToken: try reader.optionalSecret(), scope: try reader.flag() ? try reader.strings() : nil,
             expiresAt: try reader.optionalTime(), refreshExpiresAt: try reader.optionalTime())
+        tokens.key = key
         let issuedAt = WallTime(milliseconds: try reader.integer())
         let unchecked = reader.isAtEnd ? nil : try reader.optionalSecret()
         self.init(

@@ -1,15 +1,12 @@
 /// Seals, opens, digests and makes randomness.
 ///
 /// The one implementation stands on the system's OpenSSL (decision 3).
-package protocol Vault: Sendable {
+package protocol Vault: ProofSigner {
     /// Seals `plaintext` for the row whose key is `row` under the ring's first key, with a fresh nonce.
     func seal(_ plaintext: [UInt8], as kind: SealedKind, row: Digest) throws(VaultFailure) -> Sealed
 
     /// Opens a sealed value; `unknownKey` when this process does not have the key (yet), `doesNotOpen` for anything else.
     func open(_ sealed: Sealed, as kind: SealedKind, row: Digest) throws(VaultFailure) -> [UInt8]
-
-    /// Returns the SHA-256 of the bytes.
-    func digest(_ bytes: [UInt8]) -> Digest
 
     /// Returns the HMAC-SHA-256 of the parts (each length-prefixed) under the index key, which does not rotate.
     func index(_ kind: IndexKind, _ parts: [String]) -> Digest
@@ -29,9 +26,6 @@ package protocol Vault: Sendable {
     /// Whether the ring is the store's, as far as anybody has found out: one that opens nothing of what is stored must not
     /// seal what comes.
     var isTheStores: Bool { get }
-
-    /// Returns `count` random bytes; throws when the generator fails.
-    func random(_ count: Int) throws(VaultFailure) -> [UInt8]
 }
 
 extension Vault {
@@ -115,4 +109,6 @@ package enum IndexKind: String, Sendable, CaseIterable {
     case sessionPass
     /// The place of a child in its parent's family.
     case childPlace
+    /// The seed of a key that a provider binds tokens to, where it was not made with a login.
+    case tokenKey
 }

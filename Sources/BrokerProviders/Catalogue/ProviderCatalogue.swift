@@ -4,14 +4,14 @@ package import Broker
 package enum ProviderCatalogue {
     /// Makes one client per entry, in order; throws `CatalogueFailure` for settings that cannot work.
     ///
-    /// `random` gives that many random bytes (the vault's); it names assertions. `keeping` returns the client of an entry
+    /// `random` gives that many random bytes (the vault's); it names assertions. `nonces` are those of the process. `keeping` returns the client of an entry
     /// that has not changed: its breaker, metadata and keys go on.
     package static func make(
         settings: [ProviderSettings], http: ProviderHTTP, clock: BrokerClock,
-        random: @escaping @Sendable (Int) throws -> [UInt8],
+        random: @escaping @Sendable (Int) throws -> [UInt8], nonces: ProofNonces = ProofNonces(),
         keeping: (ProviderName) -> (any ProviderClient)? = { _ in nil }
     ) throws -> [any ProviderClient] {
-        let environment = ProviderEnvironment(http: http, clock: clock, random: random)
+        let environment = ProviderEnvironment(http: http, clock: clock, random: random, nonces: nonces)
         return try settings.map { try keeping($0.name) ?? make($0, environment) }
     }
 
@@ -42,4 +42,6 @@ struct ProviderEnvironment: Sendable {
     let http: ProviderHTTP
     let clock: BrokerClock
     let random: @Sendable (Int) throws -> [UInt8]
+    /// The nonces for our proofs, which outlive a configuration.
+    let nonces: ProofNonces
 }

@@ -108,6 +108,8 @@ struct ClientAuthenticator: Sendable {
 
     /// Whether an answer refuses the client's proof, and so has done nothing else (RFC 6749 section 5.2).
     private static func isRefused(_ answer: ProviderAnswer) -> Bool {
+        // What is wrong there is our proof's nonce.
+        if answer.asksForNonce { return false }
         if answer.status == 401 { return true }
         guard (400..<500).contains(answer.status) else { return false }
         return answer.object?["error"]?.string == "invalid_client"

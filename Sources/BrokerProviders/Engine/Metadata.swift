@@ -25,6 +25,8 @@ struct Metadata: Sendable {
     var idTokenAlgorithms: [String]?
     /// `token_endpoint_auth_signing_alg_values_supported`; nil when the document has none.
     var assertionAlgorithms: [String]?
+    /// `dpop_signing_alg_values_supported`; nil when the document has none.
+    var proofAlgorithms: [String]?
 
     /// Takes what the configuration fixes.
     init(issuer: String?, endpoints: EndpointSettings) {
@@ -62,6 +64,7 @@ struct Metadata: Sendable {
         revocationMethods = texts("revocation_endpoint_auth_methods_supported")
         idTokenAlgorithms = texts("id_token_signing_alg_values_supported")
         assertionAlgorithms = texts("token_endpoint_auth_signing_alg_values_supported")
+        proofAlgorithms = texts("dpop_signing_alg_values_supported")
     }
 
     /// Fills what this document lacks from a second one of the same issuer (revocation may stand only in the RFC 8414

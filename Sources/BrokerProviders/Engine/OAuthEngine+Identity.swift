@@ -22,9 +22,11 @@ extension OAuthEngine {
 
     /// Calls an API with the access token and returns its object; a signed answer is verified (SEC-32).
     func resource(
-        _ url: EndpointURL, method: String = "GET", token: Secret, client: EngineClient, by deadline: Duration
+        _ url: EndpointURL, method: String = "GET", token: Secret, provedBy proof: ProofMaker? = nil,
+        client: EngineClient, by deadline: Duration
     ) async throws(ProviderFailure) -> JSONObject {
-        let answer = try await call(url, method: method, token: token, client: client, by: deadline)
+        let answer = try await call(
+            url, method: method, token: token, provedBy: proof, client: client, by: deadline)
         if answer.mediaType == "application/jwt" { return try await signedObject(answer, client: client) }
         guard let object = answer.object else {
             throw .identityRejected(detail: "identity: \(answer.summary), no object")
@@ -37,13 +39,26 @@ extension OAuthEngine {
 
     /// Calls an API with the access token; a refusal of the token means that nobody is identified by it.
     func call(
-        _ url: EndpointURL, method: String = "GET", token: Secret, client: EngineClient, by deadline: Duration
+        _ url: EndpointURL, method: String = "GET", token: Secret, provedBy proof: ProofMaker? = nil,
+        client: EngineClient, by deadline: Duration
     ) async throws(ProviderFailure) -> ProviderAnswer {
         var request = ProviderRequest.get(url)
         request.method = method
         if method != "GET" { request.body = [] }
-        request.headers += [("Authorization", "Bearer " + token.reveal())] + client.wire.tokenRequest.headers
-        let answer = try await caller.send(request, by: deadline)
+        let scheme = proof == nil ? "Bearer " : "DPoP "
+        request.headers += [("Authorization", scheme + token.reveal())] + client.wire.tokenRequest.headers
+        let answer: ProviderAnswer
+        if let proof {
+            let call = call(provedBy: proof, at: url, client: client, .resource)
+            request.fresh = { [try call.field(method, url, token: token)] }
+            answer = try await sending(call) { [request] () async throws(ProviderFailure) -> ProviderAnswer in
+                let answer = try await caller.send(request, by: deadline)
+                call.heard(answer)
+                return answer
+            }
+        } else {
+            answer = try await caller.send(request, by: deadline)
+        }
         try answer.requireUsable(at: clock.now())
         guard answer.isSuccess else { throw .identityRejected(detail: "identity: \(answer.summary)") }
         return answer
@@ -73,9 +88,10 @@ extension OAuthEngine {
 
     /// The verified primary address of a list such as GitHub's; an account may hide it, so its absence is no fault.
     func primaryEmail(
-        _ url: EndpointURL, token: Secret, client: EngineClient, by deadline: Duration
+        _ url: EndpointURL, token: Secret, provedBy proof: ProofMaker? = nil, client: EngineClient,
+        by deadline: Duration
     ) async -> [(name: String, value: JSONValue)] {
-        guard let answer = try? await call(url, token: token, client: client, by: deadline),
+        guard let answer = try? await call(url, token: token, provedBy: proof, client: client, by: deadline),
             let result = try? JSONParser.parse(answer.body, maximumBytes: 65_536, maximumDepth: 4),
             let primary = result.value.array?.compactMap(\.object).first(where: {
                 $0["primary"]?.bool == true && $0["verified"]?.bool == true

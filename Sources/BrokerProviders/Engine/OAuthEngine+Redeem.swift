@@ -21,15 +21,26 @@ extension OAuthEngine {
         }
         if let verifier = grant.verifier { pairs.append(("code_verifier", verifier.reveal())) }
         let answer = try await post(
-            pairs, to: endpoint, as: .token, client: client, headers: idempotency(grant.idempotencyKey, client),
-            by: deadline)
+            pairs, to: endpoint, as: .token, client: client, provedBy: grant.proof,
+            headers: idempotency(grant.idempotencyKey, client), by: deadline)
         var tokens: TokenSet
-        do throws(ProviderFailure) { tokens = try answers(client).read(answer, now: clock.now()) } catch {
+        let binding = grant.proof == nil ? TokenAnswer.Binding.none : .demanded
+        do throws(ProviderFailure) {
+            tokens = try answers(client, binding: binding).read(answer, now: clock.now())
+        } catch {
             // For a code a refusal without a body is no OAuth error.
             if case .rejected(let refusal) = error, refusal.isEmpty {
                 throw .unusable(detail: "token answer: \(answer.summary), no object")
             }
             throw error
+        }
+        if let proof = grant.proof {
+            if tokens.credential == .dpop {
+                tokens = keyed(tokens, by: proof, at: endpoint, client: client)
+            } else {
+                // RFC 9449 section 5: whoever wants bound tokens discards others.
+                tokens.refusal = tokens.refusal ?? "token answer: not bound to our key, its token_type is not DPoP"
+            }
         }
         let required = client.wire.requiredScope
         // A scope that the answer leaves out may be assumed, and proves nothing.
@@ -53,14 +64,42 @@ extension OAuthEngine {
             }
             return url
         }
+        if let proof = request.proof {
+            return try await refresh(request, provedBy: proof, at: endpoint, client: client, by: deadline)
+        }
         let answer = try await post(
             [("grant_type", "refresh_token"), ("refresh_token", request.refreshToken.reveal())], to: endpoint,
             as: .token, client: client, headers: idempotency(request.idempotencyKey, client), by: deadline)
         return try answers(client).parse(answer, now: clock.now())
     }
 
+    /// Makes the call with proofs of a key.
+    ///
+    /// A set that is not bound as before comes without its access token: the refresh token that it may bring is the only one
+    /// there is.
+    private func refresh(
+        _ request: RefreshRequest, provedBy proof: ProofMaker, at endpoint: EndpointURL, client: EngineClient,
+        by deadline: Duration
+    ) async throws(ProviderFailure) -> TokenSet {
+        let (answer, exchange) = try await proven(request, proof, at: endpoint, client: client, by: deadline)
+        let answers = answers(client, binding: request.isBound ? .demanded : .offered)
+        do throws(ProviderFailure) {
+            var tokens = try answers.parse(answer, now: clock.now())
+            if tokens.credential == .dpop { return keyed(tokens, by: proof, at: endpoint, client: client) }
+            if request.isBound {
+                tokens.accessToken = Secret("")
+                tokens.expiresAt = nil
+            }
+            return tokens
+        } catch {
+            guard case .rejected(var refusal) = error else { throw error }
+            refusal.isOfOldProof = exchange.isOutdated
+            throw .rejected(refusal)
+        }
+    }
+
     /// Cloudentity takes 32 to 255 characters.
-    private func idempotency(_ key: String, _ client: EngineClient) -> [(name: String, value: String)] {
+    func idempotency(_ key: String, _ client: EngineClient) -> [(name: String, value: String)] {
         client.wire.tokenRequest.idempotencyKey && (32...255).contains(key.utf8.count)
             ? [("X-Idempotency-Key", key)] : []
     }

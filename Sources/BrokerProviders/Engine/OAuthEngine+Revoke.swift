@@ -20,8 +20,9 @@ extension OAuthEngine {
             for case (let hint, let token?) in all where !token.reveal().isEmpty {
                 do throws(ProviderFailure) {
                     try await revoke(
-                        token, hint, at: endpoint, client: client, bearer: tokens.accessToken,
-                        by: deadline)
+                        token, hint, at: endpoint, client: client,
+                        // A bound access token is no proof of anybody by itself.
+                        bearer: tokens.key == nil ? tokens.accessToken : nil, by: deadline)
                 } catch {
                     first = Self.moreUrgent(first, error)
                 }
@@ -44,13 +45,13 @@ extension OAuthEngine {
     }
 
     private func revoke(
-        _ token: Secret, _ hint: String, at endpoint: EndpointURL, client: EngineClient, bearer: Secret,
+        _ token: Secret, _ hint: String, at endpoint: EndpointURL, client: EngineClient, bearer: Secret?,
         by deadline: Duration
     ) async throws(ProviderFailure) {
         let settings = client.wire.revocation
         let pairs = [(name: "token", value: token.reveal())] + (settings.hint ? [("token_type_hint", hint)] : [])
         var answer = try await post(pairs, to: endpoint, as: .revocation, client: client, by: deadline)
-        if settings.bearerFallback, [401, 403].contains(answer.status) {
+        if settings.bearerFallback, let bearer, [401, 403].contains(answer.status) {
             answer = try await caller.send(bearerPost(pairs, to: endpoint, token: bearer), by: deadline)
         }
         try checkRevoked(answer)

@@ -21,7 +21,8 @@ extension OAuthEngine {
         if mode != .off || metadata.requiresPushedAuthorization {
             let isRequired = mode == .required || metadata.requiresPushedAuthorization
             do throws(ProviderFailure) {
-                let pushed = try await push(pairs, client: client, metadata: metadata, by: deadline)
+                let proof = client.wire.dpop.par == .proof ? request.proof : nil
+                let pushed = try await push(pairs, provedBy: proof, client: client, metadata: metadata, by: deadline)
                 pairs = [("client_id", client.settings.clientID), ("request_uri", pushed.reference)]
                 lifetime = pushed.lifetime
             } catch {
@@ -43,15 +44,21 @@ extension OAuthEngine {
     }
 
     private func push(
-        _ pairs: [(name: String, value: String)], client: EngineClient, metadata: Metadata, by deadline: Duration
+        _ pairs: [(name: String, value: String)], provedBy proof: ProofMaker?, client: EngineClient,
+        metadata: Metadata, by deadline: Duration
     ) async throws(ProviderFailure) -> (reference: String, lifetime: Duration?) {
         guard let endpoint = metadata.pushedAuthorization else { throw .unusable(detail: "no PAR endpoint is known") }
-        let answer = try await post(pairs, to: endpoint, as: .pushedAuthorization, client: client, by: deadline)
+        let answer = try await post(
+            pairs, to: endpoint, as: .pushedAuthorization, client: client, provedBy: proof, by: deadline)
         try answer.requireUsable(at: clock.now())
         guard answer.isSuccess, let reference = answer.object?["request_uri"]?.string,
             (1...1024).contains(reference.utf8.count), reference.utf8.allSatisfy({ (0x21...0x7E).contains($0) })
         else {
             let code = answer.object.flatMap { OAuthErrorParser.code(in: $0, isFailure: !answer.isSuccess) }
+            if code == "invalid_dpop_proof", proof != nil {
+                throw .unusable(
+                    detail: "PAR refuses the proof: compare the clocks, or set `dpop: {par: thumbprint}`")
+            }
             throw .unusable(detail: "PAR: \(answer.summary), \(code ?? "no request_uri")")
         }
         let seconds = answer.object?["expires_in"]?.integer
@@ -64,7 +71,7 @@ enum AuthorizationURL {
     /// The names that only the broker sets.
     static let reserved: Set<String> = [
         "response_type", "client_id", "redirect_uri", "scope", "state", "nonce", "code_challenge",
-        "code_challenge_method", "response_mode", "request", "request_uri", "client_secret",
+        "code_challenge_method", "response_mode", "request", "request_uri", "client_secret", "dpop_jkt",
     ]
 
     /// Returns the parameters of a request, in their order.
@@ -86,6 +93,7 @@ enum AuthorizationURL {
             pairs.append(("code_challenge", challenge))
             pairs.append(("code_challenge_method", "S256"))
         }
+        if let proof = request.proof { pairs.append(("dpop_jkt", proof.thumbprint)) }
         if let mode = client.wire.responseMode { pairs.append(("response_mode", mode.rawValue)) }
         var names = Set(pairs.map(\.name)).union(reserved)
         for pair in client.wire.authorizationParameters + request.parameters where names.insert(pair.name).inserted {

@@ -13,6 +13,9 @@ package struct OAuthEngine: Sendable {
     let logOutCaller: ProviderCaller
     let clock: BrokerClock
     let keys: TokenKeys
+    /// The nonces for proofs at this provider.
+    let nonces: ProofNonces
+    let random: @Sendable (Int) throws -> [UInt8]
     private let clients: [ClientName: EngineClient]
     private let metadataCache: CachedFetch<Metadata>
     private let fixed: Metadata?
@@ -24,6 +27,8 @@ package struct OAuthEngine: Sendable {
         self.settings = settings
         profile = settings.profile
         clock = environment.clock
+        nonces = environment.nonces
+        random = environment.random
         let caller = ProviderCaller(http: environment.http, settings: settings, clock: environment.clock)
         self.caller = caller
         logOutCaller = ProviderCaller(http: environment.http, settings: settings, clock: environment.clock)
@@ -78,10 +83,11 @@ package struct OAuthEngine: Sendable {
         }
     }
 
-    /// Posts parameters with the client's proof, each call on a connection of its own.
+    /// Posts parameters with the client's proof, each call on a connection of its own; `call` adds a new proof to each sending.
     func post(
         _ parameters: [(name: String, value: String)], to url: EndpointURL, as endpoint: ClientAuthenticator.Endpoint,
-        client: EngineClient, headers: [(name: String, value: String)] = [], by deadline: Duration
+        client: EngineClient, headers: [(name: String, value: String)] = [], proving call: ProvenCall? = nil,
+        by deadline: Duration
     ) async throws(ProviderFailure) -> ProviderAnswer {
         // The settings of a token call's shape are for token calls alone.
         let wire =
@@ -95,20 +101,23 @@ package struct OAuthEngine: Sendable {
             (proof) async throws(ProviderFailure) -> ProviderAnswer in
             let names = Set(proof.parameters.map(\.name))
             let body = ParameterBody.make(parameters.filter { !names.contains($0.name) } + proof.parameters, wire)
-            return try await caller.send(
-                ProviderRequest(
-                    method: "POST", url: url, connection: .single,
-                    headers: [("Content-Type", body.type), ("Accept", "application/json")] + proof.headers
-                        + wire.headers + headers,
-                    body: body.bytes), by: deadline)
+            var request = ProviderRequest(
+                method: "POST", url: url, connection: .single,
+                headers: [("Content-Type", body.type), ("Accept", "application/json")] + proof.headers + wire.headers
+                    + headers,
+                body: body.bytes)
+            if let call { request.fresh = { [try call.field("POST", url)] } }
+            let answer = try await caller.send(request, by: deadline)
+            call?.heard(answer)
+            return answer
         }
     }
 
     /// The parser of this client's token answers.
-    func answers(_ client: EngineClient) -> TokenAnswer {
+    func answers(_ client: EngineClient, binding: TokenAnswer.Binding = .none) -> TokenAnswer {
         TokenAnswer(
             settings: client.wire.tokenResponse, scopeSeparator: client.wire.scopeSeparator,
-            keepsRefreshToken: client.wire.refresh != .none, dialect: dialect)
+            keepsRefreshToken: client.wire.refresh != .none, binding: binding, dialect: dialect)
     }
 }
 

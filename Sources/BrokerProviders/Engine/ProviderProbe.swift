@@ -95,6 +95,13 @@ extension OAuthEngine {
                     "client `\(name)` signs with \(key.algorithm.rawValue), which the metadata does not list")
             }
         }
+        for client in settings.clients
+        where client.profile.senderConstraint == .dpop && known.proofAlgorithms?.contains("ES256") != true {
+            let text =
+                "client `\(client.profile.name.text)` has `sender_constrained: dpop`, and "
+                + "dpop_signing_alg_values_supported does not list ES256: it may bind no tokens"
+            results.append(ProbeResult(subject: "dpop", isGood: true, text: text, isDoubtful: true))
+        }
         if known.promisesIssuer, let own = settings.callbackIssuer, let published = known.issuer,
             !IssuerExpectation.matches(published, own)
         {
@@ -118,6 +125,8 @@ package struct ProbeResult: Sendable, Equatable {
     ///
     /// Our own words.
     package let text: String
+    /// Whether it may be a fault: nothing that is certain speaks against it.
+    package var isDoubtful = false
 }
 
 /// Shows what an operator asks about a provider; it decides nothing and sends no secret.

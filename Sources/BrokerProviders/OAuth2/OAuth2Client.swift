@@ -43,10 +43,12 @@ package struct OAuth2Client: EngineBacked, CodeExchanging, TokenRefreshing, Toke
             throw .unusable(detail: "no identity endpoint is known")
         }
         let object = try await engine.resource(
-            url, method: settings.method, token: tokens.accessToken, client: client, by: deadline)
+            url, method: settings.method, token: tokens.accessToken, provedBy: context.proof, client: client,
+            by: deadline)
         var claims = IdentityMapper.claims(object, settings.claims ?? IdentitySettings.standardClaims)
         if let emails = settings.emailsURL {
-            let primary = await engine.primaryEmail(emails, token: tokens.accessToken, client: client, by: deadline)
+            let primary = await engine.primaryEmail(
+                emails, token: tokens.accessToken, provedBy: context.proof, client: client, by: deadline)
             if !primary.isEmpty {
                 claims = claims.filter { $0.name != "email" && $0.name != "email_verified" } + primary
             }

@@ -76,7 +76,8 @@ package struct OIDCClient: EngineBacked, CodeExchanging, TokenRefreshing, TokenR
             try rules.check(
                 token,
                 IDTokenRules.Expectation(
-                    nonce: .none, accessToken: tokens.accessToken, demands: SignInDemands(), isFresh: false),
+                    nonce: .none, accessToken: tokens.accessToken.isEmpty ? nil : tokens.accessToken,
+                    demands: SignInDemands(), isFresh: false),
                 now: engine.clock.now())
             return .subject(try IdentityMapper.subject(token.claims, at: client.wire.identity.subject ?? "/sub"))
         } catch {
@@ -114,7 +115,8 @@ enum OIDCIdentity {
                 throw .unusable(detail: "no userinfo endpoint is known")
             }
             source = try await engine.resource(
-                url, method: settings.method, token: tokens.accessToken, client: client, by: deadline)
+                url, method: settings.method, token: tokens.accessToken, provedBy: context.proof, client: client,
+                by: deadline)
             // Somebody else's userinfo must not dress this subject (SEC-32).
             let own = claims["sub"]?.string ?? ""
             guard settings.source == .api || source["sub"]?.string?.hasBytes(of: own) == true else {

@@ -35,6 +35,10 @@ package struct WireSettings: Sendable {
     package var logoutHintClaim: String?
     /// The setting `assertion`.
     package var assertion = AssertionSettings()
+    /// The setting `sender_constrained`.
+    package var senderConstraint = SenderConstraint.off
+    /// The setting `dpop`.
+    package var dpop = DPoPSettings()
     /// The setting `identity`.
     package var identity: IdentitySettings
     /// The setting `id_token`.
@@ -63,6 +67,34 @@ package struct WireSettings: Sendable {
         self.identity = identity
         self.idToken = idToken
     }
+}
+
+/// `dpop`: how proofs are shown to a provider that binds its tokens to a key of ours (RFC 9449).
+package struct DPoPSettings: Sendable, Equatable {
+    /// The setting `par`: what goes with a pushed request beside `dpop_jkt`.
+    package enum PushedProof: String, Sendable, CaseIterable {
+        /// A proof, which brings the first nonce.
+        case proof
+        /// Nothing.
+        case thumbprint
+    }
+
+    /// The setting `nonce_before_spending`.
+    package enum NonceBeforeSpending: String, Sendable, CaseIterable {
+        /// The server looks at the proof first: refused for a nonce, a refresh token is as good as it was.
+        case yes = "true"
+        /// It spends the refresh token first.
+        case no = "false"
+        /// Nobody has said: as `false`.
+        case unknown
+    }
+
+    package var par = PushedProof.proof
+    package var nonceBeforeSpending = NonceBeforeSpending.unknown
+    /// `nonce_age`: with none younger than this a refresh is not sent, where one can be had first.
+    package var nonceAge = Duration.seconds(240)
+
+    package init() {}
 }
 
 /// `token_request`: how token and refresh calls differ from RFC 6749's.

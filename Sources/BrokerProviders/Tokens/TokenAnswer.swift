@@ -8,6 +8,17 @@ struct TokenAnswer: Sendable {
     let settings: TokenResponseSettings
     let scopeSeparator: String
     let keepsRefreshToken: Bool
+    /// Whether the call asked for tokens that are bound to a key, and what it takes.
+    enum Binding: Sendable {
+        /// It did not.
+        case none
+        /// It takes those that are not, as well.
+        case offered
+        /// It wants no others, and looks by itself whether they are.
+        case demanded
+    }
+
+    var binding = Binding.none
     /// Says what a 4xx without an OAuth error means in this provider's dialect; nil when it means nothing.
     var dialect: (@Sendable (ProviderAnswer) -> OAuthError?)?
 
@@ -61,7 +72,8 @@ struct TokenAnswer: Sendable {
         func refuse(_ reason: String) { refusal = refusal ?? "token answer: " + reason }
         let access = member("access_token")?.string ?? ""
         if !Self.isBearerText(access) { refuse("no usable access token") }
-        if let type = member("token_type") {
+        let isBound = binding != .none && member("token_type")?.string?.lowercased() == "dpop"
+        if let type = member("token_type"), !isBound, binding != .demanded {
             let text = type.string?.lowercased()
             if text != "bearer", !settings.tokenTypes.contains(where: { $0.lowercased() == text }) {
                 refuse("not a Bearer token")
@@ -77,7 +89,7 @@ struct TokenAnswer: Sendable {
         let idToken = token("id_token")
         let expiry = Lifetime.end(object[settings.expiresField], unit: settings.expiresUnit, now: now)
         var tokens = TokenSet(
-            accessToken: Secret(Self.isBearerText(access) ? access : ""),
+            credential: isBound ? .dpop : .bearer, accessToken: Secret(Self.isBearerText(access) ? access : ""),
             refreshToken: keepsRefreshToken ? refresh : nil, idToken: idToken,
             scope: scope(member("scope")),
             expiresAt: expiry ?? settings.defaultLifetime.map { now.advanced(by: $0) },

@@ -60,6 +60,26 @@ struct ProviderAnswer: Sendable {
 }
 
 extension ProviderAnswer {
+    /// The nonce that it brings for our next proof (RFC 9449 section 8.2); nil for none, and for more than one.
+    var proofNonce: String? {
+        let values = headers["DPoP-Nonce"]
+        guard values.count == 1, let value = values.first, ProofNonces.isNonce(value) else { return nil }
+        return value
+    }
+
+    /// Whether it refuses our proof for its nonce: servers say so with any of three statuses, in the body or in one of several
+    /// challenges.
+    var asksForNonce: Bool {
+        guard [400, 401, 403].contains(status) else { return false }
+        if object?["error"]?.string?.lowercased() == "use_dpop_nonce" { return true }
+        return headers["WWW-Authenticate"].contains { field in
+            let plain = field.lowercased().filter { $0 != " " && $0 != "\t" && $0 != "\"" }
+            return plain.contains("error=use_dpop_nonce")
+        }
+    }
+}
+
+extension ProviderAnswer {
     /// The time for which a document may be kept: `max-age`, between five minutes and a day, else an hour.
     var lifetime: Duration {
         for directive in headers[canonicalForm: "Cache-Control"] {

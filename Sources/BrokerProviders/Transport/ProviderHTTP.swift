@@ -106,12 +106,12 @@ package final class ProviderHTTP: Sendable {
                 SentMark.Body(buffer: ByteBuffer(bytes: body), mark: mark), length: .known(Int64(body.count)))
         }
         do {
-            return try await Self.answer(client, outgoing)
+            return try await Self.answer(client, try request.freshened(outgoing))
         } catch let error as HTTPClientError
             where error == .remoteConnectionClosed && request.connection == .pooled && request.body == nil
         {
             // A kept connection that the provider closed just then; a read may be made again.
-            do { return try await Self.answer(client, outgoing) } catch {
+            do { return try await Self.answer(client, try request.freshened(outgoing)) } catch {
                 return Self.failed(error)
             }
         } catch {
@@ -145,6 +145,7 @@ package final class ProviderHTTP: Sendable {
 
     private static func failed(_ error: any Error) -> Outcome {
         if error is CancellationError { return .failed("no whole answer in time", certainlyUnsent: false) }
+        if error is VaultFailure { return .failed("no proof could be made", certainlyUnsent: true) }
         if error is AddressPolicy.Refused {
             return .failed("the provider's address is not a public one", certainlyUnsent: true)
         }
@@ -181,9 +182,19 @@ struct ProviderRequest: Sendable {
     var connection: ConnectionUse
     var headers: [(name: String, value: String)] = []
     var body: [UInt8]?
+    /// The fields that are made anew for each sending: a proof goes out once.
+    var fresh: (@Sendable () throws -> [(name: String, value: String)])?
 
     static func get(_ url: EndpointURL, accept: String = "application/json") -> ProviderRequest {
         ProviderRequest(method: "GET", url: url, connection: .pooled, headers: [("Accept", accept)])
+    }
+
+    /// Returns what is to be sent now, with the fields that are made for this sending.
+    func freshened(_ outgoing: HTTPClientRequest) throws -> HTTPClientRequest {
+        guard let fresh else { return outgoing }
+        var outgoing = outgoing
+        for field in try fresh() { outgoing.headers.add(name: field.name, value: field.value) }
+        return outgoing
     }
 }
 

@@ -96,6 +96,15 @@ extension AuthorizationServer {
 
     /// The endpoints that all have in common.
     func standard(_ call: Call) async throws -> Response {
+        let answer = try await plain(call)
+        switch call.endpoint {
+        case "token", "refresh", "par": return ProofOfPossession(call: call, role: .authorization).give(answer)
+        case "userinfo": return ProofOfPossession(call: call, role: .resource).give(answer)
+        default: return answer
+        }
+    }
+
+    private func plain(_ call: Call) async throws -> Response {
         do {
             switch call.endpoint {
             case "discovery": return Discovery(server: self, call: call).document()

@@ -1,13 +1,19 @@
 import HTTPTypes
 import Hummingbird
 
-/// Finds the grant behind a bearer token.
+/// Finds the grant behind an access token: a bearer's, or one that is bound to a key and comes with its proof.
 struct BearerCheck {
     let call: Call
 
-    /// nil: no token, or one that is unknown, expired or revoked, or another provider's.
+    /// nil: no token, or one that is unknown, expired or revoked, another provider's, or bound to a key.
     func grant(token: String? = nil) -> Grant? {
-        guard let token = token ?? call.bearer else { return nil }
+        guard let token = token ?? call.bearer, thumbprint(of: token) == nil else { return nil }
+        return live(token)
+    }
+
+    private func thumbprint(of token: String) -> String? { call.state.with { $0.accessTokens[token]?.thumbprint } }
+
+    private func live(_ token: String) -> Grant? {
         let now = call.now
         let name = call.provider.name
         return call.state.with { storage in
@@ -18,11 +24,34 @@ struct BearerCheck {
         }
     }
 
-    /// A 401 as RFC 6750 section 3 has it.
-    func challenge() -> Response {
+    /// A grant, or the answer to whoever showed none; a bound token has to come with its scheme and its proof.
+    enum Outcome {
+        case grant(Grant)
+        case refused(Response)
+    }
+
+    func outcome() async -> Outcome {
+        guard let token = call.proven else { return grant().map(Outcome.grant) ?? .refused(challenge()) }
+        let proof = ProofOfPossession(call: call, role: .resource)
+        do throws(OAuthFailure) {
+            let shown = try await proof.check()
+            guard let shown, shown.thumbprint == thumbprint(of: token),
+                shown.tokenHash == Digest256.base64url(token), let grant = live(token)
+            else { return .refused(challenge("DPoP", "invalid_token")) }
+            return .grant(grant)
+        } catch {
+            return .refused(challenge("DPoP", error.error))
+        }
+    }
+
+    /// A 401 as RFC 6750 section 3 and RFC 9449 section 7.1 have it.
+    func challenge(_ scheme: String = "Bearer", _ error: String = "invalid_token") -> Response {
         .json(
-            ["error": "invalid_token", "error_description": "The access token is unknown or has expired."],
+            [
+                "error": .string(error),
+                "error_description": "The access token is unknown, has expired, or lacks its proof.",
+            ],
             status: 401,
-            headers: [("WWW-Authenticate", #"Bearer realm="sandbox", error="invalid_token""#)])
+            headers: [("WWW-Authenticate", #"\#(scheme) realm="sandbox", error="\#(error)""#)])
     }
 }

@@ -32,6 +32,9 @@ struct Discovery {
             "none", "client_secret_basic", "client_secret_post", "client_secret_jwt", "private_key_jwt",
         ]
         out["token_endpoint_auth_signing_alg_values_supported"] = .array(KeyRings.algorithms.map { .string($0) })
+        if ["accept", "require"].contains(call.settings.text("dpop")) {
+            out["dpop_signing_alg_values_supported"] = ["ES256"]
+        }
         out["code_challenge_methods_supported"] = ["S256"]
         out["claims_supported"] = ["sub", "name", "given_name", "family_name", "email", "email_verified", "sid"]
         out["backchannel_logout_supported"] = true

@@ -10,11 +10,18 @@ struct PushedAuthorization {
         guard call.method == .post, let form = call.form else { throw OAuthFailure.request("a form body is wanted") }
         if let name = form.repeatedName { throw OAuthFailure.request("\(name) comes twice") }
         let client = try await server.authenticate(call, form: form)
+        let possession = ProofOfPossession(call: call, role: .authorization)
+        let shown = possession.isOn ? try await possession.check() : nil
+        // RFC 9449 section 10.1: where both are there they agree.
+        if let shown, let named = form["dpop_jkt"], named != shown.thumbprint {
+            throw OAuthFailure.request("dpop_jkt is not the proof's key")
+        }
         guard form["request_uri"] == nil else { throw OAuthFailure.request("request_uri may not be pushed") }
         var parameters = form
         let secrets = ["client_secret", "client_assertion", "client_assertion_type"]
         parameters.all.removeAll { secrets.contains($0.name) }
         if parameters["client_id"] == nil { parameters.add("client_id", client) }
+        if parameters["dpop_jkt"] == nil { parameters.add("dpop_jkt", shown?.thumbprint) }
         let reference = "urn:ietf:params:oauth:request_uri:" + Random.token()
         let pushed = PushedRequest(
             provider: server.name, clientID: client, parameters: parameters, expiresAt: call.now + 60)

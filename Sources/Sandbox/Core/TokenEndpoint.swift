@@ -13,14 +13,36 @@ struct TokenEndpoint {
         let client = try await server.authenticate(call, form: form)
         if let replay = replayed(client: client) { return replay }
         switch form["grant_type"] {
-        case "authorization_code": return try await redeem(form, client: client)
-        case "refresh_token": return try await refresh(form, client: client)
+        case "authorization_code": return try await redeem(form, client: client, shown: try await possession())
+        case "refresh_token":
+            // One real server spends the refresh token, and then refuses the proof for its nonce.
+            if call.settings.flag("spends_before_proof") { try spend(form, client: client) }
+            let thumbprint = try await possession()
+            return try await refresh(form, client: client, shown: thumbprint)
         case nil: throw OAuthFailure.request("grant_type is missing")
         default: throw OAuthFailure(error: "unsupported_grant_type", description: "not known here")
         }
     }
 
-    private func redeem(_ form: Pairs, client: String) async throws -> Response {
+    /// The thumbprint of the key that the request proves; nil without a proof.
+    private func possession() async throws -> String? {
+        let possession = ProofOfPossession(call: call, role: .authorization)
+        return possession.isOn ? try await possession.check()?.thumbprint : nil
+    }
+
+    /// Spends the refresh token of a request whose proof has not been looked at.
+    private func spend(_ form: Pairs, client: String) throws {
+        let spent = call.state.with { storage -> Bool in
+            guard let token = form["refresh_token"], let known = storage.refreshTokens[token], !known.spent else {
+                return false
+            }
+            storage.refreshTokens[token]?.spent = true
+            return true
+        }
+        guard spent else { throw OAuthFailure.grant("the refresh token is unknown, used or expired") }
+    }
+
+    private func redeem(_ form: Pairs, client: String, shown: String?) async throws -> Response {
         guard let code = form["code"] else { throw OAuthFailure.request("code is missing") }
         let now = call.now
         let name = server.name
@@ -35,7 +57,7 @@ struct TokenEndpoint {
             }
             return issued.expiresAt > now ? .good(issued, grant) : .expired
         }
-        guard case .good(let issued, let grant) = found else {
+        guard case .good(let issued, var grant) = found else {
             if case .replayed = found { throw OAuthFailure.grant("the code was used before") }
             throw OAuthFailure.grant("the code is unknown or has expired")
         }
@@ -44,12 +66,17 @@ struct TokenEndpoint {
             throw OAuthFailure.grant("redirect_uri is not the authorize request's")
         }
         try checkVerifier(form["code_verifier"], challenge: issued.challenge)
+        if let named = grant.extras["dpop_jkt"], named != shown {
+            throw OAuthFailure.grant("the code is another key's")
+        }
+        grant.thumbprint = shown
         let first = call.state.with { storage -> Bool in
             guard storage.codes[code]?.used == false else { return false }
             storage.codes[code]?.used = true
             return true
         }
         guard first else { throw OAuthFailure.grant("the code was used before") }
+        call.state.with { [grant] in $0.grants[grant.id]?.thumbprint = grant.thumbprint }
         return try await grantTokens(grant, refreshing: nil)
     }
 
@@ -65,24 +92,32 @@ struct TokenEndpoint {
         }
     }
 
-    private func refresh(_ form: Pairs, client: String) async throws -> Response {
+    private func refresh(_ form: Pairs, client: String, shown: String?) async throws -> Response {
         guard let token = form["refresh_token"] else { throw OAuthFailure.request("refresh_token is missing") }
         let strict = call.faults.has("rotate-strict") || call.settings.text("refresh_mode") == "rotate-strict"
         let spends = ["rotate", "rotate-strict"].contains(call.settings.text("refresh_mode"))
+        let isSpentAlready = call.settings.flag("spends_before_proof")
+        let isPublic = call.state.client(client, at: server.name)?.secret == nil
         let now = call.now
         let name = server.name
         let grant = call.state.with { storage -> Grant? in
             guard let known = storage.refreshTokens[token], let grant = storage.grants[known.grant],
                 grant.provider == name, grant.clientID == client, !grant.revoked, known.expiresAt > now
             else { return nil }
-            if known.spent {
+            if known.spent, !isSpentAlready {
                 if strict { storage.revoke(grant: grant.id) }
                 return nil
             }
+            // Of a public client a refresh token is bound, too (RFC 9449 section 5).
+            if isPublic, let bound = grant.thumbprint, bound != shown { return nil }
             if spends { storage.refreshTokens[token]?.spent = true }
             return grant
         }
-        guard var grant else { throw OAuthFailure.grant("the refresh token is unknown, used or expired") }
+        guard var grant else {
+            throw OAuthFailure.grant("the refresh token is unknown, used, expired or another key's")
+        }
+        grant.thumbprint = shown
+        call.state.with { [grant] in $0.grants[grant.id]?.thumbprint = shown }
         if let narrowed = form["scope"] {
             guard Set(narrowed.split(separator: " ").map(String.init)).isSubset(of: grant.scopes) else {
                 throw OAuthFailure(error: "invalid_scope", description: "wider than what was granted")
@@ -108,7 +143,7 @@ struct TokenEndpoint {
         let issued = refreshToken
         call.state.with { storage in
             storage.accessTokens[access] = AccessToken(
-                grant: grant.id, expiresAt: now + lifetime, refreshed: refreshing != nil)
+                grant: grant.id, expiresAt: now + lifetime, refreshed: refreshing != nil, thumbprint: grant.thumbprint)
             if let issued {
                 storage.refreshTokens[issued] = RefreshToken(
                     grant: grant.id, expiresAt: now + settings.seconds("refresh_token_lifetime"))
@@ -117,7 +152,8 @@ struct TokenEndpoint {
             storage.prune(now: now)
         }
         var members: JSON = [
-            "access_token": .string(access), "token_type": "Bearer", "expires_in": .int(Int(lifetime)),
+            "access_token": .string(access), "token_type": grant.thumbprint == nil ? "Bearer" : "DPoP",
+            "expires_in": .int(Int(lifetime)),
         ]
         if !grant.scope.isEmpty { members["scope"] = .string(grant.scope) }
         if let refreshToken { members["refresh_token"] = .string(refreshToken) }

@@ -7,7 +7,11 @@ struct UserInfo {
     let call: Call
 
     func answer() async throws -> Response {
-        guard let grant = BearerCheck(call: call).grant() else { return BearerCheck(call: call).challenge() }
+        let grant: Grant
+        switch await BearerCheck(call: call).outcome() {
+        case .grant(let found): grant = found
+        case .refused(let refusal): return refusal
+        }
         let user = call.state.user(grant.user)
         var out: JSON = ["sub": .string(user.sub)]
         out = out.merging(user.claims(scope: grant.scopes)).merging(extras(grant, user))

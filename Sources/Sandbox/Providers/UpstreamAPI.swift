@@ -14,10 +14,14 @@ struct UpstreamAPI: SandboxProvider {
     func streams(endpoint: String) -> Bool { true }
 
     func handle(_ call: Call) async throws -> Response {
+        ProofOfPossession(call: call, role: .resource).give(try await plain(call))
+    }
+
+    private func plain(_ call: Call) async throws -> Response {
         var rest = String(call.path.dropFirst("/api".count))
         if rest.hasPrefix("/private/") {
             rest = String(rest.dropFirst("/private".count))
-            guard BearerCheck(call: call).grant() != nil else { return BearerCheck(call: call).challenge() }
+            if case .refused(let refusal) = await BearerCheck(call: call).outcome() { return refusal }
         }
         let segments = rest.split(separator: "/").map(String.init)
         let argument = segments.count > 1 ? segments[1] : ""
@@ -106,9 +110,10 @@ struct UpstreamAPI: SandboxProvider {
 
     /// 401 to every access token that came with a code; 200 to one that came from a refresh.
     private func untilRefreshed(_ call: Call) async throws -> Response {
-        let token = call.bearer ?? ""
+        let token = call.proven ?? call.bearer ?? ""
         let refreshed = call.state.with { $0.accessTokens[token]?.refreshed == true }
-        guard refreshed, BearerCheck(call: call).grant() != nil else { return BearerCheck(call: call).challenge() }
+        guard refreshed else { return BearerCheck(call: call).challenge() }
+        if case .refused(let refusal) = await BearerCheck(call: call).outcome() { return refusal }
         return try await echo(call)
     }
 

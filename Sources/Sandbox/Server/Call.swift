@@ -55,6 +55,14 @@ struct Call: Sendable {
         return String(parts[1])
     }
 
+    /// The token of the request that is said to come with a proof (RFC 9449 section 7.1).
+    var proven: String? {
+        guard let field = headers[.authorization] else { return nil }
+        let parts = field.split(separator: " ", maxSplits: 1)
+        guard parts.count == 2, parts[0].lowercased() == "dpop" else { return nil }
+        return String(parts[1])
+    }
+
     /// The first value of a header field.
     func header(_ name: String) -> String? {
         HTTPField.Name(name).flatMap { headers[$0] }

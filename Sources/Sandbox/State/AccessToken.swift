@@ -4,4 +4,6 @@ struct AccessToken: Sendable {
     var expiresAt: Double
     /// Whether it came from a refresh.
     var refreshed = false
+    /// The thumbprint of the key that it is bound to.
+    var thumbprint: String?
 }

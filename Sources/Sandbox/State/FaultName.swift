@@ -12,7 +12,8 @@ enum FaultName {
     ]
     static let tokenAnswer: Set<String> = [
         "crlf-token", "array-token", "empty-token", "no-access-token", "long-token", "no-expires-in", "expires-in",
-        "no-token-type", "token-type-mac", "token-type-lower", "no-refresh-token", "no-id-token", "scope-array",
+        "no-token-type", "token-type-mac", "token-type-lower", "token-type-bearer", "no-refresh-token", "no-id-token",
+        "scope-array",
         "no-scope",
         "error-200", "error-object", "duplicate-member", "rotate-strict",
     ]
@@ -39,6 +40,7 @@ enum FaultName {
         "userinfo-invalid-sub", "userinfo-missing-sub", "userinfo-sub-number", "userinfo-signed",
         "userinfo-not-object", "account-no-email",
     ]
+    static let possession: Set<String> = ["forgets-nonces", "repeats-nonce", "refuses-proof"]
     static let zephr: Set<String> = [
         "register-exists", "register-domain", "register-weak", "register-key-unknown", "register-key-expired",
         "register-key-spent", "register-no-session", "register-body-cookie-only", "register-header-cookie-only",
@@ -48,6 +50,7 @@ enum FaultName {
     /// All but those of the family `expires-in-V`.
     static let all = [
         transport, callback, tokenAnswer, idTokenClaims, idTokenSignature, metadata, logOut, identity, zephr,
+        possession,
     ].reduce(into: Set<String>()) { $0.formUnion($1) }
 
     static func isKnown(_ name: String) -> Bool { name.hasPrefix("expires-in-") || all.contains(name) }

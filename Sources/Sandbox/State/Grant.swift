@@ -11,6 +11,8 @@ struct Grant: Sendable {
     /// The other parameters of the authorize request (`access_type`, `merchant_id`, …).
     var extras: [String: String]
     var revoked = false
+    /// The thumbprint of the key that its tokens are bound to.
+    var thumbprint: String?
 
     var scopes: Set<String> { Set(scope.split(whereSeparator: { $0 == " " || $0 == "," }).map(String.init)) }
 }

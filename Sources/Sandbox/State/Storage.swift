@@ -15,6 +15,10 @@ struct Storage: Sendable {
     /// Browsers' sign-on sessions, by their cookie.
     var signOns: [String: SignOn] = [:]
     var pushed: [String: PushedRequest] = [:]
+    /// The nonce that is good now, by provider and side.
+    var nonces: [String: String] = [:]
+    /// The `jti`s of all proofs.
+    var proofs: Set<String> = []
     var idempotent: [String: (at: Double, body: String)] = [:]
     var zephrSessions: [String: ZephrSession] = [:]
     var zephrStateKeys: [String: ZephrStateKey] = [:]

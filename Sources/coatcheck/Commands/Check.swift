@@ -57,15 +57,20 @@ struct Check: AsyncParsableCommand {
     }
 }
 
-/// The meaning of a client's binding for its apps, in the words of `coatcheck check`.
+/// The meaning of a client's bindings, in the words of `coatcheck check`.
 enum BindingWords {
-    /// Returns a line for each client whose mode is not `off`.
+    /// Returns a line for each setting of a client's that is not `off`.
     static func lines(_ configuration: Configuration) -> [String] {
         var lines: [String] = []
         for provider in configuration.providers {
             for client in provider.clients.map(\.settings.profile) {
-                guard let words = words(client.binding) else { continue }
-                lines.append("providers.\(provider.name).clients.\(client.name).binding: \(words)")
+                let path = "providers.\(provider.name).clients.\(client.name)"
+                if let words = words(client.binding) { lines.append("\(path).binding: \(words)") }
+                if client.senderConstraint == .dpop {
+                    lines.append(
+                        "\(path).sender_constrained: dpop: its tokens belong to a key of each sign-in; replicas of a "
+                            + "release before answer 503 for them")
+                }
             }
         }
         return lines

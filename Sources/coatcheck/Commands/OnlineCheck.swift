@@ -11,8 +11,9 @@ enum OnlineCheck {
         let place: String
         let isGood: Bool
         let text: String
+        var isDoubtful = false
 
-        var description: String { "\(isGood ? "ok    " : "FAULT ") \(place): \(text)" }
+        var description: String { "\(isDoubtful ? "warn  " : isGood ? "ok    " : "FAULT ") \(place): \(text)" }
     }
 
     static func run(_ configuration: Configuration) async -> [Finding] {
@@ -50,7 +51,8 @@ enum OnlineCheck {
         guard let inspected = client as? any ProviderInspection else { return [] }
         return await inspected.probe().map { result in
             Finding(
-                place: "providers.\(client.profile.name) \(result.subject)", isGood: result.isGood, text: result.text)
+                place: "providers.\(client.profile.name) \(result.subject)", isGood: result.isGood, text: result.text,
+                isDoubtful: result.isDoubtful)
         }
     }
 

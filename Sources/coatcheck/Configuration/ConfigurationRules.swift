@@ -23,6 +23,22 @@ enum ConfigurationRules {
         checkReferences(draft, context)
         checkEvidence(draft, context)
         ChildrenRules.check(draft, context)
+        checkForwardedTokens(draft, context)
+    }
+
+    /// A token that is bound to a key of ours is of no use to a backend that is given it bare, and nobody else's.
+    private static func checkForwardedTokens(_ draft: ConfigurationDraft, _ context: ConfigContext) {
+        for backend in draft.backends where backend.settings.forwardAccessToken {
+            for provider in draft.providers {
+                for client in provider.clients.map(\.settings.profile)
+                where client.senderConstraint != .off && backend.settings.mayAsk(about: provider.name, client.name) {
+                    context.report(
+                        "reaches client `\(client.name)` of `\(provider.name)`, whose access tokens are bound to a key "
+                            + "of the broker's: name others in `allow`", path: "\(backend.path).forward_access_token",
+                        line: backend.line)
+                }
+            }
+        }
     }
 
     /// A client whose every request needs a proof cannot pass a proxy that does not say what the proof was about.

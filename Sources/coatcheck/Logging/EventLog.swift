@@ -65,7 +65,7 @@ struct EventLog: Sendable {
             count("registrations", provider, client, [("result", result)])
             write(.info, "registration finished", provider, client, [("result", result)])
         case .refreshed, .refreshFailed, .refreshEndedSession, .refreshedTokenUnverified, .refreshWaited,
-            .refreshShared:
+            .refreshShared, .tokenNotBound, .proofRefused:
             takeRefresh(event)
         case .sessionEnded, .accessTokenHandedOut, .childMade, .revocation, .providerSessionEnd, .logoutToken,
             .adminAction,
@@ -95,6 +95,15 @@ struct EventLog: Sendable {
             write(
                 .notice, "refresh ended the session", provider, client,
                 [("session", session.text), ("reason", reason.rawValue)])
+        case .tokenNotBound(let provider, let client, let session):
+            count("refreshes", provider, client, [("result", "failed"), ("reason", "not_bound")])
+            write(
+                .warning, "the provider answered Bearer where DPoP was asked: the access token is not used", provider,
+                client, [("session", session.text)])
+        case .proofRefused(let provider, let client, let session, let detail):
+            write(
+                .warning, "the provider refuses our proofs: compare the clocks (`coatcheck check --online`)", provider,
+                client, [("session", session.text), ("detail", detail)])
         case .refreshedTokenUnverified(let provider, let client, let session, let detail):
             count("refreshed_id_tokens_unverified", provider, client)
             write(

@@ -32,6 +32,8 @@ struct ProcessParts: Sendable {
     let backendCharges: ChargeLedger
     /// Wrong admin tokens.
     let wrongTokens: TokenBuckets
+    /// The nonces that servers gave for our proofs.
+    let proofNonces = ProofNonces()
     /// The most descriptors that the process may have.
     let descriptors: Int
     /// The cap on what the listeners for apps and backends have open together.

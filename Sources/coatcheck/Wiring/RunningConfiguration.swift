@@ -47,7 +47,7 @@ final class RunningConfiguration: Sendable {
         do {
             providers = try ProviderCatalogue.make(
                 settings: configuration.providers.map(\.settings), http: transport, clock: clock,
-                random: { [vault = parts.vault] in try vault.random($0) },
+                random: { [vault = parts.vault] in try vault.random($0) }, nonces: parts.proofNonces,
                 keeping: { unchanged.has($0) ? before?.context.providers[$0] : nil })
         } catch {
             throw StartFailure("\(error)")

@@ -13,6 +13,8 @@ struct Flow {
     var user = "ana"
     var scope = ["openid", "email"]
     var parameters: [(name: String, value: String)] = []
+    /// The proofs of the key that the tokens are to be bound to.
+    var proof: ProofMaker?
 
     func start() async throws -> AuthorizationStart {
         try await provider.startAuthorization(
@@ -20,7 +22,7 @@ struct Flow {
                 client: Support.ios, redirectURI: try #require(provider.profile.clients.first?.redirectURIs.first),
                 state: Secret(state), nonce: nonce.map { Secret($0) },
                 codeChallenge: verifier.map { Base64URL.encode(SHA256.hash(data: Array($0.utf8))) }, scope: scope,
-                parameters: parameters), by: Support.deadline)
+                parameters: parameters, proof: proof), by: Support.deadline)
     }
 
     func callback() async throws -> FormPairs { try await Browser.callback(try await start().url, user: user) }
@@ -31,16 +33,16 @@ struct Flow {
             CodeGrant(
                 client: Support.ios, code: Secret(code),
                 redirect: .uri(try #require(provider.profile.clients.first?.redirectURIs.first).text),
-                verifier: verifier.map { Secret($0) }, idempotencyKey: String(repeating: "k", count: 43)),
+                verifier: verifier.map { Secret($0) }, idempotencyKey: String(repeating: "k", count: 43), proof: proof),
             by: Support.deadline)
     }
 
     func identify(_ tokens: TokenSet, _ callback: FormPairs) async throws -> ProviderIdentity {
-        try await provider.identify(
-            tokens,
-            IdentityContext(
-                client: Support.ios, nonce: nonce.map { .exactly(Secret($0)) } ?? .none, callback: callback.pairs,
-                requestedScope: scope), by: Support.deadline)
+        var context = IdentityContext(
+            client: Support.ios, nonce: nonce.map { .exactly(Secret($0)) } ?? .none, callback: callback.pairs,
+            requestedScope: scope)
+        context.proof = proof
+        return try await provider.identify(tokens, context, by: Support.deadline)
     }
 
     /// The whole login.

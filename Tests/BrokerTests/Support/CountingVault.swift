@@ -32,6 +32,12 @@ final class CountingVault: Vault {
         vault.isES256Signature(signature, over: message, by: key)
     }
 
+    func proofKeyPair(seed: [UInt8]) throws(VaultFailure) -> ProofKeyPair { try vault.proofKeyPair(seed: seed) }
+
+    func es256Signature(over message: [UInt8], by key: ProofKeyPair) throws(VaultFailure) -> [UInt8] {
+        try vault.es256Signature(over: message, by: key)
+    }
+
     var currentKeyID: String { vault.currentKeyID }
     func random(_ count: Int) throws(VaultFailure) -> [UInt8] { try vault.random(count) }
 }

@@ -11,6 +11,8 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Se
         var redeem: [ProviderFailure] = []
         var identify: [ProviderFailure] = []
         var refresh: [ProviderFailure] = []
+        /// Does what a refresh call does to what its flight remembers of it.
+        var meetsSending: @Sendable (RefreshSending) -> Void = { _ in }
         var revoke: [ProviderFailure] = []
         var endSession: [ProviderFailure] = []
         var start: ProviderFailure?
@@ -19,6 +21,8 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Se
         var refusal: String?
         var scope: [String]?
         var refreshedScope: [String]?
+        /// Whether tokens that were asked for with a proof come bound to its key.
+        var binds = true
         var issuer = IssuerExpectation(issuer: "https://as.example", demanded: true)
         var subject = "user-1"
         var sid: String?
@@ -98,6 +102,13 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Se
         if let failure { throw failure }
         var tokens = tokens("\(grants)")
         tokens.refusal = script.withLock { $0.refusal }
+        if let proof = grant.proof {
+            if script.withLock({ $0.binds }) {
+                tokens = keyed(tokens, proof)
+            } else {
+                tokens.refusal = "not bound"
+            }
+        }
         tokens.scope = script.withLock { $0.scope }
         return tokens
     }
@@ -118,6 +129,7 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Se
     }
 
     func refresh(_ request: RefreshRequest, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
+        script.withLock { $0.meetsSending }(request.sending)
         let failure = script.withLock { script -> ProviderFailure? in
             script.refreshes.append(request)
             script.deadlines.append(deadline)
@@ -126,6 +138,13 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Se
         await gate.pass()
         if let failure { throw failure }
         var tokens = tokens("r\(refreshes)")
+        if let proof = request.proof {
+            if script.withLock({ $0.binds }) {
+                tokens = keyed(tokens, proof)
+            } else if request.isBound {
+                (tokens.accessToken, tokens.expiresAt) = (Secret(""), nil)
+            }
+        }
         tokens.scope = script.withLock { $0.refreshedScope }
         return tokens
     }
@@ -215,6 +234,13 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Se
             subject: named.subject, sid: token.reveal().hasPrefix("sid-") ? token.reveal() : named.sid,
             clients: named.clients ?? profile.clients.map(\.name), tokenID: token.reveal(),
             rememberUntil: clock.now.advanced(by: .seconds(600)))
+    }
+
+    private func keyed(_ tokens: TokenSet, _ proof: ProofMaker) -> TokenSet {
+        var tokens = tokens
+        tokens.credential = .dpop
+        tokens.key = TokenKey(pair: proof.key, usesNonces: true)
+        return tokens
     }
 
     private func tokens(_ tag: String) -> TokenSet {

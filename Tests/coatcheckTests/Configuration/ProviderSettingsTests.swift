@@ -196,12 +196,75 @@ struct ProviderSettingsTests {
             ("auth: tls_client_auth", "mutual TLS"), ("auth: self_signed_tls_client_auth", "mutual TLS"),
             ("auth: none\n        response_mode: query.jwt", "JARM"),
             ("auth: none\n        response_mode: jwt", "JARM"),
-            ("auth: none\n        token_response: {token_types: [DPoP]}", "DPoP"),
         ])
     func notOffered(_ text: String, _ name: String) {
         let file = ConfigurationFixture.minimal.replacingFirst("auth: none", with: text)
         let errors = ConfigurationFixture.errors(file)
         #expect(errors.contains { "\($0)".contains(name) && "\($0)".contains("not offered") }, "\(errors)")
+    }
+
+    @Test("DPoP in a list of token types is told where it stands")
+    func tokenType() {
+        let file = ConfigurationFixture.minimal.replacingFirst(
+            "auth: none", with: "auth: none\n        token_response: {token_types: [DPoP]}")
+        let errors = ConfigurationFixture.errors(file)
+        #expect(errors.contains { "\($0)".contains("`sender_constrained: dpop`") }, "\(errors)")
+    }
+
+    // MARK: Tokens bound to a key
+
+    @Test("`sender_constrained` and `dpop` stand on the provider, or where it differs on a client")
+    func bound() throws {
+        let oidc = "kind: oidc\nissuer: https://id.example.com"
+        let plain = try load(oidc).settings.clients
+        #expect(plain.map(\.profile.senderConstraint) == [.off])
+        #expect(plain.map(\.wire.dpop) == [DPoPSettings()])
+        let shared = try load(
+            oidc + "\nsender_constrained: dpop\ndpop: {par: thumbprint, nonce_before_spending: true, nonce_age: 30s}")
+        #expect(shared.settings.clients.map(\.profile.senderConstraint) == [.dpop])
+        var dpop = DPoPSettings()
+        (dpop.par, dpop.nonceBeforeSpending, dpop.nonceAge) = (.thumbprint, .yes, .seconds(30))
+        #expect(shared.settings.clients.map(\.wire.dpop) == [dpop])
+        let own = try load(
+            oidc + "\nsender_constrained: dpop", client: "client_id: app, auth: none, sender_constrained: off")
+        #expect(own.settings.clients.map(\.profile.senderConstraint) == [.off])
+    }
+
+    @Test(
+        "What contradicts bound tokens is refused",
+        arguments: [
+            ("sender_constrained: dpop\n        hand_out_access_token: true", "hand_out_access_token: contradicts"),
+            ("sender_constrained: mtls", "sender_constrained"), ("dpop: {par: both}", "dpop.par"),
+            ("dpop: {nonce_age: 1s}", "dpop.nonce_age"), ("dpop: {nonce_before_spending: maybe}", "nonce_before"),
+            ("authorization_parameters: {dpop_jkt: x}", "dpop_jkt"), ("allowed_parameters: [dpop_jkt]", "dpop_jkt"),
+        ])
+    func boundAgainst(_ text: String, _ words: String) {
+        let file = ConfigurationFixture.minimal.replacingFirst("auth: none", with: "auth: none\n        \(text)")
+        let errors = ConfigurationFixture.errors(file)
+        #expect(errors.contains { "\($0)".contains(words) }, "\(errors)")
+    }
+
+    @Test("Bound tokens are for OAuth's own kinds, and for no backend that is given access tokens bare")
+    func boundElsewhere() {
+        let clever = """
+            server: {public_url: "https://auth.example.com"}
+            keys: {file: keys.json}
+            providers:
+              clever:
+                kind: clever
+                clients:
+                  web: {client_id: a, auth: blank_secret_basic, redirect_uris: ["clever-a://oauth"], sender_constrained: dpop}
+            """
+        #expect(ConfigurationFixture.errors(clever).contains { "\($0)".contains("`oidc` and `oauth2`") })
+        let bound = ConfigurationFixture.minimal.replacingFirst(
+            "auth: none", with: "auth: none\n        sender_constrained: dpop")
+        let digest = String(repeating: "ab", count: 32)
+        let backend = "\nbackends:\n  b: {sha256: \(digest), may: [forward-auth], forward_access_token: true}\n"
+        #expect(
+            ConfigurationFixture.errors(bound + backend).contains { "\($0)".contains("forward_access_token") })
+        #expect(
+            !ConfigurationFixture.errors(ConfigurationFixture.minimal + backend)
+                .contains { "\($0)".contains("forward_access_token") })
     }
 
     @Test(

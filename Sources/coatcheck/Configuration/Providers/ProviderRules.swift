@@ -18,6 +18,7 @@ enum ProviderRules {
                     "login",
                     "lets the app start logins: what ties its verifier to its challenge is the provider's check")
             }
+            if profile.senderConstraint == .dpop { checkBound(client, of: provider, context) }
             if client.settings.wire.responseMode == .formPost, !profile.nativeCode {
                 for uri in profile.redirectURIs where uri.scheme != "https" && uri.scheme != "http" {
                     context.report(
@@ -35,12 +36,29 @@ enum ProviderRules {
     }
 }
 
-/// Says of what a file asks for by a standard's word that it is not offered: mutual TLS, DPoP and JARM.
+extension ProviderRules {
+    /// Reports what contradicts tokens that are bound to a key of ours.
+    private static func checkBound(_ client: ClientSection, of provider: ProviderSection, _ context: ConfigContext) {
+        func report(_ key: String, _ message: String) {
+            context.report(message, path: "\(client.location.path).\(key)", line: client.location.line)
+        }
+        if provider.kind != .oidc, provider.kind != .oauth2 {
+            report("sender_constrained", "is for the kinds `oidc` and `oauth2`")
+        }
+        if client.settings.profile.handsOutAccessToken {
+            report(
+                "hand_out_access_token",
+                "contradicts `sender_constrained: dpop`: the token is of no use without its key, which never leaves")
+        }
+    }
+}
+
+/// Says of what a file asks for by a standard's word that it is not offered, or stands elsewhere: mutual TLS, DPoP and JARM.
 enum NotOffered {
     private static let words = [
         "tls_client_auth": "mutual TLS (RFC 8705)", "self_signed_tls_client_auth": "mutual TLS (RFC 8705)",
         "jwt": "signed answers (JARM)", "query.jwt": "signed answers (JARM)", "fragment.jwt": "signed answers (JARM)",
-        "form_post.jwt": "signed answers (JARM)", "dpop": "DPoP (RFC 9449)",
+        "form_post.jwt": "signed answers (JARM)",
     ]
 
     static func check(_ section: ConfigSection) {
@@ -53,6 +71,9 @@ enum NotOffered {
     /// Checks the words of a list in the same way.
     static func check(_ section: ConfigSection, list key: String) {
         for scalar in section.scalars(key) {
+            if scalar.text.lowercased() == "dpop" {
+                section.report(key, "asks for DPoP (RFC 9449), which is `sender_constrained: dpop`")
+            }
             guard let name = words[scalar.text.lowercased()] else { continue }
             section.report(key, "asks for \(name), which is not offered")
         }

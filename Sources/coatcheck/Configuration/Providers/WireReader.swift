@@ -9,7 +9,7 @@ enum WireReader {
     /// The parameters that the broker alone sets (SEC-07).
     private static let reserved: Set<String> = [
         "client_id", "redirect_uri", "response_type", "state", "nonce", "code_challenge", "code_challenge_method",
-        "scope", "request", "request_uri", "client_secret", "code", "code_verifier",
+        "scope", "request", "request_uri", "client_secret", "code", "code_verifier", "dpop_jkt",
     ]
 
     static func read(_ section: ConfigSection, into wire: inout WireSettings) {
@@ -43,6 +43,8 @@ enum WireReader {
         readRevocation(section.section("revocation"), into: &wire.revocation)
         IdentityReader.read(section.section("identity"), into: &wire.identity)
         AssertionReader.read(section.section("assertion"), into: &wire.assertion)
+        wire.senderConstraint = section.choice("sender_constrained") ?? wire.senderConstraint
+        DPoPReader.read(section.section("dpop"), into: &wire.dpop)
         IDTokenReader.read(section.section("id_token"), into: &wire.idToken)
     }
 
@@ -116,6 +118,16 @@ enum WireReader {
         return !own.contains(name) && (1...64).contains(name.utf8.count)
             && name.utf8.allSatisfy { (0x30...0x39).contains($0) || (0x61...0x7A).contains($0) || $0 == 0x2D }
             && header.value.utf8.count <= 512 && header.value.utf8.allSatisfy { (0x20...0x7E).contains($0) }
+    }
+}
+
+/// Reads how proofs are shown to a provider (`dpop`).
+enum DPoPReader {
+    static func read(_ section: ConfigSection, into settings: inout DPoPSettings) {
+        settings.par = section.choice("par") ?? settings.par
+        settings.nonceBeforeSpending = section.choice("nonce_before_spending") ?? settings.nonceBeforeSpending
+        settings.nonceAge = section.duration(
+            "nonce_age", default: settings.nonceAge, in: .seconds(10) ... .seconds(3600))
     }
 }
 

@@ -1,0 +1,45 @@
+/// Makes P-256 keys and signs with them: the one door to the keys that providers' tokens are bound to (RFC 9449).
+package protocol ProofSigner: Sendable {
+    /// Returns the key pair of a seed of 32 bytes or more: the same for the same one.
+    func proofKeyPair(seed: [UInt8]) throws(VaultFailure) -> ProofKeyPair
+
+    /// Returns the ES256 signature over a message: `r` and `s`, 32 bytes each (RFC 7518 section 3.4).
+    func es256Signature(over message: [UInt8], by key: ProofKeyPair) throws(VaultFailure) -> [UInt8]
+
+    /// Returns the SHA-256 of the bytes.
+    func digest(_ bytes: [UInt8]) -> Digest
+
+    /// Returns `count` random bytes; throws when the generator fails.
+    func random(_ count: Int) throws(VaultFailure) -> [UInt8]
+}
+
+/// A P-256 key of ours that a provider binds tokens to; sealed wherever it lies.
+package struct ProofKeyPair: Sendable {
+    package let publicKey: ProofKey
+    /// The private scalar: 32 bytes as base64url.
+    package let scalar: Secret
+
+    package init(publicKey: ProofKey, scalar: Secret) {
+        self.publicKey = publicKey
+        self.scalar = scalar
+    }
+}
+
+extension RecordWriter {
+    /// Writes a key: its scalar and its point.
+    mutating func key(_ key: ProofKeyPair) {
+        string(key.scalar.reveal())
+        string(Base64URL.encode(key.publicKey.x))
+        string(Base64URL.encode(key.publicKey.y))
+    }
+}
+
+extension RecordReader {
+    mutating func key() throws(RecordFailure) -> ProofKeyPair {
+        let scalar = try secret()
+        guard let x = Base64URL.decode(try string()), let y = Base64URL.decode(try string()),
+            let publicKey = ProofKey(x: x, y: y), Base64URL.isToken(scalar.reveal(), length: 43...43)
+        else { throw .malformed }
+        return ProofKeyPair(publicKey: publicKey, scalar: scalar)
+    }
+}

@@ -1,0 +1,40 @@
+import Broker
+import COpenSSL
+
+/// Makes P-256 key pairs of seeds.
+enum P256Scalar {
+    /// Returns the key pair of a seed: the seed itself is the scalar where it is one, else its digest is tried; nil where the
+    /// library fails.
+    ///
+    /// One seed of 2^32 is out of range.
+    static func keyPair(of seed: [UInt8], algorithms: Algorithms) -> ProofKeyPair? {
+        defer { ERR_clear_error() }
+        guard let group = EC_GROUP_new_by_curve_name(NID_X9_62_prime256v1) else { return nil }
+        defer { EC_GROUP_free(group) }
+        guard var candidate = seed.count == 32 ? seed : algorithms.digest(seed) else { return nil }
+        defer { wipe(&candidate) }
+        for _ in 0..<8 {
+            if let key = point(of: candidate, on: group) {
+                return ProofKeyPair(publicKey: key, scalar: Secret(Base64URL.encode(candidate)))
+            }
+            guard let next = algorithms.digest(candidate) else { return nil }
+            candidate = next
+        }
+        return nil
+    }
+
+    /// Returns the generator's multiple by a scalar; nil for one that is zero or not below the group's order.
+    private static func point(of scalar: [UInt8], on group: OpaquePointer) -> ProofKey? {
+        guard let number = BN_bin2bn(scalar, Int32(scalar.count), nil) else { return nil }
+        defer { BN_clear_free(number) }
+        guard BN_is_zero(number) == 0, let order = EC_GROUP_get0_order(group), BN_cmp(number, order) < 0,
+            let point = EC_POINT_new(group)
+        else { return nil }
+        defer { EC_POINT_free(point) }
+        var encoded = [UInt8](repeating: 0, count: 65)
+        guard EC_POINT_mul(group, point, number, nil, nil, nil) == 1,
+            EC_POINT_point2oct(group, point, POINT_CONVERSION_UNCOMPRESSED, &encoded, encoded.count, nil) == 65
+        else { return nil }
+        return ProofKey(x: Array(encoded[1...32]), y: Array(encoded[33...]))
+    }
+}

@@ -1,0 +1,416 @@
+import Broker
+import BrokerTestSupport
+import BrokerVault
+import Sandbox
+import Synchronization
+import Testing
+
+@testable import BrokerProviders
+
+/// Proofs, nonces and bound tokens on the wire: against a server that judges them with a library of its own, and against
+/// answers that no server should give.
+@Suite("Calls with proofs", .timeLimit(.minutes(2)))
+struct ProvenCallTests {
+    private let vault: OpenSSLVault
+    private let maker: ProofMaker
+
+    init() throws {
+        vault = try OpenSSLVault(ring: KeyRing.generate(now: Support.clock.now(), random: SystemRandom.bytes))
+        maker = ProofMaker(try vault.proofKeyPair(seed: try vault.random(32)), vault, Support.clock)
+    }
+
+    // MARK: A server that judges
+
+    private func settings(
+        _ sandbox: RunningSandbox, path: String = "/oidc", _ change: (inout WireSettings) -> Void = { _ in }
+    ) -> ProviderSettings {
+        var wire = WireSettings(identity: IdentitySettings(source: .userinfo))
+        wire.senderConstraint = .dpop
+        change(&wire)
+        return ProviderSettings(
+            name: ProviderName(unchecked: "p"), service: .oidc, issuer: sandbox.baseURL + path,
+            clients: [ClientSettings(profile: Support.profile(), clientID: "cid-1", wire: wire)])
+    }
+
+    private func signIn(_ client: any ProviderClient) async throws -> TokenSet {
+        let exchanger = try #require(client as? any CodeExchanging)
+        var flow = Flow(provider: exchanger)
+        flow.proof = maker
+        return try await flow.run().tokens
+    }
+
+    private func request(_ tokens: TokenSet, recovering: Bool = false) throws -> RefreshRequest {
+        var request = RefreshRequest(
+            client: Support.ios, refreshToken: try #require(tokens.refreshToken), accessToken: tokens.accessToken,
+            idempotencyKey: String(repeating: "k", count: 43), recovering: recovering)
+        request.proof = maker
+        request.isBound = true
+        return request
+    }
+
+    private func refresh(_ client: any ProviderClient, _ request: RefreshRequest) async throws -> TokenSet {
+        try await (try #require(client as? any TokenRefreshing)).refresh(request, by: Support.deadline)
+    }
+
+    /// The claims of a recorded request's proof.
+    private func claims(_ request: RecordedRequest) throws -> JSONObject {
+        try claims(try #require(request.header("DPoP")))
+    }
+
+    private func claims(_ proof: String) throws -> JSONObject {
+        let segments = proof.split(separator: ".")
+        let key = try DPoPProof([proof]).key
+        #expect(segments.count == 3 && key == maker.key.publicKey)
+        let signature = try #require(Base64URL.decode(segments[2]))
+        let input = Array("\(segments[0]).\(segments[1])".utf8)
+        #expect(vault.isES256Signature(signature, over: input, by: maker.key.publicKey))
+        return try JSONParser.parseObject(
+            try #require(Base64URL.decode(segments[1])), maximumBytes: 4096, maximumDepth: 4)
+    }
+
+    @Test(
+        "A whole sign-in and refreshes, pushed or not, whatever the server does with its nonces",
+        arguments: [
+            ("off", WireSettings.PushedAuthorization.required), ("keep", .required), ("change", .required),
+            ("change", .off),
+        ])
+    func signsIn(_ nonces: String, _ par: WireSettings.PushedAuthorization) async throws {
+        try await withSandbox { sandbox in
+            sandbox.control.set(settings: ["dpop": "require", "nonces": .string(nonces)], of: "oidc")
+            try await Support.with(settings(sandbox) { $0.pushedAuthorization = par }) { client in
+                var tokens = try await signIn(client)
+                #expect(tokens.credential == .dpop && tokens.key?.pair.publicKey == maker.key.publicKey)
+                #expect(tokens.key?.usesNonces == (nonces != "off"))
+                for _ in 0..<3 {
+                    let next = try await refresh(client, try request(tokens))
+                    #expect(next.credential == .dpop)
+                    tokens = tokens.refreshed(with: next)
+                }
+            }
+            let sent = sandbox.control.requests(provider: "oidc").filter { $0.header("DPoP") != nil }
+            let proofs = try sent.map { try claims($0) }
+            #expect(Set(proofs.compactMap { $0["jti"]?.string }).count == sent.count, "each proof goes out once")
+            for (request, claims) in zip(sent, proofs) {
+                #expect(claims["htm"]?.string == request.method)
+                #expect(claims["htu"]?.string == sandbox.baseURL + request.path)
+                #expect((claims["ath"] != nil) == (request.endpoint == "userinfo"))
+            }
+            #expect(
+                sent.contains { $0.endpoint == "userinfo" && $0.header("Authorization")?.hasPrefix("DPoP ") == true })
+            let pushed = sandbox.control.requests(provider: "oidc", endpoint: "par")
+            #expect(pushed.allSatisfy { $0.form["dpop_jkt"] == maker.thumbprint })
+            #expect(pushed.isEmpty == (par == .off))
+            // A nonce of the one side is never shown to the other, and a challenge costs one sending more.
+            let expected = ["off": 1, "keep": 2, "change": 2][nonces]
+            #expect(sandbox.control.count("oidc", "userinfo") == expected)
+            #expect(sandbox.control.count("oidc", "refresh") == 3)
+            let challenged = nonces == "off" ? 0 : 1
+            #expect(sandbox.control.count("oidc", "token") + (par == .off ? 0 : pushed.count - 1) == 1 + challenged)
+        }
+    }
+
+    @Test("Without a proof in PAR the thumbprint goes alone")
+    func thumbprintAlone() async throws {
+        try await withSandbox { sandbox in
+            sandbox.control.set(settings: ["dpop": "accept"], of: "oidc")
+            try await Support.with(
+                settings(sandbox) {
+                    $0.pushedAuthorization = .required
+                    $0.dpop.par = .thumbprint
+                }
+            ) { client in _ = try await signIn(client) }
+            let pushed = try #require(sandbox.control.requests(provider: "oidc", endpoint: "par").first)
+            #expect(pushed.header("DPoP") == nil && pushed.form["dpop_jkt"] == maker.thumbprint)
+        }
+    }
+
+    @Test("A server that forgets its nonces costs one sending; one that asks for the same again gets no third")
+    func forgets() async throws {
+        try await withSandbox { sandbox in
+            sandbox.control.set(settings: ["dpop": "require", "nonces": "keep", "nonce_status": 401], of: "oidc")
+            try await Support.with(settings(sandbox)) { client in
+                let tokens = try await signIn(client)
+                try sandbox.control.place(Fault(provider: "oidc", endpoint: "refresh", "forgets-nonces", times: 1))
+                let next = tokens.refreshed(with: try await refresh(client, try request(tokens)))
+                #expect(sandbox.control.count("oidc", "refresh") == 2)
+                try sandbox.control.place(Fault(provider: "oidc", endpoint: "refresh", "repeats-nonce", times: 1))
+                let failure = await Support.failure { try await refresh(client, try request(next)) }
+                guard case .retryable(_, let wait, _) = failure else { return #expect(Bool(false)) }
+                #expect(wait == .seconds(1))
+                #expect(sandbox.control.count("oidc", "refresh") == 3)
+                _ = try await refresh(client, try request(next))
+            }
+        }
+    }
+
+    @Test("A refused proof is said by its name, and asks for nothing again")
+    func refusesProof() async throws {
+        try await withSandbox { sandbox in
+            sandbox.control.set(settings: ["dpop": "require"], of: "oidc")
+            try await Support.with(settings(sandbox) { $0.pushedAuthorization = .required }) { client in
+                let tokens = try await signIn(client)
+                try sandbox.control.place(Fault(provider: "oidc", endpoint: "refresh", "refuses-proof", times: 1))
+                let failure = await Support.failure { try await refresh(client, try request(tokens)) }
+                guard case .rejected(let refusal) = failure else { return #expect(Bool(false)) }
+                #expect(refusal.isAboutProof && sandbox.control.count("oidc", "refresh") == 1)
+                try sandbox.control.place(Fault(provider: "oidc", endpoint: "par", "refuses-proof", times: 1))
+                let start = await Support.failure { _ = try await signIn(client) }
+                guard case .unusable(let detail) = start else { return #expect(Bool(false)) }
+                #expect(detail.contains("dpop: {par: thumbprint}"))
+            }
+        }
+    }
+
+    @Test("A Bearer answer: at the code a refusal with its tokens, at a refresh a pair without an access token")
+    func bearer() async throws {
+        try await withSandbox { sandbox in
+            sandbox.control.set(settings: ["dpop": "require"], of: "oidc")
+            try await Support.with(settings(sandbox)) { client in
+                let tokens = try await signIn(client)
+                try sandbox.control.place(Fault(provider: "oidc", endpoint: "refresh", "token-type-bearer", times: 1))
+                let withheld = try await refresh(client, try request(tokens))
+                #expect(withheld.accessToken.isEmpty && withheld.expiresAt == nil && withheld.key == nil)
+                let kept = tokens.refreshed(with: withheld)
+                #expect(kept.isWithheld && kept.refreshToken?.reveal() != tokens.refreshToken?.reveal())
+                #expect(try await refresh(client, try request(kept)).credential == .dpop)
+                // In any case: the words are compared without it.
+                try sandbox.control.place(Fault(provider: "oidc", endpoint: "refresh", "token-type-lower", times: 1))
+                let lower = try await refresh(
+                    client, try request(tokens.refreshed(with: try await latest(client, kept))))
+                #expect(lower.credential == .dpop)
+                try sandbox.control.place(Fault(provider: "oidc", endpoint: "token", "token-type-bearer", times: 1))
+                var flow = Flow(provider: try #require(client as? any CodeExchanging))
+                flow.proof = maker
+                let refused = try await flow.redeem(try await flow.callback())
+                #expect(refused.refusal != nil && !refused.accessToken.isEmpty && refused.key == nil)
+            }
+        }
+    }
+
+    private func latest(_ client: any ProviderClient, _ tokens: TokenSet) async throws -> TokenSet {
+        var flow = Flow(provider: try #require(client as? any CodeExchanging))
+        flow.proof = maker
+        return try await flow.run().tokens
+    }
+
+    @Test("A server that spends first is primed by a pushed request where its nonce has aged, and else not")
+    func primes() async throws {
+        try await withSandbox { sandbox in
+            sandbox.control.set(
+                settings: ["dpop": "require", "nonces": "change", "spends_before_proof": true], of: "oidc")
+            for (rule, primed) in [(DPoPSettings.NonceBeforeSpending.unknown, 1), (.no, 1), (.yes, 0)] {
+                let clock = TestClock(Support.clock.now())
+                try await Support.with(
+                    settings(sandbox) { $0.dpop.nonceBeforeSpending = rule }, clock: clock.clock
+                ) { client in
+                    let tokens = try await signIn(client)
+                    var first = try request(tokens)
+                    first.usesNonces = true
+                    let next = tokens.refreshed(with: try await refresh(client, first))
+                    sandbox.control.clearRequests()
+                    // The server has forgotten it, and it has aged here.
+                    try sandbox.control.place(Fault(provider: "oidc", endpoint: "par", "forgets-nonces", times: 1))
+                    clock.advance(.seconds(241))
+                    var second = try request(next)
+                    second.usesNonces = true
+                    #expect(try await refresh(client, second).credential == .dpop)
+                    #expect(sandbox.control.count("oidc", "par") == primed)
+                    #expect(sandbox.control.count("oidc", "refresh") == 1)
+                    #expect(!second.sending.mayBeSpent)
+                }
+            }
+        }
+    }
+
+    @Test("Refused for its nonce by a server that spends first, a refresh token is known to be spent perhaps")
+    func spentPerhaps() async throws {
+        try await withSandbox { sandbox in
+            sandbox.control.set(
+                settings: ["dpop": "require", "nonces": "keep", "spends_before_proof": true], of: "oidc")
+            try await Support.with(settings(sandbox)) { client in
+                let tokens = try await signIn(client)
+                try sandbox.control.place(Fault(provider: "oidc", endpoint: "refresh", "forgets-nonces", times: 1))
+                let asked = try request(tokens)
+                let failure = await Support.failure { try await refresh(client, asked) }
+                guard case .rejected(let refusal) = failure else { return #expect(Bool(false)) }
+                #expect(refusal.isInvalidGrant && !refusal.isOfOldProof && asked.sending.mayBeSpent)
+            }
+        }
+    }
+
+    @Test("The nonce's repeat has an idempotency key of its own, which its confirming call repeats")
+    func idempotency() async throws {
+        try await withSandbox { sandbox in
+            sandbox.control.set(settings: ["dpop": "require", "nonces": "keep"], of: "cloudentity")
+            let wired = settings(sandbox, path: "/cloudentity/example/demo") { $0.tokenRequest.idempotencyKey = true }
+            try await Support.with(wired) { client in
+                let tokens = try await signIn(client)
+                try sandbox.control.place(
+                    Fault(provider: "cloudentity", endpoint: "refresh", "forgets-nonces", times: 1))
+                try sandbox.control.place(
+                    Fault(provider: "cloudentity", endpoint: "refresh", "drop-after", times: 2))
+                let asked = try request(tokens)
+                _ = await Support.failure { try await refresh(client, asked) }
+                sandbox.control.clearFaults()
+                var confirming = try request(tokens, recovering: true)
+                confirming.sending = asked.sending
+                let sent = sandbox.control.requests(provider: "cloudentity", endpoint: "refresh")
+                _ = try? await refresh(client, confirming)
+                let again = try #require(
+                    sandbox.control.requests(provider: "cloudentity", endpoint: "refresh").dropFirst(sent.count).first)
+                #expect(again.header("X-Idempotency-Key") == sent.last?.header("X-Idempotency-Key"))
+                #expect(try claims(again)["nonce"]?.string == claims(try #require(sent.last))["nonce"]?.string)
+            }
+        }
+    }
+
+    @Test("A bound token is revoked with the client's proof alone")
+    func revokes() async throws {
+        try await withSandbox { sandbox in
+            sandbox.control.set(settings: ["dpop": "require"], of: "oidc")
+            try await Support.with(settings(sandbox)) { client in
+                let tokens = try await signIn(client)
+                try await (try #require(client as? any TokenRevoking)).revoke(
+                    tokens, client: Support.ios, by: Support.deadline)
+            }
+            let revoked = sandbox.control.requests(provider: "oidc", endpoint: "revoke")
+            #expect(revoked.count == 2 && revoked.allSatisfy { $0.header("DPoP") == nil })
+        }
+    }
+
+    @Test("A client without the setting sends no proof, and asks for none")
+    func unbound() async throws {
+        try await withSandbox { sandbox in
+            try await Support.with(settings(sandbox) { $0.pushedAuthorization = .required }) { client in
+                let tokens = try await Flow(provider: try #require(client as? any CodeExchanging)).run().tokens
+                var plain = try request(tokens)
+                plain.proof = nil
+                plain.isBound = false
+                _ = try await refresh(client, plain)
+            }
+            let all = sandbox.control.requests(provider: "oidc")
+            #expect(all.allSatisfy { $0.header("DPoP") == nil && $0.form["dpop_jkt"] == nil })
+        }
+    }
+
+    // MARK: Answers that no server should give
+
+    private func raw(
+        _ answer: @escaping @Sendable (Int) -> RawServer.Reply, _ change: (inout ClientSettings) -> Void = { _ in },
+        _ body: (any ProviderClient, RawServer) async throws -> Void
+    ) async throws {
+        let count = Atomic(0)
+        let server = try RawServer { _ in answer(count.add(1, ordering: .relaxed).newValue) }
+        var client = ClientSettings(
+            profile: Support.profile(), clientID: "cid-1",
+            wire: WireSettings(identity: IdentitySettings(url: EndpointURL(server.base + "/me"))))
+        change(&client)
+        let settings = ProviderSettings(
+            name: ProviderName(unchecked: "p"), service: .oauth2,
+            endpoints: EndpointSettings(
+                authorization: EndpointURL(server.base + "/authorize"), token: EndpointURL(server.base + "/token")),
+            clients: [client])
+        try await Support.with(settings) { try await body($0, server) }
+    }
+
+    private func grant() -> CodeGrant {
+        var grant = Support.grant()
+        grant.proof = maker
+        return grant
+    }
+
+    private static let challenge = #"{"error":"use_dpop_nonce"}"#
+    private static let tokens = #"{"access_token":"at","token_type":"DPoP","refresh_token":"rt"}"#
+
+    @Test("A challenge is known by any of three statuses, in the body or in one of several fields, in any case")
+    func challenges() async throws {
+        let fields = [("DPoP-Nonce", "n-1")]
+        let ask = #"Basic realm="x", DPoP algs="ES256", Error = "USE_dpop_nonce""#
+        for first in [
+            RawServer.Reply.json(Self.challenge, status: 400, fields), .json(Self.challenge, status: 401, fields),
+            .json(Self.challenge, status: 403, fields), .http(401, fields + [("WWW-Authenticate", ask)], []),
+            .json(#"{"error":"Use_DPoP_Nonce"}"#, status: 400, fields),
+        ] {
+            try await raw({ $0 == 1 ? first : .json(Self.tokens) }) { client, server in
+                let exchanger = try #require(client as? any CodeExchanging)
+                #expect(try await exchanger.redeem(grant(), by: Support.deadline).credential == .dpop)
+                #expect(server.received.count == 2)
+            }
+        }
+    }
+
+    @Test(
+        "Without one usable nonce, or twice, the call may be made later: nothing is spent, and nothing sent a third time"
+    )
+    func notSatisfied() async throws {
+        for fields in [
+            [], [("DPoP-Nonce", "a b")], [("DPoP-Nonce", "a"), ("DPoP-Nonce", "b")],
+            [("DPoP-Nonce", String(repeating: "n", count: 513))],
+        ] as [[(String, String)]] {
+            try await raw({ _ in .json(Self.challenge, status: 400, fields) }) { client, server in
+                let exchanger = try #require(client as? any CodeExchanging)
+                let failure = await Support.failure { try await exchanger.redeem(grant(), by: Support.deadline) }
+                guard case .retryable = failure else { return #expect(Bool(false)) }
+                #expect(server.received.count == 1)
+            }
+        }
+        try await raw({ .json(Self.challenge, status: 400, [("DPoP-Nonce", "n-\($0)")]) }) { client, server in
+            let exchanger = try #require(client as? any CodeExchanging)
+            let failure = await Support.failure { try await exchanger.redeem(grant(), by: Support.deadline) }
+            guard case .retryable = failure else { return #expect(Bool(false)) }
+            #expect(server.received.count == 2)
+        }
+    }
+
+    @Test("The repeat for a nonce has an assertion of its own, as it has a proof of its own")
+    func freshAssertion() async throws {
+        let answers: @Sendable (Int) -> RawServer.Reply = {
+            $0 == 1 ? .json(Self.challenge, status: 401, [("DPoP-Nonce", "n-1")]) : .json(Self.tokens)
+        }
+        let key = SigningKey(pem: Secret(TestKeys.rsaPEM), algorithm: .rs256)
+        try await raw(answers, { $0.authentication = .privateKeyJWT(key) }) { client, server in
+            let exchanger = try #require(client as? any CodeExchanging)
+            _ = try await exchanger.redeem(grant(), by: Support.deadline)
+            let bodies = try server.received.map { try FormPairs(parsing: $0.body) }
+            #expect(bodies.count == 2 && bodies[0]["code"] == bodies[1]["code"])
+            #expect(bodies[0]["client_assertion"] != nil)
+            #expect(bodies[0]["client_assertion"] != bodies[1]["client_assertion"])
+            #expect(server.received[0].header("DPoP") != server.received[1].header("DPoP"))
+        }
+    }
+
+    @Test("A nonce is kept from every answer, whatever its status")
+    func keeps() async throws {
+        for status in [200, 400, 429, 500, 503] {
+            try await raw({
+                $0 == 1
+                    ? .json(
+                        status == 200 ? Self.tokens : #"{"error":"invalid_grant"}"#, status: status,
+                        [("DPoP-Nonce", "n-1")])
+                    : .json(Self.tokens)
+            }) { client, server in
+                let exchanger = try #require(client as? any CodeExchanging)
+                _ = await Support.failure { try await exchanger.redeem(grant(), by: Support.deadline) }
+                _ = try await exchanger.redeem(grant(), by: Support.deadline)
+                let claims = try claims(try #require(server.received.last?.header("DPoP")))
+                #expect(claims["nonce"]?.string == "n-1", "\(status)")
+            }
+        }
+    }
+
+    @Test("A refusal of a refresh whose proof had no nonce yet, and whose answer brings the first, proves nothing")
+    func firstNonce() async throws {
+        let refused = #"{"error":"invalid_grant"}"#
+        try await raw({ _ in .json(refused, status: 400, [("DPoP-Nonce", "n-1")]) }) { client, _ in
+            var asked = Support.refresh()
+            asked.proof = maker
+            asked.isBound = true
+            for isOld in [true, false] {
+                guard case .rejected(let refusal) = await Support.failure({ try await refresh(client, asked) }) else {
+                    return #expect(Bool(false))
+                }
+                #expect(refusal.isInvalidGrant && refusal.isOfOldProof == isOld)
+            }
+        }
+    }
+}

@@ -1,0 +1,313 @@
+import BrokerTestSupport
+import BrokerVault
+import Synchronization
+import Testing
+
+@testable import Broker
+
+@Suite("Tokens that are bound to a key of ours", .timeLimit(.minutes(2)))
+struct BoundTokensTests {
+    private static func client(
+        _ constraint: SenderConstraint = .dpop, _ change: (inout ClientProfile) -> Void = { _ in }
+    ) -> ClientProfile {
+        var client = ClientProfile(
+            name: ClientName(unchecked: "ios"), login: .both,
+            redirectURIs: RedirectURI(TestBroker.redirect).map { [$0] } ?? [], scope: ["openid", "email"], nonce: true,
+            revocationReach: .token)
+        client.senderConstraint = constraint
+        change(&client)
+        return client
+    }
+
+    private func broker(
+        _ script: ScriptedProvider.Script = .init(), after other: TestBroker? = nil,
+        _ constraint: SenderConstraint = .dpop
+    ) throws -> TestBroker {
+        try TestBroker(
+            store: other?.store, vault: other?.vault, clients: [Self.client(constraint)], script: script,
+            clock: other?.clock ?? TestClock())
+    }
+
+    private func stored(_ broker: TestBroker, _ signedIn: SignedIn) async throws -> StoredTokens {
+        let row = try #require(try await broker.store.session(tokenDigest: broker.vault.digest(signedIn.token)))
+        return try StoredTokens.open(row, broker.context)
+    }
+
+    private func access(_ broker: TestBroker, _ signedIn: SignedIn) async throws -> AccessToken {
+        try await broker.useCases.refreshTokens.accessToken(
+            for: try await broker.useCases.resumeSession.resume(signedIn.token))
+    }
+
+    // MARK: The sign-in
+
+    @Test(
+        "A login has a key of its own, which its code and its session are of; a process that dies between loses nothing"
+    )
+    func login() async throws {
+        let first = try broker()
+        let login = try await first.start()
+        let other = try await first.start()
+        let pushed = first.provider.script.withLock { $0.requests.compactMap(\.proof?.thumbprint) }
+        #expect(pushed.count == 2 && Set(pushed).count == 2)
+        // Another process, which knows nothing but the store.
+        let second = try broker(after: first)
+        let signedIn = try await second.forward(second.callback(login), login.loginToken)
+        let grant = try #require(second.provider.script.withLock { $0.grants.first })
+        #expect(grant.proof?.thumbprint == pushed.first)
+        #expect(
+            try second.provider.script.withLock { try #require($0.contexts.first).proof?.thumbprint } == pushed.first)
+        let tokens = try await stored(second, signedIn).tokens
+        #expect(tokens.credential == .dpop && tokens.key?.usesNonces == true)
+        #expect(tokens.key?.pair.publicKey == grant.proof?.key.publicKey)
+        #expect(try await access(second, signedIn).key?.publicKey == grant.proof?.key.publicKey)
+        _ = other
+    }
+
+    @Test("Without the setting there is no key, and what is stored is what it was")
+    func unbound() async throws {
+        let broker = try broker(.init(), .off)
+        let signedIn = try await broker.signIn()
+        let script = broker.provider.script.withLock { $0 }
+        #expect(script.requests.allSatisfy { $0.proof == nil } && script.grants.allSatisfy { $0.proof == nil })
+        let stored = try await stored(broker, signedIn)
+        #expect(stored.tokens.key == nil && stored.record.first == 1)
+    }
+
+    @Test("A login that began before the setting, and one of the app's own, have a key that every try has")
+    func appLogin() async throws {
+        let before = try broker(.init(), .off)
+        let login = try await before.start()
+        var script = ScriptedProvider.Script()
+        script.redeem = [.retryable(status: 503, retryAfter: nil, detail: "")]
+        let after = try broker(script, after: before)
+        _ = await problem { try await after.forward(after.callback(login), login.loginToken) }
+        _ = try await after.forward(after.callback(login), login.loginToken)
+        let keys = after.provider.script.withLock { $0.grants.map { $0.proof?.thumbprint } }
+        #expect(keys.count == 2 && keys[0] != nil && keys[0] == keys[1])
+        #expect(after.provider.script.withLock { $0.requests.isEmpty })
+    }
+
+    @Test("A login that has a key keeps it when the setting goes")
+    func settingGone() async throws {
+        let before = try broker()
+        let login = try await before.start()
+        let after = try broker(.init(), after: before, .off)
+        let signedIn = try await after.forward(after.callback(login), login.loginToken)
+        let pushed = before.provider.script.withLock { $0.requests.first?.proof?.thumbprint }
+        #expect(after.provider.script.withLock { $0.grants.first?.proof?.thumbprint } == pushed)
+        _ = try await after.useCases.refreshTokens.refreshNow(
+            try await after.useCases.resumeSession.resume(signedIn.token))
+        #expect(after.provider.script.withLock { $0.refreshes.first?.proof?.thumbprint } == pushed)
+    }
+
+    @Test("A Bearer answer to a code is 502 and spends it; its tokens go to the outbox, without a key")
+    func bearerAtCode() async throws {
+        var script = ScriptedProvider.Script()
+        script.binds = false
+        let broker = try broker(script)
+        let login = try await broker.start()
+        for _ in 0..<2 {
+            let problem = await problem { try await broker.forward(broker.callback(login), login.loginToken) }
+            #expect(problem?.code == .providerError)
+        }
+        #expect(broker.provider.grants == 1)
+        let outbox = try await broker.store.takeOutbox(
+            now: broker.clock.now.advanced(by: .seconds(1)), until: broker.clock.now.advanced(by: .seconds(60)),
+            limit: 9)
+        let row = try #require(outbox.first)
+        let record = try broker.vault.open(row.tokens, as: .tokens, row: row.boundTo)
+        #expect(record.first == 1 && outbox.count == 1)
+    }
+
+    @Test("A proof that is refused at the code is the provider's error, and never the code's")
+    func proofRefused() async throws {
+        var script = ScriptedProvider.Script()
+        script.redeem = [.rejected(OAuthError(status: 400, code: "invalid_dpop_proof"))]
+        let broker = try broker(script)
+        let login = try await broker.start()
+        let problem = await problem { try await broker.forward(broker.callback(login), login.loginToken) }
+        #expect(problem?.code == .providerError)
+    }
+
+    // MARK: What is stored
+
+    @Test("A release that knows no such keys says that it is too old, of tokens and of logins")
+    func olderRelease() throws {
+        let vault = try TestBroker().vault
+        let pair = try vault.proofKeyPair(seed: try vault.random(32))
+        var tokens = TokenSet(credential: .dpop, accessToken: Secret("at"), refreshToken: Secret("rt"))
+        tokens.key = TokenKey(pair: pair, usesNonces: true)
+        let stored = StoredTokens(
+            provider: ProviderName(unchecked: "as"), client: ClientName(unchecked: "ios"), tokens: tokens,
+            issuedAt: WallTime(seconds: 1))
+        #expect(throws: RecordFailure.newerFormat) { _ = try RecordReader(stored.record, format: 1) }
+        let back = try StoredTokens(record: stored.record)
+        #expect(back.tokens.key?.pair.publicKey == pair.publicKey && back.tokens.key?.usesNonces == true)
+        #expect(back.tokens.key?.pair.scalar.reveal() == pair.scalar.reveal())
+        for thumbprint in [nil, vault.digest([1])] {
+            let login = LoginSecrets(
+                provider: ProviderName(unchecked: "as"), client: ClientName(unchecked: "ios"), redirectURI: "a:/",
+                verifier: nil, appChallenge: nil, nonce: nil, scope: [],
+                issuer: IssuerExpectation(issuer: nil, demanded: false), socialProvider: nil,
+                demands: SignInDemands(), providerStarted: false, thumbprint: thumbprint, key: pair)
+            #expect(throws: RecordFailure.newerFormat) { _ = try RecordReader.bindable(login.record) }
+            let back = try LoginSecrets(record: login.record)
+            #expect(back.key?.publicKey == pair.publicKey && back.thumbprint == thumbprint)
+        }
+    }
+
+    @Test("A damaged key is a damaged record, and no trap")
+    func damaged() throws {
+        let vault = try TestBroker().vault
+        var tokens = TokenSet(credential: .dpop, accessToken: Secret("at"))
+        tokens.key = TokenKey(pair: try vault.proofKeyPair(seed: try vault.random(32)))
+        let record = StoredTokens(
+            provider: ProviderName(unchecked: "as"), client: ClientName(unchecked: "ios"), tokens: tokens,
+            issuedAt: WallTime(seconds: 1)
+        ).record
+        for length in 1..<record.count {
+            #expect(throws: (any Error).self) { _ = try StoredTokens(record: Array(record.prefix(length))) }
+        }
+        var changed = record
+        changed[9] = 0x21
+        #expect(throws: RecordFailure.malformed) { _ = try StoredTokens(record: changed) }
+    }
+
+    // MARK: The refresh
+
+    private func refresh(_ broker: TestBroker, _ signedIn: SignedIn) async -> BrokerProblem? {
+        await problem {
+            try await broker.useCases.refreshTokens.refreshNow(
+                try await broker.useCases.resumeSession.resume(signedIn.token))
+        }
+    }
+
+    @Test(
+        "A Bearer answer to a refresh: the pair is kept, its access token is not, and after a pause the next is asked for"
+    )
+    func bearerAtRefresh() async throws {
+        let broker = try broker()
+        let signedIn = try await broker.signIn()
+        broker.provider.script.withLock { $0.binds = false }
+        let first = await refresh(broker, signedIn)
+        #expect(first?.code == .providerUnavailable)
+        let kept = try await stored(broker, signedIn).tokens
+        #expect(kept.refreshToken?.reveal() == "rt-r1" && kept.accessToken.isEmpty && kept.isWithheld)
+        #expect(kept.key != nil)
+        #expect(broker.events.all.contains { if case .tokenNotBound = $0 { true } else { false } })
+        // Nobody gets it, and the provider is left alone, by other processes too.
+        broker.provider.script.withLock { $0.binds = true }
+        let replica = try self.broker(after: broker)
+        broker.clock.advance(.seconds(29))
+        for one in [broker, replica] {
+            let refused = await problem { try await access(one, signedIn) }
+            #expect(refused?.code == .providerUnavailable)
+            #expect((refused?.retryAfter ?? .zero) <= .seconds(30))
+        }
+        #expect(broker.provider.refreshes == 1 && replica.provider.refreshes == 0)
+        broker.clock.advance(.seconds(2))
+        let token = try await access(replica, signedIn)
+        #expect(!token.token.isEmpty && token.key != nil)
+        #expect(replica.provider.script.withLock { $0.refreshes.last?.refreshToken.reveal() } == "rt-r1")
+    }
+
+    @Test(
+        "Tokens of before the setting get a key that every process has, and stay unbound where the provider binds none")
+    func olderSessions() async throws {
+        let before = try broker(.init(), .off)
+        let signedIn = try await before.signIn()
+        var script = ScriptedProvider.Script()
+        script.refresh = [.lost(detail: ""), .lost(detail: "")]
+        let after = try broker(script, after: before)
+        _ = await refresh(after, signedIn)
+        before.clock.advance(.seconds(10))
+        let replica = try broker(after: before)
+        replica.provider.script.withLock { $0.binds = false }
+        #expect(await refresh(replica, signedIn) == nil)
+        let offered = [after, replica].flatMap {
+            $0.provider.script.withLock { $0.refreshes.map { $0.proof?.thumbprint } }
+        }
+        #expect(offered.count == 3 && offered[0] != nil && Set(offered).count == 1)
+        #expect(try await stored(replica, signedIn).tokens.key == nil)
+        #expect(try await access(replica, signedIn).credential == .bearer)
+        replica.provider.script.withLock { $0.binds = true }
+        #expect(await refresh(replica, signedIn) == nil)
+        #expect(try await stored(replica, signedIn).tokens.key != nil)
+    }
+
+    /// Refuses a bound session's refreshes, and says whether it ends.
+    private func ending(
+        _ failures: [ProviderFailure], _ arrange: @escaping @Sendable (RefreshSending) -> Void = { _ in }
+    ) async throws -> (reason: EndReason?, calls: Int) {
+        let broker = try broker()
+        let signedIn = try await broker.signIn()
+        broker.provider.script.withLock { script in
+            script.refresh = failures
+            script.meetsSending = arrange
+        }
+        _ = await refresh(broker, signedIn)
+        let row = try #require(try await broker.store.session(tokenDigest: broker.vault.digest(signedIn.token)))
+        return (row.endReason, broker.provider.refreshes)
+    }
+
+    private func invalidGrant(old: Bool = false) -> ProviderFailure {
+        var error = OAuthError(status: 400, code: "invalid_grant")
+        error.isOfOldProof = old
+        return .rejected(error)
+    }
+
+    @Test("An `invalid_grant` condemns where the proof was as new as could be, and nothing where it was an old one")
+    func condemnation() async throws {
+        #expect(try await ending([invalidGrant()]) == (.grantRevoked, 1))
+        #expect(try await ending([invalidGrant(old: true), invalidGrant(old: true)]) == (nil, 2))
+        #expect(try await ending([invalidGrant(old: true), invalidGrant()]) == (.grantRevoked, 2))
+        #expect(try await ending([invalidGrant(old: true)]) == (nil, 2))
+    }
+
+    @Test("An `invalid_grant` after a challenge of a server that may spend first is as an answer that was lost")
+    func spentFirst() async throws {
+        let spends: @Sendable (RefreshSending) -> Void = { $0.spendsPerhaps() }
+        #expect(try await ending([invalidGrant(), invalidGrant()], spends) == (.refreshLost, 2))
+        #expect(try await ending([invalidGrant()], spends) == (nil, 2))
+    }
+
+    @Test("A proof that is refused ends nothing, however often, and is said in the log")
+    func proofRefusedAtRefresh() async throws {
+        let broker = try broker()
+        let signedIn = try await broker.signIn()
+        for _ in 0..<5 {
+            broker.provider.script.withLock {
+                $0.refresh = [.rejected(OAuthError(status: 400, code: "invalid_dpop_proof"))]
+            }
+            let problem = await refresh(broker, signedIn)
+            #expect(problem?.code == .providerUnavailable)
+            broker.clock.advance(.seconds(400))
+        }
+        #expect(broker.provider.refreshes == 5)
+        #expect(broker.events.all.contains { if case .proofRefused = $0 { true } else { false } })
+        let row = try #require(try await broker.store.session(tokenDigest: broker.vault.digest(signedIn.token)))
+        #expect(row.endReason == nil)
+    }
+
+    // MARK: The ending
+
+    @Test("An ended session's tokens are revoked, the withheld one not")
+    func revoked() async throws {
+        let broker = try broker()
+        let signedIn = try await broker.signIn()
+        broker.provider.script.withLock { $0.binds = false }
+        _ = await refresh(broker, signedIn)
+        try await broker.useCases.endSession.logOut(signedIn.token)
+        _ = try await Revocations(broker.context).work()
+        #expect(broker.provider.script.withLock { $0.revoked } == 1)
+    }
+
+    @Test("Nobody is given a bound token bare: no app, and no upstream that knows no proofs")
+    func handedOut() async throws {
+        let broker = try TestBroker(clients: [Self.client { $0.handsOutAccessToken = true }])
+        let signedIn = try await broker.signIn()
+        let session = try await broker.useCases.resumeSession.resume(signedIn.token)
+        let refused = await problem { try await broker.useCases.handOutToken.handOut(from: session) }
+        #expect(refused?.code == .clientNotAllowed)
+    }
+}

@@ -1,0 +1,179 @@
+"""Tokens that a provider binds to a key of the broker's (`sender_constrained: dpop`): sign-ins and refreshes through servers
+that demand proofs and nonces, change them, forget them, answer Bearer, and through brokers that are killed. What stays when a
+thief has the token, and when the setting goes.
+"""
+
+import base64
+import hashlib
+import time
+
+from support.harness import BACKEND, Broker, GaveUp, Sandbox, call, main, wait_for
+
+DPOP = {"sender_constrained": "dpop", "par": "required"}
+
+
+def stack(case, settings=None, name="broker", **sandbox_settings):
+    sandbox = Sandbox(case)
+    sandbox.settings("oidc", **({"dpop": "require", "nonces": "change"} | sandbox_settings))
+    return sandbox, Broker(case, sandbox, name=name, settings={"providers": {"oidc": DPOP | (settings or {})}})
+
+
+def begin(broker):
+    """A started login: what the app keeps of it, and the callback that it will forward."""
+    begun = broker.call("POST", "/v1/logins", body={"provider": "oidc", "client": "ios"})
+    if begun.status != 201:
+        raise GaveUp(f"no login: {begun.told} {broker.log()[-400:]}")
+    cookie = begun.fields["Set-Cookie"].split(";")[0]
+    return cookie, call(begun.json["authorization_url"] + "&sandbox_user=ana").fields["Location"]
+
+
+def requests(sandbox, endpoint):
+    return sandbox.control("GET", f"/requests?provider=oidc&endpoint={endpoint}").json["items"]
+
+
+def fields(request, name):
+    return [value for key, value in request["headers"] if key.lower() == name.lower()]
+
+
+def whatever_the_nonces(case):
+    """Sign-in, identity and refreshes, for each way in which servers treat nonces."""
+    for nonces in ("off", "keep", "change"):
+        sandbox, broker = stack(case, {"identity": {"source": "userinfo"}}, name=nonces, nonces=nonces)
+        session = broker.sign_in()
+        for _ in range(3):
+            case.same("200", broker.refresh(session).told, f"nonces {nonces}: a refresh")
+        case.same(3, sandbox.calls("oidc/refresh"), f"nonces {nonces}: the nonce is known, so each is one call")
+        proofs = [proof for endpoint in ("par", "token", "refresh", "userinfo")
+                  for request in requests(sandbox, endpoint) for proof in fields(request, "DPoP")]
+        case.same(len(proofs), len(set(proofs)), f"nonces {nonces}: {len(proofs)} proofs, each sent once")
+        case.verdict(
+            all(fields(request, "Authorization")[0].startswith("DPoP ") for request in requests(sandbox, "userinfo")),
+            f"nonces {nonces}: the access token goes to userinfo as DPoP")
+        broker.stop()
+
+
+def forgetful(case):
+    """The server forgets its nonces amid a session's life, changes its mind twice, and is not there at all."""
+    sandbox, broker = stack(case, nonces="keep", refresh_mode="rotate-strict")
+    session = broker.sign_in()
+    sandbox.fault("oidc", endpoint="refresh", fault="forgets-nonces", times=1)
+    case.same("200", broker.refresh(session).told, "a refresh whose nonce was forgotten")
+    case.same(2, sandbox.calls("oidc/refresh"), "it was sent twice")
+    sandbox.fault("oidc", endpoint="refresh", fault="repeats-nonce")
+    for _ in range(3):
+        answer = broker.refresh(session)
+        case.verdict(answer.is_passing_fault, "a server that asks without end is 503, and the cookie stays", answer.told)
+        time.sleep(1.2)
+    sandbox.control("DELETE", "/faults")
+    case.same("200", wait_for(10, lambda: (found := broker.refresh(session)).status == 200 and found.told, 0.5), "and then goes on")
+    sandbox.fault("oidc", endpoint="refresh", fault="refuses-proof", times=1)
+    answer = broker.refresh(session)
+    case.verdict(answer.is_passing_fault, "a proof that is refused is 503, too", answer.told)
+    case.verdict(
+        wait_for(5, lambda: "compare the clocks" in broker.log()), "and the log says what to look at", broker.log()[-600:])
+    case.same("200", broker.look(session).told, "the session lives through all of it")
+
+
+def killed(case):
+    """kill -9 between PAR and callback, between a challenge and its repeat, between a commit and the next call."""
+    sandbox, broker = stack(case, refresh_mode="rotate-strict")
+    cookie, callback = begin(broker)
+    broker.restart()
+    answer = broker.call("POST", "/v1/sessions", body={"callback_url": callback}, Cookie=cookie)
+    case.same(201, answer.status, "killed between PAR and callback: the code is redeemed by the key of its login")
+    session = next(v for v in answer.fields.get_all("Set-Cookie") if v.startswith("coatcheck=")).split(";")[0].split("=")[1]
+    case.same("200", broker.refresh(session).told, "a refresh")
+    broker.restart()
+    case.same("200", broker.refresh(session).told, "killed between a commit and the next call: a challenge more, and no session less")
+    sandbox.control("PUT", "/faults/oidc", [
+        {"endpoint": "refresh", "fault": "forgets-nonces", "times": 1}, {"endpoint": "refresh", "fault": "slow-after", "delay_ms": 3000, "times": 1}])
+    before = sandbox.calls("oidc/refresh")
+    case.beside(broker.refresh, session)
+    if not wait_for(10, lambda: sandbox.calls("oidc/refresh") > before):
+        raise GaveUp("no refresh call")
+    time.sleep(0.5)
+    broker.restart()
+    told = wait_for(30, lambda: (found := broker.refresh(session)).status in (200, 401) and found.told, 0.5)
+    case.same("200", told, "killed between a challenge and its repeat")
+
+
+def answers_bearer(case):
+    """A server that forgets to bind: at the code it is refused, at a refresh the pair is kept and its access token is not."""
+    sandbox, broker = stack(case, refresh_mode="rotate-strict")
+    sandbox.fault("oidc", endpoint="token", fault="token-type-bearer", times=1)
+    cookie, callback = begin(broker)
+    answer = broker.call("POST", "/v1/sessions", body={"callback_url": callback}, Cookie=cookie)
+    case.same("502 provider_error", answer.told, "a Bearer answer to a code")
+    case.verdict(
+        wait_for(10, lambda: sandbox.calls("oidc/revoke") >= 1), "its tokens are revoked", sandbox.calls("oidc/revoke"))
+    session = broker.sign_in()
+    sandbox.fault("oidc", endpoint="refresh", fault="token-type-bearer", times=1)
+    answer = broker.refresh(session)
+    case.verdict(answer.is_passing_fault, "a Bearer answer to a refresh is 503, and the cookie stays", answer.told)
+    case.same(None, broker.look(session).json["tokens"]["expires_at"], "there is no access token")
+    answer = broker.refresh(session)
+    case.verdict(
+        answer.is_passing_fault and int(answer.fields["Retry-After"]) <= 30, "the provider is left alone for half a minute", answer.told)
+    case.same(1, sandbox.calls("oidc/refresh"), "so it was asked once")
+    told = wait_for(45, lambda: (found := broker.refresh(session)).status in (200, 401) and found.told, 1)
+    case.same("200", told, "then it is asked again, with the refresh token that it gave last")
+    case.same(2, sandbox.calls("oidc/refresh"), "once")
+
+
+def nobody_elses(case):
+    """The token is of no use bare, nobody is given it, and what is bound stays so when the setting goes."""
+    sandbox, broker = stack(case, nonces="off")
+    session = broker.sign_in()
+    tokens = sandbox.control("GET", "/tokens").json["items"]
+    token = next(item["token"] for item in tokens if item["token"].startswith("at-"))
+    stolen = call(f"{sandbox.url}/oidc/userinfo", Authorization=f"Bearer {token}")
+    case.same(401, stolen.status, "the access token alone opens nothing")
+    form = (f"grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Atoken-exchange&subject_token={session}"
+            "&subject_token_type=urn%3Aietf%3Aparams%3Aoauth%3Atoken-type%3Aaccess_token")
+    answer = broker.call("POST", "/v1/token", body=form, Authorization=f"Bearer {BACKEND}", Content_Type="application/x-www-form-urlencoded")
+    case.same("400 invalid_request", answer.told, "a backend is not given it bare")
+    case.same("invalid_target", answer.json.get("error"), "and is told that there is none for it")
+    broker.configure(providers={"oidc": {"sender_constrained": "off"}})
+    broker.restart()
+    case.same("200", broker.refresh(session).told, "without the setting a bound session is refreshed with its key")
+    case.verdict(all(fields(r, "DPoP") for r in requests(sandbox, "refresh")), "each refresh has a proof")
+    sandbox.settings("oidc", dpop="off")
+    plain = broker.sign_in()
+    case.same([], fields(requests(sandbox, "token")[-1], "DPoP"), "a new sign-in has no key")
+    sandbox.settings("oidc", dpop="require")
+    broker.configure(providers={"oidc": {"sender_constrained": "dpop"}})
+    broker.restart()
+    case.same("200", broker.refresh(plain).told, "a session of before the setting gets a key at its refresh")
+    case.same(1, len(fields(requests(sandbox, "refresh")[-1], "DPoP")), "which was proved")
+
+
+def unpushed_and_apps_own(case):
+    """Without PAR, and flow B: the key is named in the URL, or made with the exchange."""
+    sandbox, broker = stack(case, {"par": "off"})
+    cookie, callback = begin(broker)
+    answer = broker.call("POST", "/v1/sessions", body={"callback_url": callback}, Cookie=cookie)
+    case.same(201, answer.status, "a login without PAR")
+    case.same(1, sum("dpop_jkt=" in request["query"] for request in requests(sandbox, "authorize")), "its URL names the key")
+    verifier = "v" * 43
+    challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
+    location = call(
+        f"{sandbox.url}/oidc/authorize?response_type=code&client_id=ios-app&redirect_uri=com.example.app%3A%2Fcb&scope=openid%20email"
+        f"&code_challenge={challenge}&code_challenge_method=S256&state=app-state-1&sandbox_user=ana").fields["Location"]
+    body = {"provider": "oidc", "client": "ios", "callback_url": location, "code_verifier": verifier, "state": "app-state-1"}
+    answer = broker.call("POST", "/v1/sessions", body=body)
+    case.same(201, answer.status, "a login of the app's own")
+    session = next(v for v in answer.fields.get_all("Set-Cookie") if v.startswith("coatcheck=")).split(";")[0].split("=")[1]
+    case.same("200", broker.refresh(session).told, "and its refresh, by the same key")
+
+
+CASES = {
+    "whatever-the-nonces": (whatever_the_nonces, 90),
+    "forgetful": (forgetful, 60),
+    "killed": (killed, 90),
+    "answers-bearer": (answers_bearer, 90),
+    "nobody-elses": (nobody_elses, 90),
+    "unpushed-and-apps-own": (unpushed_and_apps_own, 60),
+}
+
+if __name__ == "__main__":
+    main(CASES, __doc__)

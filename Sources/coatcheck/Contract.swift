@@ -613,6 +613,50 @@ paths:
         '500': {$ref: '#/components/responses/InternalError'}
         '503': {$ref: '#/components/responses/StoreUnavailable'}
 
+  /v1/session/handovers:
+    post:
+      tags: [session]
+      operationId: beginHandover
+      summary: A ticket for a web view of the app's own.
+      description: |
+        For clients with `children: {web}`, and a page at one of its `origins`. The app makes a secret (43 to 128 base64url
+        characters), sends `challenge`, the base64url SHA-256 of it, puts the secret as the cookie
+        `__Host-coatcheck-handover` (`Secure; HttpOnly; Path=/; SameSite=Strict; Max-Age=60`) into the web view's store for
+        the page's origin, waits until it is there, and loads `url`. The address alone is worth nothing, so system browsers
+        and frames are not served.
+
+        For an origin of the broker's own `url` is `/handover/{ticket}` here. For another it is the page with
+        `?handover={ticket}`, and the page's backend redeems it (`POST /v1/handovers/redeem`). A ticket lasts 60 seconds,
+        and a session has eight in that time. Of a bound session a proof is needed, not a pass.
+      security: [{sessionCookie: []}, {sessionBearer: []}]
+      requestBody:
+        required: true
+        content:
+          application/json:
+            schema: {$ref: '#/components/schemas/BeginHandover'}
+            example: {origin: 'https://auth.example.com', path: /checkout, challenge: E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM}
+      responses:
+        '201':
+          description: The ticket's address.
+          headers:
+            X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
+            Cache-Control: {$ref: '#/components/headers/No-Store'}
+            DPoP-Nonce: {$ref: '#/components/headers/Next-Nonce'}
+          content:
+            application/json:
+              schema: {$ref: '#/components/schemas/Handover'}
+        '400': {$ref: '#/components/responses/InvalidRequest'}
+        '401': {$ref: '#/components/responses/NoSession'}
+        '403': {$ref: '#/components/responses/NotForChildren'}
+        '408': {$ref: '#/components/responses/RequestTimeout'}
+        '413': {$ref: '#/components/responses/TooLarge'}
+        '415': {$ref: '#/components/responses/UnsupportedMediaType'}
+        '421': {$ref: '#/components/responses/WrongHost'}
+        '429': {$ref: '#/components/responses/RateLimited'}
+        '431': {$ref: '#/components/responses/HeadersTooLarge'}
+        '500': {$ref: '#/components/responses/InternalError'}
+        '503': {$ref: '#/components/responses/StoreUnavailable'}
+
   /v1/session/refresh:
     post:
       tags: [session]
@@ -707,6 +751,170 @@ paths:
         '431': {$ref: '#/components/responses/HeadersTooLarge'}
         '500': {$ref: '#/components/responses/InternalError'}
         '503': {$ref: '#/components/responses/StoreUnavailable'}
+
+  /handover/{ticket}:
+    parameters:
+      - name: ticket
+        in: path
+        required: true
+        schema: {type: string}
+    get:
+      tags: [session]
+      operationId: showHandover
+      summary: The page that spends a ticket by its own script, or by a button.
+      description: Changes nothing and names nobody, whoever follows it. Refusals are small pages, unless `Accept` asks for problem documents.
+      security: [{}]
+      responses:
+        '200':
+          description: The page.
+          headers:
+            X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
+            Cache-Control: {$ref: '#/components/headers/No-Store'}
+          content:
+            text/html: {schema: {type: string}}
+        '400':
+          description: '`invalid_request`.'
+          headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
+          content:
+            text/html: {schema: {type: string}}
+            application/problem+json:
+              schema: {$ref: '#/components/schemas/Problem'}
+        '410':
+          description: '`handover_expired`: late, unknown, of another origin, or its session is over.'
+          headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
+          content:
+            text/html: {schema: {type: string}}
+            application/problem+json:
+              schema: {$ref: '#/components/schemas/Problem'}
+        '408':
+          description: '`request_timeout`.'
+          headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
+          content:
+            text/html: {schema: {type: string}}
+            application/problem+json:
+              schema: {$ref: '#/components/schemas/Problem'}
+        '421':
+          description: '`wrong_host`.'
+          headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
+          content:
+            text/html: {schema: {type: string}}
+            application/problem+json:
+              schema: {$ref: '#/components/schemas/Problem'}
+        '429':
+          description: '`rate_limited`: too many unknown tickets.'
+          headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
+          content:
+            text/html: {schema: {type: string}}
+            application/problem+json:
+              schema: {$ref: '#/components/schemas/Problem'}
+        '431':
+          description: '`headers_too_large`.'
+          headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
+          content:
+            text/html: {schema: {type: string}}
+            application/problem+json:
+              schema: {$ref: '#/components/schemas/Problem'}
+        '500':
+          description: '`internal_error`.'
+          headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
+          content:
+            text/html: {schema: {type: string}}
+            application/problem+json:
+              schema: {$ref: '#/components/schemas/Problem'}
+        '503':
+          description: '`store_unavailable` or `shutting_down`.'
+          headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
+          content:
+            text/html: {schema: {type: string}}
+            application/problem+json:
+              schema: {$ref: '#/components/schemas/Problem'}
+    post:
+      tags: [session]
+      operationId: spendHandover
+      summary: Spend a ticket, from that page alone.
+      description: |
+        The secret comes from the cookie `__Host-coatcheck-handover`. Spends the ticket and sends the browser to the page with
+        a session of kind `web` in the cookie `__Host-coatcheck-web`, which never stands for the app's. The same secret gets the
+        same session for the ticket's 60 seconds. Same-origin, said by `Sec-Fetch-Site` or our `Origin`; `Origin: null` is refused.
+      security: [{}]
+      responses:
+        '303':
+          description: To the page.
+          headers:
+            X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
+            Cache-Control: {$ref: '#/components/headers/No-Store'}
+            Location: {required: true, schema: {type: string}}
+            Set-Cookie: {required: true, schema: {type: string}}
+        '400':
+          description: '`verifier_mismatch`: the secret is missing, or another tickets; nothing is spent. `invalid_request`.'
+          headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
+          content:
+            text/html: {schema: {type: string}}
+            application/problem+json:
+              schema: {$ref: '#/components/schemas/Problem'}
+        '403':
+          description: '`cross_origin`; `client_not_allowed`: the client has no `children: {web}` any more.'
+          headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
+          content:
+            text/html: {schema: {type: string}}
+            application/problem+json:
+              schema: {$ref: '#/components/schemas/Problem'}
+        '409':
+          description: '`other_session`: the browser holds a living session of somebody else; nothing is spent. `too_many_sessions`.'
+          headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
+          content:
+            text/html: {schema: {type: string}}
+            application/problem+json:
+              schema: {$ref: '#/components/schemas/Problem'}
+        '410':
+          description: '`handover_expired`: late, unknown, of another origin, or its session is over.'
+          headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
+          content:
+            text/html: {schema: {type: string}}
+            application/problem+json:
+              schema: {$ref: '#/components/schemas/Problem'}
+        '408':
+          description: '`request_timeout`.'
+          headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
+          content:
+            text/html: {schema: {type: string}}
+            application/problem+json:
+              schema: {$ref: '#/components/schemas/Problem'}
+        '421':
+          description: '`wrong_host`.'
+          headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
+          content:
+            text/html: {schema: {type: string}}
+            application/problem+json:
+              schema: {$ref: '#/components/schemas/Problem'}
+        '429':
+          description: '`rate_limited`: too many unknown tickets.'
+          headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
+          content:
+            text/html: {schema: {type: string}}
+            application/problem+json:
+              schema: {$ref: '#/components/schemas/Problem'}
+        '431':
+          description: '`headers_too_large`.'
+          headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
+          content:
+            text/html: {schema: {type: string}}
+            application/problem+json:
+              schema: {$ref: '#/components/schemas/Problem'}
+        '500':
+          description: '`internal_error`.'
+          headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
+          content:
+            text/html: {schema: {type: string}}
+            application/problem+json:
+              schema: {$ref: '#/components/schemas/Problem'}
+        '503':
+          description: '`store_unavailable` or `shutting_down`.'
+          headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
+          content:
+            text/html: {schema: {type: string}}
+            application/problem+json:
+              schema: {$ref: '#/components/schemas/Problem'}
 
   /v1/relay/{upstream}/{path}:
     description: |
@@ -991,6 +1199,61 @@ paths:
         '431': {$ref: '#/components/responses/HeadersTooLarge'}
         '500': {$ref: '#/components/responses/OAuthServerError'}
         '503': {$ref: '#/components/responses/OAuthUnavailable'}
+
+  /v1/handovers/redeem:
+    post:
+      tags: [backend]
+      operationId: redeemHandover
+      summary: Spend a ticket for a page of this backend's.
+      description: |
+        For backends with `may: [handover]` and the page's origin among their `origins`. `verifier` is what stands in the
+        cookie `__Host-coatcheck-handover` **of that very request**, never what came in its address or page: else whoever sends
+        somebody a link signs them in to an account of his own. The same secret gets the same session for the ticket's 60
+        seconds. Keep `session_token` for yourself, give the browser a cookie of your own, and ask by introspection or
+        exchange whether the session lives.
+      security: [{backendBearer: []}, {backendHeader: []}]
+      requestBody:
+        required: true
+        content:
+          application/json:
+            schema: {$ref: '#/components/schemas/RedeemHandover'}
+      responses:
+        '200':
+          description: The session of kind `web`.
+          headers:
+            X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
+            Cache-Control: {$ref: '#/components/headers/No-Store'}
+          content:
+            application/json:
+              schema: {$ref: '#/components/schemas/NewSession'}
+        '400':
+          description: '`verifier_mismatch`: the secret is another ticket''s; nothing is spent. `invalid_request`.'
+          headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
+          content:
+            application/problem+json:
+              schema: {$ref: '#/components/schemas/Problem'}
+        '401': {$ref: '#/components/responses/AdminUnauthorized'}
+        '403': {$ref: '#/components/responses/BackendNotAllowed'}
+        '408': {$ref: '#/components/responses/RequestTimeout'}
+        '409':
+          description: '`too_many_sessions`: all places of the family are taken, and none by a web view.'
+          headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
+          content:
+            application/problem+json:
+              schema: {$ref: '#/components/schemas/Problem'}
+        '410':
+          description: '`handover_expired`: late, unknown, another origin''s or backend''s, or its session is over.'
+          headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
+          content:
+            application/problem+json:
+              schema: {$ref: '#/components/schemas/Problem'}
+        '413': {$ref: '#/components/responses/TooLarge'}
+        '415': {$ref: '#/components/responses/UnsupportedMediaType'}
+        '421': {$ref: '#/components/responses/WrongHost'}
+        '429': {$ref: '#/components/responses/RateLimited'}
+        '431': {$ref: '#/components/responses/HeadersTooLarge'}
+        '500': {$ref: '#/components/responses/InternalError'}
+        '503': {$ref: '#/components/responses/StoreUnavailable'}
 
   /v1/token:
     post:
@@ -1612,6 +1875,11 @@ components:
       in: cookie
       name: __Host-coatcheck-login
       description: The login token. `coatcheck-login` where `public_url` is plain http.
+    webCookie:
+      type: apiKey
+      in: cookie
+      name: __Host-coatcheck-web
+      description: The token of a session of kind `web`, and of no other. `coatcheck-web` where `public_url` is plain http.
     sessionHeader:
       type: apiKey
       in: header
@@ -2259,6 +2527,27 @@ components:
         kind: {type: [string, 'null'], description: 'Of a child session its kind, an operator''s word; null for others.'}
         parent: {type: [string, 'null'], pattern: '^ses_[A-Za-z0-9_-]{22}$', description: 'Of a child session the handle of its parent; null for others.'}
         binding: {oneOf: [{$ref: '#/components/schemas/SessionBinding'}, {type: 'null'}]}
+    BeginHandover:
+      type: object
+      additionalProperties: false
+      required: [origin, challenge]
+      properties:
+        origin: {type: string, minLength: 1, maxLength: 255, pattern: '^[\x21-\x7E]+$', description: One of the client's `children.web.origins`.}
+        path: {type: string, minLength: 1, maxLength: 2048, pattern: '^/[\x21-\x7E]*$', description: 'The page: begins with one `/`; no backslash and no fragment. `/` by default.'}
+        challenge: {type: string, pattern: '^[A-Za-z0-9_-]{43}$', description: The base64url SHA-256 of the secret.}
+    Handover:
+      type: object
+      required: [url, expires_at]
+      properties:
+        url: {type: string, description: What the web view loads once the cookie is in its store.}
+        expires_at: {$ref: '#/components/schemas/Time'}
+    RedeemHandover:
+      type: object
+      additionalProperties: false
+      required: [ticket, verifier]
+      properties:
+        ticket: {type: string, pattern: '^[A-Za-z0-9_-]{43}$'}
+        verifier: {type: string, minLength: 43, maxLength: 128, pattern: '^[A-Za-z0-9_-]+$', description: The secret of that request's cookie.}
     MakeChild:
       type: object
       additionalProperties: false
@@ -2540,7 +2829,8 @@ components:
         `access_denied`, `client_not_allowed`, `backend_not_allowed`, `email_domain_denied`, `cross_origin`,
         `upstream_not_allowed`, `not_found`, `provider_not_found`, `upstream_not_found`, `method_not_allowed`,
         `request_timeout`, `code_already_used`, `user_already_exists`, `login_required`, `interaction_required`,
-        `not_refreshable`, `too_many_sessions`, `login_expired`, `state_key_expired`, `handoff_expired`, `too_large`,
+        `not_refreshable`, `too_many_sessions`, `other_session`, `login_expired`, `state_key_expired`, `handoff_expired`,
+        `handover_expired`, `too_large`,
         `unsupported_media_type`, `wrong_host`, `rate_limited`, `headers_too_large`, `internal_error`, `provider_error`,
         `identity_rejected`, `upstream_error`, `upstream_timeout`, `provider_unavailable`, `store_unavailable`,
         `upstream_busy`, `shutting_down`.

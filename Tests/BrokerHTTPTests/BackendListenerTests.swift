@@ -87,7 +87,7 @@ struct BackendListenerTests {
     @Test("With a listener of their own, what backends ask is there and nowhere else, and nothing else is there")
     func routes() throws {
         let backend = try harness().backendResponder.routes.map(\.template)
-        #expect(backend == ["/v1/forward-auth", "/v1/introspect", "/v1/token"])
+        #expect(backend == ["/v1/forward-auth", "/v1/introspect", "/v1/handovers/redeem", "/v1/token"])
         let own = Set(try harness().responder.routes.map(\.template))
         #expect(own.isDisjoint(with: backend))
         let shared = Set(try harness(own: false).responder.routes.map(\.template))

@@ -15,6 +15,7 @@ struct BoundRouteTests {
         "POST /v1/logins", "POST /v1/sessions", "POST /v1/registrations", "GET /v1/providers",
         "GET /callback/{provider}",
         "POST /callback/{provider}", "POST /v1/backchannel-logout/{provider}",
+        "GET /handover/{ticket}", "POST /handover/{ticket}", "POST /v1/handovers/redeem",
         "GET /.well-known/apple-app-site-association", "GET /.well-known/assetlinks.json", "GET /openapi.yaml",
     ]
     /// The routes that end a session, for which its token is enough.

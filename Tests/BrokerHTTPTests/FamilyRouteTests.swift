@@ -17,7 +17,8 @@ struct FamilyRouteTests {
     private static let answers: [String: String] = [
         "GET /v1/session": "200", "DELETE /v1/session": "204", "POST /v1/session/token": "403 client_not_allowed",
         "POST /v1/session/pass": "403 client_not_allowed", "POST /v1/session/refresh": "403 client_not_allowed",
-        "POST /v1/session/children": "403 client_not_allowed", "GET /v1/session/events": "200",
+        "POST /v1/session/children": "403 client_not_allowed",
+        "POST /v1/session/handovers": "403 client_not_allowed", "GET /v1/session/events": "200",
         "GET /v1/sessions": "403 client_not_allowed", "DELETE /v1/sessions": "403 client_not_allowed",
         "DELETE /v1/sessions/{handle}": "403 client_not_allowed",
         "GET /v1/relay/{upstream}/{path}": "403 upstream_not_allowed",
@@ -31,6 +32,7 @@ struct FamilyRouteTests {
     private static let takingNone: Set<String> = [
         "POST /v1/logins", "POST /v1/sessions", "POST /v1/registrations", "GET /v1/providers",
         "GET /callback/{provider}", "POST /callback/{provider}", "POST /v1/backchannel-logout/{provider}",
+        "GET /handover/{ticket}", "POST /handover/{ticket}", "POST /v1/handovers/redeem",
         "GET /.well-known/apple-app-site-association", "GET /.well-known/assetlinks.json", "GET /openapi.yaml",
     ]
 
@@ -83,7 +85,7 @@ struct FamilyRouteTests {
                     + "&subject_token_type=urn:ietf:params:oauth:token-type:access_token", Backends.proof)
         case "/v1/sessions" where method == .delete:
             return try await harness.send(method, uri + "?except=current", fields)
-        case "/v1/session/children":
+        case "/v1/session/children", "/v1/session/handovers":
             return try await harness.post(uri, #"{"kind": "widget", "name": "another"}"#, fields)
         case "/v1/session/events":
             fields[.contentType] = nil

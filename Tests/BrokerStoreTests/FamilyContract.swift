@@ -14,6 +14,9 @@ struct FamilyContract {
             let first = Rows.child(of: parent, place: place, at: Rows.seconds(1))
             #expect(try await store.insertChild(first, places: 16) == .made(replaced: []))
             #expect(try await store.session(tokenDigest: first.tokenDigest) == first)
+            // Inserted again, because the answer was lost, it stands as it stood.
+            #expect(try await store.insertChild(first, places: 1) == .made(replaced: []))
+            #expect(try await store.session(tokenDigest: first.tokenDigest) == first)
             #expect(try await store.session(handle: first.handle) == first)
             let second = Rows.child(of: parent, place: place, at: Rows.seconds(2))
             #expect(try await store.insertChild(second, places: 16) == .made(replaced: [first.tokenDigest]))

@@ -104,6 +104,39 @@ struct PostgreSQLTests {
         }
     }
 
+    @Test(
+        "Replicas that make children at once take turns: one place has one, and none outlives a parent that ends meanwhile"
+    )
+    func families() async throws {
+        try await withReplicas(3) { stores, _ in
+            for round in 0..<40 {
+                let parent = Rows.session()
+                try await stores[0].signIn(parent)
+                let place = Rows.digest()
+                let rows = (0..<9).map { _ in Rows.child(of: parent, place: place, at: Rows.seconds(1)) }
+                let ends = round % 2 == 1
+                try await withThrowingTaskGroup(of: Void.self) { group in
+                    for (number, row) in rows.enumerated() {
+                        group.addTask { _ = try await stores[number % 3].insertChild(row, places: 16) }
+                        guard ends, number == 4 else { continue }
+                        group.addTask {
+                            _ = try await stores[round % 3].endSessions(
+                                .token(parent.tokenDigest), reason: .admin, now: Rows.seconds(1), limit: 1)
+                        }
+                    }
+                    try await group.waitForAll()
+                }
+                // By their rows, whatever else is asked of a child.
+                var living = 0
+                for row in rows {
+                    let stored = try await stores[0].session(tokenDigest: row.tokenDigest)
+                    if let stored, stored.endedAt == nil { living += 1 }
+                }
+                #expect(living == (ends ? 0 : 1), "round \(round)")
+            }
+        }
+    }
+
     @Test("A newer version's rows are left alone: a clean failure, no rewrite, no loss (SEC-130)")
     func newerRows() async throws {
         try await withReplicas(1) { stores, url in

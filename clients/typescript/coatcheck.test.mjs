@@ -63,6 +63,35 @@ after(() => {
 })
 
 for (const [kind, make] of [['bearer', device], ['cookie', page]]) {
+    test(`${kind}: a widget has a session of its own behind the app's, and a web view is handed one over`, patient, async () => {
+        const phone = make('wim')
+        await assert.rejects(phone.child('widget', 'home'), code('session_required'))
+        const { session } = await phone.signIn('oidc')
+        await assert.rejects(phone.child('tv', 'home'), code('client_not_allowed'))
+        await assert.rejects(phone.handOver({ origin: 'https://evil.example' }, async () => {}), code('invalid_request'))
+        const widget = await phone.child('widget', 'home', { device: 'home screen' })
+        assert.deepEqual([widget.kind, widget.parent, widget.subject], ['widget', session.handle, session.subject])
+        const look = headers => fetch(`${BROKER}/v1/session`, { headers })
+        assert.equal((await look({ Authorization: `Bearer ${widget.session_token}` })).status, 200)
+        assert.ok((await phone.sessions()).some(one => one.kind === 'widget' && one.device === 'home screen' && !one.current))
+        const jar = {}
+        const url = await phone.handOver({ origin: BROKER, path: '/v1/session' }, async cookie => {
+            await new Promise(resolve => setTimeout(resolve, 20))
+            jar[cookie.name] = cookie.value
+            assert.deepEqual([cookie.url, cookie.httpOnly, cookie.maxAge], [BROKER, true, 60])
+        })
+        const post = cookie => fetch(url, { method: 'POST', redirect: 'manual', headers: { 'Sec-Fetch-Site': 'same-origin', Cookie: cookie } })
+        assert.equal((await post('')).status, 400)
+        const spent = await post(Object.entries(jar).map(([name, value]) => `${name}=${value}`).join('; '))
+        assert.equal(spent.status, 303)
+        const web = spent.headers.getSetCookie().find(one => one.startsWith('coatcheck-web=')).split(';')[0]
+        assert.equal((await (await look({ Cookie: web })).json()).kind, 'web')
+        await phone.signOut()
+        for (const headers of [{ Authorization: `Bearer ${widget.session_token}` }, { Cookie: web }]) {
+            assert.equal((await (await look(headers)).json()).reason, 'parent_ended')
+        }
+    })
+
     test(`${kind}: refused, signed in, asked, relayed, signed out`, patient, async () => {
         await assert.rejects(make('denied').signIn('oidc'), code('access_denied'))
         await assert.rejects(make('ana').signIn('nobody'), code('provider_not_found'))

@@ -24,10 +24,19 @@ export interface Session {
     tokens: { expires_at: string | null; refreshable: boolean }
     /** The key that a bound session belongs to, by its thumbprint (RFC 7638). `evidence` is `pass` or `proof`. */
     binding?: { jkt: string; evidence: string } | null
+    /** Of a child session its kind, and the handle of its parent. */
+    kind?: string | null
+    parent?: string | null
     /** In a list of sessions. */
     current?: boolean
     device?: string | null
 }
+
+/** A session for another process of the app, with its token: that process sends it as `Authorization: Bearer`. */
+export interface Child extends Session { session_token: string }
+
+/** The cookie that a web view's store has to have before it loads the address of a hand-over. */
+export interface HandOverCookie { url: string; name: string; value: string; path: '/'; secure: boolean; httpOnly: true; sameSite: 'strict'; maxAge: 60 }
 
 /** A Zephr partial registration: show a form made of `fields`, then call `register`. */
 export interface Registration {
@@ -486,6 +495,35 @@ export class Coatcheck {
             if (error instanceof KeyLost || error instanceof Unreachable || (error instanceof Problem && error.passes)) return null
             throw error
         }
+    }
+
+    /**
+     * Makes a session for a widget, a watch or an extension behind this one: one refresh serves both, and it ends with this
+     * one. `kind` is the configuration's word, `name` says which; the one that had this place before has ended. Of a bound
+     * session `jkt`, the thumbprint of the child's own key, is needed.
+     */
+    async child(kind: string, name: string, more: { device?: string; jkt?: string; signal?: AbortSignal } = {}): Promise<Child> {
+        const { signal, ...rest } = more
+        return (await this.call('POST', '/v1/session/children', { body: { kind, name, ...rest }, evidence: 'proof', signal })).json
+    }
+
+    /**
+     * Hands the session over to a page in a web view of the app's own, and returns the address to load there. `put` sets the
+     * cookie in the web view's store and resolves when it is in: the address is worth nothing without it. A page that shows
+     * `verifier_mismatch` was loaded before that: load the address once more.
+     */
+    async handOver(
+        to: { origin: string; path?: string }, put: (cookie: HandOverCookie) => Promise<unknown>, signal?: AbortSignal
+    ): Promise<string> {
+        const secret = base64url(crypto.getRandomValues(new Uint8Array(32)))
+        const body = { origin: to.origin, path: to.path ?? '/', challenge: base64url(sha256(bytes(secret))) }
+        const { url } = (await this.call('POST', '/v1/session/handovers', { body, evidence: 'proof', signal })).json
+        const secure = to.origin.startsWith('https:')
+        await put({
+            url: to.origin, name: `${secure ? '__Host-' : ''}coatcheck-handover`, value: secret, path: '/', secure, httpOnly: true,
+            sameSite: 'strict', maxAge: 60,
+        })
+        return url
     }
 
     /** The user's sessions on all devices, newest first. */

@@ -98,8 +98,8 @@ extension ProblemCode {
     /// Whether it says that a presented secret is none that the caller may use.
     fileprivate var isWrongToken: Bool {
         switch self {
-        case .sessionRequired, .stateMismatch, .loginNotYours, .codeAlreadyUsed, .handoffExpired, .stateKeyExpired,
-            .backendUnauthorized:
+        case .sessionRequired, .stateMismatch, .loginNotYours, .codeAlreadyUsed, .handoffExpired, .handoverExpired,
+            .stateKeyExpired, .backendUnauthorized:
             true
         default: false
         }

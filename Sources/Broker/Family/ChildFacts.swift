@@ -81,6 +81,9 @@ package struct ChildPolicy: Sendable, Equatable {
     package var upstreams: Set<UpstreamName>
     /// The backends that may ask about them.
     package var backends: Set<BackendName>
+    /// Of kind `web`: the origins that a session may be handed over to, and the `SameSite` of its cookie.
+    package var origins: Set<String> = []
+    package var sameSite = SameSitePolicy.lax
 
     package init(
         lifetimes: SessionLifetimes = SessionLifetimes(), upstreams: Set<UpstreamName> = [],

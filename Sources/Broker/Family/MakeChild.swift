@@ -74,6 +74,49 @@ package struct MakeChild: Sendable {
         }
     }
 
+    /// Inserts a web child under a token that is known already; inserting it again changes nothing.
+    ///
+    /// Where all places are taken, the web child that nobody used for longest makes room.
+    func insertWeb(
+        _ order: ChildOrder, token: Digest, of parent: LiveSession, _ policy: ChildPolicy
+    ) async throws(BrokerProblem) {
+        let child: LiveSession
+        do throws(VaultFailure) { child = try row(order, token: token, of: parent, policy) } catch {
+            throw BrokerProblem(error)
+        }
+        for _ in 0...Self.places {
+            let stored: ChildInsertion
+            do throws(StoreFailure) {
+                stored = try await context.store.insertChild(child.row, places: Self.places)
+            } catch {
+                if case .inDoubt = error { context.cache.clear() }
+                throw BrokerProblem(error)
+            }
+            switch stored {
+            case .made:
+                return context.events.emit(
+                    .childMade(
+                        provider: parent.facts.provider, client: parent.facts.client, kind: order.kind,
+                        session: child.row.handle))
+            case .full: try await makeRoom(in: parent)
+            case .parentEnded: throw BrokerProblem(.handoverExpired)
+            }
+        }
+        throw BrokerProblem(.tooManySessions)
+    }
+
+    private func makeRoom(in parent: LiveSession) async throws(BrokerProblem) {
+        let children: [SessionRow]
+        do throws(StoreFailure) {
+            children = try await context.store.children(of: [parent.tokenDigest], now: context.clock.now())
+        } catch { throw BrokerProblem(error) }
+        let web = children.filter { (try? SessionFacts.open($0, context.vault))?.child?.kind == .web }
+        guard let unused = web.min(by: { $0.lastUsedAt < $1.lastUsedAt }) else {
+            throw BrokerProblem(.tooManySessions, detail: "The session has as many children as it may have.")
+        }
+        try await EndSession(context).end(.token(unused.tokenDigest), reason: .sessionLimit, handle: unused.handle)
+    }
+
     private func policy(of order: ChildOrder, _ parent: LiveSession) throws(BrokerProblem) -> ChildPolicy {
         let children = context.providers[parent.facts.provider]?.profile.client(parent.facts.client)?.children ?? [:]
         guard !children.isEmpty else {

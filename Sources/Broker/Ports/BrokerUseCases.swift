@@ -11,6 +11,7 @@ package struct BrokerUseCases: Sendable {
     package let handOutToken: HandOutToken
     package let grantPass: GrantPass
     package let makeChild: MakeChild
+    package let handOver: HandOver
     /// Returns the nonce for the next proof (RFC 9449 section 8).
     package let proofNonce: @Sendable () -> String
     /// The origins at which the broker can be reached, for the addresses of proofs.
@@ -34,6 +35,7 @@ package struct BrokerUseCases: Sendable {
         handOutToken = HandOutToken(context, refreshTokens: refreshTokens)
         grantPass = GrantPass(context)
         makeChild = MakeChild(context)
+        handOver = HandOver(context, publicURL: publicURL)
         proofOrigins = context.settings.proofOrigins
         proofNonce = { ProofCheck(context: context).nonce }
         backchannelLogout = BackchannelLogout(context)

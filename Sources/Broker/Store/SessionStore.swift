@@ -19,7 +19,8 @@ package protocol SessionStore: Sendable {
     func children(of parents: [Digest], now: WallTime) async throws(StoreFailure) -> [SessionRow]
 
     /// Inserts a child where its parent lives at `row.createdAt` and is no child itself, and ends the one that has its
-    /// place (`replaced`), in one transaction; not where so many other places are taken.
+    /// place (`replaced`), in one transaction; not where so many other places are taken. One that stands already, or has
+    /// ended, is left as it is.
     func insertChild(_ row: SessionRow, places: Int) async throws(StoreFailure) -> ChildInsertion
 
     /// Ends live sessions that the selector names, at most `limit` of them, whatever their rows' format. Idempotent: one

@@ -111,4 +111,6 @@ package enum IndexKind: String, Sendable, CaseIterable {
     case childPlace
     /// The seed of a key that a provider binds tokens to, where it was not made with a login.
     case tokenKey
+    /// A ticket of a hand-over, and one of the places that a session has for them.
+    case handoverTicket, handoverSlot
 }

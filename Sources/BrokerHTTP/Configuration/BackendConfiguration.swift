@@ -2,7 +2,7 @@ package import Broker
 
 /// A question that a backend may ask (`backends.NAME.may`).
 package enum BackendPermission: String, Sendable, CaseIterable {
-    case introspect, token, forwardAuth = "forward-auth"
+    case introspect, token, forwardAuth = "forward-auth", handover
 }
 
 /// A service of the operator's that may ask about sessions.
@@ -35,7 +35,7 @@ package struct BackendConfiguration: Sendable {
     package let slides: Bool
     /// Whether the proxy in front says the original request's method and address, so that proofs can be judged here.
     package var originalRequest = false
-    /// Further origins that an original request may have (`https://app.example.com`).
+    /// Further origins that an original request may have, and those whose tickets it redeems (`https://app.example.com`).
     package var origins = ProofOrigins()
     /// Whether it checks proofs itself, by `cnf`.
     package var checksEvidence = false

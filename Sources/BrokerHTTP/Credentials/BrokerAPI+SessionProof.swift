@@ -3,6 +3,18 @@ import BrokerWire
 import HTTPTypes
 
 extension BrokerAPI {
+    /// Returns the session token that the request presents: that of the cookie or the bearer field, else that of a web child's
+    /// cookie; nil when it has none.
+    ///
+    /// Neither cookie stands for the other: where a request has both, the app's counts.
+    func presentedToken(_ call: Call) throws(BrokerProblem) -> PresentedToken? {
+        if let token = try presentedSession(call) { return PresentedToken(secret: token, isWebCookie: false) }
+        return try webCookie(call).map { PresentedToken(secret: $0, isWebCookie: true) }
+    }
+
+    /// Returns the value of a web child's cookie.
+    func webCookie(_ call: Call) throws(BrokerProblem) -> Secret? { try cookie(cookies.webName, call) }
+
     /// Returns the session token that the request presents, from the cookie or the bearer field; nil when it has none.
     ///
     /// Two values for the cookie, or a cookie and a bearer token that differ, are 400: one of them was planted.
@@ -51,7 +63,11 @@ extension BrokerAPI {
         let token = try requiredSession(call)
         let presented = try await counting(call) { () async throws(BrokerProblem) in
             try await useCases.resumeSession.present(
-                token, { () throws(BrokerProblem) in try evidence(of: call) }, demand, admits: admits)
+                token.secret, { () throws(BrokerProblem) in try evidence(of: call) }, demand
+            ) { session throws(BrokerProblem) in
+                try token.checkCarries(session)
+                try admits(session)
+            }
         }
         call.connection?.carriesSession()
         return presented
@@ -73,13 +89,17 @@ extension BrokerAPI {
         let token = try requiredSession(call)
         try await counting(call) { () async throws(BrokerProblem) in
             try await useCases.resumeSession.look(
-                token, { () throws(BrokerProblem) in try evidence(of: call) }, admits: admits)
+                token.secret, { () throws(BrokerProblem) in try evidence(of: call) }
+            ) { session throws(BrokerProblem) in
+                try token.checkCarries(session)
+                try admits(session)
+            }
         }
     }
 
     /// Returns the session token that the request presents; throws `session_required` without one.
-    func requiredSession(_ call: Call) throws(BrokerProblem) -> Secret {
-        guard let token = try presentedSession(call) else { throw BrokerProblem(.sessionRequired) }
+    func requiredSession(_ call: Call) throws(BrokerProblem) -> PresentedToken {
+        guard let token = try presentedToken(call) else { throw BrokerProblem(.sessionRequired) }
         return token
     }
 
@@ -109,7 +129,8 @@ extension BrokerAPI {
         try await charge(call).forWrongTokens(lookup)
     }
 
-    private func cookie(_ name: String, _ call: Call) throws(BrokerProblem) -> Secret? {
+    /// Returns the value of a cookie.
+    func cookie(_ name: String, _ call: Call) throws(BrokerProblem) -> Secret? {
         switch CookieReader.value(of: name, in: call.fields.cookies) {
         case .absent: return nil
         case .one(let value): return Secret(value)
@@ -117,5 +138,17 @@ extension BrokerAPI {
             throw BrokerProblem(
                 .invalidRequest, detail: "The request has a cookie twice.", errors: [FieldFault("Cookie", .duplicate)])
         }
+    }
+}
+
+/// A session token with how it came.
+struct PresentedToken: Sendable {
+    let secret: Secret
+    /// Whether it came as a web child's cookie, which is for web children alone, and the only way for theirs.
+    let isWebCookie: Bool
+
+    /// Throws `session_required` where the cookie is not the session's.
+    func checkCarries(_ session: LiveSession) throws(BrokerProblem) {
+        guard (session.facts.child?.kind == .web) == isWebCookie else { throw BrokerProblem(.sessionRequired) }
     }
 }

@@ -7,8 +7,13 @@ struct CookieWriter: Sendable {
     let sessionName: String
     /// The login cookie's name.
     let loginName: String
+    /// The name of a web child's cookie.
+    let webName: String
+    /// The name of the cookie in which an app leaves the secret of a hand-over.
+    let handoverName: String
     /// The name of the cookie that holds a bound session's pass.
     let passName: String
+    private let common: String
     private let attributes: String
 
     init(_ configuration: HTTPConfiguration, isSecure: Bool) {
@@ -18,9 +23,25 @@ struct CookieWriter: Sendable {
         sessionName = isSecure || !name.hasPrefix(prefix) ? name : String(name.dropFirst(prefix.count))
         loginName = sessionName + "-login"
         passName = sessionName + "-pass"
-        attributes =
-            "; Path=/" + (isSecure ? "; Secure" : "") + "; HttpOnly; SameSite=\(configuration.sameSite.attribute)"
+        webName = sessionName + "-web"
+        // The app sets it, and knows no name of the configuration's.
+        handoverName = (isSecure ? prefix : "") + "coatcheck-handover"
+        common = "; Path=/" + (isSecure ? "; Secure" : "") + "; HttpOnly; SameSite="
+        attributes = common + configuration.sameSite.attribute
     }
+
+    /// Returns the field that sets a web child's cookie for the seconds that remain.
+    func web(_ token: Secret, lifetime: Duration, _ sameSite: SameSitePolicy) -> HTTPField {
+        let word = sameSite.rawValue.prefix(1).uppercased() + sameSite.rawValue.dropFirst()
+        let age = max(lifetime.wholeSeconds, 0)
+        return HTTPField(name: .setCookie, value: "\(webName)=\(token.reveal())\(common)\(word); Max-Age=\(age)")
+    }
+
+    /// The field that clears the cookie of a web child.
+    var clearedWeb: HTTPField { make(webName, "", seconds: 0) }
+
+    /// The field that clears the secret of a hand-over.
+    var clearedHandover: HTTPField { make(handoverName, "", seconds: 0) }
 
     /// Returns the field that sets the session cookie for the seconds that remain, 400 days at most.
     func session(_ token: Secret, lifetime: Duration) -> HTTPField {

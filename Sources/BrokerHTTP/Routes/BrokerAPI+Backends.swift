@@ -12,8 +12,12 @@ extension BrokerAPI {
         guard let token = try forwardedSession(call, backend) else { throw BrokerProblem(.sessionRequired) }
         // Not counted: the backend has proved itself, and the guess is not its own but one of all its users'.
         let session = try await useCases.resumeSession.use(
-            token, { () throws(BrokerProblem) in try forwardedEvidence(call, backend.configuration) },
-            admits: backend.configuration.admits)
+            token.secret, { () throws(BrokerProblem) in try forwardedEvidence(call, backend.configuration) }
+        ) { session throws(BrokerProblem) in
+            // What a backend presents by itself it may have redeemed a ticket for.
+            if token.isCookie { try token.token.checkCarries(session) }
+            try backend.configuration.admits(session)
+        }
         var fields = Answers.fields(call.requestID)
         try IdentityFields.append(session, to: &fields)
         if backend.configuration.forwardAccessToken {
@@ -26,8 +30,25 @@ extension BrokerAPI {
         return Answer(.ok, consume fields)
     }
 
-    private func forwardedSession(_ call: Call, _ backend: ProvenBackend) throws(BrokerProblem) -> Secret? {
-        if let cookie = try sessionCookie(call) { return cookie }
+    /// A session token with whether the browser brought it, or the backend.
+    private struct ForwardedToken {
+        let token: PresentedToken
+        let isCookie: Bool
+        var secret: Secret { token.secret }
+    }
+
+    private func forwardedSession(_ call: Call, _ backend: ProvenBackend) throws(BrokerProblem) -> ForwardedToken? {
+        func cookie(_ secret: Secret, isWeb: Bool) -> ForwardedToken {
+            ForwardedToken(token: PresentedToken(secret: secret, isWebCookie: isWeb), isCookie: true)
+        }
+        if let app = try sessionCookie(call) { return cookie(app, isWeb: false) }
+        if let web = try webCookie(call) { return cookie(web, isWeb: true) }
+        return try presentedByBackend(call, backend).map { secret in
+            ForwardedToken(token: PresentedToken(secret: secret, isWebCookie: false), isCookie: false)
+        }
+    }
+
+    private func presentedByBackend(_ call: Call, _ backend: ProvenBackend) throws(BrokerProblem) -> Secret? {
         guard call.fields.sessions.count <= 1 else {
             throw BrokerProblem(.invalidRequest, errors: [FieldFault("X-Coatcheck-Session", .duplicate)])
         }

@@ -118,7 +118,13 @@ extension BrokerAPI {
     }
 
     /// Returns the fields that clear the cookies of a session that has ended.
-    private func cleared(_ call: Call) -> [HTTPField] { cookies.cleared(rules.hasPassCookie(call.fields)) }
+    ///
+    /// A web child's end clears its own cookie, and never the app's.
+    private func cleared(_ call: Call) -> [HTTPField] {
+        let isWeb =
+            !rules.hasSessionCookie(call.fields) && call.fields.authorization.isEmpty && rules.hasWebCookie(call.fields)
+        return isWeb ? [cookies.clearedWeb] : cookies.cleared(rules.hasPassCookie(call.fields))
+    }
 
     /// `DELETE /v1/session`: gone here at once; 204 whether or not there was one, or 200 with the provider's log-out page.
     @Sendable func logOut(_ call: Call) async throws(BrokerProblem) -> Answer {
@@ -128,7 +134,7 @@ extension BrokerAPI {
         try query.finish()
         if wanted == "true" {
             var page: Secret?
-            if let token = try presentedSession(call) {
+            if let token = try presentedToken(call)?.secret {
                 page = try await useCases.endSession.logOutInBrowser(token) { () throws(BrokerProblem) in
                     try evidence(of: call)
                 }
@@ -137,7 +143,7 @@ extension BrokerAPI {
             writer.object { $0.member("logout_url", page?.reveal()) }
             return Answers.json(.ok, writer.bytes, call, adding: cleared(call))
         }
-        if let token = try presentedSession(call) { try await useCases.endSession.logOut(token) }
+        if let token = try presentedToken(call)?.secret { try await useCases.endSession.logOut(token) }
         return Answers.empty(.noContent, call, adding: cleared(call))
     }
 

@@ -10,6 +10,9 @@ package enum BackendRouter {
                 .post, "/v1/introspect", [.anyOrigin, .oauthErrors, .form], proof: api.isBackend(for: .introspect),
                 handler: api.introspect),
             Route(
+                .post, "/v1/handovers/redeem", [.anyOrigin, .json], proof: api.isBackend(for: .handover),
+                handler: api.redeemHandover),
+            Route(
                 .post, "/v1/token", [.anyOrigin, .oauthErrors, .form], proof: api.isBackend(for: .token),
                 handler: api.exchangeToken),
         ]

@@ -107,6 +107,9 @@ package final class BrokerResponder: WireService {
             circumstances.usedBasic = call.fields.authorization.contains { $0.prefix(6).isASCIIEqual(to: "basic ") }
             circumstances.hasSessionCookie = rules.hasSessionCookie(call.fields)
             circumstances.hasPass = rules.hasPassCookie(call.fields)
+            circumstances.hasWebCookie =
+                !circumstances.hasSessionCookie && call.fields.authorization.isEmpty
+                && rules.hasWebCookie(call.fields)
             answer = errors.answer(error, requestID: call.requestID, circumstances)
         }
         if scope.wantsNonce, problem?.proof == nil { errors.addNonce(to: &answer.fields) }
@@ -142,6 +145,9 @@ package final class BrokerResponder: WireService {
             throw BrokerProblem(.methodNotAllowed)
         }
         circumstances.isOAuth = route.traits.contains(.oauthErrors)
+        circumstances.isPage =
+            route.traits.contains(.page)
+            && call.request.headerFields[.accept]?.contains("application/problem+json") != true
         // The next process, or another one, is a moment away.
         if isRefusing { throw BrokerProblem(.shuttingDown, retryAfter: .zero) }
         try rules.checkOrigin(call, route)

@@ -20,6 +20,7 @@ package enum BrokerRouter {
             Route(.post, "/v1/session/pass", proof: api.hasSession, handler: api.grantPass),
             Route(.post, "/v1/session/refresh", proof: api.hasOwnSession, handler: api.refreshSession),
             Route(.post, "/v1/session/children", .json, proof: api.hasOwnSession, handler: api.makeChild),
+            Route(.post, "/v1/session/handovers", .json, proof: api.hasOwnSession, handler: api.beginHandover),
             Route(
                 .get, "/v1/session/events", .sameOriginAlways, proof: api.hasSession, handler: api.sessionEvents),
             Route(.get, "/v1/sessions", proof: api.hasOwnSession, handler: api.listSessions),
@@ -28,6 +29,9 @@ package enum BrokerRouter {
             Route(.get, "/v1/providers", handler: api.listProviders),
 
             Route(.get, "/v1/relay/{upstream}/{path}", [.relay, .sameOriginAlways], handler: api.relayCall),
+
+            Route(.get, "/handover/{ticket}", .page, handler: api.showHandover),
+            Route(.post, "/handover/{ticket}", .page, handler: api.spendHandover),
 
             Route(.get, "/callback/{provider}", proof: api.hasProvider, handler: api.hostedCallback),
             Route(

@@ -94,6 +94,11 @@ struct ListenerRules: Sendable {
         kind != .management && CookieReader.value(of: cookies.sessionName, in: fields.cookies) != .absent
     }
 
+    /// Returns whether the request brought the cookie of a web child, well formed or not.
+    func hasWebCookie(_ fields: RequestFields) -> Bool {
+        kind != .management && CookieReader.value(of: cookies.webName, in: fields.cookies) != .absent
+    }
+
     /// Returns whether the request brought the cookie of a pass, well formed or not.
     func hasPassCookie(_ fields: RequestFields) -> Bool {
         kind != .management && CookieReader.value(of: cookies.passName, in: fields.cookies) != .absent
@@ -108,7 +113,7 @@ struct ListenerRules: Sendable {
         let isSafe = method == .get || method == .head || method == .options
         guard !isSafe || route.traits.contains(.sameOriginAlways) else { return }
         let hasOurCookie =
-            hasSessionCookie(call.fields)
+            hasSessionCookie(call.fields) || hasWebCookie(call.fields)
             || CookieReader.value(of: cookies.loginName, in: call.fields.cookies) != .absent
         guard hasOurCookie || call.fields.authorization.isEmpty else { return }
         guard isAllowed(call.fields) else { throw BrokerProblem(.crossOrigin) }

@@ -9,6 +9,10 @@ struct ProblemResponder: Sendable {
     struct Circumstances {
         /// Whether the request brought our session cookie.
         var hasSessionCookie = false
+        /// Whether its session came as the cookie of a web child.
+        var hasWebCookie = false
+        /// Whether a refusal is to be shown to people.
+        var isPage = false
         /// Whether the request brought our cookie of a pass.
         var hasPass = false
         /// Whether the route's errors are OAuth's.
@@ -27,10 +31,13 @@ struct ProblemResponder: Sendable {
     var nonce: (@Sendable () -> String)?
 
     func answer(_ problem: BrokerProblem, requestID: String, _ circumstances: Circumstances) -> Answer {
-        var fields = Answers.fields(requestID)
+        var fields = circumstances.isPage ? HandoverPage.fields(requestID) : Answers.fields(requestID)
         var status = problem.code.status
         let body: [UInt8]
-        if circumstances.isOAuth {
+        if circumstances.isPage {
+            body = HandoverPage.refusal(problem)
+            fields.append(HandoverPage.html)
+        } else if circumstances.isOAuth {
             (status, body) = OAuthErrorBody.render(problem)
             fields.append(ConstantFields.json)
         } else {
@@ -56,6 +63,8 @@ struct ProblemResponder: Sendable {
         // The cookie goes when its session is known to have ended, and for no other reason (guarantee 3).
         if problem.code == .sessionEnded, circumstances.hasSessionCookie {
             fields += cookies.cleared(circumstances.hasPass)
+        } else if problem.code == .sessionEnded, circumstances.hasWebCookie {
+            fields.append(cookies.clearedWeb)
         }
         if let login = problem.login, login.transport == .cookie {
             fields.append(cookies.login(login.loginToken, lifetime: login.expiresAt.since(now())))
@@ -95,9 +104,9 @@ extension ProblemCode {
         case .methodNotAllowed: 405
         case .requestTimeout: 408
         case .codeAlreadyUsed, .userAlreadyExists, .loginRequired, .interactionRequired, .notRefreshable,
-            .tooManySessions:
+            .tooManySessions, .otherSession:
             409
-        case .loginExpired, .stateKeyExpired, .handoffExpired: 410
+        case .loginExpired, .stateKeyExpired, .handoffExpired, .handoverExpired: 410
         case .tooLarge: 413
         case .unsupportedMediaType: 415
         case .wrongHost: 421
@@ -149,9 +158,11 @@ extension ProblemCode {
         case .interactionRequired: ("Interaction required", "The provider has to ask the user. Start a login that may.")
         case .notRefreshable: ("Not refreshable", "The session's tokens cannot be refreshed.")
         case .tooManySessions: ("Too many sessions", "The user has as many sessions as the client may have.")
+        case .otherSession: ("Other session", "The browser holds a session of another user.")
         case .loginExpired: ("Login expired", "The login took too long. Start a new one.")
         case .stateKeyExpired: ("State key expired", "The registration can no longer be finished. Sign in again.")
         case .handoffExpired: ("Handoff expired", "The handoff can no longer be redeemed. Start a new login.")
+        case .handoverExpired: ("Hand-over expired", "The ticket can no longer be used. Ask the app for a new one.")
         case .tooLarge: ("Too large", "The request's body is larger than this path takes.")
         case .unsupportedMediaType: ("Unsupported media type", "The request's content type is not the path's.")
         case .wrongHost: ("Wrong host", "This service is not known by the name in the request.")

@@ -137,6 +137,8 @@ package struct Route: Sendable {
         static let form = Traits(rawValue: 64)
         /// Stands for every path that the patterns of the app links cover and no other route has.
         static let appLinks = Traits(rawValue: 128)
+        /// Its refusals are pages, unless the request asks for problem documents.
+        static let page = Traits(rawValue: 256)
     }
 
     typealias Handler = @Sendable (Call) async throws(BrokerProblem) -> Answer

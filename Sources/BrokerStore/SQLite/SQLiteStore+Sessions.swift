@@ -49,6 +49,9 @@ extension SQLiteStore {
             guard try database.first(SessionSQL.parent, [lineage.parent.sql, now.sql], { _ in true }) == true else {
                 return .parentEnded
             }
+            if try database.first(SessionSQL.exists, [row.tokenDigest.sql], { _ in true }) == true {
+                return .made(replaced: [])
+            }
             let place = [lineage.parent.sql, lineage.place.sql]
             let others = try database.first(SessionSQL.otherPlaces, place + [now.sql]) { try $0.small() } ?? 0
             guard others < places else { return .full }

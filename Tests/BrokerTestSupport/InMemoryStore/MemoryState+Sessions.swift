@@ -55,6 +55,7 @@ extension MemoryState {
         guard let lineage = row.lineage, let parent = sessions[lineage.parent], parent.isLive(at: now),
             parent.lineage == nil
         else { return .parentEnded }
+        guard sessions[row.tokenDigest] == nil else { return .made(replaced: []) }
         let family = sessions.values.filter { $0.endedAt == nil && $0.lineage?.parent == lineage.parent }
         let others = family.filter { $0.lineage?.place != lineage.place && $0.isLive(at: now) }
         guard others.count < places else { return .full }

@@ -4,3 +4,5 @@
       bound-bearer: {client_id: bound-bearer-app, auth: none, redirect_uris: ["com.example.boundbearer:/cb"], scope: openid email offline_access, transport: bearer, hand_out_access_token: true, binding: {mode: enforce, pass: 60s}}
 /client_id: oauth2-app,/a\
       proving: {client_id: proving-app, auth: none, redirect_uris: ["com.example.proving:/cb"], scope: profile email, transport: bearer, binding: {mode: enforce, evidence: proof}}
+# And children of two that are there.
+s#\(client_id: \(ios\|android\)-app, auth: none, \)#\1children: {widget: {}, web: {origins: ["@BROKER@"]}}, #

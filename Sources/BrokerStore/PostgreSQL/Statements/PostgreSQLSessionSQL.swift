@@ -43,15 +43,16 @@ enum PostgreSQLSessionSQL {
             SELECT c.token, c.place, ct.idle_expires_at > $8 AND ct.expires_at > $8 AS lives
             FROM parent JOIN sessions c ON c.parent = parent.token JOIN session_states ct ON ct.token = c.token
             WHERE c.parent = $24 AND c.end_reason IS NULL),
+        known AS MATERIALIZED (SELECT s.token FROM sessions s WHERE s.token = $1),
         room AS MATERIALIZED (
-            SELECT parent.token FROM parent WHERE (SELECT count(*) FROM family WHERE place <> $25 AND lives) < $26),
+            SELECT parent.token FROM parent WHERE NOT EXISTS (SELECT FROM known) AND (SELECT count(*) FROM family WHERE place <> $25 AND lives) < $26),
         doomed AS MATERIALIZED (SELECT f.token, 'replaced' AS reason FROM family f, room WHERE f.place = $25),
         \(EndingSQL.steps(now: 8)),
         inserted AS (
             INSERT INTO sessions (\(insertedColumns), parent, place)
             SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $24, $25 FROM room),
         state AS (\(insertState) SELECT $1, $15, $16, $17, $18, $19, $20, $21, $22, $23 FROM room)
-        SELECT (SELECT count(*) FROM parent), (SELECT count(*) FROM room), b.token
+        SELECT (SELECT count(*) FROM parent), (SELECT count(*) FROM room) + (SELECT count(*) FROM known), b.token
         FROM (SELECT 1) one LEFT JOIN buried b ON true
         """)
 

@@ -15,13 +15,13 @@ enum ChildrenReader {
         }
         var children: [ChildKind: ChildPolicy] = [:]
         for (name, kind) in section.named("children") {
-            let policy = ChildPolicy(
-                lifetimes: SessionSettings.lifetimes(kind, defaults: defaults),
+            let isWeb = name == ChildKind.web.text
+            var policy = ChildPolicy(
+                lifetimes: SessionSettings.lifetimes(kind, defaults: isWeb ? webLifetimes : defaults),
                 upstreams: Set((kind.words("upstreams") ?? []).map { UpstreamName(unchecked: $0) }),
                 backends: Set((kind.words("backends") ?? []).map { BackendName(unchecked: $0) }))
-            if name == ChildKind.web.text {
-                kind.report(nil, "is the kind of hand-overs to a web view, which this release does not have")
-            } else if let name = ChildKind(name) {
+            if isWeb || section.context.isCataloguing { read(kind, into: &policy) }
+            if let name = ChildKind(name) {
                 children[name] = policy
             } else if !section.context.isCataloguing {
                 kind.report(nil, "has a name that is not 1 to 63 letters, digits, `-`, `_` or `.`")
@@ -29,6 +29,29 @@ enum ChildrenReader {
         }
         if children.count > maximum { section.report("children", "has more than \(maximum) kinds") }
         return children
+    }
+
+    /// A web page's session is short unless said otherwise.
+    private static let webLifetimes = SessionLifetimes(idle: .seconds(1800), absolute: .seconds(28_800))
+
+    /// Reads what hand-overs need, of kind `web` alone.
+    private static func read(_ kind: ConfigSection, into policy: inout ChildPolicy) {
+        policy.sameSite = kind.choice("same_site") ?? .lax
+        policy.origins = Set(
+            kind.texts("origins").compactMap { text -> String? in
+                guard let url = WebURL(text), url.path.isEmpty, url.origin == text, url.isSecure || url.isLoopback
+                else {
+                    kind.report(
+                        "origins",
+                        "has to hold origins as browsers write them, such as `https://app.example.com`: that of "
+                            + "`public_url`, too, where it has pages")
+                    return nil
+                }
+                return text
+            })
+        if policy.origins.isEmpty, !kind.context.isCataloguing, !kind.has("origins") {
+            kind.report(nil, "needs `origins`: where the session may be handed over to")
+        }
     }
 }
 

@@ -26,13 +26,20 @@ struct BackendSection: Sendable {
         if !section.has("sha256"), ranges.isEmpty {
             section.report(nil, "needs `sha256` or `peers`: how it proves itself")
         }
-        if may.isEmpty { section.report(nil, "needs `may`: one or more of `introspect`, `token`, `forward-auth`") }
+        if may.isEmpty {
+            section.report(nil, "needs `may`: one or more of `introspect`, `token`, `forward-auth`, `handover`")
+        }
         if forward, !may.contains(.forwardAuth) {
             section.report("forward_access_token", "needs `forward-auth` in `may`")
         }
         if slides, !may.contains(.introspect) { section.report("slides", "needs `introspect` in `may`") }
         if original, !may.contains(.forwardAuth) { section.report("original_request", "needs `forward-auth` in `may`") }
-        if section.has("origins"), !original { section.report("origins", "needs `original_request: true`") }
+        if section.has("origins"), !original, !may.contains(.handover) {
+            section.report("origins", "needs `original_request: true`, or `handover` in `may`")
+        }
+        if may.contains(.handover), !section.has("origins") {
+            section.report(nil, "needs `origins` for `handover`: whose tickets it redeems")
+        }
         if evidence == .own, may.contains(.forwardAuth) {
             section.report("evidence", "cannot be `own` with `forward-auth` in `may`: nobody would look at the proof")
         }

@@ -1,0 +1,272 @@
+/// A ticket that an app asks for: into which web view its session is to be handed over.
+package struct HandoverOrder: Sendable {
+    /// The target's origin as browsers write it, and the path and query there.
+    package var origin: String
+    package var path: String
+    /// SHA-256 of the secret that the app puts into the web view's cookie store.
+    package var challenge: Digest
+
+    package init(origin: String, path: String, challenge: Digest) {
+        self.origin = origin
+        self.path = path
+        self.challenge = challenge
+    }
+}
+
+/// A ticket with the address that the web view is to open.
+package struct Handover: Sendable {
+    package let url: Secret
+    package let expiresAt: WallTime
+}
+
+/// A web child that a ticket was spent for, and where its page is.
+package struct HandedOver: Sendable {
+    package let child: SignedIn
+    package let path: String
+    package let sameSite: SameSitePolicy
+}
+
+/// The `SameSite` attribute of the cookie of web children (`children.web.same_site`).
+package enum SameSitePolicy: String, Sendable, CaseIterable { case strict, lax, none }
+
+/// Hands a session over to a web view (native to web): by a ticket that is worth something only to whoever has the app's
+/// secret, and by a child session of kind `web`.
+///
+/// The address may be copied, followed by a scanner or sent to somebody else: without the secret, which the app puts into the
+/// web view's own cookie store, it does nothing. So a stranger's ticket signs nobody in, either.
+package struct HandOver: Sendable {
+    /// The tickets of a session in a minute.
+    package static let tickets = 8
+
+    private let context: BrokerContext
+    private let publicURL: String
+    private let ownOrigin: String
+
+    /// Creates the use case; `publicURL` has no trailing slash.
+    init(_ context: BrokerContext, publicURL: String) {
+        self.context = context
+        self.publicURL = publicURL
+        ownOrigin = ProofAddress(publicURL)?.origin ?? publicURL
+    }
+
+    // MARK: The ticket
+
+    /// Returns a ticket of a session for a page of its client's.
+    package func begin(
+        _ order: HandoverOrder, of parent: LiveSession, charge: Charge = .nobody
+    ) async throws(BrokerProblem) -> Handover {
+        guard try policy(of: parent).origins.contains(order.origin) else {
+            throw BrokerProblem(
+                .invalidRequest, detail: "The client has no page at this origin.",
+                errors: [FieldFault("/origin", .notAllowed)])
+        }
+        try context.requireRing()
+        guard context.watch.believes(context.clock) else { throw .clockDoubted }
+        try charge.takeChild()
+        let now = context.clock.now()
+        let expiresAt = now.advanced(by: context.settings.handoffLifetime)
+        do {
+            let ticket = try context.vault.randomToken()
+            let key = key(of: ticket)
+            let secrets = HandoverSecrets(
+                parent: parent.tokenDigest, origin: order.origin, path: order.path, challenge: order.challenge,
+                keyID: context.vault.currentKeyID, salt: try context.vault.random(32))
+            let sealed = try context.vault.seal(secrets.record, as: .outcome, row: key)
+            for slot in 0..<Self.tickets {
+                let place = context.vault.index(
+                    .handoverSlot, [Base64URL.encode(parent.tokenDigest.bytes), String(slot)])
+                if let standing = try await context.store.handoff(login: place), now < standing.expiresAt { continue }
+                let row = HandoffRow(
+                    login: place, key: key, createdAt: now, expiresAt: expiresAt, keptUntil: expiresAt, sealed: sealed)
+                guard try await context.store.keepHandoff(row) else { continue }
+                return Handover(url: address(ticket, order), expiresAt: expiresAt)
+            }
+        } catch { throw BrokerProblem(storing: error) }
+        throw BrokerProblem(
+            .rateLimited, privateDetail: "tickets of a session", retryAfter: context.settings.handoffLifetime)
+    }
+
+    private func policy(of parent: LiveSession) throws(BrokerProblem) -> ChildPolicy {
+        let client = context.providers[parent.facts.provider]?.profile.client(parent.facts.client)
+        guard let policy = client?.children[.web] else {
+            throw BrokerProblem(.clientNotAllowed, privateDetail: "the client has no `children: {web}`")
+        }
+        return policy
+    }
+
+    private func key(of ticket: Secret) -> Digest { context.vault.index(.handoverTicket, [ticket.reveal()]) }
+
+    private func address(_ ticket: Secret, _ order: HandoverOrder) -> Secret {
+        guard order.origin != ownOrigin else { return Secret("\(publicURL)/handover/\(ticket.reveal())") }
+        let mark = order.path.contains("?") ? "&" : "?"
+        return Secret("\(order.origin)\(order.path)\(mark)handover=\(ticket.reveal())")
+    }
+
+    // MARK: Looking and spending
+
+    /// Throws `handover_expired` for a ticket that is unknown, late, of another origin or of a session that is over; changes
+    /// nothing, and says nothing of whose it is.
+    package func look(_ ticket: Secret) async throws(BrokerProblem) {
+        let secrets = try await secrets(of: ticket)
+        guard secrets.origin == ownOrigin else { throw BrokerProblem(.handoverExpired) }
+        _ = try await parent(of: secrets)
+    }
+
+    /// Spends a ticket of a page of ours for the secret in the browser's cookie, and returns the child: the same one again to
+    /// the same secret as long as the ticket lives.
+    ///
+    /// `held` are the sessions that the browser holds: a living one of somebody else is never replaced in silence.
+    package func spend(
+        _ ticket: Secret, verifier: Secret?, held: [Secret]
+    ) async throws(BrokerProblem) -> HandedOver {
+        let secrets = try await secrets(of: ticket)
+        guard secrets.origin == ownOrigin else { throw BrokerProblem(.handoverExpired) }
+        let parent = try await parent(of: secrets)
+        let proof = try proof(verifier, secrets)
+        let older = try await webChild(among: held, of: parent)
+        let made = try await spend(ticket, secrets, proof, parent)
+        if let older, older.row.handle != made.child.session.handle {
+            _ = try await EndSession(context).end(.token(older.tokenDigest), reason: .replaced, handle: older.row.handle)
+        }
+        return made
+    }
+
+    /// Spends a ticket for a backend of its target's origin.
+    ///
+    /// `admits` says whether the backend may ask about the client's sessions, `isOwn` whether an origin is the backend's;
+    /// another's ticket is as none.
+    package func redeem(
+        _ ticket: Secret, verifier: Secret, isOwn: (String) -> Bool,
+        admits: (LiveSession) throws(BrokerProblem) -> Void
+    ) async throws(BrokerProblem) -> HandedOver {
+        let secrets = try await secrets(of: ticket)
+        guard secrets.origin != ownOrigin, isOwn(secrets.origin) else { throw BrokerProblem(.handoverExpired) }
+        let parent = try await parent(of: secrets)
+        do throws(BrokerProblem) { try admits(parent) } catch { throw BrokerProblem(.handoverExpired) }
+        return try await spend(ticket, secrets, try proof(verifier, secrets), parent)
+    }
+
+    /// Returns the secret where it is the ticket's: nothing is spent by who lacks it, for a scanner that posts must not kill
+    /// its owner's ticket.
+    private func proof(_ verifier: Secret?, _ secrets: HandoverSecrets) throws(BrokerProblem) -> Secret {
+        guard let verifier, context.vault.digest(verifier) == secrets.challenge else {
+            throw BrokerProblem(.verifierMismatch, detail: "The secret of this ticket is missing, or another.")
+        }
+        return verifier
+    }
+
+    private func spend(
+        _ ticket: Secret, _ secrets: HandoverSecrets, _ proof: Secret, _ parent: LiveSession
+    ) async throws(BrokerProblem) -> HandedOver {
+        let policy = try policy(of: parent)
+        try context.requireRing()
+        let token: Secret
+        do throws(VaultFailure) {
+            token = try context.vault.sessionToken(keyID: secrets.keyID, salt: secrets.salt, proof: proof)
+        } catch { throw BrokerProblem(error) }
+        let digest = context.vault.digest(token)
+        let standing: SessionRow?
+        do throws(StoreFailure) { standing = try await context.store.session(tokenDigest: digest) } catch {
+            throw BrokerProblem(error)
+        }
+        if standing == nil {
+            let order = ChildOrder(kind: .web, name: Base64URL.encode(Array(key(of: ticket).bytes.prefix(16))))
+            try await MakeChild(context).insertWeb(order, token: digest, of: parent, policy)
+        }
+        let child: LiveSession
+        do throws(BrokerProblem) { child = try await ResumeSession(context).resume(digest) } catch {
+            // Its answer is repeated as long as it lives.
+            throw error.isOver ? BrokerProblem(.handoverExpired) : error
+        }
+        return HandedOver(child: SignedIn(child: child, token: token), path: secrets.path, sameSite: policy.sameSite)
+    }
+
+    /// Returns the living web child of the same user that the browser holds; throws `other_session` for a living session of
+    /// somebody else, or of another device where the subject is a shop.
+    private func webChild(among held: [Secret], of parent: LiveSession) async throws(BrokerProblem) -> LiveSession? {
+        var own: LiveSession?
+        for token in held where Base64URL.isToken(token.reveal(), length: 43...43) {
+            let session: LiveSession
+            do throws(BrokerProblem) {
+                session = try await ResumeSession(context).resume(context.vault.digest(token))
+            } catch {
+                if error.isOver { continue }
+                throw error
+            }
+            let isSame =
+                parent.ownsItselfAlone(context)
+                ? session.tokenHolder.tokenDigest == parent.tokenDigest : session.row.subject == parent.row.subject
+            guard isSame else { throw BrokerProblem(.otherSession) }
+            if session.facts.child?.kind == .web { own = session }
+        }
+        return own
+    }
+
+    private func secrets(of ticket: Secret) async throws(BrokerProblem) -> HandoverSecrets {
+        guard Base64URL.isToken(ticket.reveal(), length: 43...43) else { throw BrokerProblem(.handoverExpired) }
+        let key = key(of: ticket)
+        do {
+            guard let row = try await context.store.handoff(key), context.clock.now() < row.expiresAt else {
+                throw BrokerProblem(.handoverExpired)
+            }
+            return try HandoverSecrets(record: try context.vault.open(row.sealed, as: .outcome, row: key))
+        } catch VaultFailure.doesNotOpen { throw BrokerProblem(.handoverExpired) } catch RecordFailure.malformed {
+            throw BrokerProblem(.handoverExpired)
+        } catch { throw BrokerProblem(opening: error) ?? BrokerProblem(storing: error) }
+    }
+
+    private func parent(of secrets: HandoverSecrets) async throws(BrokerProblem) -> LiveSession {
+        do throws(BrokerProblem) { return try await ResumeSession(context).resume(secrets.parent) } catch {
+            throw error.isOver ? BrokerProblem(.handoverExpired) : error
+        }
+    }
+}
+
+extension BrokerProblem {
+    /// Whether it says that a session is over, or never was.
+    fileprivate var isOver: Bool { code == .sessionEnded || code == .sessionRequired }
+}
+
+/// The sealed part of a ticket.
+struct HandoverSecrets: Sendable {
+    var parent: Digest
+    var origin: String
+    var path: String
+    var challenge: Digest
+    /// The key and salt from which the child's token is derived, with the app's secret (decision 4).
+    var keyID: String
+    var salt: [UInt8]
+
+    private static let format: UInt8 = 1
+
+    var record: [UInt8] {
+        var writer = RecordWriter(format: Self.format)
+        writer.string(Base64URL.encode(parent.bytes))
+        writer.string(origin)
+        writer.string(path)
+        writer.string(Base64URL.encode(challenge.bytes))
+        writer.string(keyID)
+        writer.string(Base64URL.encode(salt))
+        return writer.bytes
+    }
+
+    init(parent: Digest, origin: String, path: String, challenge: Digest, keyID: String, salt: [UInt8]) {
+        self.parent = parent
+        self.origin = origin
+        self.path = path
+        self.challenge = challenge
+        self.keyID = keyID
+        self.salt = salt
+    }
+
+    init(record bytes: [UInt8]) throws(RecordFailure) {
+        var reader = try RecordReader(bytes, format: Self.format)
+        guard let parent = Base64URL.decode(try reader.string()).flatMap(Digest.init) else { throw .malformed }
+        let origin = try reader.string()
+        let path = try reader.string()
+        guard let challenge = Base64URL.decode(try reader.string()).flatMap(Digest.init) else { throw .malformed }
+        let keyID = try reader.string()
+        guard let salt = Base64URL.decode(try reader.string()) else { throw .malformed }
+        self.init(parent: parent, origin: origin, path: path, challenge: challenge, keyID: keyID, salt: salt)
+    }
+}

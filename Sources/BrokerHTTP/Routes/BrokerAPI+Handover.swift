@@ -1,0 +1,169 @@
+import Broker
+import BrokerWire
+import HTTPTypes
+import NIOCore
+
+extension BrokerAPI {
+    /// `POST /v1/session/handovers`: a ticket for a web view of the app's own.
+    @Sendable func beginHandover(_ call: Call) async throws(BrokerProblem) -> Answer {
+        // What it gives outlives a pass.
+        let parent = try await ownSession(call, demanding: .proof)
+        let handover = try await useCases.handOver.begin(
+            try handoverOrder(call), of: parent, charge: charge(call))
+        var writer = JSONWriter(capacity: 512)
+        writer.object { writer in
+            writer.member("url", handover.url.reveal())
+            writer.member("expires_at", handover.expiresAt.rfc3339)
+        }
+        return Answers.json(.created, writer.bytes, call)
+    }
+
+    private func handoverOrder(_ call: Call) throws(BrokerProblem) -> HandoverOrder {
+        var body = try json(call)
+        let origin = body.text("origin", required: true, length: 1...255, where: RequestText.isVisible)
+        if let origin, ProofAddress(origin).map({ $0.path != "/" || $0.origin != origin }) ?? true {
+            body.fault("origin", .malformed)
+        }
+        let path = body.text("path", length: 1...2048, where: RequestText.isVisible)
+        if let path, !Self.isPath(path) { body.fault("path", .malformed) }
+        let challenge = body.text("challenge", required: true, length: 43...43, where: RequestText.isBase64URL)
+        let digest = challenge.flatMap { Base64URL.decode($0) }.flatMap(Digest.init)
+        if challenge != nil, digest == nil { body.fault("challenge", .malformed) }
+        try body.finish()
+        guard let origin, let digest else { throw BrokerProblem(.invalidRequest) }
+        return HandoverOrder(origin: origin, path: path ?? "/", challenge: digest)
+    }
+
+    /// Whether a text stays at its origin, whatever browser resolves it.
+    private static func isPath(_ text: String) -> Bool {
+        text.hasPrefix("/") && !text.hasPrefix("//") && !text.utf8.contains { $0 == 0x5C || $0 == 0x23 }
+    }
+
+    /// `GET /handover/{ticket}`: the page that posts by its own script; changes nothing, whoever follows it.
+    @Sendable func showHandover(_ call: Call) async throws(BrokerProblem) -> Answer {
+        let ticket = ticket(of: call)
+        try await counting(call) { () async throws(BrokerProblem) in try await useCases.handOver.look(ticket) }
+        var fields = HandoverPage.fields(call.requestID)
+        fields.append(HandoverPage.html)
+        return Answer(.ok, fields, body: .whole(HandoverPage.page))
+    }
+
+    /// `POST /handover/{ticket}`: spends the ticket for the secret in the browser's cookie.
+    @Sendable func spendHandover(_ call: Call) async throws(BrokerProblem) -> Answer {
+        try checkIsOwnPage(call)
+        let ticket = ticket(of: call)
+        let verifier = try cookie(cookies.handoverName, call)
+        let held = try [cookie(cookies.sessionName, call), cookie(cookies.webName, call)].compactMap { $0 }
+        let done = try await counting(call) { () async throws(BrokerProblem) in
+            try await useCases.handOver.spend(ticket, verifier: verifier, held: held)
+        }
+        RequestScope.concerns(done.child.session.handle)
+        var fields = HandoverPage.fields(call.requestID)
+        fields.append(HTTPField(name: .location, value: name.origin + done.path))
+        let rest = min(done.child.session.expiresAt, done.child.endsAtLatest).since(clock.now())
+        fields.append(cookies.web(done.child.token, lifetime: rest, done.sameSite))
+        fields.append(cookies.clearedHandover)
+        return Answer(.seeOther, fields)
+    }
+
+    /// `POST /v1/handovers/redeem`: a backend spends a ticket of its own origin with the secret of that very request's cookie.
+    @Sendable func redeemHandover(_ call: Call) async throws(BrokerProblem) -> Answer {
+        let backend = try backend(call, for: .handover)
+        var body = try json(call)
+        let ticket = body.token("ticket", required: true, length: 43...43)
+        let verifier = body.token("verifier", required: true, length: 43...128)
+        try body.finish()
+        guard let ticket, let verifier else { throw BrokerProblem(.invalidRequest) }
+        let configuration = backend.configuration
+        let done = try await useCases.handOver.redeem(ticket, verifier: verifier) { origin in
+            ProofAddress(origin).map { configuration.origins.contains($0) } ?? false
+        } admits: { session throws(BrokerProblem) in
+            guard configuration.mayAsk(about: session.facts.provider, session.facts.client) else {
+                throw BrokerProblem(.backendNotAllowed)
+            }
+        }
+        RequestScope.concerns(done.child.session.handle)
+        return Answers.json(
+            .ok, SessionBody.bytes(done.child.session, sessionToken: done.child.token), call)
+    }
+
+    private func ticket(of call: Call) -> Secret { Secret(String(call.parameters.first ?? "")) }
+
+    /// Throws `cross_origin` unless the request says that a page of ours made it: another's must not spend a ticket, and none
+    /// says nothing of itself (engines that know no `Sec-Fetch-Site` send `Origin`).
+    private func checkIsOwnPage(_ call: Call) throws(BrokerProblem) {
+        let (sites, origins) = (call.fields.fetchSites, call.fields.origins)
+        guard sites.count <= 1, origins.count <= 1, !(sites.isEmpty && origins.isEmpty),
+            sites.first.map({ $0 == "same-origin" }) ?? true, origins.first.map({ $0 == name.origin }) ?? true
+        else { throw BrokerProblem(.crossOrigin) }
+    }
+}
+
+/// The page of a hand-over: the same for everybody, and nothing of the address in it.
+enum HandoverPage {
+    static let script = "document.forms[0].submit()"
+    static let style =
+        "body{font:17px/1.5 system-ui,sans-serif;margin:20vh 1em 0;text-align:center}button{font:inherit;padding:.5em 1.5em}"
+    /// The digests of both (CSP Level 3 section 2.3.1); a test makes them anew.
+    static let scriptDigest = "ePniVEkSivX/c7XWBGafqh8tSpiRrKiqYeqbG7N1TOE="
+    static let styleDigest = "Qe/cRgjGL49Q6LxDbA85BYNN1n6VZBo8db3Ofj6ke0E="
+
+    static let html = HTTPField(name: .contentType, value: "text/html; charset=utf-8")
+
+    /// The fields of the page and of what its form is answered with.
+    ///
+    /// A `Referer` of it never holds the ticket, and its post's `Origin` is ours and not `null` (`strict-origin`).
+    static func fields(_ requestID: String) -> [HTTPField] {
+        Answers.fields(requestID).map { field in
+            switch field.name {
+            case .contentSecurityPolicy: policy
+            case .referrerPolicy: referrer
+            default: field
+            }
+        }
+    }
+
+    private static let referrer = HTTPField(name: .referrerPolicy, value: "strict-origin")
+    private static let policy = HTTPField(
+        name: .contentSecurityPolicy,
+        value: "default-src 'none'; script-src 'sha256-\(scriptDigest)'; style-src 'sha256-\(styleDigest)'; "
+            + "form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+
+    static let page = ByteBuffer(
+        string: document(
+            "Opening",
+            """
+            <form method="post"><button>Continue</button></form>
+            <script>\(script)</script>
+            """))
+
+    /// A refusal in words, for a web view that would show nothing else.
+    static func refusal(_ problem: BrokerProblem) -> [UInt8] {
+        Array(
+            document(
+                "Not opened",
+                """
+                <p>This page cannot be opened now. Go back to the app and try again.</p>
+                <p><small>\(problem.code.status) \(problem.code.rawValue)</small></p>
+                """
+            ).utf8)
+    }
+
+    private static func document(_ title: String, _ body: String) -> String {
+        """
+        <!doctype html>
+        <html lang="en">
+        <head>
+        <meta charset="utf-8">
+        <meta name="viewport" content="width=device-width, initial-scale=1">
+        <title>\(title)</title>
+        <style>\(style)</style>
+        </head>
+        <body>
+        \(body)
+        </body>
+        </html>
+
+        """
+    }
+}

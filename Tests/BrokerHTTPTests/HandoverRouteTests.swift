@@ -1,0 +1,301 @@
+import Broker
+import BrokerTestSupport
+import BrokerVault
+import BrokerWire
+import HTTPTypes
+import Testing
+
+@testable import BrokerHTTP
+
+/// Hand-overs to a web view: what an address is worth without the secret, and what a browser gets with it (guarantee 10).
+@Suite(.timeLimit(.minutes(1)))
+struct HandoverRouteTests {
+    private static let secret = Secret(String(repeating: "s", count: 43))
+    private static let own = "https://auth.example.com"
+    private static let foreign = "https://shop.example.com"
+    private static let sameOrigin = FieldName.named("Sec-Fetch-Site")
+    private static let origin = FieldName.named("Origin")
+
+    private static func harness(
+        _ policy: (inout ChildPolicy) -> Void = { _ in }
+    ) throws -> HTTPHarness {
+        var web = ChildPolicy(
+            lifetimes: SessionLifetimes(idle: .seconds(1800), absolute: .seconds(28_800)),
+            backends: [BackendName(unchecked: "orders")])
+        web.origins = [own, foreign]
+        policy(&web)
+        return try HTTPHarness(children: [.web: web, ChildKind(unchecked: "widget"): ChildPolicy()]) {
+            configuration, vault in
+            var orders = Backends.orders(vault)
+            orders.origins = ProofOrigins([foreign].compactMap { ProofAddress($0) })
+            configuration.backends = [orders]
+        }
+    }
+
+    private func challenge(_ harness: HTTPHarness) -> String {
+        Base64URL.encode(harness.vault.digest(Self.secret).bytes)
+    }
+
+    private func begin(
+        _ harness: HTTPHarness, _ parent: SignedIn, origin: String = own, path: String = "/checkout?a=1"
+    ) async throws -> Reply {
+        try await harness.post(
+            "/v1/session/handovers",
+            #"{"origin": "\#(origin)", "path": "\#(path)", "challenge": "\#(challenge(harness))"}"#,
+            harness.cookie(parent))
+    }
+
+    /// The path of a ticket of our own origin.
+    private func ticket(_ harness: HTTPHarness, _ parent: SignedIn) async throws -> String {
+        let reply = try await begin(harness, parent)
+        let url = try #require(reply.json?["url"]?.string)
+        #expect(url.hasPrefix(Self.own + "/handover/"))
+        return String(url.dropFirst(Self.own.count))
+    }
+
+    private func spend(
+        _ harness: HTTPHarness, _ path: String, _ cookies: String = "__Host-coatcheck-handover=\(secret.reveal())",
+        _ more: HTTPFields = [sameOrigin: "same-origin"]
+    ) async throws -> Reply {
+        var fields = more
+        fields[.cookie] = cookies
+        fields[.contentType] = "application/x-www-form-urlencoded"
+        return try await harness.send(.post, path, fields, body: "")
+    }
+
+    private func webToken(_ reply: Reply) throws -> String {
+        let set = reply.headers[values: .setCookie].first { $0.hasPrefix("__Host-coatcheck-web=") }
+        return String(try #require(set).dropFirst("__Host-coatcheck-web=".count).prefix(43))
+    }
+
+    @Test("A ticket: every fault by its name, none for who has no pages, and eight a minute")
+    func tickets() async throws {
+        let harness = try Self.harness()
+        let parent = try await harness.signIn()
+        let bodies = [
+            ("{}", ["/origin required", "/challenge required"]),
+            (#"{"origin": "https://shop.example.com/", "challenge": "\#(challenge(harness))"}"#, ["/origin malformed"]),
+            (#"{"origin": "https://evil.example", "challenge": "\#(challenge(harness))"}"#, ["/origin not_allowed"]),
+            (
+                #"{"origin": "\#(Self.own)", "path": "//evil.example", "challenge": "\#(challenge(harness))"}"#,
+                ["/path malformed"]
+            ),
+            (
+                #"{"origin": "\#(Self.own)", "path": "/\\evil.example", "challenge": "\#(challenge(harness))"}"#,
+                ["/path malformed"]
+            ),
+            (
+                #"{"origin": "\#(Self.own)", "path": "/a#b", "challenge": "\#(challenge(harness))"}"#,
+                ["/path malformed"]
+            ),
+            (#"{"origin": "\#(Self.own)", "path": "a", "challenge": "\#(challenge(harness))"}"#, ["/path malformed"]),
+            (#"{"origin": "\#(Self.own)", "challenge": "short"}"#, ["/challenge too_short"]),
+        ]
+        for (body, faults) in bodies {
+            let reply = try await harness.post("/v1/session/handovers", body, harness.cookie(parent))
+            #expect(reply.status == 400 && reply.faults == faults, "\(body): \(reply.body)")
+        }
+        let without = try HTTPHarness(children: [ChildKind(unchecked: "widget"): ChildPolicy()])
+        let childless = try await without.signIn()
+        #expect(try await begin(without, childless).code == "client_not_allowed")
+        for _ in 0..<HandOver.tickets { #expect(try await begin(harness, parent).status == 201) }
+        #expect(try await begin(harness, parent).code == "rate_limited")
+        let other = try await harness.signIn(code: "canary-other")
+        #expect(try await begin(harness, other).status == 201)
+    }
+
+    @Test("The page changes nothing and names nobody, however often it is read; the address alone spends nothing")
+    func addressAlone() async throws {
+        let harness = try Self.harness()
+        let parent = try await harness.signIn()
+        let path = try await ticket(harness, parent)
+        for method in [HTTPRequest.Method.get, .get, .head] {
+            let page = try await harness.send(method, path)
+            #expect(page.status == 200 && page.headers[.setCookie] == nil)
+            #expect(page.headers[.cacheControl] == "no-store")
+            #expect(page.header("Referrer-Policy") == "strict-origin")
+            for word in ["Ana", "user-1", "ses_", String(path.suffix(43))] { #expect(!page.body.contains(word)) }
+        }
+        // A scanner that posts, a thief with a secret of his own, and a victim who is sent an attacker's link.
+        let refusals: [(String, HTTPFields, String)] = [
+            ("", [Self.sameOrigin: "same-origin"], "400 verifier_mismatch"),
+            (
+                "__Host-coatcheck-handover=\(String(repeating: "t", count: 43))", [Self.sameOrigin: "same-origin"],
+                "400 verifier_mismatch"
+            ),
+            ("__Host-coatcheck-handover=\(Self.secret.reveal())", [Self.sameOrigin: "cross-site"], "403 cross_origin"),
+            ("__Host-coatcheck-handover=\(Self.secret.reveal())", [Self.sameOrigin: "none"], "403 cross_origin"),
+            ("__Host-coatcheck-handover=\(Self.secret.reveal())", [Self.origin: "null"], "403 cross_origin"),
+            (
+                "__Host-coatcheck-handover=\(Self.secret.reveal())", [Self.origin: "https://evil.example"],
+                "403 cross_origin"
+            ),
+            ("__Host-coatcheck-handover=\(Self.secret.reveal())", [:], "403 cross_origin"),
+        ]
+        for (cookies, fields, wanted) in refusals {
+            let reply = try await spend(harness, path, cookies, fields)
+            #expect(reply.body.contains(wanted), "\(fields): \(reply.status) \(reply.body)")
+            #expect(reply.headers[.setCookie] == nil)
+            #expect(reply.headers[.contentType]?.hasPrefix("text/html") == true)
+        }
+        let asked = try await spend(
+            harness, path, "", [Self.sameOrigin: "same-origin", .accept: "application/problem+json"])
+        #expect(asked.code == "verifier_mismatch")
+        // None of it spent the ticket.
+        let done = try await spend(harness, path)
+        #expect(done.status == 303 && done.headers[.location] == Self.own + "/checkout?a=1")
+    }
+
+    @Test("The script and the style of the page are those that its policy names by digest")
+    func policy() throws {
+        let vault = try Self.harness().vault
+        for (text, digest) in [
+            (HandoverPage.script, HandoverPage.scriptDigest), (HandoverPage.style, HandoverPage.styleDigest),
+        ] {
+            let made = Base64URL.encode(vault.digest(Array(text.utf8)).bytes)
+            #expect(made.replacing("-", with: "+").replacing("_", with: "/") + "=" == digest)
+        }
+    }
+
+    @Test("With the secret the browser gets a web child: its own cookie, the same one again, and what a child may")
+    func spent() async throws {
+        let harness = try Self.harness()
+        let parent = try await harness.signIn()
+        let path = try await ticket(harness, parent)
+        let done = try await spend(harness, path)
+        let again = try await spend(
+            harness, path, "__Host-coatcheck-handover=\(Self.secret.reveal())", [Self.origin: Self.own])
+        let token = try webToken(done)
+        #expect(try webToken(again) == token)
+        let set = done.headers[values: .setCookie]
+        #expect(
+            set.contains {
+                $0.hasPrefix("__Host-coatcheck-web=\(token); Path=/; Secure; HttpOnly; SameSite=Lax; Max-Age=28")
+            })
+        #expect(set.contains { $0.hasPrefix("__Host-coatcheck-handover=; ") && $0.hasSuffix("Max-Age=0") })
+        let read = try await harness.send(.get, "/v1/session", [.cookie: "__Host-coatcheck-web=\(token)"])
+        #expect(read.json?["kind"]?.string == "web" && read.json?["parent"]?.string == parent.session.handle.text)
+        for route in ["/v1/session/handovers", "/v1/session/children"] {
+            let closed = try await harness.post(route, "{}", [.cookie: "__Host-coatcheck-web=\(token)"])
+            #expect(closed.code == "client_not_allowed")
+        }
+        // Each cookie is for its own session alone.
+        let parentsToken = parent.token.reveal()
+        for fields: HTTPFields in [
+            [.cookie: "__Host-coatcheck=\(token)"], [.authorization: "Bearer \(token)"],
+            [.cookie: "__Host-coatcheck-web=\(parentsToken)"],
+        ] {
+            #expect(try await harness.send(.get, "/v1/session", fields).code == "session_required")
+        }
+        // Both in one jar: the app's counts, and stays.
+        let both = "__Host-coatcheck=\(parentsToken); __Host-coatcheck-web=\(token)"
+        let seen = try await harness.send(.get, "/v1/session", [.cookie: both])
+        #expect(seen.json?["handle"]?.string == parent.session.handle.text)
+        var gate = Backends.proof
+        gate[.cookie] = "__Host-coatcheck-web=\(token)"
+        #expect(try await harness.send(.get, "/v1/forward-auth", gate).header("X-Auth-Kind") == "web")
+        // Its end clears its own cookie, and a dead ticket's answer is not repeated.
+        let out = try await harness.send(.delete, "/v1/session", [.cookie: "__Host-coatcheck-web=\(token)"])
+        #expect(out.status == 204)
+        #expect(out.headers[values: .setCookie].allSatisfy { $0.hasPrefix("__Host-coatcheck-web=;") })
+        let ended = try await harness.send(.get, "/v1/session", [.cookie: "__Host-coatcheck-web=\(token)"])
+        #expect(ended.code == "session_ended")
+        #expect(ended.headers[values: .setCookie].allSatisfy { $0.hasPrefix("__Host-coatcheck-web=;") })
+        #expect(try await spend(harness, path).body.contains("410 handover_expired"))
+        #expect(try await harness.send(.get, "/v1/session", harness.cookie(parent)).status == 200)
+    }
+
+    @Test(
+        "Another user's living session is not replaced in silence; the same user's web view is, and a dead one is no hindrance"
+    )
+    func otherSession() async throws {
+        let harness = try Self.harness()
+        let parent = try await harness.signIn()
+        harness.provider.change { $0.subject = "user-2" }
+        let stranger = try await harness.signIn(code: "canary-other")
+        let path = try await ticket(harness, parent)
+        let secret = "__Host-coatcheck-handover=\(Self.secret.reveal())"
+        for name in ["__Host-coatcheck", "__Host-coatcheck-web"] where name == "__Host-coatcheck" {
+            let refused = try await spend(harness, path, "\(secret); \(name)=\(stranger.token.reveal())")
+            #expect(refused.body.contains("409 other_session"))
+            #expect(refused.headers[.setCookie] == nil)
+        }
+        let first = try webToken(try await spend(harness, path))
+        let second = try webToken(
+            try await spend(harness, try await ticket(harness, parent), "\(secret); __Host-coatcheck-web=\(first)"))
+        #expect(first != second)
+        let old = try await harness.send(.get, "/v1/session", [.cookie: "__Host-coatcheck-web=\(first)"])
+        #expect(old.json?["reason"]?.string == "replaced")
+        let others = try await spend(
+            harness, try await ticket(harness, stranger), "\(secret); __Host-coatcheck-web=\(second)")
+        #expect(others.body.contains("409 other_session"))
+        try await harness.useCases.endSession.logOut(parent.token)
+        let free = try await spend(
+            harness, try await ticket(harness, stranger), "\(secret); __Host-coatcheck-web=\(second)")
+        #expect(free.status == 303)
+    }
+
+    @Test("A ticket ends with its minute and with its session, for the page and for the post")
+    func late() async throws {
+        let time = TestClock()
+        var web = ChildPolicy()
+        web.origins = [Self.own]
+        let harness = try HTTPHarness(time: time, children: [.web: web])
+        let parent = try await harness.signIn()
+        let path = try await ticket(harness, parent)
+        let gone = try await ticket(harness, parent)
+        try await harness.useCases.endSession.logOut(parent.token)
+        #expect(try await harness.send(.get, gone).status == 410)
+        #expect(try await spend(harness, gone).status == 410)
+        let other = try await harness.signIn(code: "canary-2")
+        let late = try await ticket(harness, other)
+        time.advance(.seconds(61))
+        for path in [path, late, "/handover/" + String(repeating: "x", count: 43), "/handover/x"] {
+            #expect(try await harness.send(.get, path).status == 410)
+            #expect(try await spend(harness, path).status == 410)
+        }
+    }
+
+    @Test("A page elsewhere: its own backend redeems ticket and secret, the same again, and nobody else does")
+    func redeemed() async throws {
+        let harness = try Self.harness()
+        let parent = try await harness.signIn()
+        let reply = try await begin(harness, parent, origin: Self.foreign)
+        let url = try #require(reply.json?["url"]?.string)
+        #expect(url.hasPrefix("https://shop.example.com/checkout?a=1&handover="))
+        let ticket = String(url.suffix(43))
+        func redeem(_ ticket: String, _ verifier: String, _ fields: HTTPFields = Backends.proof) async throws -> Reply {
+            try await harness.post(
+                "/v1/handovers/redeem", #"{"ticket": "\#(ticket)", "verifier": "\#(verifier)"}"#, fields)
+        }
+        #expect(try await redeem(ticket, Self.secret.reveal(), [:]).code == "backend_unauthorized")
+        #expect(try await redeem(ticket, String(repeating: "t", count: 43)).code == "verifier_mismatch")
+        // It is no ticket of a page of ours, nor is one of ours a backend's.
+        #expect(try await spend(harness, "/handover/\(ticket)").status == 410)
+        let ours = try await self.ticket(harness, parent)
+        #expect(try await redeem(String(ours.suffix(43)), Self.secret.reveal()).code == "handover_expired")
+        let made = try await redeem(ticket, Self.secret.reveal())
+        #expect(made.status == 200 && made.json?["kind"]?.string == "web", "\(made.body)")
+        let token = try #require(made.json?["session_token"]?.string)
+        #expect(try await redeem(ticket, Self.secret.reveal()).json?["session_token"]?.string == token)
+        let told = try await harness.form("/v1/introspect", "token=\(token)", Backends.proof)
+        #expect(told.json?["active"] == .bool(true) && told.json?["kind"]?.string == "web")
+        let bearer = try await harness.send(.get, "/v1/session", [.authorization: "Bearer \(token)"])
+        #expect(bearer.code == "session_required")
+    }
+
+    @Test("Of web children the one longest unused makes room; those that an app asked for do not")
+    func room() async throws {
+        let harness = try Self.harness()
+        let parent = try await harness.signIn()
+        let live = try await harness.useCases.resumeSession.resume(parent.token)
+        let first = try webToken(try await spend(harness, try await ticket(harness, parent)))
+        for number in 0..<(MakeChild.places - 1) {
+            _ = try await harness.useCases.makeChild.make(
+                ChildOrder(kind: ChildKind(unchecked: "widget"), name: "w\(number)"), of: live)
+        }
+        #expect(try await spend(harness, try await ticket(harness, parent)).status == 303)
+        let gone = try await harness.send(.get, "/v1/session", [.cookie: "__Host-coatcheck-web=\(first)"])
+        #expect(gone.json?["reason"]?.string == "session_limit")
+    }
+}

@@ -29,6 +29,7 @@ package struct Relay: Sendable {
     private let maximumBody: Int
     private let own: Set<OwnName>
     private let observe: Observer?
+    private let proofs: RelayProofs?
 
     /// Hears of each call to a configured upstream: how long it took to the answer's head, and its status; nil when there
     /// was no answer.
@@ -42,8 +43,10 @@ package struct Relay: Sendable {
     /// call on them is done. End it with `shutdown()`.
     package init(
         upstreams: [UpstreamSettings], outbound: RelayOutbound = RelayOutbound(), maximumBody: Int = 1 << 30,
-        ownNames: [String] = [], after before: Relay? = nil, keepsConnections: Bool = false, observe: Observer? = nil
+        ownNames: [String] = [], after before: Relay? = nil, keepsConnections: Bool = false,
+        proofs: RelayProofs? = nil, observe: Observer? = nil
     ) {
+        self.proofs = proofs
         let tls = upstreams.contains { $0.base.isSecure } ? outbound.context() : nil
         self.upstreams = Dictionary(
             upstreams.map { settings in
@@ -69,7 +72,7 @@ package struct Relay: Sendable {
     ///
     /// Throws `upstream_not_found`, `upstream_not_allowed`, `invalid_request` (a path, query or upgrade that is
     /// refused), `method_not_allowed`, `too_large`, `rate_limited`, `upstream_busy`, `upstream_error`,
-    /// `upstream_timeout`, and what `token` or the request's body throw.
+    /// `upstream_timeout`, `upstream_nonce`, and what `token` or the request's body throw.
     package func call(
         _ request: RelayRequest, session: LiveSession,
         token: (_ force: Bool) async throws(BrokerProblem) -> AccessToken
@@ -99,7 +102,8 @@ package struct Relay: Sendable {
         // Last, so that neither a slow app nor a slow provider holds a place at an upstream that is not yet called.
         var call = RelayCall(
             request: request, upstream: upstream, path: path, body: body, own: own,
-            place: try upstream.concurrency.take(for: session, on: upstream.client), token: first)
+            place: try upstream.concurrency.take(for: session, on: upstream.client), session: session, proofs: proofs,
+            token: first)
         let response = try await call.send()
         guard response.status == .unauthorized, call.canBeRepeated(after: response) else {
             return try await call.answer(response)

@@ -4,7 +4,8 @@ import HTTPTypes
 import NIOCore
 import NIOHTTP1
 
-/// One call of the relay: sent once, and at most once more with a fresh token.
+/// One call of the relay: sent once, and at most once more with a fresh token; with a token that needs proofs each of the two
+/// once more where the upstream asks for another nonce.
 struct RelayCall {
     let request: RelayRequest
     let upstream: Upstream
@@ -12,17 +13,50 @@ struct RelayCall {
     let body: UpstreamRequest.Body
     let own: Set<OwnName>
     let place: UpstreamConcurrency.Place
+    let session: LiveSession
+    let proofs: RelayProofs?
     var token: AccessToken
 
-    /// Sends the request and returns the response once its head is there.
+    /// Sends the request, with a proof where the token needs one, and returns the response once its head is there.
     func send() async throws(BrokerProblem) -> UpstreamResponse {
-        guard let parent = RequestScope.current?.span else { return try await send(nil) }
+        guard token.key != nil else { return try await send(nil) }
+        guard
+            var proof = RelayProof(token, proofs, upstream.settings, session: session, target: path)
+        else { throw BrokerProblem(.upstreamNotAllowed, privateDetail: "no proof can be made for this token") }
+        while true {
+            let field: (name: String, value: String)
+            do throws(VaultFailure) { field = try proof.field(request.method.rawValue, token.token) } catch {
+                throw BrokerProblem(error)
+            }
+            let response = try await send(field)
+            switch proof.heard(response) {
+            case .take: return response
+            case .sendAgain:
+                if case .stream = body { throw Self.nonceWanted }
+                _ = try? await response.collect(upTo: Self.challengeBody)
+            case .giveUp: throw Self.nonceWanted
+            }
+        }
+    }
+
+    /// The most that is read of a challenge's body, so that its connection is kept.
+    private static let challengeBody = 4096
+
+    /// The next call has the nonce: never 401, which an app takes for the end of its session.
+    private static var nonceWanted: BrokerProblem {
+        // Rounded up it is a second.
+        BrokerProblem(
+            .upstreamNonce, privateDetail: "the upstream asks for another nonce", retryAfter: .milliseconds(500))
+    }
+
+    private func send(_ proof: (name: String, value: String)?) async throws(BrokerProblem) -> UpstreamResponse {
+        guard let parent = RequestScope.current?.span else { return try await send(proof, nil) }
         let (method, name) = (TraceMethod.name(request.method.rawValue), upstream.settings.name.text)
         let span = parent.child("\(method) \(name)", .client)
         span.set("http.request.method", method)
         span.set("coatcheck.upstream", name)
         do throws(BrokerProblem) {
-            let response = try await send(span)
+            let response = try await send(proof, span)
             span.set("http.response.status_code", Int(response.status.code))
             span.end(response.status.code >= 500 ? String(response.status.code) : nil)
             return response
@@ -32,18 +66,21 @@ struct RelayCall {
         }
     }
 
-    private func send(_ span: (any TraceSpan)?) async throws(BrokerProblem) -> UpstreamResponse {
+    private func send(
+        _ proof: (name: String, value: String)?, _ span: (any TraceSpan)?
+    ) async throws(BrokerProblem) -> UpstreamResponse {
         let settings = upstream.settings
-        guard token.credential == settings.credential else {
+        guard token.credential == settings.credential || (token.credential == .dpop && settings.credential == .bearer)
+        else {
             throw BrokerProblem(
                 .upstreamNotAllowed, detail: "This session's credential is not what the upstream takes.")
         }
-        guard let credential = token.field() else {
+        guard let credential = token.field(settings.proof.scheme) else {
             throw BrokerProblem(.upstreamError, privateDetail: "the access token cannot be sent in a field")
         }
         let headers = RequestHeaderRules.headers(
             from: request.headers, extra: settings.requestHeaders, host: settings.base.authority,
-            requestID: request.requestID, span: span, credential: credential)
+            requestID: request.requestID, span: span, credential: credential, proof: proof)
         let outgoing = UpstreamRequest(
             HTTPMethod(rawValue: request.method.rawValue), path, headers, body: body,
             within: TimeAmount(settings.timeout))
@@ -65,6 +102,8 @@ struct RelayCall {
     /// Says whether the request may be sent again after this 401 (SEC-60): its body is at hand, and the method is
     /// idempotent or the upstream certainly did nothing, which it says by a challenge or was told by an idempotency key.
     func canBeRepeated(after response: UpstreamResponse) -> Bool {
+        // Another token would be refused with the same proof.
+        if token.key != nil, response.challenges("invalid_dpop_proof") { return false }
         if case .stream = body { return false }
         return isIdempotent || response.headers.contains(name: "WWW-Authenticate")
             || request.headers.contains(.idempotencyKey)
@@ -115,7 +154,9 @@ struct RelayCall {
 
 extension AccessToken {
     /// Returns the field that carries it, or nil when its bytes have no place in a field (SEC-78).
-    fileprivate func field() -> (name: String, value: String)? {
+    ///
+    /// `scheme` is the word before one that is bound to a key.
+    fileprivate func field(_ scheme: ProofPresentation.Scheme) -> (name: String, value: String)? {
         let text = token.reveal()
         guard !text.isEmpty else { return nil }
         switch credential {
@@ -128,8 +169,9 @@ extension AccessToken {
                 return nil
             }
             return ("Cookie", "blaize_session=" + text)
-        // It goes out with its proof or not at all.
-        case .dpop: return nil
+        case .dpop:
+            guard text.utf8.allSatisfy({ (0x21...0x7E).contains($0) && $0 != 0x2C }) else { return nil }
+            return ("Authorization", scheme.rawValue + " " + text)
         }
     }
 }

@@ -45,10 +45,12 @@ package enum RequestHeaderRules {
     ///   - requestID: our `X-Request-Id`.
     ///   - span: the call's span, which takes the place of the app's; nil where nothing is traced.
     ///   - credential: the field name and value that carry the token.
+    ///   - proof: the field with its proof, where it needs one.
     /// - Returns: fields as HTTP/1 writes them.
     package static func headers(
         from fields: HTTPFields, extra: Set<String>, host: String, requestID: String,
-        span: (any TraceSpan)? = nil, credential: (name: String, value: String)
+        span: (any TraceSpan)? = nil, credential: (name: String, value: String),
+        proof: (name: String, value: String)? = nil
     ) -> HTTPHeaders {
         var options = ConnectionOptions()
         for field in fields where field.name == .connection { options.add(field.value) }
@@ -65,6 +67,7 @@ package enum RequestHeaderRules {
             list.append((field.name.rawName, field.value))
         }
         list.append((credential.name, credential.value))
+        if let proof { list.append((proof.name, proof.value)) }
         list.append(("X-Request-Id", requestID))
         if let span { list.append(("traceparent", span.traceparent)) }
         return HTTPHeaders(list)

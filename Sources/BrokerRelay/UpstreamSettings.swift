@@ -11,6 +11,8 @@ package struct UpstreamSettings: Sendable {
     package let allow: AllowList
     /// The way in which it takes the token.
     package let credential: TokenSet.Credential
+    /// The way in which a token that is bound to a key goes out.
+    package var proof = ProofPresentation()
     /// Further request fields to pass, in lower case.
     package let requestHeaders: Set<String>
     /// The longest time to its response head.
@@ -77,6 +79,22 @@ package struct UpstreamSettings: Sendable {
     }
 }
 
+/// The way in which an upstream takes tokens that are bound to a key (RFC 9449 section 7).
+package struct ProofPresentation: Sendable, Equatable {
+    /// The setting `scheme`: the word before the token.
+    package enum Scheme: String, Sendable, CaseIterable {
+        case dpop = "DPoP"
+        /// For servers of before the standard; the proof goes along all the same.
+        case bearer = "Bearer"
+    }
+
+    package var scheme = Scheme.dpop
+    /// `public_url`: where the upstream knows itself to be, where that is not `base_url`: proofs name it.
+    package var publicBase: UpstreamBase?
+
+    package init() {}
+}
+
 /// An upstream's base URL, parsed once and strictly (SEC-71): nothing a caller sends can alter it.
 package struct UpstreamBase: Sendable, Equatable {
     /// `https://api.example.com:8443/v1`: scheme, authority and base path, without a slash at the end.
@@ -94,6 +112,9 @@ package struct UpstreamBase: Sendable, Equatable {
     package let isLoopback: Bool
     /// The host's address, where it is one.
     package let address: IPAddress?
+
+    /// Scheme and authority.
+    package var origin: String { (isSecure ? "https://" : "http://") + authority }
 
     /// Parses a base URL: https, or http on loopback; host, optional port, optional path; nothing else.
     package init(_ text: String) throws(UpstreamFault) {

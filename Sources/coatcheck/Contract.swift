@@ -1262,7 +1262,10 @@ paths:
       summary: The provider's access token for a session. RFC 8693.
       description: |
         Refreshed first if needed. Slides the idle time. A dead session is 400 `invalid_grant`, a Zephr session (which
-        has no access token) `invalid_target`. A bound session without good evidence is `invalid_grant` with the `code`
+        has no access token) `invalid_target`. An access token that the provider bound to a key of the broker's goes out
+        with a proof for one request alone, which `dpop_htm` and `dpop_htu` name (what the backend will send, and not the
+        app's request of `htm` and `htu`): `token_type` is `DPoP` then. Without them it is `invalid_target`. An endpoint
+        of the provider's own is no address for a proof. A bound session without good evidence is `invalid_grant` with the `code`
         `proof_required`, `use_dpop_nonce` or `proof_invalid`, and `DPoP-Nonce`.
       security: [{backendBearer: []}, {backendHeader: []}, {backendBasic: []}]
       requestBody:
@@ -1282,6 +1285,9 @@ paths:
                 dpop: {type: string, minLength: 1, maxLength: 4096, pattern: '^[\x21-\x7E]+$', description: 'The proof that the app sent, with `htm` and `htu`.'}
                 htm: {type: string, minLength: 1, maxLength: 32, pattern: '^[\x21-\x7E]+$', description: The method of the app's request.}
                 htu: {type: string, minLength: 1, maxLength: 4096, pattern: '^[\x21-\x7E]+$', description: The address of the app's request.}
+                dpop_htm: {type: string, minLength: 1, maxLength: 32, pattern: '^[\x21-\x7E]+$', description: 'The method of the request that the backend will make, with `dpop_htu`.'}
+                dpop_htu: {type: string, minLength: 1, maxLength: 4096, pattern: '^[\x21-\x7E]+$', description: 'Its address: https (http on loopback), without query and fragment.'}
+                dpop_nonce: {type: string, minLength: 1, maxLength: 512, pattern: '^[\x21-\x7E]+$', description: 'The nonce that its server gave last, if it gave one.'}
             example:
               grant_type: 'urn:ietf:params:oauth:grant-type:token-exchange'
               subject_token: 3q2-7wHc0u0Hn5C0jC3Jq7E2q1k5kQm8c2q9y0m4zQE
@@ -2217,8 +2223,8 @@ components:
           schema: {$ref: '#/components/schemas/Problem'}
     RelayUnavailable:
       description: |
-        `upstream_busy` (all of the upstream's places are taken), `provider_unavailable`, `store_unavailable` or
-        `shutting_down`.
+        `upstream_busy` (all of the upstream's places are taken), `upstream_nonce` (it wants another proof of the broker's,
+        and the request's body is gone: send it again), `provider_unavailable`, `store_unavailable` or `shutting_down`.
       headers:
         X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
         Retry-After: {$ref: '#/components/headers/Retry-After'}
@@ -2779,7 +2785,8 @@ components:
       properties:
         access_token: {type: string, minLength: 1}
         issued_token_type: {type: string, description: '`urn:ietf:params:oauth:token-type:access_token`.'}
-        token_type: {type: string}
+        token_type: {type: string, description: '`Bearer`, or `DPoP` for a token that goes out with `dpop_proof`.'}
+        dpop_proof: {type: string, description: 'The proof of the one request that was named, for its header `DPoP`.'}
         expires_in: {type: integer, minimum: 0, description: Left out when unknown.}
         scope: {type: string}
     OAuthError:
@@ -2833,7 +2840,7 @@ components:
         `handover_expired`, `too_large`,
         `unsupported_media_type`, `wrong_host`, `rate_limited`, `headers_too_large`, `internal_error`, `provider_error`,
         `identity_rejected`, `upstream_error`, `upstream_timeout`, `provider_unavailable`, `store_unavailable`,
-        `upstream_busy`, `shutting_down`.
+        `upstream_busy`, `upstream_nonce`, `shutting_down`.
     EndReason:
       type: string
       description: |

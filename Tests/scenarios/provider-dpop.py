@@ -147,6 +147,53 @@ def nobody_elses(case):
     case.same(1, len(fields(requests(sandbox, "refresh")[-1], "DPoP")), "which was proved")
 
 
+def upstreams_and_backends(case):
+    """A bound token at an API: relayed with its proof and the API's nonces, and by a backend that is given a proof for one call."""
+    sandbox = Sandbox(case)
+    sandbox.settings("oidc", dpop="require", nonces="change")
+    sandbox.settings("api", nonces="change")
+    broker = Broker(case, sandbox, settings={
+        "providers": {"oidc": DPOP}, "upstreams": {"api": {"base_url": f"{sandbox.url}/api", "provider": "oidc", "allow": ["ANY /**"]}}})
+    session = broker.sign_in()
+    for number in range(3):
+        answer = broker.call("GET", "/v1/relay/api/private/echo?q=1", session)
+        case.same(200, answer.status, f"relayed call {number + 1}")
+        sent = {name.lower(): value for name, value in answer.json["headers"]}
+        case.verdict(sent["authorization"].startswith("DPoP ") and sent["dpop"], "it has the token as DPoP, and its proof", sent)
+        case.same(None, answer.fields["DPoP-Nonce"], "the API's nonce does not reach the app")
+    case.same(200, broker.call("GET", "/v1/relay/api/401-until-refreshed", session).status, "an API's 401 is one refresh and one more proof")
+    answer = broker.call("POST", "/v1/relay/api/private/echo", session, body=b"x" * 200_000)
+    case.same(200, answer.status, "a streamed body, with the nonce that is known")
+    sandbox.fault("api", endpoint="api", fault="forgets-nonces", times=1)
+    answer = broker.call("POST", "/v1/relay/api/private/echo", session, body=b"x" * 200_000)
+    case.same("503 upstream_nonce", answer.told, "a streamed body whose nonce was forgotten")
+    case.verdict(answer.fields["Retry-After"] == "1" and answer.fields["Coatcheck-Source"] == "broker", "to be sent again", str(answer.fields))
+    case.same(200, broker.call("POST", "/v1/relay/api/private/echo", session, body=b"x" * 200_000).status, "which goes through")
+    case.same("200", broker.look(session).told, "the session lives")
+
+    # A backend.
+    form = (f"grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Atoken-exchange&subject_token={session}"
+            "&subject_token_type=urn%3Aietf%3Aparams%3Aoauth%3Atoken-type%3Aaccess_token")
+
+    def exchange(more=""):
+        return broker.call(
+            "POST", "/v1/token", body=form + more, Authorization=f"Bearer {BACKEND}", Content_Type="application/x-www-form-urlencoded")
+
+    case.same("invalid_target", exchange().json["error"], "without an address there is no token")
+    address = f"{sandbox.url}/api/private/echo"
+    nonce = call(address).fields["DPoP-Nonce"]
+    answer = exchange(f"&dpop_htm=GET&dpop_htu={address}&dpop_nonce={nonce}")
+    case.same("DPoP", answer.json.get("token_type"), "with one the token comes with a proof")
+    made = {"Authorization": f"DPoP {answer.json.get('access_token')}", "DPoP": answer.json.get("dpop_proof", "")}
+    case.same(200, call(address, **made).status, "which is good for that call")
+    case.same(401, call(address, **made).status, "once")
+    case.same(401, call(f"{sandbox.url}/api/private/other", **made).status, "and for no other address")
+    for bad in ("&dpop_htm=GET", f"&dpop_htu={address}", f"&dpop_htm=GET&dpop_htu={address}?x=1", "&dpop_htm=GET&dpop_htu=http%3A%2F%2Fapi.example.com%2F",
+                f"&dpop_htm=GET&dpop_htu={sandbox.url}/oidc/token", f"&dpop_htm=POST&dpop_htu={sandbox.url}/oidc/par",
+                f"&dpop_htm=G%20T&dpop_htu={address}", f"&dpop_htm=GET&dpop_htu={address}&dpop_nonce=a%22b"):
+        case.same("400 invalid_request", exchange(bad).told, f"refused: {bad}")
+
+
 def unpushed_and_apps_own(case):
     """Without PAR, and flow B: the key is named in the URL, or made with the exchange."""
     sandbox, broker = stack(case, {"par": "off"})
@@ -172,6 +219,7 @@ CASES = {
     "killed": (killed, 90),
     "answers-bearer": (answers_bearer, 90),
     "nobody-elses": (nobody_elses, 90),
+    "upstreams-and-backends": (upstreams_and_backends, 90),
     "unpushed-and-apps-own": (unpushed_and_apps_own, 60),
 }
 

@@ -10,7 +10,7 @@ package struct ProofAddress: Sendable, Hashable {
     private let host: String
 
     /// Whether the host is a name of the machine itself.
-    var isLoopback: Bool { IPAddress.isLoopback(urlHost: host) }
+    package var isLoopback: Bool { IPAddress.isLoopback(urlHost: host) }
 
     /// Normalizes an absolute address; nil for what is none, has user information, a bad escape or a byte beyond ASCII.
     package init?(_ text: String) {

@@ -12,6 +12,7 @@ package struct BrokerUseCases: Sendable {
     package let grantPass: GrantPass
     package let makeChild: MakeChild
     package let handOver: HandOver
+    package let proveForBackend: ProveForBackend
     /// Returns the nonce for the next proof (RFC 9449 section 8).
     package let proofNonce: @Sendable () -> String
     /// The origins at which the broker can be reached, for the addresses of proofs.
@@ -36,6 +37,7 @@ package struct BrokerUseCases: Sendable {
         grantPass = GrantPass(context)
         makeChild = MakeChild(context)
         handOver = HandOver(context, publicURL: publicURL)
+        proveForBackend = ProveForBackend(context)
         proofOrigins = context.settings.proofOrigins
         proofNonce = { ProofCheck(context: context).nonce }
         backchannelLogout = BackchannelLogout(context)

@@ -49,5 +49,6 @@ package enum ProblemCode: String, Sendable, CaseIterable {
     case providerUnavailable = "provider_unavailable"
     case storeUnavailable = "store_unavailable"
     case upstreamBusy = "upstream_busy"
+    case upstreamNonce = "upstream_nonce"
     case shuttingDown = "shutting_down"
 }

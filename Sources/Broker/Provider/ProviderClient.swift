@@ -22,6 +22,12 @@ package protocol ProviderClient: Sendable {
     ) async throws(ProviderFailure) -> AuthorizationStart
 }
 
+/// Knows which addresses are an authorization server's own: no proof for anybody else is made for them.
+package protocol EndpointOwning: ProviderClient {
+    /// Returns whether an address is one that the broker itself proves its key at; throws where nobody can know now.
+    func owns(_ address: ProofAddress) async throws(ProviderFailure) -> Bool
+}
+
 extension ProviderClient {
     package var callbackHints: [String] { [] }
     package var refusesCallsFor: Duration? { nil }

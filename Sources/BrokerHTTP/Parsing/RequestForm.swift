@@ -39,6 +39,9 @@ struct RequestForm {
         return text
     }
 
+    /// Adds a fault that the reader found by itself.
+    mutating func fault(_ name: String, _ code: FieldFault.Code) { faults.append(FieldFault(name, code)) }
+
     /// Checks that a field, if it is there, has the only value it may have.
     mutating func expect(_ name: String, _ value: String, required: Bool) {
         guard let text = visible(name, required: required, maximum: 256), text != value else { return }

@@ -69,7 +69,8 @@ enum OAuthErrorBody {
         case .sessionRequired, .sessionEnded, .notRefreshable, .loginRequired, .proofRequired, .useDPoPNonce,
             .proofInvalid:
             ("invalid_grant", 400)
-        case .rateLimited, .providerUnavailable, .storeUnavailable, .upstreamBusy, .shuttingDown, .upstreamTimeout:
+        case .rateLimited, .providerUnavailable, .storeUnavailable, .upstreamBusy, .upstreamNonce,
+            .shuttingDown, .upstreamTimeout:
             ("temporarily_unavailable", code.status)
         case .internalError, .providerError, .identityRejected, .upstreamError: ("server_error", code.status)
         default: ("invalid_request", code.status)

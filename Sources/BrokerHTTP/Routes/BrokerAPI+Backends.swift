@@ -160,6 +160,7 @@ extension BrokerAPI {
         form.expect("subject_token_type", Self.accessTokenType, required: true)
         form.expect("requested_token_type", Self.accessTokenType, required: false)
         let evidence = evidence(in: &form)
+        let target = proofTarget(in: &form)
         try form.finish()
         guard let subject else { throw BrokerProblem(.invalidRequest) }
         var isTarget = true
@@ -178,20 +179,48 @@ extension BrokerAPI {
             throw error
         }
         let access = session.hasTokens ? try await useCases.refreshTokens.accessToken(for: session) : nil
-        guard let access, access.credential == .bearer else {
+        guard let access, access.credential == .bearer || access.credential == .dpop else {
             return oauthRefusal("invalid_target", "The session has no access token.", call)
+        }
+        var proof: String?
+        if access.credential == .dpop {
+            guard let target else {
+                return oauthRefusal(
+                    "invalid_target", "The access token needs a proof: say `dpop_htm` and `dpop_htu`.", call)
+            }
+            proof = try await useCases.proveForBackend.proof(of: access, for: target, session: session)
         }
         var writer = JSONWriter(capacity: 1024)
         writer.object { writer in
             writer.member("access_token", access.token.reveal())
             writer.member("issued_token_type", Self.accessTokenType)
-            writer.member("token_type", "Bearer")
+            writer.member("token_type", proof == nil ? "Bearer" : "DPoP")
+            if let proof { writer.member("dpop_proof", proof) }
             if let expiresAt = access.expiresAt {
                 writer.member("expires_in", max(expiresAt.since(clock.now()).wholeSeconds, 0))
             }
             if !access.scope.isEmpty { writer.member("scope", access.scope.joined(separator: " ")) }
         }
         return Answers.json(.ok, writer.bytes, call)
+    }
+
+    /// Reads the request that a backend wants a proof for; nil where it wants none.
+    private func proofTarget(in form: inout RequestForm) -> ProveForBackend.Target? {
+        let address = form.visible("dpop_htu", required: false, maximum: 4096)
+        let method = form.visible("dpop_htm", required: address != nil, maximum: 32)
+        let nonce = form.visible("dpop_nonce", required: false, maximum: 512)
+        if method != nil, address == nil { form.fault("dpop_htu", .required) }
+        guard let method, let address else { return nil }
+        if HTTPRequest.Method(method) == nil { form.fault("dpop_htm", .malformed) }
+        // The scheme of loopback is for tests; a query or fragment is in no proof (RFC 9449 section 4.2).
+        let parsed = ProofAddress(address)
+        if parsed == nil || address.contains(where: { $0 == "?" || $0 == "#" })
+            || !(address.lowercased().hasPrefix("https:") || parsed?.isLoopback == true)
+        {
+            form.fault("dpop_htu", .malformed)
+        }
+        if let nonce, !ProofNonces.isNonce(nonce) { form.fault("dpop_nonce", .malformed) }
+        return ProveForBackend.Target(method: method, address: address, nonce: nonce)
     }
 
     private static let exchangeGrant = "urn:ietf:params:oauth:grant-type:token-exchange"

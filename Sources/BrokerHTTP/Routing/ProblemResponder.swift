@@ -114,7 +114,7 @@ extension ProblemCode {
         case .headersTooLarge: 431
         case .internalError: 500
         case .providerError, .identityRejected, .upstreamError: 502
-        case .providerUnavailable, .storeUnavailable, .upstreamBusy, .shuttingDown: 503
+        case .providerUnavailable, .storeUnavailable, .upstreamBusy, .upstreamNonce, .shuttingDown: 503
         case .upstreamTimeout: 504
         }
     }
@@ -176,6 +176,11 @@ extension ProblemCode {
         case .providerUnavailable: ("Provider unavailable", "The provider cannot be reached. Try again later.")
         case .storeUnavailable: ("Store unavailable", "Sessions cannot be read or written. Try again later.")
         case .upstreamBusy: ("Upstream busy", "Too many calls to this upstream are under way. Try again later.")
+        case .upstreamNonce:
+            (
+                "Upstream wants a nonce",
+                "The upstream wants another proof, and the request's body is gone. Send it again."
+            )
         case .shuttingDown: ("Shutting down", "This instance is shutting down. Try again.")
         }
     }

@@ -10,6 +10,7 @@ struct Metadata: Sendable {
     var jwks: EndpointURL?
     var revocation: EndpointURL?
     var endSession: EndpointURL?
+    var introspection: EndpointURL?
     var pushedAuthorization: EndpointURL?
     /// `authorization_response_iss_parameter_supported` (RFC 9207).
     var promisesIssuer = false
@@ -53,7 +54,7 @@ struct Metadata: Sendable {
         jwks = try endpoint("jwks_uri")
         revocation = try endpoint("revocation_endpoint")
         // Never called, and held to the same rule.
-        _ = try endpoint("introspection_endpoint")
+        introspection = try endpoint("introspection_endpoint")
         endSession = try endpoint("end_session_endpoint")
         pushedAuthorization = try endpoint("pushed_authorization_request_endpoint")
         promisesIssuer = document["authorization_response_iss_parameter_supported"]?.bool ?? false
@@ -76,6 +77,7 @@ struct Metadata: Sendable {
         jwks = jwks ?? other.jwks
         revocation = revocation ?? other.revocation
         endSession = endSession ?? other.endSession
+        introspection = introspection ?? other.introspection
         pushedAuthorization = pushedAuthorization ?? other.pushedAuthorization
         revocationMethods = revocationMethods ?? other.revocationMethods
         promisesIssuer = promisesIssuer || other.promisesIssuer

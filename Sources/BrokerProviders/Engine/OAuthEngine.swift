@@ -63,6 +63,17 @@ package struct OAuthEngine: Sendable {
         return try await metadataCache.current().value
     }
 
+    /// Whether an address is one of the authorization server's; userinfo is a resource.
+    func owns(_ address: ProofAddress) async throws(ProviderFailure) -> Bool {
+        let known = try await metadata()
+        let own = [
+            known.authorization, known.token, known.refresh, known.jwks, known.revocation, known.endSession,
+            known.pushedAuthorization, known.introspection, settings.endpoints.introspection,
+        ]
+        let fixed = settings.clients.compactMap { settings.endpoints.revocation(of: $0.clientID) }
+        return (own.compactMap(\.self) + fixed).contains { ProofAddress($0.text) == address }
+    }
+
     /// The client of a name; the domain only knows configured ones.
     func client(_ name: ClientName) throws(ProviderFailure) -> EngineClient {
         guard let client = clients[name] else { throw .notSent(detail: "no such client") }
@@ -135,6 +146,12 @@ extension EngineBacked {
     package var failuresInARow: Int { engine.caller.limiter.failuresInARow }
     package var refusesCallsFor: Duration? { engine.caller.limiter.refusesFor }
     package func probe() async -> [ProbeResult] { await engine.probe(keysToo: probesKeys) }
+}
+
+extension EndpointOwning where Self: EngineBacked {
+    package func owns(_ address: ProofAddress) async throws(ProviderFailure) -> Bool {
+        try await engine.owns(address)
+    }
 }
 
 extension CodeExchanging where Self: EngineBacked {

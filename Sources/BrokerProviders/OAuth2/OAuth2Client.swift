@@ -1,7 +1,8 @@
 package import Broker
 
 /// A provider of kind `oauth2`: plain OAuth 2.0, whose own API says who signed in (SEC-34).
-package struct OAuth2Client: EngineBacked, CodeExchanging, TokenRefreshing, TokenRevoking, SessionEnding, IDTokenTaking
+package struct OAuth2Client: EngineBacked, CodeExchanging, TokenRefreshing, TokenRevoking, SessionEnding, IDTokenTaking,
+    EndpointOwning
 {
     package let engine: OAuthEngine
     package var probesKeys: Bool { false }

@@ -2,7 +2,7 @@ package import Broker
 
 /// A provider of kind `oidc` (OpenID Connect Core 1.0): the id_token says who signed in.
 package struct OIDCClient: EngineBacked, CodeExchanging, TokenRefreshing, TokenRevoking, SessionEnding,
-    LogoutTokenVerifying, IDTokenTaking
+    LogoutTokenVerifying, IDTokenTaking, EndpointOwning
 {
     package let engine: OAuthEngine
     package var probesKeys: Bool { true }

@@ -62,7 +62,8 @@ final class RunningConfiguration: Sendable {
             upstreams: configuration.upstreams.compactMap { $0.relayed(configuration.providers) },
             outbound: RelayOutbound(outbound), maximumBody: configuration.limits.http.relayBody,
             ownNames: [configuration.server.publicURL.text] + configuration.server.hosts, after: before?.relay,
-            keepsConnections: unchanged.outbound, observe: RelayMetrics(parts.metrics).observer)
+            keepsConnections: unchanged.outbound,
+            proofs: RelayProofs(parts.vault, clock, parts.proofNonces), observe: RelayMetrics(parts.metrics).observer)
         self.relay = relay
         let http = HTTPConfiguration(configuration, contract: Contract.served(at: configuration.server.publicURL.text))
         self.http = http

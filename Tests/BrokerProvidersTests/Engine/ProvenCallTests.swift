@@ -297,7 +297,7 @@ struct ProvenCallTests {
 
     private func raw(
         _ answer: @escaping @Sendable (Int) -> RawServer.Reply, _ change: (inout ClientSettings) -> Void = { _ in },
-        _ body: (any ProviderClient, RawServer) async throws -> Void
+        revocation: Bool = false, _ body: (any ProviderClient, RawServer) async throws -> Void
     ) async throws {
         let count = Atomic(0)
         let server = try RawServer { _ in answer(count.add(1, ordering: .relaxed).newValue) }
@@ -308,7 +308,8 @@ struct ProvenCallTests {
         let settings = ProviderSettings(
             name: ProviderName(unchecked: "p"), service: .oauth2,
             endpoints: EndpointSettings(
-                authorization: EndpointURL(server.base + "/authorize"), token: EndpointURL(server.base + "/token")),
+                authorization: EndpointURL(server.base + "/authorize"), token: EndpointURL(server.base + "/token"),
+                revocation: revocation ? server.base + "/revoke" : nil),
             clients: [client])
         try await Support.with(settings) { try await body($0, server) }
     }
@@ -376,6 +377,78 @@ struct ProvenCallTests {
             #expect(bodies[0]["client_assertion"] != nil)
             #expect(bodies[0]["client_assertion"] != bodies[1]["client_assertion"])
             #expect(server.received[0].header("DPoP") != server.received[1].header("DPoP"))
+        }
+    }
+
+    /// A server with metadata that lists Basic, for a client that posts its secret: two ways to prove it.
+    private func twoWays(
+        _ answer: @escaping @Sendable (RawServer.Received, Int) -> RawServer.Reply,
+        _ change: (inout WireSettings) -> Void, _ body: (any ProviderClient, RawServer) async throws -> Void
+    ) async throws {
+        let base = Mutex("")
+        let count = Mutex(0)
+        let server = try RawServer { request in
+            let base = base.withLock { $0 }
+            if request.method == "GET" {
+                return .json(
+                    #"{"issuer":"\#(base)","authorization_endpoint":"\#(base)/authorize","token_endpoint":"\#(base)/token","revocation_endpoint":"\#(base)/revoke","pushed_authorization_request_endpoint":"\#(base)/par","token_endpoint_auth_methods_supported":["client_secret_basic"]}"#
+                )
+            }
+            let number = count.withLock { count in
+                count += 1
+                return count
+            }
+            return answer(request, number)
+        }
+        base.withLock { $0 = server.base }
+        var wire = WireSettings(identity: IdentitySettings(url: EndpointURL(server.base + "/me")))
+        change(&wire)
+        let settings = ProviderSettings(
+            name: ProviderName(unchecked: "p"), service: .oauth2, issuer: server.base,
+            clients: [
+                ClientSettings(
+                    profile: Support.profile(), clientID: "cid-1", authentication: .clientSecretPost(Secret("s-1")),
+                    wire: wire)
+            ])
+        try await Support.with(settings) { try await body($0, server) }
+    }
+
+    @Test("A challenge with 401 refuses the proof's nonce, and not the client")
+    func challengeIsNoRefusal() async throws {
+        try await twoWays(
+            { _, number in
+                number == 1
+                    ? .json(Self.challenge, status: 401, [("DPoP-Nonce", "n-1")])
+                    : .json(#"{"request_uri":"urn:x","expires_in":60}"#, status: 201)
+            }, { $0.pushedAuthorization = .required }
+        ) { client, server in
+            var flow = Flow(provider: try #require(client as? any CodeExchanging))
+            flow.proof = maker
+            _ = try await flow.start()
+            let pushed = server.received.filter { $0.method == "POST" }
+            #expect(pushed.count == 2 && pushed.allSatisfy { $0.header("Authorization") == nil })
+            #expect(Set(pushed.compactMap { $0.header("DPoP") }).count == 2)
+        }
+    }
+
+    @Test("A bound access token is never shown as Bearer, at the revocation either")
+    func noBearerFallback() async throws {
+        for (key, calls) in [(TokenKey(pair: maker.key), 2), (nil, 4)] as [(TokenKey?, Int)] {
+            try await raw(
+                { _ in .json(#"{"error":"invalid_request"}"#, status: 403) },
+                {
+                    $0.wire.revocation = RevocationSettings(bearerFallback: true)
+                }, revocation: true
+            ) { client, server in
+                var tokens = TokenSet(accessToken: Secret("at"), refreshToken: Secret("rt"))
+                tokens.key = key
+                let revoker = try #require(client as? any TokenRevoking)
+                _ = await Support.failure { [tokens] in
+                    try await revoker.revoke(tokens, client: Support.ios, by: Support.deadline)
+                }
+                #expect(server.received.count == calls)
+                #expect(server.received.contains { $0.header("Authorization") != nil } == (key == nil))
+            }
         }
     }
 

@@ -64,6 +64,7 @@ struct RelayFixture {
         credential: TokenSet.Credential = .bearer, requestHeaders: [String] = [], timeout: Duration = .seconds(10),
         readTimeout: Duration = .seconds(10), isInternal: Bool = false, maximumConcurrent: Int = 1024,
         maximumBody: Int = 1 << 30, ownNames: [String] = [], hidesEmployees: Bool = false,
+        proof: ProofPresentation = ProofPresentation(), proofs: RelayProofs? = nil,
         _ body: (RelayFixture) async throws -> Void
     ) async throws {
         var settings = try UpstreamSettings(
@@ -72,9 +73,10 @@ struct RelayFixture {
             requestHeaders: requestHeaders, timeout: timeout, isInternal: isInternal,
             maximumConcurrent: maximumConcurrent)
         settings.hidesEmployees = hidesEmployees
+        settings.proof = proof
         let relay = Relay(
             upstreams: [settings], outbound: RelayOutbound(readTimeout: readTimeout), maximumBody: maximumBody,
-            ownNames: ownNames)
+            ownNames: ownNames, proofs: proofs)
         do { try await body(RelayFixture(relay: relay)) } catch {
             await relay.shutdown()
             throw error
@@ -120,9 +122,9 @@ struct Unexpected: Error { let status: Int }
 
 extension AccessToken {
     /// Creates a token as the relay sees it: what it is and how it is carried.
-    convenience init(_ token: Secret, _ credential: TokenSet.Credential = .bearer) {
+    convenience init(_ token: Secret, _ credential: TokenSet.Credential = .bearer, key: ProofKeyPair? = nil) {
         self.init(
-            token: token, credential: credential, expiresAt: nil, scope: [], version: 1,
+            token: token, credential: credential, key: key, expiresAt: nil, scope: [], version: 1,
             issuedAt: WallTime(milliseconds: 0))
     }
 }

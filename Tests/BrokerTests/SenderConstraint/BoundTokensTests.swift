@@ -119,6 +119,24 @@ struct BoundTokensTests {
         #expect(record.first == 1 && outbox.count == 1)
     }
 
+    @Test(
+        "Tokens of a sign-in that made no session go to the outbox without their key, for a release of before to revoke"
+    )
+    func outbox() async throws {
+        var script = ScriptedProvider.Script()
+        script.identify = [.identityRejected(detail: "")]
+        let broker = try broker(script)
+        let login = try await broker.start()
+        _ = await problem { try await broker.forward(broker.callback(login), login.loginToken) }
+        let rows = try await broker.store.takeOutbox(
+            now: broker.clock.now.advanced(by: .seconds(1)), until: broker.clock.now.advanced(by: .seconds(60)),
+            limit: 9)
+        let row = try #require(rows.first)
+        let record = try broker.vault.open(row.tokens, as: .tokens, row: row.boundTo)
+        #expect(record.first == 1)
+        #expect(try StoredTokens(record: record).tokens.refreshToken?.reveal() == "rt-1")
+    }
+
     @Test("A proof that is refused at the code is the provider's error, and never the code's")
     func proofRefused() async throws {
         var script = ScriptedProvider.Script()
@@ -300,6 +318,27 @@ struct BoundTokensTests {
         try await broker.useCases.endSession.logOut(signedIn.token)
         _ = try await Revocations(broker.context).work()
         #expect(broker.provider.script.withLock { $0.revoked } == 1)
+    }
+
+    @Test("A backend gets a proof for one request to anybody but the provider's own endpoints")
+    func backend() async throws {
+        let broker = try broker()
+        let signedIn = try await broker.signIn()
+        let session = try await broker.useCases.resumeSession.resume(signedIn.token)
+        let access = try await access(broker, signedIn)
+        func proof(_ address: String) async throws -> String {
+            try await broker.useCases.proveForBackend.proof(
+                of: access, for: ProveForBackend.Target(method: "GET", address: address, nonce: "n-1"), session: session
+            )
+        }
+        let made = try DPoPProof([try await proof("https://api.example.com/orders")])
+        #expect(made.address == "https://api.example.com/orders" && made.nonce == "n-1" && made.method == "GET")
+        #expect(made.tokenHash == Base64URL.encode(broker.vault.digest(access.token).bytes))
+        #expect(made.key == access.key?.publicKey)
+        for own in ["https://as.example/token", "HTTPS://AS.example:443/x/../token", "https://as.example/%74oken"] {
+            let refused = await problem { try await proof(own) }
+            #expect(refused?.code == .invalidRequest && refused?.errors.first?.code == .notAllowed, "\(own)")
+        }
     }
 
     @Test("Nobody is given a bound token bare: no app, and no upstream that knows no proofs")

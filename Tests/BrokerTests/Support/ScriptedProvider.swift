@@ -5,7 +5,7 @@ import Synchronization
 
 /// A provider that answers as a test tells it to, and counts the calls.
 final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, SessionEnding, LogoutTokenVerifying,
-    TokenImporting, IDTokenTaking, Sendable
+    TokenImporting, IDTokenTaking, EndpointOwning, Sendable
 {
     struct Script: Sendable {
         var redeem: [ProviderFailure] = []
@@ -85,6 +85,10 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Se
         return AuthorizationStart(
             url: Secret("https://as.example/authorize?state=\(request.state.reveal())"), issuer: script.issuer,
             demands: SignInDemands(request.parameters), lifetime: script.urlLifetime)
+    }
+
+    func owns(_ address: ProofAddress) async throws(ProviderFailure) -> Bool {
+        address.origin == "https://as.example" && address.path == "/token"
     }
 
     var refusesCallsFor: Duration? { script.withLock { $0.refusesCallsFor } }

@@ -20,6 +20,13 @@ struct UpstreamSection: Sendable {
         let allow = section.texts("allow", limit: 1024)
         let credential = section.choice("credential", among: [TokenSet.Credential.bearer, .zephrCookie]) ?? .bearer
         let headers = section.words("request_headers") ?? []
+        var proof = ProofPresentation()
+        proof.scheme = section.choice("scheme") ?? proof.scheme
+        if let text = section.text("public_url", limit: 2048) {
+            do throws(UpstreamFault) { proof.publicBase = try UpstreamBase(text) } catch {
+                section.report("public_url", error.message)
+            }
+        }
         let timeout = section.duration(
             "timeout", default: UpstreamSettings.defaultTimeout, in: .seconds(1) ... .seconds(600))
         let isInternal = section.flag("internal", default: false)
@@ -37,10 +44,12 @@ struct UpstreamSection: Sendable {
             return
         }
         do throws(UpstreamFaults) {
-            settings = try UpstreamSettings(
+            var made = try UpstreamSettings(
                 name: name, baseURL: baseURL, provider: provider, clients: clients, allow: allow,
                 credential: credential,
                 requestHeaders: headers, timeout: timeout, isInternal: isInternal, maximumConcurrent: concurrent)
+            made.proof = proof
+            settings = made
         } catch {
             for fault in error.faults { section.report(fault.key, fault.message) }
             settings = nil

@@ -1,0 +1,67 @@
+package import Broker
+import BrokerWire
+import NIOHTTP1
+
+/// The means by which the relay shows proofs: it signs nothing itself.
+package struct RelayProofs: Sendable {
+    let signer: any ProofSigner
+    let clock: BrokerClock
+    let nonces: ProofNonces
+
+    package init(_ signer: any ProofSigner, _ clock: BrokerClock, _ nonces: ProofNonces) {
+        self.signer = signer
+        self.clock = clock
+        self.nonces = nonces
+    }
+}
+
+/// The proofs of one access token in one relayed call (RFC 9449 section 7): sent once, and once more where the upstream asks
+/// for another nonce.
+struct RelayProof {
+    private let proofs: RelayProofs
+    private let maker: ProofMaker
+    private let place: ProofNonces.Place
+    private let address: String
+    private var exchange: NonceExchange
+
+    /// Creates the proofs of calls to `target`, the path as it goes on the wire; nil for a token that needs none.
+    init?(
+        _ token: AccessToken, _ proofs: RelayProofs?, _ upstream: UpstreamSettings, session: LiveSession, target: String
+    ) {
+        guard let key = token.key, let proofs else { return nil }
+        let base = upstream.proof.publicBase ?? upstream.base
+        self.proofs = proofs
+        maker = ProofMaker(key, proofs.signer, proofs.clock)
+        // The target begins with the path that the upstream is called at; where it knows itself to be, that may be another.
+        address = base.prefix + target.dropFirst(upstream.base.path.utf8.count)
+        place = ProofNonces.Place(
+            provider: session.facts.provider, client: session.facts.client, origin: base.origin, role: .resource)
+        exchange = NonceExchange(nonce: proofs.nonces.newest(at: place))
+    }
+
+    /// Returns the field of a new proof.
+    func field(_ method: String, _ token: Secret) throws(VaultFailure) -> (name: String, value: String) {
+        ("DPoP", try maker.proof(method: method, address: address, nonce: exchange.sent, token: token))
+    }
+
+    /// Keeps the nonce of an answer, and says what the answer means.
+    mutating func heard(_ response: UpstreamResponse) -> NonceExchange.Action {
+        let newest = proofs.nonces.newest(at: place)
+        let values = response.headers["DPoP-Nonce"]
+        let given = values.count == 1 ? values.first.flatMap { ProofNonces.isNonce($0) ? $0 : nil } : nil
+        if let given { proofs.nonces.note(given, at: place, moment: proofs.clock.monotonic()) }
+        return exchange.answered(
+            asksForNonce: response.status == .unauthorized && response.challenges("use_dpop_nonce"), nonce: given,
+            newest: newest)
+    }
+}
+
+extension UpstreamResponse {
+    /// Whether one of its challenges names an error, in any case (RFC 9449 sections 7.1 and 9).
+    func challenges(_ error: String) -> Bool {
+        headers["WWW-Authenticate"].contains { field in
+            let plain = field.lowercased().filter { $0 != " " && $0 != "\t" && $0 != "\"" }
+            return plain.contains("error=\(error)")
+        }
+    }
+}

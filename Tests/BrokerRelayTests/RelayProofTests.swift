@@ -1,0 +1,220 @@
+import Broker
+import BrokerRelay
+import BrokerWire
+import HTTPTypes
+import NIOCore
+import Synchronization
+import Testing
+
+/// Makes signatures that are none, of keys that are none: what a proof says is looked at here, not whether it is right.
+private final class PaperSigner: ProofSigner {
+    private let count = Mutex<UInt8>(0)
+
+    func proofKeyPair(seed: [UInt8]) throws(VaultFailure) -> ProofKeyPair {
+        guard let key = ProofKey(x: [UInt8](repeating: 1, count: 32), y: [UInt8](repeating: 2, count: 32)) else {
+            throw .unavailable
+        }
+        return ProofKeyPair(publicKey: key, scalar: Secret("scalar"))
+    }
+
+    func es256Signature(over message: [UInt8], by key: ProofKeyPair) throws(VaultFailure) -> [UInt8] {
+        [UInt8](repeating: 7, count: 64)
+    }
+
+    func digest(_ bytes: [UInt8]) -> Digest {
+        guard let digest = Digest([UInt8](repeating: bytes.last ?? 0, count: 32)) else { preconditionFailure("32") }
+        return digest
+    }
+
+    func random(_ count: Int) throws(VaultFailure) -> [UInt8] {
+        let number = self.count.withLock { count in
+            count += 1
+            return count
+        }
+        return [UInt8](repeating: number, count: count)
+    }
+}
+
+/// A count of the tokens that the relay asked for.
+private final class Asked: Sendable {
+    private let number = Mutex(0)
+
+    var count: Int { number.withLock { $0 } }
+
+    func next() -> Int {
+        number.withLock { number in
+            number += 1
+            return number
+        }
+    }
+}
+
+@Suite("Relayed calls with bound tokens (RFC 9449 section 7)", .timeLimit(.minutes(2)))
+struct RelayProofTests {
+    private static let clock = BrokerClock(
+        now: { WallTime(seconds: 1_800_000_000) }, monotonic: { .seconds(1) }, sleep: { try await Task.sleep(for: $0) })
+
+    private func claims(_ request: ScriptedUpstream.Received) throws -> JSONObject {
+        let proofs = request.values("dpop")
+        #expect(proofs.count == 1)
+        let segment = try #require(proofs.first?.split(separator: ".").dropFirst().first)
+        return try JSONParser.parseObject(
+            try #require(Base64URL.decode(segment)), maximumBytes: 4096, maximumDepth: 4)
+    }
+
+    /// Calls with a bound token, fresh ones where the relay asks for one.
+    private func call(
+        _ fixture: RelayFixture, _ method: HTTPRequest.Method = .get, _ target: String = "/a",
+        body: UpstreamRequest.Body = .none, _ asked: Asked
+    ) async throws -> RelayResponse {
+        let key = try PaperSigner().proofKeyPair(seed: [])
+        return try await fixture.relay.call(
+            try fixture.request(method, target, headers: [:], body: body), session: fixture.session,
+            token: { (_) throws(BrokerProblem) in
+                let number = asked.next()
+                return AccessToken(Secret("at-\(number)"), .dpop, key: key)
+            })
+    }
+
+    private func run(
+        _ script: @escaping @Sendable (ScriptedConnection) async throws -> Void,
+        proof: ProofPresentation = ProofPresentation(), _ body: (RelayFixture, ScriptedUpstream) async throws -> Void
+    ) async throws {
+        try await ScriptedUpstream.run(script) { upstream in
+            let proofs = RelayProofs(PaperSigner(), Self.clock, ProofNonces())
+            try await RelayFixture.run(at: upstream.url + "/base", proof: proof, proofs: proofs) { fixture in
+                try await body(fixture, upstream)
+            }
+        }
+    }
+
+    @Test("A token goes out with its scheme and a proof of the upstream's own address, without the query")
+    func goesOut() async throws {
+        var elsewhere = ProofPresentation()
+        elsewhere.scheme = .bearer
+        elsewhere.publicBase = try UpstreamBase("https://api.example.com/public")
+        for (proof, scheme, address) in [
+            (ProofPresentation(), "DPoP", nil), (elsewhere, "Bearer", "https://api.example.com/public/a/b"),
+        ] {
+            try await run(answeringOK, proof: proof) { fixture, upstream in
+                let asked = Asked()
+                #expect(try await call(fixture, .post, "/a/b?x=1", asked).status == .ok)
+                let request = try #require(upstream.received.first)
+                #expect(request.values("authorization") == ["\(scheme) at-1"])
+                let claims = try claims(request)
+                #expect(claims["htm"]?.string == "POST")
+                #expect(claims["htu"]?.string == address ?? upstream.url + "/base/a/b")
+                #expect(claims["ath"]?.string != nil && claims["nonce"] == nil)
+            }
+        }
+    }
+
+    /// Demands a nonce that changes with each answer, on whatever connection.
+    private static func demanding() -> @Sendable (ScriptedConnection) async throws -> Void {
+        let answers = Asked()
+        return { connection in
+            while let request = try await connection.request() {
+                let proof = request.values("dpop").first ?? ""
+                let claims = proof.split(separator: ".").dropFirst().first.flatMap { Base64URL.decode($0) } ?? []
+                let isGood = String(decoding: claims, as: UTF8.self).contains("\"n-\(answers.count)\"")
+                let nonce = "DPoP-Nonce: n-\(answers.next())"
+                if isGood {
+                    try await connection.answer(fields: [nonce])
+                } else {
+                    let challenge = "WWW-Authenticate: Basic, DPoP Error = \"USE_dpop_nonce\""
+                    try await connection.answer("401 Unauthorized", fields: [nonce, challenge], body: "no")
+                }
+            }
+        }
+    }
+
+    @Test("An upstream that asks for a nonce is sent the call once more, and has the newest from then on")
+    func nonces() async throws {
+        try await run(Self.demanding()) { fixture, upstream in
+            let asked = Asked()
+            for expected in [2, 3, 4] {
+                let response = try await call(fixture, .put, "/a", body: .whole(ByteBuffer(string: "x")), asked)
+                #expect(response.status == .ok && response.headers[.dpopNonce] == nil)
+                _ = try await response.body.text()
+                #expect(upstream.received.count == expected)
+            }
+            let identifiers = try upstream.received.map { try claims($0)["jti"]?.string }
+            #expect(Set(identifiers).count == 4)
+            #expect(upstream.received.map(\.bodySize) == [1, 1, 1, 1])
+        }
+    }
+
+    @Test("A streamed body is gone: 503 upstream_nonce, never 401, and the next call has the nonce")
+    func streamed() async throws {
+        try await run(Self.demanding()) { fixture, upstream in
+            let asked = Asked()
+            func streamed() -> UpstreamRequest.Body {
+                let source = ChunkSource(chunk: ByteBuffer(repeating: 0x61, count: 10_000), count: 10)
+                return .stream(UpstreamRequest.Stream(source), length: 100_000)
+            }
+            do {
+                _ = try await call(fixture, .put, "/a", body: streamed(), asked)
+                Issue.record("it was answered")
+            } catch let problem as BrokerProblem {
+                #expect(problem.code == .upstreamNonce && problem.retryAfter == .milliseconds(500))
+            }
+            #expect(upstream.received.count == 1)
+        }
+    }
+
+    @Test("One that asks without end is called twice, no more, and starts no refresh")
+    func endless() async throws {
+        try await run({ connection in
+            var number = 0
+            while try await connection.request() != nil {
+                number += 1
+                try await connection.answer(
+                    "401 Unauthorized",
+                    fields: ["DPoP-Nonce: n-\(number)", "WWW-Authenticate: DPoP error=\"use_dpop_nonce\""], body: "no")
+            }
+        }) { fixture, upstream in
+            let asked = Asked()
+            do {
+                _ = try await call(fixture, .get, "/a", body: .none, asked)
+                Issue.record("it was answered")
+            } catch let problem as BrokerProblem { #expect(problem.code == .upstreamNonce) }
+            #expect(upstream.received.count == 2 && asked.count == 1)
+        }
+    }
+
+    @Test("A refused proof is the upstream's answer, and starts no refresh; a refused token starts one")
+    func refused() async throws {
+        for (error, calls) in [("invalid_dpop_proof", 1), ("invalid_token", 2)] {
+            try await run({ connection in
+                while try await connection.request() != nil {
+                    try await connection.answer(
+                        "401 Unauthorized", fields: ["WWW-Authenticate: DPoP error=\"\(error)\""], body: "no")
+                }
+            }) { fixture, upstream in
+                let asked = Asked()
+                let response = try await call(fixture, .get, "/a", body: .none, asked)
+                #expect(response.status == .unauthorized)
+                _ = try await response.body.text()
+                #expect(upstream.received.count == calls && asked.count == calls)
+            }
+        }
+    }
+
+    @Test("Without anybody to sign it a bound token is not sent at all")
+    func noSigner() async throws {
+        try await ScriptedUpstream.run(answeringOK) { upstream in
+            try await RelayFixture.run(at: upstream.url) { fixture in
+                let asked = Asked()
+                do {
+                    _ = try await call(fixture, .get, "/a", body: .none, asked)
+                    Issue.record("it was answered")
+                } catch let problem as BrokerProblem { #expect(problem.code == .upstreamNotAllowed) }
+            }
+            #expect(upstream.received.isEmpty)
+        }
+    }
+}
+
+extension HTTPField.Name {
+    fileprivate static let dpopNonce = HTTPField.Name("DPoP-Nonce") ?? .accept
+}

@@ -49,8 +49,22 @@ class Session(val json: JSONObject) {
     /** The key that it belongs to; null for a session that whoever has its secret may use. */
     val binding: Binding? = json.optJSONObject("binding")?.let { Binding(it.getString("jkt"), it.getString("evidence")) }
 
+    /** Of a child session its kind, the configuration's word, and the handle of its parent. */
+    val kind: String? = if (json.isNull("kind")) null else json.optString("kind")
+    val parent: String? = if (json.isNull("parent")) null else json.optString("parent")
+
     /** A key, by its thumbprint (RFC 7638), and the evidence that requests may show: `pass` (or a proof), or `proof`. */
     class Binding(val jkt: String, val evidence: String)
+}
+
+/** A session for another process of the app, with its token, which that process sends as `Authorization: Bearer`. */
+class Child(val session: Session, val token: String)
+
+/** The cookie that a web view's store has to have before it loads the address of a hand-over. */
+class HandOverCookie(val origin: String, val name: String, val value: String) {
+    /** As `CookieManager.setCookie(origin, field, callback)` takes it. */
+    val field: String
+        get() = "$name=$value; Path=/; HttpOnly; SameSite=Strict; Max-Age=60" + if (origin.startsWith("https:")) "; Secure" else ""
 }
 
 /** A Zephr partial registration: show a form made of [fields], then call [Coatcheck.register]. */
@@ -496,6 +510,30 @@ class Coatcheck(
                 synchronized(keeping) { ending = false }
             }
         }.apply { isDaemon = true }.start()
+    }
+
+    /**
+     * Makes a session for a widget, a watch or an extension behind this one: one refresh serves both, and it ends with this one.
+     * [kind] is the configuration's word, [name] says which; the one that had this place before has ended. Of a bound session
+     * [jkt], the thumbprint of the child's own key, is needed.
+     */
+    fun child(kind: String, name: String, device: String? = null, jkt: String? = null): Child {
+        val body = JSONObject().put("kind", kind).put("name", name).put("device", device).put("jkt", jkt)
+        val made = call("POST", "/v1/session/children", body, evidence = Evidence.PROOF).json()
+        return Child(Session(made), made.getString("session_token"))
+    }
+
+    /**
+     * Hands the session over to a page in a web view of the app's own, and returns the address to load there. [put] sets the
+     * cookie in the web view's store and returns when it is in: the address is worth nothing without it. A page that shows
+     * `verifier_mismatch` was loaded before that: load the address once more.
+     */
+    fun handOver(origin: String, path: String = "/", put: (HandOverCookie) -> Unit): String {
+        val secret = base64Url(ByteArray(32).also { SecureRandom().nextBytes(it) })
+        val body = JSONObject().put("origin", origin).put("path", path).put("challenge", base64Url(sha256(secret)))
+        val answer = call("POST", "/v1/session/handovers", body, evidence = Evidence.PROOF).json()
+        put(HandOverCookie(origin, (if (origin.startsWith("https:")) "__Host-" else "") + "coatcheck-handover", secret))
+        return answer.getString("url")
     }
 
     /** The user's sessions on all devices, newest first. */

@@ -39,6 +39,28 @@ internal fun problem(work: () -> Any?): String? = try {
 internal fun Coatcheck.signIn(provider: String, user: String, social: String? = null): SignIn =
     finish(browser(start(provider, social), user), "A phone")
 
+/** Sessions behind the app's: a widget's, and a web view's. */
+private fun children(broker: String, phone: Coatcheck) {
+    val session = (phone.signIn("oidc", "kim") as SignIn.SignedIn).session
+    say(problem { phone.child("tv", "home") } == "client_not_allowed", "a kind that is not configured")
+    val widget = phone.child("widget", "home", "home screen")
+    say(widget.session.kind == "widget" && widget.session.parent == session.handle, "a widget has a session of its own")
+    fun look(name: String, value: String): Pair<Int, String> = OkHttpClient().newCall(
+        Request.Builder().url("$broker/v1/session").header(name, value).build()).execute().use { it.code to it.body!!.string() }
+    say(look("Authorization", "Bearer ${widget.token}").first == 200, "which its token opens")
+    say(problem { phone.handOver("https://evil.example") {} } == "invalid_request", "an origin that is not listed")
+    var cookie: HandOverCookie? = null
+    val address = phone.handOver(broker, "/v1/session") { cookie = it }
+    fun spend(field: String) = OkHttpClient.Builder().followRedirects(false).build().newCall(
+        Request.Builder().url(address).post(RequestBody.create(null, "")).header("Sec-Fetch-Site", "same-origin").header("Cookie", field).build()
+    ).execute().use { it.code to it.headers("Set-Cookie").firstOrNull { one -> one.startsWith("coatcheck-web=") }?.substringBefore(";") }
+    say(spend("a=b").first == 400, "the address of a hand-over alone")
+    val (status, web) = spend("${cookie!!.name}=${cookie!!.value}")
+    say(status == 303 && look("Cookie", web!!).second.contains("\"kind\":\"web\""), "with the cookie a web view is signed in")
+    phone.signOut()
+    say(look("Authorization", "Bearer ${widget.token}").second.contains("parent_ended") && look("Cookie", web!!).second.contains("parent_ended"), "both end with the app's")
+}
+
 fun main(arguments: Array<String>) {
     val broker = HttpUrl.get(arguments[0])
     fun device(client: String = "ios", storage: CredentialStorage = MemoryStorage()) = Coatcheck(broker, client, storage)
@@ -53,6 +75,7 @@ fun main(arguments: Array<String>) {
     say(phone.relay("api", "echo", "POST", RequestBody.create(null, "hello")).status == 200, "a body is relayed")
     say(problem { phone.relay("narrow", "echo") } == "upstream_not_allowed", "what is not allowed is refused")
     say(phone.refresh().handle == session.handle, "a refresh keeps the session")
+    children(arguments[0], device())
 
     say(problem { device().signIn("oidc", "denied") } == "access_denied", "a refusal")
     val callback = browser(phone.start("oidc"), "kira")

@@ -44,13 +44,17 @@ public struct Session: Codable, Sendable, Hashable {
     public let tokens: Tokens
     /// The key that it belongs to; nil for one that whoever has its secret may use.
     public let binding: Binding?
+    /// Of a child session its kind, the configuration's word.
+    public let kind: String?
+    /// Of a child session the handle of its parent.
+    public let parent: String?
     /// Whether it is this device's own, in a list of sessions.
     public let current: Bool?
     /// The user's name for the device, in a list of sessions.
     public let device: String?
 
     enum CodingKeys: String, CodingKey {
-        case handle, provider, client, subject, identity, scope, tokens, binding, current, device
+        case handle, provider, client, subject, identity, scope, tokens, binding, kind, parent, current, device
         case createdAt = "created_at", lastUsedAt = "last_used_at"
         case idleExpiresAt = "idle_expires_at", expiresAt = "expires_at"
     }

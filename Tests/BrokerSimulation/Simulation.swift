@@ -282,7 +282,9 @@ package final class Simulation: @unchecked Sendable {
     func toldOfEnd(_ ticket: Ticket) async {
         guard let row = try? await memory.session(tokenDigest: ticket.digest), row.endedAt == nil else { return }
         if weather.idleEnd != nil, SessionLimits.lapse(of: row, at: wallTime) != nil { return }
-        if let parent = ticket.parent, let row = try? await memory.session(tokenDigest: parent.digest), row.endedAt != nil {
+        if let parent = ticket.parent, let row = try? await memory.session(tokenDigest: parent.digest),
+            row.endedAt != nil
+        {
             say("FAULT: a child outlives its parent in the store")
             verdict.endedSessionsAlive += 1
         }

@@ -120,7 +120,8 @@ struct FamilyContract {
                     }
                     #expect(
                         try await store.condemnRefresh(
-                            tokenDigest: parent.tokenDigest, tokenVersion: 1, fence: grant.fence, reason: .grantRevoked, now: time))
+                            tokenDigest: parent.tokenDigest, tokenVersion: 1, fence: grant.fence, reason: .grantRevoked,
+                            now: time))
                 case .lapsed: _ = try await store.sweep(now: time, limit: 100, lapsedSince: Rows.now)
                 }
                 #expect(try await store.session(tokenDigest: parent.tokenDigest)?.endedAt == time, "\(ending)")
@@ -175,7 +176,8 @@ struct FamilyContract {
                     try await store.sessions(selector, .live, after: nil, limit: 9, now: Rows.seconds(3)) == [two, one])
             }
             #expect(
-                try await store.sessions(.token(own.tokenDigest), .live, after: nil, limit: 9, now: Rows.seconds(3)) == [own])
+                try await store.sessions(.token(own.tokenDigest), .live, after: nil, limit: 9, now: Rows.seconds(3))
+                    == [own])
             let ended = try await store.endSessions(
                 .subjectExcept(subject, current: one.tokenDigest), reason: .loggedOutElsewhere, now: Rows.seconds(4))
             #expect(Set(ended).isSubset(of: [two.tokenDigest, others.tokenDigest]) && ended.contains(two.tokenDigest))

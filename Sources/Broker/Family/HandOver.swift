@@ -126,7 +126,8 @@ package struct HandOver: Sendable {
         let older = try await webChild(among: held, of: parent)
         let made = try await spend(ticket, secrets, proof, parent)
         if let older, older.row.handle != made.child.session.handle {
-            _ = try await EndSession(context).end(.token(older.tokenDigest), reason: .replaced, handle: older.row.handle)
+            _ = try await EndSession(context).end(
+                .token(older.tokenDigest), reason: .replaced, handle: older.row.handle)
         }
         return made
     }

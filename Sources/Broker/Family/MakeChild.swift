@@ -1,7 +1,7 @@
 /// A child session that an app asks for.
 package struct ChildOrder: Sendable {
     package var kind: ChildKind
-    /// Which of its kind it is: with the kind its place in the family.
+    /// The name that tells it from others of its kind: with the kind its place in the family.
     package var name: String
     package var device: String?
     /// The thumbprint of the child's own key, which it proves at its first use.

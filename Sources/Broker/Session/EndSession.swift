@@ -69,7 +69,8 @@ package struct EndSession: Sendable {
             throw BrokerProblem(error)
         }
         guard let row, row.subject == owner.row.subject,
-            row.tokenDigest == owner.tokenDigest || row.lineage?.parent == owner.tokenDigest || !owner.ownsItselfAlone(context)
+            row.tokenDigest == owner.tokenDigest || row.lineage?.parent == owner.tokenDigest
+                || !owner.ownsItselfAlone(context)
         else { throw BrokerProblem(.notFound) }
         let reason: EndReason = row.tokenDigest == owner.tokenDigest ? .loggedOut : .loggedOutElsewhere
         try await end(.token(row.tokenDigest), reason: reason, handle: handle)

@@ -40,7 +40,9 @@ extension MemoryState {
         if let work = row.revocation(at: now) { addOutbox([work]) }
         sessions[tokenDigest] = row.ended(reason, at: now)
         guard row.lineage == nil else { return true }
-        for child in sessions.values where child.lineage?.parent == tokenDigest { end(child.tokenDigest, .parentEnded, now) }
+        for child in sessions.values where child.lineage?.parent == tokenDigest {
+            end(child.tokenDigest, .parentEnded, now)
+        }
         return true
     }
 

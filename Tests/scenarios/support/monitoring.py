@@ -57,7 +57,7 @@ def documented():
         cells = row.split(" | ")
         for name in re.findall(r"`([a-z_]+)`", cells[0]):
             full = name if name.startswith("process_") else "coatcheck_" + name
-            names[full] = "| PostgreSQL: " in row or "| With `server.tls`: " in row
+            names[full] = "| PostgreSQL: " in row or "| With `" in row
     return names
 
 

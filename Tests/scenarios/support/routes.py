@@ -14,7 +14,8 @@ from verdicts import Verdicts
 
 public, management, token = sys.argv[1:]
 contract = yaml.safe_load((pathlib.Path(__file__).resolve().parents[3] / "openapi.yaml").read_text())
-values = {"handle": "ses_" + "A" * 22, "provider": "oidc", "upstream": "api", "path": "echo", "subject": "user-ana"}
+values = {"handle": "ses_" + "A" * 22, "provider": "oidc", "upstream": "api", "path": "echo", "subject": "user-ana",
+          "ticket": "A" * 43}
 verdicts = Verdicts()
 say = verdicts.verdict
 

@@ -60,7 +60,8 @@ struct HandoffSecrets: Sendable {
     }
 }
 
-/// A hosted callback's row for its app (flow C): at most one live one a login.
+/// A hosted callback's row for its app (flow C), at most one live one a login; and a hand-over's ticket, whose `login` is
+/// one of its session's eight places (decision 65).
 package struct HandoffRow: Sendable, Equatable {
     /// The state digest of its login.
     package var login: Digest

@@ -6,6 +6,7 @@ enum MetricCatalogue {
         "coatcheck_admin_actions_total": "What was done through the management listener.",
         "coatcheck_build_info": "1; its labels say which version runs on which store.",
         "coatcheck_child_sessions_total": "Child sessions made, by their kind.",
+        "coatcheck_clock_ahead_seconds": "How far the machine's clock is ahead of the database's.",
         "coatcheck_config_reloads_total": "Times that the configuration was read again; refused is not what runs.",
         "coatcheck_connections": "Open connections of apps and backends.",
         "coatcheck_connections_max": "Connections of apps and backends that there may be.",

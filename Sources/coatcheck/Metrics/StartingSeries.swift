@@ -103,7 +103,7 @@ enum StartingSeries {
         [[("result", "refreshed"), ("reason", "-")]]
         + [EndReason.refreshLost, .grantRevoked, .subjectChanged, .tokenExpired].map {
             [("result", "ended"), ("reason", $0.rawValue)]
-        } + (failures + ["unknown"]).map { [("result", "failed"), ("reason", $0)] }
+        } + (failures + ["not_bound", "unknown"]).map { [("result", "failed"), ("reason", $0)] }
 
     private static let operations = StoreOperation.allCases.map(\.rawValue) + EventLog.uncounted
 }

@@ -35,6 +35,7 @@ struct StartingSeriesTests {
             .refreshFailed(
                 provider: provider, client: client, session: session, reason: failure.shortDescription, counted: nil),
             .refreshedTokenUnverified(provider: provider, client: client, session: session, detail: ""),
+            .tokenNotBound(provider: provider, client: client, session: session),
             .refreshWaited(provider: provider, client: client), .refreshShared(provider: provider, client: client),
             .accessTokenHandedOut(provider: provider, client: client, session: session),
             .revocation(provider: provider, result: "done"), .providerSessionEnd(provider: provider, result: "done"),

@@ -68,6 +68,44 @@ import Testing
         #expect(broker.provider.grants == 1)
     }
 
+    @Test("Operators are told of each refusal once, and of a login that a stranger finishes as burned")
+    func told() async throws {
+        let broker = try TestBroker()
+        func refusal(_ work: () async throws -> Void) async -> [ProblemCode] {
+            let before = broker.events.all.count
+            try? await work()
+            return broker.events.all.dropFirst(before).compactMap { event in
+                if case .loginRefused(_, _, let code, _) = event { code } else { nil }
+            }
+        }
+        let other = try await broker.start()
+        let waiting = try await broker.start()
+        #expect(await refusal { _ = try await broker.forward(broker.callback(waiting), other.loginToken) }.isEmpty)
+        #expect(broker.burned == 1)
+        let used = try await broker.start()
+        _ = try await broker.forward(broker.callback(used, code: "c1"), used.loginToken)
+        let strangers = await refusal {
+            _ = try await broker.forward(broker.callback(used, code: "c2"), other.loginToken)
+        }
+        #expect(strangers == [.loginNotYours] && broker.burned == 1)
+        #expect(
+            await refusal { _ = try await broker.forward(broker.callback(used, code: "c1"), other.loginToken) }
+                == [.codeAlreadyUsed])
+        #expect(
+            await refusal { _ = try await broker.forward(broker.callback(used, code: "c2"), used.loginToken) }
+                == [.stateMismatch])
+        let refused = try await broker.start()
+        let url = "\(TestBroker.redirect)?error=access_denied&state=\(refused.state.reveal())"
+        #expect(
+            await refusal {
+                _ = try await broker.forward(url + "&iss=https%3A%2F%2Fas.example", refused.loginToken)
+            } == [.accessDenied])
+        let late = try await broker.start()
+        broker.clock.advance(.seconds(601))
+        #expect(
+            await refusal { _ = try await broker.forward(broker.callback(late), late.loginToken) } == [.loginExpired])
+    }
+
     @Test(
         "The issuer is demanded where promised and equal wherever it appears (SEC-09)",
         arguments: ["", "&iss=", "&iss=https%3A%2F%2Fas.example%2F", "&iss=https%3A%2F%2Fevil.example"])

@@ -3,13 +3,30 @@
 struct BrokerLoginForward: Sendable {
     let context: BrokerContext
 
-    /// Returns the exchange to run, or throws what is wrong with the callback.
+    /// Returns the exchange to run, or throws what is wrong with the callback, of which operators are told.
     ///
     /// No provider is called here.
     func plan(
         target: String, parameters: FormPairs, login row: LoginRow, input: ForwardCodeInput
     ) async throws(BrokerProblem) -> ExchangePlan {
         let secrets = try LoginSecrets.open(row, context)
+        do throws(BrokerProblem) {
+            return try await plan(secrets, target: target, parameters: parameters, login: row, input: input)
+        } catch {
+            // Who finishes a login of somebody else's that still waits burns it, and is told of as that.
+            if error.code != .loginNotYours || row.status != .pending {
+                context.events.emit(
+                    .loginRefused(
+                        provider: secrets.provider, client: secrets.client, code: error.code,
+                        detail: error.privateDetail ?? ""))
+            }
+            throw error
+        }
+    }
+
+    private func plan(
+        _ secrets: LoginSecrets, target: String, parameters: FormPairs, login row: LoginRow, input: ForwardCodeInput
+    ) async throws(BrokerProblem) -> ExchangePlan {
         guard let provider = context.providers[secrets.provider],
             let client = provider.profile.client(secrets.client)
         else { throw BrokerProblem(.clientNotAllowed, privateDetail: "the login's client is configured no more") }
@@ -37,8 +54,7 @@ struct BrokerLoginForward: Sendable {
             parameters, secrets.issuer, provider: secrets.provider, succeeded: code != nil && error == nil)
         if let error {
             _ = await burn(row)
-            throw context.refusal(
-                error, isSilent: secrets.demands.isSilent, provider: secrets.provider, client: secrets.client)
+            throw BrokerProblem(error, isSilent: secrets.demands.isSilent)
         }
         guard let code, let key else {
             throw BrokerProblem(.invalidCallback, privateDetail: "a callback without a code")

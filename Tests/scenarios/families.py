@@ -217,6 +217,7 @@ def bound(case):
     case.same("200", told(shown(watch)), "its own does")
     granted = shown(watch, "POST", "/v1/session/pass")
     case.same(200, granted.status, "and gets it a pass")
+    case.same((True, None), ("pass" in granted.json, granted.fields.get("Set-Cookie")), "in the body, and never as the app's cookie")
     case.same(204, phone.call("DELETE", "/v1/session", phone.session).status, "its parent's end")
     case.same("401 session_ended parent_ended", told(shown(watch)), "is its own")
 

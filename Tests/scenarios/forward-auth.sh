@@ -185,6 +185,9 @@ walk_live() {
     matches '^(|\[""\])$' "$(json .fields.cookie)" "no cookie is left"
     request GET "$SITE/orders" -H "Cookie: coatcheck-login=xyz; a=1; coatcheck=$cookie; coatcheck-theme=1"
     saw cookie '["a=1; coatcheck-theme=1"]' "only our two cookies are taken out"
+    request GET "$SITE/orders" \
+        -H "Cookie: coatcheck-web=w; a=1; coatcheck=$cookie; coatcheck-webs=2; coatcheck-handover=h"
+    saw cookie '["a=1; coatcheck-webs=2"]' "a web view's and its hand-over's neither"
     request POST "$SITE/orders" -H "Cookie: coatcheck=$cookie" -H 'Content-Type: text/plain' --data-binary 'two coats'
     expect_status 200 "a POST"
     expect_json .method POST
@@ -292,7 +295,7 @@ s/X-Original-Method .*/X-Original-Method GET/|by another method$
 /header_up -X-Forwarded-Method/d|by another method, with the fields
 /request_header -DPoP/d|sees no dpop
 /request_header -Coatcheck-Pass/d|which it sees nowhere
-s/|-pass)/)/|which the service does not see
+s/|-pass//|which the service does not see
 TEXT
         haproxy) cat <<'TEXT' ;;
 /\["dpop"\]/d|a proof without a nonce$
@@ -315,7 +318,7 @@ s/origin .. r.unparsed_uri.*/r.headers_in["X-Original-URL"],/|with the fields of
 s/:gsub("^%a.*/,/|GET http:
 /RequestHeader unset DPoP/d|sees no dpop
 /RequestHeader unset Coatcheck-Pass/d|which it sees nowhere
-s/|-pass)/)/|which the service does not see
+s/|-pass//|which the service does not see
 s/"Coatcheck-Code", //|alone: nonce, code and challenge
 s/, "DPoP-Nonce" }/ }/|alone: nonce, code and challenge
 s/kept\["Set-Cookie"\] = cookie or/kept["Set-Cookie"] =/|both cookies are cleared

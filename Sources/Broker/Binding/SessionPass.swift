@@ -66,6 +66,7 @@ package struct GrantedPass: Sendable {
     package let expiresAt: WallTime
     /// Its life: a phone whose clock is wrong goes by that.
     package let lifetime: Duration
+    /// A child has it in the body, whatever its parent's client is: it keeps no cookies, and the parent's pass is in the cookie.
     package let transport: ClientProfile.Transport
 
     /// Creates the pass that a session may have now; nil where it may have none.
@@ -73,7 +74,7 @@ package struct GrantedPass: Sendable {
         guard let binding = session.binding, binding.policy.evidence == .pass else { return nil }
         lifetime = binding.policy.passLifetime
         let client = context.providers[session.facts.provider]?.profile.client(session.facts.client)
-        transport = client?.transport ?? .cookie
+        transport = session.family == nil ? client?.transport ?? .cookie : .bearer
         let pass = SessionPass(expiresAt: context.clock.now().advanced(by: lifetime))
         expiresAt = pass.expiresAt
         text = pass.text(of: session.tokenDigest, by: context.vault)

@@ -119,11 +119,12 @@ extension BrokerAPI {
 
     /// Returns the fields that clear the cookies of a session that has ended.
     ///
-    /// A web child's end clears its own cookie, and never the app's.
+    /// A web child's end clears its own cookie, and never the app's; and what came in `Authorization` alone may be a child's.
     private func cleared(_ call: Call) -> [HTTPField] {
-        let isWeb =
-            !rules.hasSessionCookie(call.fields) && call.fields.authorization.isEmpty && rules.hasWebCookie(call.fields)
-        return isWeb ? [cookies.clearedWeb] : cookies.cleared(rules.hasPassCookie(call.fields))
+        guard !rules.hasSessionCookie(call.fields) else { return cookies.cleared(rules.hasPassCookie(call.fields)) }
+        guard call.fields.authorization.isEmpty else { return [] }
+        if rules.hasWebCookie(call.fields) { return [cookies.clearedWeb] }
+        return cookies.cleared(rules.hasPassCookie(call.fields))
     }
 
     /// `DELETE /v1/session`: gone here at once; 204 whether or not there was one, or 200 with the provider's log-out page.

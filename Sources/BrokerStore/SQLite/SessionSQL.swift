@@ -92,10 +92,10 @@ enum SessionSQL {
         SELECT id, token FROM sessions
         WHERE token = ? AND token_version = ? AND fence = ? AND ended_at IS NULL
         """
-    /// Sessions that were ended by somebody's doing; what ran out does so in every copy.
+    /// Sessions that were ended by somebody's doing; what ran out does so in every copy, and a child ends with its parent.
     static let tombstones = """
         SELECT token, ended_at, end_reason FROM sessions
-        WHERE ended_at IS NOT NULL AND end_reason NOT IN ('expired', 'idle_expired', 'token_expired')
+        WHERE ended_at IS NOT NULL AND end_reason NOT IN ('expired', 'idle_expired', 'token_expired', 'parent_ended')
         """
     static let beyondLimit = """
         SELECT id, token FROM sessions

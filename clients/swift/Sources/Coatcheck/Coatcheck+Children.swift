@@ -27,6 +27,9 @@ public struct HandOverCookie: Sendable, Hashable {
         var properties: [HTTPCookiePropertyKey: Any] = [
             .name: name, .value: value, .domain: host, .path: "/", .maximumAge: "60", .version: "1",
         ]
+        // By their names: not every Foundation has a constant for them.
+        properties[HTTPCookiePropertyKey("HttpOnly")] = "TRUE"
+        properties[HTTPCookiePropertyKey("SameSite")] = "strict"
         if origin.scheme == "https" { properties[.secure] = "TRUE" }
         return HTTPCookie(properties: properties)
     }

@@ -29,16 +29,20 @@ extension OAuthEngine {
     /// Posts parameters with the client's proof, and with that of a key where there is one.
     func post(
         _ parameters: [(name: String, value: String)], to url: EndpointURL, as endpoint: ClientAuthenticator.Endpoint,
-        client: EngineClient, provedBy proof: ProofMaker?, headers: [(name: String, value: String)] = [],
-        by deadline: Duration
+        client: EngineClient, provedBy proof: ProofMaker?, idempotencyKey: String? = nil, by deadline: Duration
     ) async throws(ProviderFailure) -> ProviderAnswer {
         guard let proof else {
+            let headers = idempotencyKey.map { idempotency($0, client) } ?? []
             return try await post(parameters, to: url, as: endpoint, client: client, headers: headers, by: deadline)
         }
         let call = call(provedBy: proof, at: url, client: client, .authorization)
         return try await sending(call) { () async throws(ProviderFailure) -> ProviderAnswer in
-            try await post(
-                parameters, to: url, as: endpoint, client: client, headers: headers, proving: call, by: deadline)
+            let exchange = call.exchange
+            let headers = idempotencyKey.map { key in
+                idempotency(exchange.isRepeated ? IdempotencyKey.again(key, nonce: exchange.sent) : key, client)
+            }
+            return try await post(
+                parameters, to: url, as: endpoint, client: client, headers: headers ?? [], proving: call, by: deadline)
         }
     }
 
@@ -113,7 +117,7 @@ extension OAuthEngine {
 /// The key that a repeated call is known by (Cloudentity's `X-Idempotency-Key`).
 enum IdempotencyKey {
     /// Returns the key of a call that is made anew with another nonce.
-    static func again(_ key: String, nonce: String) -> String {
-        Base64URL.encode(SHA256.hash(data: Array("\(key).\(nonce)".utf8)))
+    static func again(_ key: String, nonce: String?) -> String {
+        Base64URL.encode(SHA256.hash(data: Array("\(key).\(nonce ?? "")".utf8)))
     }
 }

@@ -22,7 +22,7 @@ extension OAuthEngine {
         if let verifier = grant.verifier { pairs.append(("code_verifier", verifier.reveal())) }
         let answer = try await post(
             pairs, to: endpoint, as: .token, client: client, provedBy: grant.proof,
-            headers: idempotency(grant.idempotencyKey, client), by: deadline)
+            idempotencyKey: grant.idempotencyKey, by: deadline)
         var tokens: TokenSet
         let binding = grant.proof == nil ? TokenAnswer.Binding.none : .demanded
         do throws(ProviderFailure) {

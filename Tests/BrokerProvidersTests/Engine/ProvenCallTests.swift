@@ -363,6 +363,19 @@ struct ProvenCallTests {
         }
     }
 
+    @Test("The repeat of a code for a nonce has an idempotency key of its own")
+    func codeIdempotency() async throws {
+        let answers: @Sendable (Int) -> RawServer.Reply = {
+            $0 == 1 ? .json(Self.challenge, status: 400, [("DPoP-Nonce", "n-1")]) : .json(Self.tokens)
+        }
+        try await raw(answers, { $0.wire.tokenRequest.idempotencyKey = true }) { client, server in
+            let exchanger = try #require(client as? any CodeExchanging)
+            _ = try await exchanger.redeem(grant(), by: Support.deadline)
+            let keys = server.received.compactMap { $0.header("X-Idempotency-Key") }
+            #expect(keys.count == 2 && keys.first == grant().idempotencyKey && Set(keys).count == 2)
+        }
+    }
+
     @Test("The repeat for a nonce has an assertion of its own, as it has a proof of its own")
     func freshAssertion() async throws {
         let answers: @Sendable (Int) -> RawServer.Reply = {

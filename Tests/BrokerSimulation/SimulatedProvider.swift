@@ -65,7 +65,8 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, L
     /// Makes a call with proofs, once more where the provider asks for another nonce: by the engine's own rule.
     private func proven<Value>(
         _ proof: ProofMaker?, code: String? = nil, family: Family? = nil, repeating nonce: String? = nil,
-        _ sending: RefreshSending? = nil, _ send: (TokenCall) async throws(ProviderFailure) -> Value
+        confirms: Bool = false, _ sending: RefreshSending? = nil,
+        _ send: (TokenCall) async throws(ProviderFailure) -> Value
     ) async throws(ProviderFailure) -> Value {
         func newCall() -> TokenCall { TokenCall(process: process, code: code, family: family, sentAt: scheduler.now) }
         guard proof != nil else { return try await send(newCall()) }
@@ -78,14 +79,17 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, L
             sending?.begins(nonce: exchange.sent, idempotencyKey: "")
             let call = newCall()
             call.nonce = exchange.sent
+            let newestAtSending = nonces.newest(at: place)
             do throws(ProviderFailure) {
                 let value = try await send(call)
+                sending?.isHeard()
                 if let given = call.given { nonces.note(given, at: place, moment: process.monotonic) }
                 return value
             } catch {
                 let asks = if case .rejected(let refusal) = error { refusal.code == "use_dpop_nonce" } else { false }
                 let heard = if case .rejected = error { call.given } else { String?.none }
-                let newest = nonces.newest(at: place)
+                let newest = confirms ? newestAtSending : nonces.newest(at: place)
+                if case .rejected = error { sending?.isHeard() }
                 if let heard { nonces.note(heard, at: place, moment: process.monotonic) }
                 switch exchange.answered(asksForNonce: asks, nonce: heard, newest: newest) {
                 case .take:
@@ -123,7 +127,9 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, L
             throw .rejected(OAuthError(status: 400, code: "invalid_request"))
         }
         let last = request.recovering ? request.sending.last?.nonce : nil
-        let fresh = try await proven(request.proof, family: family, repeating: last, request.sending) {
+        let fresh = try await proven(
+            request.proof, family: family, repeating: last, confirms: request.recovering, request.sending
+        ) {
             (call) async throws(ProviderFailure) in
             try await refresh(request, family, token, call, by: deadline)
         }

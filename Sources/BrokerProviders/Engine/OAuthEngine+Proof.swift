@@ -8,12 +8,12 @@ extension OAuthEngine {
     /// Returns a call with proofs at a server, by the side of it that is called.
     func call(
         provedBy proof: ProofMaker, at url: EndpointURL, client: EngineClient, _ role: ProofNonces.Role,
-        repeating nonce: String? = nil
+        repeating nonce: String? = nil, confirms: Bool = false
     ) -> ProvenCall {
         let place = ProofNonces.Place(
             provider: profile.name, client: client.profile.name, origin: ProofAddress(url.text)?.origin ?? url.text,
             role: role)
-        return ProvenCall(proof, at: place, nonces, clock, repeating: nonce)
+        return ProvenCall(proof, at: place, nonces, clock, repeating: nonce, confirms: confirms)
     }
 
     /// Makes a call, and all of it once more where its server asks for another nonce.
@@ -48,7 +48,8 @@ extension OAuthEngine {
 
     /// Makes a refresh call with proofs: first what brings a nonce, where the refresh token is better not sent without.
     ///
-    /// A confirming call repeats nonce and idempotency key of the sending that it confirms.
+    /// A confirming call repeats nonce and idempotency key of a sending whose answer was lost; after one that was heard it
+    /// asks anew.
     func proven(
         _ request: RefreshRequest, _ proof: ProofMaker, at url: EndpointURL, client: EngineClient,
         by deadline: Duration
@@ -56,20 +57,25 @@ extension OAuthEngine {
         let checksFirst = client.wire.dpop.nonceBeforeSpending == .yes
         let last = request.recovering ? request.sending.last : nil
         if request.usesNonces, last == nil, !checksFirst { await prime(proof, at: url, client: client, by: deadline) }
-        let call = call(provedBy: proof, at: url, client: client, .authorization, repeating: last?.nonce)
-        let firstKey = last?.idempotencyKey ?? request.idempotencyKey
+        let call = call(
+            provedBy: proof, at: url, client: client, .authorization, repeating: last?.nonce,
+            confirms: request.recovering)
+        let asksAnew = request.recovering && request.sending.isAnswered
         do throws(ProviderFailure) {
             let answer = try await sending(call) { () async throws(ProviderFailure) -> ProviderAnswer in
                 let exchange = call.exchange
                 if exchange.isRepeated, !checksFirst { request.sending.spendsPerhaps() }
-                // Under the first one's key, whoever answers repeated keys would repeat the refusal.
+                // Under the first one's key, whoever answers repeated keys would repeat the refusal; and what was lost.
                 let key =
-                    exchange.isRepeated
-                    ? IdempotencyKey.again(request.idempotencyKey, nonce: exchange.sent ?? "") : firstKey
+                    last?.idempotencyKey
+                    ?? (exchange.isRepeated || asksAnew
+                        ? IdempotencyKey.again(request.idempotencyKey, nonce: exchange.sent) : request.idempotencyKey)
                 request.sending.begins(nonce: exchange.sent, idempotencyKey: key)
-                return try await post(
+                let answer = try await post(
                     [("grant_type", "refresh_token"), ("refresh_token", request.refreshToken.reveal())], to: url,
                     as: .token, client: client, headers: idempotency(key, client), proving: call, by: deadline)
+                request.sending.isHeard()
+                return answer
             }
             return (answer, call.exchange)
         } catch {

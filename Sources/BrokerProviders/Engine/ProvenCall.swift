@@ -5,7 +5,7 @@ import Synchronization
 final class ProvenCall: Sendable {
     private struct State {
         var exchange: NonceExchange
-        /// The newest nonce that was known before the last answer came.
+        /// The newest nonce that was known before the last answer came, or, of a confirming call, when it was sent.
         var newest: String?
     }
 
@@ -13,14 +13,17 @@ final class ProvenCall: Sendable {
     let place: ProofNonces.Place
     private let nonces: ProofNonces
     private let clock: BrokerClock
+    /// Whether it confirms another: on a busy process the newest nonce changes while any call is under way.
+    private let confirms: Bool
     /// Guards what was sent and asked.
     private let state: Mutex<State>
 
     /// Creates the call; its first nonce is the newest, unless it repeats a sending whose nonce is given.
     init(
         _ proof: ProofMaker, at place: ProofNonces.Place, _ nonces: ProofNonces, _ clock: BrokerClock,
-        repeating nonce: String? = nil
+        repeating nonce: String? = nil, confirms: Bool = false
     ) {
+        self.confirms = confirms
         self.proof = proof
         self.place = place
         self.nonces = nonces
@@ -35,12 +38,13 @@ final class ProvenCall: Sendable {
     func field(
         _ method: String, _ url: EndpointURL, token: Secret? = nil
     ) throws(VaultFailure) -> (name: String, value: String) {
-        ("DPoP", try proof.proof(method: method, address: url.text, nonce: exchange.sent, token: token))
+        if confirms { state.withLock { $0.newest = nonces.newest(at: place) } }
+        return ("DPoP", try proof.proof(method: method, address: url.text, nonce: exchange.sent, token: token))
     }
 
     /// Keeps the nonce of an answer, whatever else it says.
     func heard(_ answer: ProviderAnswer) {
-        state.withLock { $0.newest = nonces.newest(at: place) }
+        if !confirms { state.withLock { $0.newest = nonces.newest(at: place) } }
         if let nonce = answer.proofNonce { nonces.note(nonce, at: place, moment: clock.monotonic()) }
     }
 

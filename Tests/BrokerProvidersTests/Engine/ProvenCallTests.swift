@@ -1,6 +1,7 @@
 import Broker
 import BrokerTestSupport
 import BrokerVault
+import NIOHTTP1
 import Sandbox
 import Synchronization
 import Testing
@@ -373,6 +374,68 @@ struct ProvenCallTests {
             _ = try await exchanger.redeem(grant(), by: Support.deadline)
             let keys = server.received.compactMap { $0.header("X-Idempotency-Key") }
             #expect(keys.count == 2 && keys.first == grant().idempotencyKey && Set(keys).count == 2)
+        }
+    }
+
+    private func boundRefresh(recovering: Bool = false) -> RefreshRequest {
+        var asked = Support.refresh(recovering: recovering)
+        asked.proof = maker
+        asked.isBound = true
+        return asked
+    }
+
+    @Test("A call that confirms a lost one keeps its idempotency key, for a nonce's repeat too")
+    func lostKey() async throws {
+        let answers: @Sendable (Int) -> RawServer.Reply = {
+            $0 == 1 ? .json(Self.challenge, status: 400, [("DPoP-Nonce", "n-1")]) : .json(Self.tokens)
+        }
+        try await raw(answers, { $0.wire.tokenRequest.idempotencyKey = true }) { client, server in
+            let asked = boundRefresh(recovering: true)
+            asked.sending.begins(nonce: "n-0", idempotencyKey: asked.idempotencyKey)
+            _ = try await refresh(client, asked)
+            let keys = server.received.map { $0.header("X-Idempotency-Key") }
+            #expect(keys == [asked.idempotencyKey, asked.idempotencyKey])
+        }
+    }
+
+    @Test("A call that confirms an answer that was heard asks anew: with the newest nonce, under a key of its own")
+    func confirmsHeard() async throws {
+        let refused = #"{"error":"invalid_grant"}"#
+        try await raw(
+            { .json(refused, status: 400, [("DPoP-Nonce", "n-\($0)")]) }, { $0.wire.tokenRequest.idempotencyKey = true }
+        ) { client, server in
+            let first = boundRefresh()
+            _ = await Support.failure { try await refresh(client, first) }
+            // Another session's call.
+            _ = await Support.failure { try await refresh(client, boundRefresh()) }
+            var confirming = boundRefresh(recovering: true)
+            confirming.sending = first.sending
+            let failure = await Support.failure { [confirming] in try await refresh(client, confirming) }
+            guard case .rejected(let refusal) = failure else { return #expect(Bool(false)) }
+            #expect(refusal.isInvalidGrant && !refusal.isOfOldProof)
+            let sent = try #require(server.received.last)
+            #expect(try claims(try #require(sent.header("DPoP")))["nonce"]?.string == "n-2")
+            let keys = server.received.compactMap { $0.header("X-Idempotency-Key") }
+            #expect(keys.count == 3 && keys[0] == keys[1] && keys[2] != keys[0])
+        }
+    }
+
+    @Test(
+        "A confirming call's proof is old by what was known when it was sent, any other's by what is when it is answered"
+    )
+    func oldAtSending() throws {
+        for confirms in [false, true] {
+            let nonces = ProofNonces()
+            let place = ProofNonces.Place(
+                provider: ProviderName(unchecked: "p"), client: Support.ios, origin: "https://as.example",
+                role: .authorization)
+            nonces.note("n-1", at: place, moment: .zero)
+            let call = ProvenCall(maker, at: place, nonces, Support.clock, confirms: confirms)
+            _ = try call.field("POST", try #require(EndpointURL("https://as.example/token")))
+            nonces.note("n-2", at: place, moment: .zero)
+            let answer = ProviderAnswer(status: 400, headers: [:], body: [], fault: nil)
+            call.heard(answer)
+            #expect(try !call.asksAgain(answer) && call.exchange.isOutdated == !confirms)
         }
     }
 

@@ -507,6 +507,47 @@ struct ProvenCallTests {
         }
     }
 
+    /// Refreshes at a server that answers pushed requests and refreshes with these statuses, and returns how many of either came.
+    private func priming(
+        par: Int, refreshes: [Int], _ change: (inout WireSettings) -> Void = { _ in }
+    ) async throws -> (pushed: Int, refreshed: Int) {
+        let count = Mutex(0)
+        var result = (pushed: 0, refreshed: 0)
+        try await twoWays(
+            { request, _ in
+                if request.target == "/par" { return .json("{}", status: par) }
+                let number = count.withLock { count in
+                    count += 1
+                    return count
+                }
+                let status = refreshes[min(number, refreshes.count) - 1]
+                return .json(status == 200 ? Self.tokens : "{}", status: status)
+            }, change
+        ) { client, server in
+            for _ in refreshes {
+                var asked = Support.refresh()
+                asked.proof = maker
+                asked.isBound = true
+                asked.usesNonces = true
+                _ = await Support.failure { [asked] in try await refresh(client, asked) }
+            }
+            let targets = server.received.filter { $0.method == "POST" }.map(\.target)
+            result = (targets.count { $0 == "/par" }, targets.count { $0 == "/token" })
+        }
+        return result
+    }
+
+    @Test("Where calls fail, the refresh is the probe: no pushed request goes before it")
+    func primesNothingThatFails() async throws {
+        #expect(try await priming(par: 201, refreshes: [200, 200]) == (2, 2))
+        #expect(try await priming(par: 201, refreshes: [503, 503, 200, 200]) == (2, 4))
+    }
+
+    @Test("Where pushed requests have no proof, there is none for the sake of a nonce")
+    func primesWithProofsAlone() async throws {
+        #expect(try await priming(par: 201, refreshes: [200]) { $0.dpop.par = .thumbprint } == (0, 1))
+    }
+
     @Test("A bound access token is never shown as Bearer, at the revocation either")
     func noBearerFallback() async throws {
         for (key, calls) in [(TokenKey(pair: maker.key), 2), (nil, 4)] as [(TokenKey?, Int)] {

@@ -24,11 +24,7 @@ struct RelayCall {
             var proof = RelayProof(token, proofs, upstream.settings, session: session, target: path)
         else { throw BrokerProblem(.upstreamNotAllowed, privateDetail: "no proof can be made for this token") }
         while true {
-            let field: (name: String, value: String)
-            do throws(VaultFailure) { field = try proof.field(request.method.rawValue, token.token) } catch {
-                throw BrokerProblem(error)
-            }
-            let response = try await send(field)
+            let response = try await send(proof)
             switch proof.heard(response) {
             case .take: return response
             case .sendAgain:
@@ -49,7 +45,7 @@ struct RelayCall {
             .upstreamNonce, privateDetail: "the upstream asks for another nonce", retryAfter: .milliseconds(500))
     }
 
-    private func send(_ proof: (name: String, value: String)?) async throws(BrokerProblem) -> UpstreamResponse {
+    private func send(_ proof: RelayProof?) async throws(BrokerProblem) -> UpstreamResponse {
         guard let parent = RequestScope.current?.span else { return try await send(proof, nil) }
         let (method, name) = (TraceMethod.name(request.method.rawValue), upstream.settings.name.text)
         let span = parent.child("\(method) \(name)", .client)
@@ -66,8 +62,10 @@ struct RelayCall {
         }
     }
 
+    /// Sends the request; once more, with another proof, where a connection that was kept has closed: the wire repeats none with
+    /// a proof.
     private func send(
-        _ proof: (name: String, value: String)?, _ span: (any TraceSpan)?
+        _ proof: RelayProof?, _ span: (any TraceSpan)?
     ) async throws(BrokerProblem) -> UpstreamResponse {
         let settings = upstream.settings
         guard token.credential == settings.credential || (token.credential == .dpop && settings.credential == .bearer)
@@ -78,17 +76,35 @@ struct RelayCall {
         guard let credential = token.field(settings.proof.scheme) else {
             throw BrokerProblem(.upstreamError, privateDetail: "the access token cannot be sent in a field")
         }
-        let headers = RequestHeaderRules.headers(
-            from: request.headers, extra: settings.requestHeaders, host: settings.base.authority,
-            requestID: request.requestID, span: span, credential: credential, proof: proof)
-        let outgoing = UpstreamRequest(
-            HTTPMethod(rawValue: request.method.rawValue), path, headers, body: body,
-            within: TimeAmount(settings.timeout))
-        do throws(UpstreamFailure) {
-            return try await upstream.client.send(outgoing, on: request.eventLoop)
-        } catch {
+        let begun = NIODeadline.now()
+        var isRepeated = false
+        while true {
+            let headers = RequestHeaderRules.headers(
+                from: request.headers, extra: settings.requestHeaders, host: settings.base.authority,
+                requestID: request.requestID, span: span, credential: credential, proof: try field(of: proof))
+            let outgoing = UpstreamRequest(
+                HTTPMethod(rawValue: request.method.rawValue), path, headers, body: body,
+                within: TimeAmount(settings.timeout) - (.now() - begun))
+            do throws(UpstreamFailure) {
+                return try await upstream.client.send(outgoing, on: request.eventLoop, connecting: isRepeated)
+            } catch {
+                guard proof != nil, !isRepeated, isIdempotent, isBodyAtHand, case .call(.lost) = error else {
+                    throw BrokerProblem(error)
+                }
+                isRepeated = true
+            }
+        }
+    }
+
+    private func field(of proof: RelayProof?) throws(BrokerProblem) -> (name: String, value: String)? {
+        do throws(VaultFailure) { return try proof?.field(request.method.rawValue, token.token) } catch {
             throw BrokerProblem(error)
         }
+    }
+
+    /// Whether the body can be sent again.
+    private var isBodyAtHand: Bool {
+        if case .stream = body { false } else { true }
     }
 
     /// Whether doing it twice is as good as once (RFC 9110 section 9.2.2).

@@ -144,6 +144,27 @@ struct RelayProofTests {
         }
     }
 
+    @Test("What is sent again because a kept connection had closed has a proof of its own, and only what may be is")
+    func keptConnections() async throws {
+        for (method, sent) in [(HTTPRequest.Method.get, 3), (.post, 2)] {
+            try await run({ connection in
+                if try await connection.request() != nil { try await connection.answer() }
+                // The second is read, and the connection closed.
+                _ = try await connection.request()
+            }) { fixture, upstream in
+                _ = try await call(fixture, .get, "/a", Asked()).body.text()
+                do {
+                    let response = try await call(fixture, method, "/a", Asked())
+                    #expect(response.status == .ok && method == .get)
+                } catch let problem as BrokerProblem {
+                    #expect(problem.code == .upstreamError && method == .post)
+                }
+                let identifiers = try upstream.received.map { try claims($0)["jti"]?.string }
+                #expect(identifiers.count == sent && Set(identifiers).count == sent)
+            }
+        }
+    }
+
     @Test("A streamed body is gone: 503 upstream_nonce, never 401, and the next call has the nonce")
     func streamed() async throws {
         try await run(Self.demanding()) { fixture, upstream in

@@ -24,15 +24,16 @@ package final class UpstreamClient: Sendable {
         for pool in [anywhere] + pools.values { pool.eventLoop.execute { pool.value.shutDown() } }
     }
 
-    /// Sends a request on the loop that it came on, and returns the response once its head is there.
+    /// Sends a request on the loop that it came on, and returns the response once its head is there; `connecting` anew, on no
+    /// connection that was kept.
     package func send(
-        _ request: UpstreamRequest, on loop: (any EventLoop)? = nil
+        _ request: UpstreamRequest, on loop: (any EventLoop)? = nil, connecting: Bool = false
     ) async throws(UpstreamFailure) -> UpstreamResponse {
         let pool = loop.flatMap { pools[ObjectIdentifier($0)] } ?? anywhere
         let exchange = NIOLoopBoundBox.makeBoxSendingValue(UpstreamExchange(request), eventLoop: pool.eventLoop)
         let head = await exchange.wait { call, continuation in
             call.readHead(continuation)
-            pool.value.begin(call)
+            if connecting, !call.isOver { pool.value.connect(for: call) } else { pool.value.begin(call) }
         }
         return UpstreamResponse(try head.get(), exchange)
     }

@@ -97,8 +97,12 @@ package struct UpstreamRequest: Sendable {
         if case .stream = body { true } else { false }
     }
 
-    /// Whether doing it twice is as good as once (RFC 9110 section 9.2.2), and its body is at hand.
-    var canBeRepeated: Bool { !isStreamed && [.GET, .HEAD, .PUT, .DELETE, .OPTIONS].contains(head.method) }
+    /// Whether doing it twice is as good as once (RFC 9110 section 9.2.2), its body is at hand, and it has no proof, which goes
+    /// out once (RFC 9449 section 11.1).
+    var canBeRepeated: Bool {
+        !isStreamed && [.GET, .HEAD, .PUT, .DELETE, .OPTIONS].contains(head.method)
+            && !head.headers.contains(name: "DPoP")
+    }
 }
 
 /// Writes requests to upstreams as HTTP/1.1 has them (RFC 9112).

@@ -29,7 +29,12 @@ struct RelayCall {
             case .take: return response
             case .sendAgain:
                 if case .stream = body { throw Self.nonceWanted }
-                _ = try? await response.collect(upTo: Self.challengeBody)
+                // A longer one is let go unread, which closes its connection (SEC-79).
+                if let length = response.headers.first(name: "Content-Length").flatMap({ Int($0) }),
+                    length <= Self.challengeBody
+                {
+                    _ = try? await response.collect(upTo: length)
+                }
             case .giveUp: throw Self.nonceWanted
             }
         }

@@ -144,6 +144,28 @@ struct RelayProofTests {
         }
     }
 
+    @Test("A challenge's body is read where it is short, so that its connection is kept; else it is let go")
+    func challengeBodies() async throws {
+        for (size, connections) in [(4096, 1), (1_000_000, 2)] {
+            let answers = Asked()
+            try await run({ connection in
+                while try await connection.request() != nil {
+                    guard answers.next() == 1 else {
+                        try await connection.answer()
+                        continue
+                    }
+                    try await connection.answer(
+                        "401 Unauthorized",
+                        fields: ["DPoP-Nonce: n-1", "WWW-Authenticate: DPoP error=\"use_dpop_nonce\""],
+                        body: String(repeating: "x", count: size))
+                }
+            }) { (fixture, upstream) async throws in
+                #expect(try await call(fixture, .get, "/a", Asked()).status == .ok)
+                #expect(upstream.received.count == 2 && upstream.opened == connections, "\(size)")
+            }
+        }
+    }
+
     @Test("What is sent again because a kept connection had closed has a proof of its own, and only what may be is")
     func keptConnections() async throws {
         for (method, sent) in [(HTTPRequest.Method.get, 3), (.post, 2)] {

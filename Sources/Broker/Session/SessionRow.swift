@@ -266,14 +266,16 @@ package struct StoredTokens: Sendable {
 
     /// After so long a provider that did not bind an access token is asked again.
     private static let pause = Duration.seconds(30)
+    /// The most by which the clock of the process that asked may be ahead.
+    private static let skew = Duration.seconds(60)
 
     /// The time for which the provider is left alone, after it has answered without binding the access token; nil where it
     /// is not.
     func withheldFor(at now: WallTime) -> Duration? {
         guard tokens.isWithheld else { return nil }
         let age = now.since(issuedAt)
-        // By a clock that went back it would be left alone for as long as that.
-        return age >= .zero && age < Self.pause ? Self.pause - age : nil
+        // Clocks of several processes differ a little; by one that went back it would be left alone for as long as that.
+        return age > .zero - Self.skew && age < Self.pause ? Self.pause - max(age, .zero) : nil
     }
 }
 

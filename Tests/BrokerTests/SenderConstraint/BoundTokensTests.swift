@@ -191,6 +191,23 @@ struct BoundTokensTests {
         #expect(throws: RecordFailure.malformed) { _ = try StoredTokens(record: changed) }
     }
 
+    @Test("A withheld token's pause is not skipped by a process whose clock is a little behind")
+    func withheldBehind() throws {
+        let vault = try TestBroker().vault
+        var tokens = TokenSet(accessToken: Secret(""), refreshToken: Secret("rt"))
+        tokens.key = TokenKey(pair: try vault.proofKeyPair(seed: try vault.random(32)))
+        let asked = WallTime(seconds: 1000)
+        let stored = StoredTokens(
+            provider: ProviderName(unchecked: "as"), client: ClientName(unchecked: "ios"), tokens: tokens,
+            issuedAt: asked)
+        for (age, rest) in [(-61, nil), (-60, nil), (-59, 30), (-1, 30), (0, 30), (10, 20), (30, nil)] as [(Int, Int?)]
+        {
+            #expect(
+                stored.withheldFor(at: asked.advanced(by: .seconds(age))) == rest.map { Duration.seconds($0) }, "\(age)"
+            )
+        }
+    }
+
     // MARK: The refresh
 
     private func refresh(_ broker: TestBroker, _ signedIn: SignedIn) async -> BrokerProblem? {

@@ -12,6 +12,8 @@ struct Metadata: Sendable {
     var endSession: EndpointURL?
     var introspection: EndpointURL?
     var pushedAuthorization: EndpointURL?
+    /// The endpoints of grants and of registration that nothing here calls.
+    var uncalled: [EndpointURL] = []
     /// `authorization_response_iss_parameter_supported` (RFC 9207).
     var promisesIssuer = false
     /// `require_pushed_authorization_requests` (RFC 9126).
@@ -57,6 +59,10 @@ struct Metadata: Sendable {
         introspection = try endpoint("introspection_endpoint")
         endSession = try endpoint("end_session_endpoint")
         pushedAuthorization = try endpoint("pushed_authorization_request_endpoint")
+        // No fault of the document, whatever they are.
+        uncalled = [
+            "device_authorization_endpoint", "backchannel_authentication_endpoint", "registration_endpoint",
+        ].compactMap { document[$0]?.string.flatMap(EndpointURL.init) }
         promisesIssuer = document["authorization_response_iss_parameter_supported"]?.bool ?? false
         requiresPushedAuthorization = document["require_pushed_authorization_requests"]?.bool ?? false
         func texts(_ name: String) -> [String]? { document[name]?.array?.compactMap(\.string) }
@@ -79,6 +85,7 @@ struct Metadata: Sendable {
         endSession = endSession ?? other.endSession
         introspection = introspection ?? other.introspection
         pushedAuthorization = pushedAuthorization ?? other.pushedAuthorization
+        uncalled += other.uncalled
         revocationMethods = revocationMethods ?? other.revocationMethods
         promisesIssuer = promisesIssuer || other.promisesIssuer
         requiresPushedAuthorization = requiresPushedAuthorization || other.requiresPushedAuthorization

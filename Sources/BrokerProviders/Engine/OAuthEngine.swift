@@ -71,7 +71,9 @@ package struct OAuthEngine: Sendable {
             known.pushedAuthorization, known.introspection, settings.endpoints.introspection,
         ]
         let fixed = settings.clients.compactMap { settings.endpoints.revocation(of: $0.clientID) }
-        return (own.compactMap(\.self) + fixed).contains { ProofAddress($0.text) == address }
+        return (own.compactMap(\.self) + known.uncalled + fixed).contains { endpoint in
+            ProofAddress(endpoint.text).map { $0.origin == address.origin && $0.segments == address.segments } ?? false
+        }
     }
 
     /// The client of a name; the domain only knows configured ones.
@@ -130,6 +132,11 @@ package struct OAuthEngine: Sendable {
             settings: client.wire.tokenResponse, scopeSeparator: client.wire.scopeSeparator,
             keepsRefreshToken: client.wire.refresh != .none, binding: binding, dialect: dialect)
     }
+}
+
+extension ProofAddress {
+    /// The path's segments but for empty ones: many a server takes `/token/` and `//token` for `/token`.
+    fileprivate var segments: [Substring] { path.split(separator: "/") }
 }
 
 /// A provider whose calls are the engine's, but for those that its kind makes in its own way.

@@ -467,7 +467,7 @@ struct ProvenCallTests {
             let base = base.withLock { $0 }
             if request.method == "GET" {
                 return .json(
-                    #"{"issuer":"\#(base)","authorization_endpoint":"\#(base)/authorize","token_endpoint":"\#(base)/token","revocation_endpoint":"\#(base)/revoke","pushed_authorization_request_endpoint":"\#(base)/par","token_endpoint_auth_methods_supported":["client_secret_basic"]}"#
+                    #"{"issuer":"\#(base)","authorization_endpoint":"\#(base)/authorize","token_endpoint":"\#(base)/token","revocation_endpoint":"\#(base)/revoke","pushed_authorization_request_endpoint":"\#(base)/par","device_authorization_endpoint":"\#(base)/device","backchannel_authentication_endpoint":"\#(base)/ciba","registration_endpoint":"\#(base)/register","token_endpoint_auth_methods_supported":["client_secret_basic"]}"#
                 )
             }
             let number = count.withLock { count in
@@ -546,6 +546,21 @@ struct ProvenCallTests {
     @Test("Where pushed requests have no proof, there is none for the sake of a nonce")
     func primesWithProofsAlone() async throws {
         #expect(try await priming(par: 201, refreshes: [200]) { $0.dpop.par = .thumbprint } == (0, 1))
+    }
+
+    @Test(
+        "Endpoints of grants and of registration are the server's own, and a slash more makes no other address of one")
+    func owns() async throws {
+        try await twoWays({ _, _ in .json("{}") }, { _ in }) { client, server in
+            let owner = try #require(client as? any EndpointOwning)
+            for (path, isOwn) in [
+                ("/token", true), ("/token/", true), ("//token", true), ("/device", true), ("/ciba", true),
+                ("/register", true), ("/register/", true), ("/tokens", false), ("/me", false), ("/", false),
+            ] {
+                let address = try #require(ProofAddress(server.base + path))
+                #expect(try await owner.owns(address) == isOwn, "\(path)")
+            }
+        }
     }
 
     @Test("A bound access token is never shown as Bearer, at the revocation either")

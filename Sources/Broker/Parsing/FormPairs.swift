@@ -26,7 +26,6 @@ package struct FormPairs: Sendable, Equatable {
 
     private init(_ text: [UInt8], _ maximumPairs: Int) throws(Failure) {
         var pairs: [(name: String, value: String)] = []
-        var names: Set<[UInt8]> = []
         if !text.isEmpty {
             for part in text.split(separator: UInt8(ascii: "&"), omittingEmptySubsequences: false) {
                 guard pairs.count < maximumPairs else { throw .tooManyPairs }
@@ -34,7 +33,7 @@ package struct FormPairs: Sendable, Equatable {
                 guard let name = Self.decoded(part[..<(equals ?? part.endIndex)]), !name.isEmpty,
                     let value = Self.decoded(equals.map { part[($0 + 1)...] } ?? part[part.endIndex...])
                 else { throw .malformed }
-                guard names.insert(Array(name.utf8)).inserted else { throw .duplicate(name) }
+                guard !pairs.contains(where: { $0.name.hasBytes(of: name) }) else { throw .duplicate(name) }
                 pairs.append((name, value))
             }
         }
@@ -50,24 +49,21 @@ package struct FormPairs: Sendable, Equatable {
     private static func decoded(_ text: ArraySlice<UInt8>) -> String? {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(text.count)
-        var pending: [UInt8] = []
-        var escaping = false
-        for byte in text {
-            if escaping {
-                pending.append(byte)
-                guard pending.count == 2 else { continue }
-                guard let high = nibble(pending[0]), let low = nibble(pending[1]) else { return nil }
+        var rest = text
+        while let byte = rest.popFirst() {
+            switch byte {
+            case UInt8(ascii: "%"):
+                guard let high = rest.popFirst().flatMap(nibble), let low = rest.popFirst().flatMap(nibble) else {
+                    return nil
+                }
                 bytes.append(high << 4 | low)
-                pending = []
-                escaping = false
-            } else if byte == UInt8(ascii: "%") {
-                escaping = true
-            } else {
-                bytes.append(byte == UInt8(ascii: "+") ? 0x20 : byte)
+            case UInt8(ascii: "+"): bytes.append(0x20)
+            default: bytes.append(byte)
             }
         }
-        guard !escaping, bytes.allSatisfy({ $0 >= 0x20 && $0 != 0x7F || $0 == 0x0A || $0 == 0x0D || $0 == 0x09 })
-        else { return nil }
+        guard bytes.allSatisfy({ $0 >= 0x20 && $0 != 0x7F || $0 == 0x0A || $0 == 0x0D || $0 == 0x09 }) else {
+            return nil
+        }
         return String(validating: bytes, as: UTF8.self)
     }
 
@@ -83,16 +79,20 @@ package struct FormPairs: Sendable, Equatable {
     /// Returns the text percent-encoded for a form or query: everything but RFC 3986's unreserved bytes.
     package static func encode(_ text: String) -> String {
         var bytes: [UInt8] = []
-        let hexadecimal = Array("0123456789ABCDEF".utf8)
+        bytes.reserveCapacity(text.utf8.count * 3)
         for byte in text.utf8 {
             switch byte {
             case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x2E, 0x5F, 0x7E: bytes.append(byte)
             default:
-                bytes.append(contentsOf: [UInt8(ascii: "%"), hexadecimal[Int(byte >> 4)], hexadecimal[Int(byte & 15)]])
+                bytes.append(UInt8(ascii: "%"))
+                bytes.append(digit(byte >> 4))
+                bytes.append(digit(byte & 15))
             }
         }
         return String(decoding: bytes, as: UTF8.self)
     }
+
+    private static func digit(_ nibble: UInt8) -> UInt8 { nibble < 10 ? 0x30 + nibble : 0x37 + nibble }
 
     /// Returns the pairs as one form text.
     package static func encode(_ pairs: [(name: String, value: String)]) -> String {

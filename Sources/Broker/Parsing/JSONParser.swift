@@ -88,7 +88,7 @@ package struct JSONParser {
         guard depth <= maximumDepth else { throw failure(.tooDeep) }
         position += 1
         var object = JSONObject()
-        // Names are compared byte by byte (RFC 8259 section 8.3), and in time that their author cannot choose.
+        // Of an object with more members than are looked through one by one.
         var names: Set<[UInt8]> = []
         var members = 0
         skipSpace()
@@ -102,13 +102,13 @@ package struct JSONParser {
             skipSpace()
             guard take(UInt8(ascii: ":")) else { throw failure(.syntax) }
             skipSpace()
-            // Pointers are made of these, so they are as long as somebody needs to find the place.
-            path.append(name.firstScalars(128))
+            path.append(name)
             let member = try value(depth: depth)
-            if names.insert(Array(name.utf8)).inserted {
+            if Self.isNew(name, among: object, &names) {
                 object.append(name, member)
             } else if duplicates.count < Self.maximumDuplicates {
-                duplicates.append(JSONPointer.make(path))
+                // As long as somebody needs to find the place.
+                duplicates.append(JSONPointer.make(path.map { $0.firstScalars(128) }))
             }
             path.removeLast()
             skipSpace()
@@ -116,6 +116,15 @@ package struct JSONParser {
             guard take(UInt8(ascii: "}")) else { throw failure(.syntax) }
             return .object(object)
         }
+    }
+
+    /// Returns whether an object has no member of that name, byte by byte (RFC 8259 section 8.3), in time that the text's
+    /// author cannot choose; `names` has them all once they are too many to look through.
+    private static func isNew(_ name: String, among object: JSONObject, _ names: inout Set<[UInt8]>) -> Bool {
+        let few = 16
+        guard object.members.count > few else { return object[name] == nil }
+        if names.isEmpty { names = Set(object.members.map { Array($0.name.utf8) }) }
+        return names.insert(Array(name.utf8)).inserted
     }
 
     private mutating func array(depth: Int) throws(JSONFailure) -> JSONValue {
@@ -162,13 +171,17 @@ package struct JSONParser {
         position += 1
         var text: [UInt8] = []
         var start = position
+        var seen: UInt8 = 0
         while true {
             guard let byte = peek else { throw failure(.syntax) }
+            seen |= byte
             switch byte {
             case UInt8(ascii: "\""):
-                text.append(contentsOf: bytes[start..<position])
+                let last = bytes[start..<position]
                 position += 1
-                guard let valid = String(validating: text, as: UTF8.self) else { throw failure(.invalidUTF8) }
+                // Most have neither an escape nor anything but ASCII, and are copied once.
+                if text.isEmpty, seen < 0x80 { return String(decoding: last, as: UTF8.self) }
+                guard let valid = String(validating: text + last, as: UTF8.self) else { throw failure(.invalidUTF8) }
                 return valid
             case UInt8(ascii: "\\"):
                 text.append(contentsOf: bytes[start..<position])

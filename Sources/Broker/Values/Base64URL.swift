@@ -9,47 +9,74 @@ package enum Base64URL {
     }()
 
     /// Returns the bytes as unpadded base64url text.
-    package static func encode(_ bytes: some Sequence<UInt8>) -> String {
-        let alphabet = alphabet
-        var text: [UInt8] = []
-        text.reserveCapacity((bytes.underestimatedCount * 4 + 2) / 3)
-        var buffer: UInt32 = 0
-        var bits: UInt32 = 0
-        for byte in bytes {
-            buffer = (buffer << 8 | UInt32(byte)) & 0xFFFF
-            bits += 8
-            while bits >= 6 {
-                bits -= 6
-                text.append(alphabet[Int(buffer >> bits & 63)])
+    ///
+    /// Of one type: a generic function would be called through its witnesses for each byte from another module.
+    package static func encode(_ bytes: [UInt8]) -> String {
+        let count = (bytes.count * 4 + 2) / 3
+        return alphabet.withUnsafeBufferPointer { alphabet in
+            String(unsafeUninitializedCapacity: count) { text in
+                var buffer: UInt32 = 0
+                var bits: UInt32 = 0
+                var written = 0
+                for byte in bytes {
+                    buffer = (buffer << 8 | UInt32(byte)) & 0xFFFF
+                    bits += 8
+                    while bits >= 6 {
+                        bits -= 6
+                        text[written] = alphabet[Int(buffer >> bits & 63)]
+                        written += 1
+                    }
+                }
+                if bits > 0 {
+                    text[written] = alphabet[Int(buffer << (6 - bits) & 63)]
+                    written += 1
+                }
+                return written
             }
         }
-        if bits > 0 { text.append(alphabet[Int(buffer << (6 - bits) & 63)]) }
-        return String(decoding: text, as: UTF8.self)
     }
 
+    /// Returns the bytes of any sequence as text.
+    package static func encode(_ bytes: some Sequence<UInt8>) -> String { encode(Array(bytes)) }
+
     /// Returns the bytes, or nil for padding, a foreign character, an impossible length or stray low bits.
-    package static func decode(_ text: some StringProtocol) -> [UInt8]? { decode(text.utf8) }
+    package static func decode(_ text: String) -> [UInt8]? {
+        text.utf8.withContiguousStorageIfAvailable { decoded($0) } ?? decode(Array(text.utf8))
+    }
 
     /// Returns the bytes of a text that is given as its own bytes; nil as above.
-    package static func decode(_ text: some Collection<UInt8>) -> [UInt8]? {
-        let values = values
-        var bytes: [UInt8] = []
-        bytes.reserveCapacity(text.count * 3 / 4)
-        var buffer: UInt32 = 0
-        var bits: UInt32 = 0
-        for character in text {
-            let value = values[Int(character)]
-            guard value < 64 else { return nil }
-            buffer = (buffer << 6 | UInt32(value)) & 0xFFFF
-            bits += 6
-            if bits >= 8 {
-                bits -= 8
-                bytes.append(UInt8(truncatingIfNeeded: buffer >> bits))
+    package static func decode(_ text: ArraySlice<UInt8>) -> [UInt8]? {
+        text.withUnsafeBufferPointer { decoded($0) }
+    }
+
+    /// Returns the bytes of a text that is given as its own bytes; nil as above.
+    package static func decode(_ text: [UInt8]) -> [UInt8]? { decode(text[...]) }
+
+    /// Returns the bytes of a part of a text; nil as above.
+    package static func decode(_ text: Substring) -> [UInt8]? { decode(Array(text.utf8)) }
+
+    private static func decoded(_ text: UnsafeBufferPointer<UInt8>) -> [UInt8]? {
+        var isSound = false
+        let bytes = values.withUnsafeBufferPointer { values in
+            [UInt8](unsafeUninitializedCapacity: text.count * 3 / 4) { bytes, written in
+                var buffer: UInt32 = 0
+                var bits: UInt32 = 0
+                for character in text {
+                    let value = values[Int(character)]
+                    guard value < 64 else { return }
+                    buffer = (buffer << 6 | UInt32(value)) & 0xFFFF
+                    bits += 6
+                    if bits >= 8 {
+                        bits -= 8
+                        bytes[written] = UInt8(truncatingIfNeeded: buffer >> bits)
+                        written += 1
+                    }
+                }
+                // A canonical text leaves fewer than six bits, all of them zero.
+                isSound = bits < 6 && buffer & ((1 << bits) - 1) == 0
             }
         }
-        // A canonical text leaves fewer than six bits, all of them zero.
-        guard bits < 6, buffer & ((1 << bits) - 1) == 0 else { return nil }
-        return bytes
+        return isSound ? bytes : nil
     }
 
     /// Returns whether the text has only base64url characters and between `range` of them.

@@ -19,7 +19,8 @@ struct CompactToken: Sendable {
         guard text.utf8.count <= Self.maximumBytes, text.isASCII else {
             throw .identityRejected(detail: "token too long, or no ASCII")
         }
-        let segments = text.split(separator: ".", maxSplits: 5, omittingEmptySubsequences: false)
+        let bytes = Array(text.utf8)
+        let segments = bytes.split(separator: UInt8(ascii: "."), maxSplits: 5, omittingEmptySubsequences: false)
         // RFC 7516: five segments are a JWE.
         if segments.count == 5 { throw .identityRejected(detail: "token is encrypted, which is not offered") }
         guard segments.count == 3, let first = segments.first, let last = segments.last,
@@ -51,7 +52,7 @@ struct CompactToken: Sendable {
         self.claims = claims
         self.algorithm = algorithm
         self.signature = signature
-        signingInput = Array((first + "." + segments[1]).utf8)
+        signingInput = Array(bytes[..<segments[1].endIndex])
     }
 
     /// RFC 7515 section 4.1.9: `application/` may be left off.

@@ -22,14 +22,12 @@ package struct CallbackURL: Sendable {
     /// own parameters and is none of them: `scheme:` then printable ASCII without backslash, space, user information or fragment.
     package init(parsing text: String, queries: [String] = []) throws(Failure) {
         guard text.utf8.count <= Self.maximumBytes else { throw .tooLong }
-        // Raw bytes outside printable ASCII, quotes, brackets and backslashes have no place in a URL (RFC 3986).
-        let forbidden: Set<UInt8> = Set("\"<>\\^`{|}".utf8)
-        guard text.utf8.allSatisfy({ (0x21...0x7E).contains($0) && !forbidden.contains($0) }) else { throw .malformed }
-        guard !text.contains("#") else { throw .fragment }
-        let mark = text.firstIndex(of: "?") ?? text.endIndex
+        guard text.utf8.allSatisfy(URLByte.isAllowed) else { throw .malformed }
+        guard !text.utf8.contains(URLByte.hash) else { throw .fragment }
+        let mark = text.utf8.firstIndex(of: URLByte.question) ?? text.endIndex
         let base = String(text[..<mark])
-        guard let uri = RedirectURI(base) else { throw base.contains("@") ? .userInfo : .malformed }
-        let whole = mark == text.endIndex ? "" : String(text[text.index(after: mark)...])
+        guard let uri = RedirectURI(base) else { throw base.utf8.contains(URLByte.at) ? .userInfo : .malformed }
+        let whole = mark == text.endIndex ? "" : String(text[text.utf8.index(after: mark)...])
         let registered = queries.first { registered in
             let own = uri.registration + "?" + whole
             guard own.utf8.starts(with: registered.utf8) else { return false }

@@ -57,11 +57,11 @@ package struct JSONObject: Sendable, Equatable {
 
     /// Returns what an RFC 6901 JSON pointer names (`/data/id`, `/items/0`), or nil.
     package func value(at pointer: String) -> JSONValue? {
-        guard !pointer.isEmpty else { return .object(self) }
-        guard pointer.hasPrefix("/") else { return nil }
+        guard let first = pointer.utf8.first else { return .object(self) }
+        guard first == UInt8(ascii: "/") else { return nil }
         var current = JSONValue.object(self)
-        for raw in pointer.dropFirst().split(separator: "/", omittingEmptySubsequences: false) {
-            let token = Self.unescape(raw)
+        for raw in pointer.utf8.dropFirst().split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false) {
+            let token = Self.unescape(Substring(raw))
             switch current {
             case .object(let object):
                 guard let next = object[token] else { return nil }
@@ -76,7 +76,7 @@ package struct JSONObject: Sendable, Equatable {
     }
 
     private static func unescape(_ token: Substring) -> String {
-        guard token.contains("~") else { return String(token) }
+        guard token.utf8.contains(UInt8(ascii: "~")) else { return String(token) }
         var text = ""
         var escaped = false
         for character in token {

@@ -33,8 +33,9 @@ package struct RedirectURI: Sendable, Hashable {
             return
         }
         let query = String(text[text.utf8.index(after: mark)...])
-        guard !query.isEmpty, text.utf8.count <= 2048, query.utf8.allSatisfy({ (0x21...0x7E).contains($0) }),
-            !query.contains(where: { "\\\"<>^`{|}#?".contains($0) }), (try? FormPairs(parsing: query)) != nil
+        guard !query.isEmpty, text.utf8.count <= 2048,
+            query.utf8.allSatisfy({ URLByte.isAllowed($0) && $0 != URLByte.hash && $0 != URLByte.question }),
+            (try? FormPairs(parsing: query)) != nil
         else { return nil }
         self.init(String(text[..<mark]), query: query)
     }
@@ -44,8 +45,11 @@ package struct RedirectURI: Sendable, Hashable {
 
     private init?(_ base: String, query: String?) {
         let text = base
-        guard text.utf8.count <= 2048, text.utf8.allSatisfy({ (0x21...0x7E).contains($0) }),
-            !text.contains(where: { "\\\"<>^`{|}#?@".contains($0) }), let colon = text.firstIndex(of: ":")
+        guard text.utf8.count <= 2048,
+            text.utf8.allSatisfy({
+                URLByte.isAllowed($0) && $0 != URLByte.hash && $0 != URLByte.question && $0 != URLByte.at
+            }),
+            let colon = text.utf8.firstIndex(of: UInt8(ascii: ":"))
         else { return nil }
         self.query = query
         let scheme = text[..<colon].lowercased()
@@ -54,11 +58,11 @@ package struct RedirectURI: Sendable, Hashable {
                 (0x61...0x7A).contains($0) || (0x30...0x39).contains($0) || "+-.".utf8.contains($0)
             })
         else { return nil }
-        let rest = text[text.index(after: colon)...]
+        let rest = text[text.utf8.index(after: colon)...]
         guard !rest.isEmpty else { return nil }
         if rest.hasPrefix("//") {
             let authorityAndPath = rest.dropFirst(2)
-            let slash = authorityAndPath.firstIndex(of: "/") ?? authorityAndPath.endIndex
+            let slash = authorityAndPath.utf8.firstIndex(of: UInt8(ascii: "/")) ?? authorityAndPath.endIndex
             guard let (host, port) = Self.authority(authorityAndPath[..<slash]) else { return nil }
             self.host = host
             self.port = port
@@ -70,8 +74,10 @@ package struct RedirectURI: Sendable, Hashable {
         }
         if scheme == "http" || scheme == "https" { guard host?.isEmpty == false else { return nil } }
         // `..` would let a checker and a browser disagree about the path.
-        let segments = path.split(separator: "/", omittingEmptySubsequences: true)
-        guard !segments.contains("."), !segments.contains("..") else { return nil }
+        let segments = path.utf8.split(separator: UInt8(ascii: "/"))
+        guard !segments.contains(where: { $0.elementsEqual(".".utf8) || $0.elementsEqual("..".utf8) }) else {
+            return nil
+        }
         self.scheme = scheme
         self.text = query.map { text + "?" + $0 } ?? text
     }
@@ -118,4 +124,21 @@ package struct RedirectURI: Sendable, Hashable {
 
     /// Whether the host is `localhost` or a loopback address.
     package var isLoopback: Bool { host.map { IPAddress.isLoopback(urlHost: $0) } ?? false }
+}
+
+/// The bytes of a URL (RFC 3986).
+enum URLByte {
+    static let hash = UInt8(ascii: "#")
+    static let question = UInt8(ascii: "?")
+    static let at = UInt8(ascii: "@")
+
+    /// Returns whether a byte has a place in a URL: printable ASCII without quotes, brackets and backslashes.
+    static func isAllowed(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "\""), UInt8(ascii: "<"), UInt8(ascii: ">"), UInt8(ascii: "\\"), UInt8(ascii: "^"),
+            UInt8(ascii: "`"), UInt8(ascii: "{"), UInt8(ascii: "|"), UInt8(ascii: "}"):
+            false
+        default: (0x21...0x7E).contains(byte)
+        }
+    }
 }

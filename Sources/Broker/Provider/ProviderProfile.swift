@@ -176,7 +176,8 @@ package struct ProviderDirectory: Sendable {
 
     /// Returns who registered a redirect URI; the configuration lets only one client have each.
     package func owner(ofRedirect target: String) -> (provider: ProviderName, client: ClientName)? {
-        byRedirect[RedirectURI(registered: target)?.registration ?? target]
+        // But for loopback addresses, whose port is not compared, a registration is its text.
+        byRedirect[target] ?? RedirectURI(registered: target).flatMap { byRedirect[$0.registration] }
     }
 }
 

@@ -33,6 +33,8 @@ let unixSignals: Target.Dependency = .product(name: "UnixSignals", package: "swi
 let argumentParser: Target.Dependency = .product(name: "ArgumentParser", package: "swift-argument-parser")
 let yams: Target.Dependency = .product(name: "Yams", package: "Yams")
 let grdb: Target.Dependency = .product(name: "GRDB", package: "GRDB.swift")
+// The C interface of SQLite, as GRDB imports it.
+let grdbSQLite: Target.Dependency = .product(name: "GRDBSQLite", package: "GRDB.swift")
 
 let package = Package(
     name: "coatcheck",
@@ -67,7 +69,7 @@ let package = Package(
         .systemLibrary(name: "CLibPQ", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
         .target(name: "Broker", swiftSettings: product),
         .target(name: "BrokerVault", dependencies: ["Broker", "COpenSSL"], swiftSettings: product),
-        .target(name: "BrokerStore", dependencies: ["Broker", "CLibPQ", grdb], swiftSettings: product),
+        .target(name: "BrokerStore", dependencies: ["Broker", "CLibPQ", grdb, grdbSQLite], swiftSettings: product),
         .target(
             name: "BrokerProviders",
             dependencies: [

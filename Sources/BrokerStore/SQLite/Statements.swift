@@ -1,13 +1,14 @@
 import Broker
 import FoundationEssentials
 import GRDB
+import GRDBSQLite
 
 extension Database {
     /// Runs a statement, prepared once per connection, and returns how many rows it changed.
     @discardableResult
     func change(_ sql: String, _ values: [DatabaseValue]) throws -> Int {
         let statement = try cachedStatement(sql: sql)
-        statement.setUncheckedArguments(StatementArguments(values))
+        statement.setUncheckedArguments(StatementArguments(of: values))
         try statement.execute()
         return changesCount
     }
@@ -17,11 +18,11 @@ extension Database {
         _ sql: String, _ values: [DatabaseValue], _ decode: (inout Columns) throws -> Value
     ) throws -> [Value] {
         let statement = try cachedStatement(sql: sql)
-        statement.setUncheckedArguments(StatementArguments(values))
-        let cursor = try Row.fetchCursor(statement)
+        statement.setUncheckedArguments(StatementArguments(of: values))
+        let cursor = try CurrentRow.fetchCursor(statement)
         var decoded: [Value] = []
         while let row = try cursor.next() {
-            var columns = Columns(row)
+            var columns = Columns(row.statement)
             decoded.append(try decode(&columns))
         }
         return decoded
@@ -62,34 +63,61 @@ extension Optional<Duration> {
     var sql: DatabaseValue { map { $0.wholeMilliseconds.databaseValue } ?? .null }
 }
 
+extension StatementArguments {
+    /// Creates the arguments of values that are the database's already; the initializer for a sequence of one type goes
+    /// through a key path for each.
+    fileprivate init(of values: [DatabaseValue]) { self.init(values.map { $0 as (any DatabaseValueConvertible)? }) }
+}
+
+/// The row at which a statement stands, until its next step.
+///
+/// The library's `Row` makes a dictionary of the columns' names for each query, which costs as much as the query; ours are
+/// read in their order.
+private struct CurrentRow: DatabaseValueConvertible, StatementColumnConvertible {
+    let statement: SQLiteStatement
+
+    init(sqliteStatement: SQLiteStatement, index: CInt) { statement = sqliteStatement }
+
+    /// Whatever the first column holds, also nothing.
+    static func fromStatement(_ statement: SQLiteStatement, atUncheckedIndex index: CInt) -> CurrentRow? {
+        CurrentRow(sqliteStatement: statement, index: index)
+    }
+
+    /// Nobody stores one.
+    var databaseValue: DatabaseValue { .null }
+    static func fromDatabaseValue(_ value: DatabaseValue) -> CurrentRow? { nil }
+}
+
 /// The columns of a row of SQLite.
 struct Columns: ColumnReader {
     static let rowFormat = Schema.rowFormat
-    private let row: Row
-    private var position = 0
+    private let statement: SQLiteStatement
+    private let count: CInt
+    private var position: CInt = 0
 
-    init(_ row: Row) { self.row = row }
+    /// Creates the columns of the row at which a statement stands; they are gone with its next step.
+    init(_ statement: SQLiteStatement) {
+        self.statement = statement
+        count = sqlite3_column_count(statement)
+    }
 
-    private mutating func next() -> Int {
+    /// Returns the next column's index; nil where there is none or it is null.
+    private mutating func next() -> CInt? {
         defer { position += 1 }
+        guard position < count, sqlite3_column_type(statement, position) != SQLITE_NULL else { return nil }
         return position
     }
 
-    mutating func optionalInteger() -> Int64? {
-        let index = next()
-        guard index < row.count else { return nil }
-        return row[index] as Int64?
-    }
+    mutating func optionalInteger() -> Int64? { next().map { sqlite3_column_int64(statement, $0) } }
 
     mutating func optionalBytes() throws -> [UInt8]? {
-        let index = next()
-        guard index < row.count else { return nil }
-        return try row.withUnsafeData(atIndex: index) { $0.map { [UInt8]($0) } }
+        guard let index = next() else { return nil }
+        // In this order (SQLite, "Result Values From A Query"): asking for the bytes may convert the value.
+        let start = sqlite3_column_blob(statement, index)
+        return [UInt8](UnsafeRawBufferPointer(start: start, count: Int(sqlite3_column_bytes(statement, index))))
     }
 
     mutating func optionalText() -> String? {
-        let index = next()
-        guard index < row.count else { return nil }
-        return row[index] as String?
+        next().flatMap { sqlite3_column_text(statement, $0) }.map { String(cString: $0) }
     }
 }

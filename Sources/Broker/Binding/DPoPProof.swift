@@ -67,7 +67,7 @@ package struct ProofKey: Sendable, Hashable {
     package let x, y: [UInt8]
 
     /// Members that only private or symmetric keys have (RFC 7518 section 6, RFC 9449 section 4.3 check 7).
-    private static let secretMembers: Set<String> = ["d", "p", "q", "dp", "dq", "qi", "oth", "k", "priv"]
+    private static let secretMembers = ["d", "p", "q", "dp", "dq", "qi", "oth", "k", "priv"]
 
     /// Creates a key from its coordinates; nil where one has not 32 bytes.
     package init?(x: [UInt8], y: [UInt8]) {
@@ -80,7 +80,7 @@ package struct ProofKey: Sendable, Hashable {
     ///
     /// Members that say what a key is for are not looked at.
     init?(_ object: JSONObject) {
-        guard Self.secretMembers.isDisjoint(with: object.names), object["kty"]?.string == "EC",
+        guard !Self.secretMembers.contains(where: { object[$0] != nil }), object["kty"]?.string == "EC",
             object["crv"]?.string == "P-256", let x = object["x"]?.string.flatMap({ Base64URL.decode($0) }),
             let y = object["y"]?.string.flatMap({ Base64URL.decode($0) })
         else { return nil }

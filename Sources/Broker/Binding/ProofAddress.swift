@@ -49,9 +49,10 @@ package struct ProofAddress: Sendable, Hashable {
 
     /// Returns a path with its escapes in one form and without dot segments; nil for an escape that is none.
     package static func normalizedPath(_ text: some Collection<UInt8>) -> String? {
-        var bytes: [UInt8] = []
-        bytes.reserveCapacity(text.count)
         var input = Array(text)[...]
+        if isNormalized(input) { return String(decoding: input, as: UTF8.self) }
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(input.count)
         while let byte = input.popFirst() {
             guard byte == UInt8(ascii: "%") else {
                 bytes.append(byte)
@@ -69,6 +70,18 @@ package struct ProofAddress: Sendable, Hashable {
             }
         }
         return String(decoding: withoutDotSegments(bytes), as: UTF8.self)
+    }
+
+    /// Returns whether a path begins with a slash and has neither an escape nor anything that might be a dot segment: nearly
+    /// every one.
+    private static func isNormalized(_ path: ArraySlice<UInt8>) -> Bool {
+        guard path.first == slash else { return false }
+        var last: UInt8 = 0
+        for byte in path {
+            if byte == UInt8(ascii: "%") || last == slash && byte == UInt8(ascii: ".") { return false }
+            last = byte
+        }
+        return true
     }
 
     /// Returns the path as RFC 3986 section 5.2.4 leaves it.

@@ -31,10 +31,10 @@ package struct ProofVerifier: Sendable {
     private let vault: any Vault
     private let origins: ProofOrigins
     /// The scope of the nonces that are taken.
-    private let scope: String
+    private let scope: NonceScope
 
     /// Creates a verifier for the addresses of a broker, and nonces of a scope.
-    package init(vault: any Vault, origins: ProofOrigins, scope: String = "") {
+    package init(vault: any Vault, origins: ProofOrigins, scope: NonceScope = "") {
         self.vault = vault
         self.origins = origins
         self.scope = scope

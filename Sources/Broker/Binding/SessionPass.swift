@@ -19,9 +19,7 @@ package struct SessionPass: Sendable {
     package init(_ text: Secret, of session: Digest, at now: WallTime, by vault: some Vault) throws(ProofRefusal) {
         guard let bytes = Base64URL.decode(text.reveal()), bytes.count == 24 else { throw .pass }
         let expiresAt = WallTime(seconds: bytes[..<8].reduce(Int64(0)) { $0 << 8 | Int64($1) })
-        // In constant time (SEC-53).
-        let difference = zip(bytes[8...], Self.code(expiresAt, session, vault)).reduce(UInt8(0)) { $0 | ($1.0 ^ $1.1) }
-        guard difference == 0 else { throw .pass }
+        guard Self.code(expiresAt, session, vault).isEqualInConstantTime(to: bytes[8...]) else { throw .pass }
         self.expiresAt = expiresAt
         try check(at: now)
     }

@@ -101,23 +101,20 @@ package struct ProofNonce: Sendable, Hashable {
 
     /// Returns the nonce to give at a moment.
     ///
-    /// `scope` tells the processes apart that each alone remember what they took: a nonce of another scope is none. Where all
-    /// share what was taken it is empty.
-    package static func text(at now: WallTime, scope: String = "", by vault: some Vault) -> String {
+    /// A nonce of another scope is none.
+    package static func text(at now: WallTime, scope: NonceScope = "", by vault: some Vault) -> String {
         let minute = Self.minute(now)
-        return Base64URL.encode(bytes(minute) + code(minute, scope, vault))
+        return Base64URL.encode(bytes(minute) + scope.code(minute, by: vault))
     }
 
     /// Reads a nonce; nil for one that is not ours, has ended or is more than a minute of the future.
-    package init?(_ text: String, at now: WallTime, scope: String = "", by vault: some Vault) {
+    package init?(_ text: String, at now: WallTime, scope: NonceScope = "", by vault: some Vault) {
         guard text.utf8.count == 16, let bytes = Base64URL.decode(text) else { return nil }
         let minute = bytes[..<4].reduce(Int64(0)) { $0 << 8 | Int64($1) }
         let present = Self.minute(now)
         let age = present / Self.period - minute / Self.period
         guard age == 0 || age == 1 || minute == present + 1, minute <= present + 1 else { return nil }
-        // In constant time (SEC-53).
-        let difference = zip(bytes[4...], Self.code(minute, scope, vault)).reduce(UInt8(0)) { $0 | ($1.0 ^ $1.1) }
-        guard difference == 0 else { return nil }
+        guard scope.code(minute, by: vault).isEqualInConstantTime(to: bytes[4...]) else { return nil }
         self.minute = minute
         isAging = age == 1
     }
@@ -128,9 +125,32 @@ package struct ProofNonce: Sendable, Hashable {
     private static func bytes(_ minute: Int64) -> [UInt8] {
         [24, 16, 8, 0].map { UInt8(truncatingIfNeeded: minute >> $0) }
     }
+}
 
-    /// Eight bytes: what a guess has to hit within ten minutes, request by request.
-    private static func code(_ minute: Int64, _ scope: String, _ vault: some Vault) -> ArraySlice<UInt8> {
-        vault.index(.proofNonce, [String(minute), scope]).bytes[..<8]
+/// The scope of nonces, and the codes of its minutes.
+///
+/// It tells the processes apart that each alone remember what they took. Where all share what was taken it is empty.
+package final class NonceScope: Sendable, ExpressibleByStringLiteral {
+    /// The most minutes that are kept: those that are taken, and some.
+    private static let maximum = 32
+
+    private let name: String
+    /// Guards the codes: all proofs of a minute have the same.
+    private let codes = Mutex<[Int64: ArraySlice<UInt8>]>([:])
+
+    package init(_ name: String) { self.name = name }
+
+    package convenience init(stringLiteral name: String) { self.init(name) }
+
+    /// Returns a minute's code under the index key, which does not rotate; eight bytes: what a guess has to hit within ten
+    /// minutes, request by request.
+    fileprivate func code(_ minute: Int64, by vault: some Vault) -> ArraySlice<UInt8> {
+        codes.withLock { codes in
+            if let known = codes[minute] { return known }
+            let code = vault.index(.proofNonce, [String(minute), name]).bytes[..<8]
+            if codes.count >= Self.maximum { codes = [:] }
+            codes[minute] = code
+            return code
+        }
     }
 }

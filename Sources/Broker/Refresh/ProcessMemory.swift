@@ -11,12 +11,12 @@ final class ProcessMemory: Sendable {
     let proofs = TakenProofs()
     /// The scope of its nonces: its own where it alone remembers which proofs were taken, so that after a restart no proof of
     /// before is taken a second time.
-    let nonceScope: String
+    let nonceScope: NonceScope
 
     /// Creates the memory of a process that begins now.
     init(startedAt moment: Duration, nonceScope: String) {
         store = StoreWatch(startedAt: moment)
-        self.nonceScope = nonceScope
+        self.nonceScope = NonceScope(nonceScope)
     }
 }
 

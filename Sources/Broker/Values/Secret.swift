@@ -17,10 +17,7 @@ package struct Secret: Sendable, CustomStringConvertible, CustomDebugStringConve
     package func bytes() -> [UInt8] { Array(value.utf8) }
 
     /// Returns whether both hold the same bytes; takes as long whatever they are, but for their lengths (SEC-53).
-    func isEqual(to other: Secret) -> Bool {
-        guard value.utf8.count == other.value.utf8.count else { return false }
-        return zip(value.utf8, other.value.utf8).reduce(UInt8(0)) { $0 | ($1.0 ^ $1.1) } == 0
-    }
+    func isEqual(to other: Secret) -> Bool { bytes()[...].isEqualInConstantTime(to: other.bytes()[...]) }
 
     /// Whether there is nothing in it.
     package var isEmpty: Bool { value.isEmpty }
@@ -28,4 +25,14 @@ package struct Secret: Sendable, CustomStringConvertible, CustomDebugStringConve
     package var description: String { "<secret>" }
     package var debugDescription: String { "<secret>" }
     package var customMirror: Mirror { Mirror(self, children: [:]) }
+}
+
+extension ArraySlice<UInt8> {
+    /// Returns whether both are the same bytes; takes as long whatever they are, but for their lengths (SEC-53).
+    func isEqualInConstantTime(to other: ArraySlice<UInt8>) -> Bool {
+        guard count == other.count else { return false }
+        var difference: UInt8 = 0
+        for offset in 0..<count { difference |= self[startIndex + offset] ^ other[other.startIndex + offset] }
+        return difference == 0
+    }
 }

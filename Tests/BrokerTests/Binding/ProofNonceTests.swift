@@ -61,7 +61,9 @@ struct ProofNonceTests {
     func restarted() throws {
         let before = ProofNonce.text(at: start, scope: "before", by: vault)
         #expect(ProofNonce(before, at: start, scope: "before", by: vault) != nil)
-        for scope in ["after", ""] { #expect(ProofNonce(before, at: start, scope: scope, by: vault) == nil) }
+        for scope: NonceScope in ["after", ""] {
+            #expect(ProofNonce(before, at: start, scope: scope, by: vault) == nil)
+        }
     }
 
     @Test("Clocks before 1970 and after all nonces trap nothing")

@@ -105,7 +105,12 @@ package final class OpenSSLVault: Vault {
             sealed.envelope, key: subkey, associatedData: associatedData, algorithms: algorithms)
     }
 
-    package func digest(_ bytes: [UInt8]) -> Digest { Self.digest(algorithms.digest(bytes)) }
+    package func digest(_ bytes: [UInt8]) -> Digest {
+        let digest = withUnsafeTemporaryAllocation(byteCount: 32, alignment: 8) { room in
+            algorithms.digest(bytes, into: room) ? Digest(UnsafeRawBufferPointer(room)) : nil
+        }
+        return Self.made(digest)
+    }
 
     package func index(_ kind: IndexKind, _ parts: [String]) -> Digest {
         var message: [UInt8] = []
@@ -117,7 +122,7 @@ package final class OpenSSLVault: Vault {
             }
             message.append(contentsOf: part.utf8)
         }
-        return Self.digest(current.hash(kind)?.code(of: message))
+        return Self.made(current.hash(kind)?.code(of: message).flatMap { Digest($0) })
     }
 
     package func sessionToken(keyID: String, salt: [UInt8], proof: Secret) throws(VaultFailure) -> Secret {
@@ -142,12 +147,12 @@ package final class OpenSSLVault: Vault {
         return signature
     }
 
-    /// Turns the library's 32 bytes into a digest.
+    /// Returns the digest that the library has made.
     ///
     /// It was proved to work at start and does so for input of any length and content, so only memory running out is
     /// left; going on with a wrong key would be worse than stopping.
-    private static func digest(_ bytes: [UInt8]?) -> Digest {
-        guard let bytes, let digest = Digest(bytes) else { preconditionFailure("SHA-256 failed") }
+    private static func made(_ digest: Digest?) -> Digest {
+        guard let digest else { preconditionFailure("SHA-256 failed") }
         return digest
     }
 }
@@ -242,17 +247,25 @@ struct Algorithms: Sendable {
     func digest(_ bytes: [UInt8]) -> [UInt8]? {
         var succeeded = false
         let digest = [UInt8](unsafeUninitializedCapacity: 32) { buffer, count in
-            var length: UInt32 = 0
-            succeeded =
-                bytes.withUnsafeBytes { EVP_Digest($0.baseAddress, $0.count, buffer.baseAddress, &length, sha256, nil) }
-                == 1 && length == 32
+            succeeded = self.digest(bytes, into: UnsafeMutableRawBufferPointer(buffer))
             count = succeeded ? 32 : 0
         }
-        guard succeeded else {
-            ERR_clear_error()
-            return nil
+        return succeeded ? digest : nil
+    }
+
+    /// Puts the SHA-256 of the bytes into 32 others; returns false when the library fails.
+    func digest(_ bytes: [UInt8], into room: UnsafeMutableRawBufferPointer) -> Bool {
+        var length: UInt32 = 0
+        let result = bytes.withUnsafeBytes { bytes in
+            EVP_Digest(
+                bytes.baseAddress, bytes.count, room.baseAddress?.assumingMemoryBound(to: UInt8.self), &length, sha256,
+                nil)
         }
-        return digest
+        guard result == 1, length == 32 else {
+            ERR_clear_error()
+            return false
+        }
+        return true
     }
 
     /// Returns `count` bytes of HKDF-SHA-256 (RFC 5869), or nil when the library fails.

@@ -6,8 +6,16 @@ package struct Digest: Sendable, Hashable {
 
     /// Creates a digest, or nil when there are not exactly 32 bytes.
     package init?(_ bytes: [UInt8]) {
+        guard let digest = bytes.withUnsafeBytes({ Digest($0) }) else { return nil }
+        self = digest
+    }
+
+    /// Creates a digest of what lies somewhere, or nil when it is not exactly 32 bytes.
+    package init?(_ bytes: UnsafeRawBufferPointer) {
         guard bytes.count == 32 else { return nil }
-        func word(_ start: Int) -> UInt64 { bytes[start..<start + 8].reduce(0) { $0 << 8 | UInt64($1) } }
+        func word(_ start: Int) -> UInt64 {
+            UInt64(bigEndian: bytes.loadUnaligned(fromByteOffset: start, as: UInt64.self))
+        }
         words = (word(0), word(8), word(16), word(24))
     }
 

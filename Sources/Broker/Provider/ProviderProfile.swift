@@ -150,10 +150,13 @@ package struct ProviderDirectory: Sendable {
     package let redirectsWithQuery: [String]
     private let byName: [ProviderName: any ProviderClient]
     private let byRedirect: [String: (provider: ProviderName, client: ClientName)]
+    /// The clients' names alone, for each use of a session: a profile that is read has all its references counted.
+    private let clientNames: [ProviderName: [ClientName]]
 
     package init(_ clients: [any ProviderClient]) {
         all = clients
         byName = Dictionary(clients.map { ($0.profile.name, $0) }, uniquingKeysWith: { first, _ in first })
+        clientNames = byName.mapValues { $0.profile.clients.map(\.name) }
         var redirects: [String: (provider: ProviderName, client: ClientName)] = [:]
         for provider in clients.map(\.profile) {
             for client in provider.clients {
@@ -171,7 +174,7 @@ package struct ProviderDirectory: Sendable {
 
     /// Returns whether the provider and its client are configured.
     package func has(_ provider: ProviderName, _ client: ClientName) -> Bool {
-        byName[provider]?.profile.client(client) != nil
+        clientNames[provider]?.contains(client) ?? false
     }
 
     /// Returns who registered a redirect URI; the configuration lets only one client have each.

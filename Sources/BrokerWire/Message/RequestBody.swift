@@ -25,16 +25,17 @@ package struct RequestBody: AsyncSequence, Sendable {
     }
 
     private let base: Once?
-    private let whole: ByteBuffer
+    /// Nil rather than an empty buffer: all empty ones count their references in one place, which all event loops write.
+    private let whole: ByteBuffer?
     private let eventLoop: (any EventLoop)?
     private let end: BodyEnd
     private let began: @Sendable () -> Void
     private let fail: @Sendable (BodyFault) -> Void
 
     /// Creates a body that is there already.
-    package init(buffer: ByteBuffer = ByteBuffer()) {
+    package init(buffer: ByteBuffer? = nil) {
         base = nil
-        whole = buffer
+        whole = buffer.flatMap { $0.readableBytes > 0 ? $0 : nil }
         eventLoop = nil
         end = BodyEnd()
         began = {}
@@ -47,7 +48,7 @@ package struct RequestBody: AsyncSequence, Sendable {
         fail: @escaping @Sendable (BodyFault) -> Void
     ) {
         self.base = Once(base)
-        whole = ByteBuffer()
+        whole = nil
         self.eventLoop = eventLoop
         self.end = end
         self.began = began
@@ -61,7 +62,7 @@ package struct RequestBody: AsyncSequence, Sendable {
     package func abandon(_ fault: BodyFault) { fail(fault) }
 
     package func makeAsyncIterator() -> AsyncIterator {
-        guard let base else { return AsyncIterator(base: nil, end: end, whole: whole.readableBytes > 0 ? whole : nil) }
+        guard let base else { return AsyncIterator(base: nil, end: end, whole: whole) }
         began()
         return AsyncIterator(base: base.take()?.makeAsyncIterator(), end: end, whole: nil)
     }

@@ -58,10 +58,15 @@ extension BrokerAPI {
     /// Compares with every stored digest, so that the time says nothing about which one came close (SEC-53).
     private func backend(of credential: Secret, named name: String?) -> BackendConfiguration? {
         let digest = digest(credential.bytes())
-        var found: BackendConfiguration?
-        for backend in configuration.backends where backend.digest == digest { found = backend }
-        if let name, found?.name.text != name { return nil }
-        return found
+        var found: Int?
+        // By index: a backend that is copied has all its references counted.
+        for index in configuration.backends.indices where configuration.backends[index].digest == digest {
+            found = index
+        }
+        guard let found else { return nil }
+        let backend = configuration.backends[found]
+        if let name, backend.name.text != name { return nil }
+        return backend
     }
 }
 

@@ -63,8 +63,6 @@ package protocol BodyWriter: Sendable {
 struct AnswerEncoder {
     /// Up to this size, in bytes, a body is copied behind its head: a second write costs more.
     private static let copied = 4096
-    /// The bytes of a head besides its fields and its reason: the status line, what is said of the framing, and the line ends.
-    private static let room = 128
 
     /// The framing of the answer's body that was begun last.
     private(set) var framing = BodyFraming.none
@@ -83,10 +81,7 @@ struct AnswerEncoder {
         if framing == .plain, case .whole(let whole) = answer.body {
             if whole.readableBytes <= Self.copied { behind = whole } else { rest = whole }
         }
-        let size = answer.fields.reduce(Self.room + status.reasonPhrase.utf8.count) { size, field in
-            size + field.name.rawName.utf8.count + field.value.utf8.count + HeadWriter.lineBytes
-        }
-        var bytes = HeadWriter.buffer(size: size, more: behind?.readableBytes ?? 0) { writer in
+        var bytes = HeadWriter.buffer(more: behind?.readableBytes ?? 0) { writer in
             writer.text(head.minorVersion == 0 ? "HTTP/1.0 " : "HTTP/1.1 ")
             writer.text(String(status.code))
             writer.text(" ")

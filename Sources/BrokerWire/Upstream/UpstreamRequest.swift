@@ -111,8 +111,6 @@ package struct UpstreamRequest: Sendable {
 enum RequestEncoder {
     /// Up to this size, in bytes, a body is copied behind its head: a second write costs more.
     private static let copied = 4096
-    /// The bytes of a head besides its fields, its method and its target: two spaces, the version and the line ends.
-    private static let room = 16
 
     /// Returns a request's head, and behind it a whole body that is small; `rest` is a whole body that is not.
     static func begin(_ request: UpstreamRequest) -> (bytes: ByteBuffer, rest: ByteBuffer?) {
@@ -122,10 +120,7 @@ enum RequestEncoder {
             if whole.readableBytes <= copied { behind = whole } else { rest = whole }
         }
         let (method, target) = (request.head.method.rawValue, request.head.uri)
-        let size = request.head.headers.reduce(room + method.utf8.count + target.utf8.count) { size, field in
-            size + field.name.utf8.count + field.value.utf8.count + HeadWriter.lineBytes
-        }
-        var bytes = HeadWriter.buffer(size: size, more: behind?.readableBytes ?? 0) { writer in
+        var bytes = HeadWriter.buffer(more: behind?.readableBytes ?? 0) { writer in
             writer.text(method)
             writer.text(" ")
             writer.text(target)

@@ -191,9 +191,10 @@ struct User: Sendable {
             let leave = world.rules.waits(process, holder.tokenDigest)
             defer { leave() }
             guard forced else { return try await useCases.refreshTokens.accessToken(for: live) }
-            let version = holder.row.tokenVersion
+            let refused = try await useCases.refreshTokens.accessToken(for: live)
+            let version = refused.version
             world.rules.wants(newerThan: version, of: holder.tokenDigest)
-            let token = try await useCases.refreshTokens.accessToken(for: live, newerThan: version)
+            let token = try await useCases.refreshTokens.accessToken(for: live, insteadOf: refused)
             if token.version <= version { world.rules.notNewer(version) }
             return token
         }

@@ -115,10 +115,36 @@ import Testing
         #expect(broker.provider.refreshes == 1)
         // A forced one, too: of all who found the same token refused.
         let live = try await broker.useCases.resumeSession.resume(children[0].token)
-        let version = try await broker.useCases.refreshTokens.accessToken(for: live).version
-        _ = try await broker.useCases.refreshTokens.accessToken(for: live, newerThan: version)
+        let refused = try await broker.useCases.refreshTokens.accessToken(for: live)
+        broker.clock.advance(.seconds(60))
+        _ = try await broker.useCases.refreshTokens.accessToken(for: live, insteadOf: refused)
         let again = try await broker.useCases.resumeSession.resume(children[1].token)
-        _ = try await broker.useCases.refreshTokens.accessToken(for: again, newerThan: version)
+        _ = try await broker.useCases.refreshTokens.accessToken(for: again, insteadOf: refused)
+        #expect(broker.provider.refreshes == 2)
+    }
+
+    @Test("An upstream that refuses everything has a child rotate the grant no more than once a minute; a parent may")
+    func refusedAgain() async throws {
+        let broker = try broker(.init(tokenLifetime: .seconds(3600)))
+        let parent = try await broker.signIn()
+        let live = try await broker.useCases.resumeSession.resume(try await child(broker, of: parent).token)
+        let tokens = broker.useCases.refreshTokens
+        let first = try await tokens.accessToken(for: live)
+        for _ in 0..<5 {
+            let refused = await problem { try await tokens.accessToken(for: live, insteadOf: first) }
+            #expect(refused?.code == .notRefreshable)
+            broker.clock.advance(.seconds(10))
+        }
+        #expect(broker.provider.refreshes == 0)
+        broker.clock.advance(.seconds(10))
+        let second = try await tokens.accessToken(for: live, insteadOf: first)
+        #expect(second.version != first.version && broker.provider.refreshes == 1)
+        // Whoever has the older one gets the one that is there, and nobody a third.
+        #expect(try await tokens.accessToken(for: live, insteadOf: first).version == second.version)
+        let refused = await problem { try await tokens.accessToken(for: live, insteadOf: second) }
+        #expect(refused?.code == .notRefreshable && broker.provider.refreshes == 1)
+        let own = try await broker.useCases.resumeSession.resume(parent.token)
+        #expect(try await tokens.accessToken(for: own, insteadOf: second).version != second.version)
         #expect(broker.provider.refreshes == 2)
     }
 

@@ -109,7 +109,8 @@ import Testing
         #expect(await ask(broker, live) == nil)
         try await eventually("a refresh is at the provider") { broker.provider.gate.waiting > 0 }
         async let forced = problem {
-            try await broker.useCases.refreshTokens.accessToken(for: live, newerThan: live.row.tokenVersion)
+            let refused = try StoredTokens.open(live.row, broker.context).access(version: live.row.tokenVersion)
+            return try await broker.useCases.refreshTokens.accessToken(for: live, insteadOf: refused)
         }
         func joined() -> Bool { broker.events.all.contains { if case .refreshWaited = $0 { true } else { false } } }
         try await eventually("the second caller waits for the first") { joined() }

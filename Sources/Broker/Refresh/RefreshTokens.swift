@@ -31,11 +31,22 @@ package struct RefreshTokens: Sendable {
 
     private var margin: Duration { context.settings.refreshMargin }
 
-    /// Returns a newer access token than `version`, which an upstream has refused.
+    /// Returns a newer access token than one that an upstream has refused.
+    ///
+    /// A child whose token is younger than a minute gets `not_refreshable`, unless a newer one is there already: by an
+    /// upstream that refuses whatever it is given, a web page's script would rotate the grant as fast as it can ask.
     package func accessToken(
-        for session: LiveSession, newerThan version: Int64
+        for session: LiveSession, insteadOf refused: AccessToken
     ) async throws(BrokerProblem) -> AccessToken {
-        try await refresh(session.tokenHolder, .forced(fromVersion: version))
+        let holder = session.tokenHolder
+        guard session.facts.child != nil, RefreshTiming.isYoung(refused, at: context.clock.now()) else {
+            return try await refresh(holder, .forced(fromVersion: refused.version))
+        }
+        let standing = try await refresh(holder, .expiring)
+        guard standing.version != refused.version else {
+            throw BrokerProblem(.notRefreshable, privateDetail: "a child's upstream refuses a token of this minute")
+        }
+        return standing
     }
 
     /// Refreshes now because the app asks (`POST /v1/session/refresh`).
@@ -171,6 +182,11 @@ enum RefreshTiming {
         let jitter = Double(session.bytes.first ?? 0) / 255 * 0.05
         let due = min(margin * (1 + jitter), max(.zero, end.since(access.issuedAt)) / 10)
         return end.since(now) > due
+    }
+
+    /// Whether a token was stored less than a minute ago, or so little in the future as clocks of replicas part.
+    static func isYoung(_ access: AccessToken, at now: WallTime) -> Bool {
+        now.since(access.issuedAt) < .seconds(60) && access.issuedAt.since(now) <= tolerance
     }
 
     static func isUsable(_ access: AccessToken, at now: WallTime) -> Bool {

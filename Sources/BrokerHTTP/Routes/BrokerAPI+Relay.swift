@@ -37,13 +37,13 @@ extension BrokerAPI {
         guard session.hasTokens else {
             throw BrokerProblem(.upstreamNotAllowed, detail: "This session has no access token.")
         }
-        var given: Int64 = 0
+        var given: AccessToken?
         return try await relay.call(request, session: session) { force throws(BrokerProblem) in
             let access =
-                force
-                ? try await useCases.refreshTokens.accessToken(for: session, newerThan: given)
-                : try await useCases.refreshTokens.accessToken(for: session)
-            given = access.version
+                if force, let refused = given {
+                    try await useCases.refreshTokens.accessToken(for: session, insteadOf: refused)
+                } else { try await useCases.refreshTokens.accessToken(for: session) }
+            given = access
             return access
         }
     }

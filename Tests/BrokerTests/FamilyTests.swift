@@ -148,6 +148,34 @@ import Testing
         #expect(broker.provider.refreshes == 2)
     }
 
+    @Test("A row that says to be its own child, or a child's, has no parent, and asking for it comes to an end")
+    func corrupt() async throws {
+        let broker = try broker()
+        let parent = try await broker.signIn()
+        let child = try await child(broker, of: parent)
+        let row = try #require(try await broker.store.session(handle: child.session.handle))
+        let lineage = try #require(row.lineage)
+        for (digest, whose) in [(row.tokenDigest, row.tokenDigest), (lineage.parent, row.tokenDigest)] {
+            let store = RelatedStore(broker.store, digest, Lineage(parent: whose, place: lineage.place))
+            let other = try TestBroker(
+                store: store, vault: broker.vault, clients: Self.clients(Self.policies), clock: broker.clock)
+            let over = await problem { try await other.useCases.resumeSession.checkLives(row.tokenDigest) }
+            #expect(over?.code == .sessionEnded && over?.reason == .parentEnded)
+        }
+        #expect(await ending(broker, parent) == nil)
+        // Sealed by whoever has the key: a child of itself all the same.
+        var facts = try SessionFacts.open(row, broker.vault)
+        facts.child = ChildFacts(
+            kind: Self.widget, name: "home", parent: row.tokenDigest, parentHandle: row.handle)
+        let sealed = try broker.vault.seal(facts.record, as: .session, row: row.tokenDigest)
+        let store = RelatedStore(
+            broker.store, row.tokenDigest, Lineage(parent: row.tokenDigest, place: lineage.place), sealed)
+        let other = try TestBroker(
+            store: store, vault: broker.vault, clients: Self.clients(Self.policies), clock: broker.clock)
+        let over = await problem { try await other.useCases.resumeSession.resume(child.token) }
+        #expect(over?.code == .sessionEnded && over?.reason == .parentEnded)
+    }
+
     @Test(
         "A parent's end is its children's at the same moment: cached ones, on this replica and on one that hears nothing"
     )

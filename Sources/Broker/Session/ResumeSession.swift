@@ -49,34 +49,60 @@ package struct ResumeSession: Sendable {
 
     /// Returns the live session of a token digest.
     package func resume(_ tokenDigest: Digest) async throws(BrokerProblem) -> LiveSession {
+        let found = try await alone(tokenDigest)
+        guard let child = found.session.facts.child else { return keep(found.session, found) }
+        return keep(try await behindParent(found.session, child), found)
+    }
+
+    /// A session as it was found by itself: without its parent, where it is a child.
+    private struct Found {
+        let session: LiveSession
+        /// The moment and the cache's state before it was read; nil for one that was cached.
+        let read: (moment: Duration, generation: UInt64)?
+    }
+
+    private func alone(_ tokenDigest: Digest) async throws(BrokerProblem) -> Found {
         let moment = context.clock.monotonic()
         let cached = context.cache.lookUp(tokenDigest, at: moment)
         if let session = cached.session {
             RequestScope.concerns(session.row.handle)
             try checkLives(session.row)
             try checkIsConfigured(session.facts)
-            guard let child = session.facts.child else { return session }
-            return try await behindParent(session, child)
+            return Found(session: session, read: nil)
         }
+        let row = try await stored(tokenDigest)
+        RequestScope.concerns(row.handle)
+        return Found(session: try live(row), read: (moment, cached.generation))
+    }
+
+    private func stored(_ tokenDigest: Digest) async throws(BrokerProblem) -> SessionRow {
         let row: SessionRow?
         do throws(StoreFailure) { row = try await context.store.session(tokenDigest: tokenDigest) } catch {
             throw BrokerProblem(error)
         }
         guard let row else { throw BrokerProblem(.sessionRequired) }
-        RequestScope.concerns(row.handle)
-        var session = try live(row)
-        if let child = session.facts.child { session = try await behindParent(session, child) }
-        context.cache.insert(session, loadedAt: moment, generation: cached.generation)
+        return row
+    }
+
+    /// Caches a session that was read, and returns it.
+    private func keep(_ session: LiveSession, _ found: Found) -> LiveSession {
+        if let read = found.read {
+            context.cache.insert(session, loadedAt: read.moment, generation: read.generation)
+        }
         return session
     }
 
     /// Returns a child with its parent: it is good only while its parent's row is, whatever its own says.
     ///
     /// The parent is read as ever, from the cache or the store: what ends it ends the child at the same moment on every
-    /// replica.
+    /// replica. It is asked once: a row that says to be a child's child, or its own, has no parent.
     private func behindParent(_ session: LiveSession, _ child: ChildFacts) async throws(BrokerProblem) -> LiveSession {
         let parent: LiveSession
-        do throws(BrokerProblem) { parent = try await resume(child.parent) } catch {
+        do throws(BrokerProblem) {
+            let found = try await alone(child.parent)
+            guard found.session.facts.child == nil else { throw BrokerProblem(.sessionRequired) }
+            parent = keep(found.session, found)
+        } catch {
             RequestScope.concerns(session.row.handle)
             throw error.ofParent
         }
@@ -95,20 +121,19 @@ package struct ResumeSession: Sendable {
     /// Throws as `resume` does when the session of a token digest is over or cannot be looked up; opens nothing and keeps
     /// nothing, for who waits for the end of many sessions.
     package func checkLives(_ tokenDigest: Digest) async throws(BrokerProblem) {
-        let row: SessionRow
-        if let known = context.cache.lookUp(tokenDigest, at: context.clock.monotonic()).session {
-            row = known.row
-        } else {
-            let stored: SessionRow?
-            do throws(StoreFailure) { stored = try await context.store.session(tokenDigest: tokenDigest) } catch {
-                throw BrokerProblem(error)
-            }
-            guard let stored else { throw BrokerProblem(.sessionRequired) }
-            row = stored
-        }
+        let row = try await row(of: tokenDigest)
         try checkLives(row)
         guard let parent = row.lineage?.parent else { return }
-        do throws(BrokerProblem) { try await checkLives(parent) } catch { throw error.ofParent }
+        do throws(BrokerProblem) {
+            let whose = try await self.row(of: parent)
+            guard whose.lineage == nil else { throw BrokerProblem(.sessionRequired) }
+            try checkLives(whose)
+        } catch { throw error.ofParent }
+    }
+
+    private func row(of tokenDigest: Digest) async throws(BrokerProblem) -> SessionRow {
+        if let known = context.cache.lookUp(tokenDigest, at: context.clock.monotonic()).session { return known.row }
+        return try await stored(tokenDigest)
     }
 
     /// Returns the live session and slides its idle time: for what counts as use (relay, forward-auth, token exchange).

@@ -131,7 +131,10 @@ enum OriginalRequest {
     private static func same(
         _ original: String?, _ forwarded: String?, _ name: String
     ) throws(BrokerProblem) -> String? {
-        guard let original, let forwarded, original != forwarded else { return original ?? forwarded }
+        // By bytes: a String is equal to another that is written differently.
+        guard let original, let forwarded, !original.utf8.elementsEqual(forwarded.utf8) else {
+            return original ?? forwarded
+        }
         throw BrokerProblem(.invalidRequest, errors: [FieldFault(name, .conflict)])
     }
 }

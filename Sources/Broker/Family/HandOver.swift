@@ -125,9 +125,8 @@ package struct HandOver: Sendable {
         let proof = try proof(verifier, secrets)
         let older = try await webChild(among: held, of: parent)
         let made = try await spend(ticket, secrets, proof, parent)
-        if let older, older.row.handle != made.child.session.handle {
-            _ = try await EndSession(context).end(
-                .token(older.tokenDigest), reason: .replaced, handle: older.row.handle)
+        if let older, older.handle != made.child.session.handle {
+            _ = try await EndSession(context).end(.token(older.tokenDigest), reason: .replaced, handle: older.handle)
         }
         return made
     }
@@ -184,23 +183,29 @@ package struct HandOver: Sendable {
 
     /// Returns the living web child of the same user that the browser holds; throws `other_session` for a living session of
     /// somebody else, or of another device where the subject is a shop.
-    private func webChild(among held: [Secret], of parent: LiveSession) async throws(BrokerProblem) -> LiveSession? {
-        var own: LiveSession?
+    private func webChild(among held: [Secret], of parent: LiveSession) async throws(BrokerProblem) -> SessionRow? {
+        var own: SessionRow?
         for token in held where Base64URL.isToken(token.reveal(), length: 43...43) {
-            let session: LiveSession
-            do throws(BrokerProblem) {
-                session = try await ResumeSession(context).resume(context.vault.digest(token))
-            } catch {
-                if error.isOver { continue }
-                throw error
-            }
+            guard let row = try await living(context.vault.digest(token)) else { continue }
             let isSame =
                 parent.ownsItselfAlone(context)
-                ? session.tokenHolder.tokenDigest == parent.tokenDigest : session.row.subject == parent.row.subject
+                ? (row.lineage?.parent ?? row.tokenDigest) == parent.tokenDigest : row.subject == parent.row.subject
             guard isSame else { throw BrokerProblem(.otherSession) }
-            if session.facts.child?.kind == .web { own = session }
+            if (try? SessionFacts.open(row, context.vault))?.child?.kind == .web { own = row }
         }
         return own
+    }
+
+    /// Returns the row of a living session, also of one that the configuration serves no more: it is somebody's all the same.
+    private func living(_ tokenDigest: Digest) async throws(BrokerProblem) -> SessionRow? {
+        do throws(BrokerProblem) { try await ResumeSession(context).checkLives(tokenDigest) } catch {
+            if error.isOver { return nil }
+            throw error
+        }
+        do throws(StoreFailure) {
+            let row = try await context.store.session(tokenDigest: tokenDigest)
+            return row?.endedAt == nil ? row : nil
+        } catch { throw BrokerProblem(error) }
     }
 
     private func secrets(of ticket: Secret) async throws(BrokerProblem) -> HandoverSecrets {

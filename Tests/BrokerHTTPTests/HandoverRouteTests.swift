@@ -284,18 +284,29 @@ struct HandoverRouteTests {
         #expect(bearer.code == "session_required")
     }
 
-    @Test("Of web children the one longest unused makes room; those that an app asked for do not")
+    @Test(
+        "Of web children the one longest unused makes room, for pages and for who asks by name; those that an app asked for do not"
+    )
     func room() async throws {
         let harness = try Self.harness()
         let parent = try await harness.signIn()
         let live = try await harness.useCases.resumeSession.resume(parent.token)
-        let first = try webToken(try await spend(harness, try await ticket(harness, parent)))
-        for number in 0..<(MakeChild.places - 1) {
-            _ = try await harness.useCases.makeChild.make(
+        func widget(_ number: Int) async throws -> SignedIn {
+            try await harness.useCases.makeChild.make(
                 ChildOrder(kind: ChildKind(unchecked: "widget"), name: "w\(number)"), of: live)
         }
-        #expect(try await spend(harness, try await ticket(harness, parent)).status == 303)
-        let gone = try await harness.send(.get, "/v1/session", [.cookie: "__Host-coatcheck-web=\(first)"])
-        #expect(gone.json?["reason"]?.string == "session_limit")
+        func reason(_ token: String) async throws -> String? {
+            try await harness.send(.get, "/v1/session", [.cookie: "__Host-coatcheck-web=\(token)"]).json?["reason"]?
+                .string
+        }
+        let first = try webToken(try await spend(harness, try await ticket(harness, parent)))
+        for number in 1..<MakeChild.places { _ = try await widget(number) }
+        let second = try webToken(try await spend(harness, try await ticket(harness, parent)))
+        #expect(try await reason(first) == "session_limit")
+        let last = try await widget(MakeChild.places)
+        #expect(try await reason(second) == "session_limit")
+        await #expect(throws: BrokerProblem.self) { try await widget(99) }
+        #expect(try await spend(harness, try await ticket(harness, parent)).status == 409)
+        #expect(try await harness.useCases.resumeSession.resume(last.token).row.endedAt == nil)
     }
 }

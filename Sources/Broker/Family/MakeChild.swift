@@ -30,7 +30,7 @@ package struct MakeChild: Sendable {
     ///
     /// A caller whose answer was lost asks again, and gets another in the same place. Nothing is made where the client has no
     /// such kind (`client_not_allowed`), where a parent that belongs to a key is to have a child that belongs to none
-    /// (`proof_required`), and beyond 16 places (`too_many_sessions`).
+    /// (`proof_required`), and beyond 16 places that apps asked for (`too_many_sessions`).
     package func make(
         _ order: ChildOrder, of parent: LiveSession, charge: Charge = .nobody
     ) async throws(BrokerProblem) -> SignedIn {
@@ -48,35 +48,16 @@ package struct MakeChild: Sendable {
         // Its row, and for thirty days the tombstone of the one before.
         try charge.takeChild()
         let (child, token) = try made(order, of: parent, policy)
-        let stored: ChildInsertion
-        do throws(StoreFailure) {
-            stored = try await context.store.insertChild(child.row, places: Self.places)
-        } catch {
-            // Whose place it took nobody says any more.
-            if case .inDoubt = error { context.cache.clear() }
-            throw BrokerProblem(error)
-        }
-        switch stored {
-        case .made(let replaced):
-            EndSession(context).announce(replaced, .replaced)
-            context.events.emit(
-                .childMade(
-                    provider: parent.facts.provider, client: parent.facts.client, kind: order.kind,
-                    session: child.row.handle))
-            return SignedIn(child: child, token: token)
-        case .full:
-            throw BrokerProblem(.tooManySessions, detail: "The session has as many children as it may have.")
-        case .parentEnded:
+        guard try await insert(child, of: parent, order.kind) else {
             // It says by itself what became of it.
             context.cache.remove([parent.tokenDigest])
             _ = try await ResumeSession(context).resume(parent.tokenDigest)
             throw BrokerProblem(.storeUnavailable, privateDetail: "the parent changed", retryAfter: .seconds(1))
         }
+        return SignedIn(child: child, token: token)
     }
 
     /// Inserts a web child under a token that is known already; inserting it again changes nothing.
-    ///
-    /// Where all places are taken, the web child that nobody used for longest makes room.
     func insertWeb(
         _ order: ChildOrder, token: Digest, of parent: LiveSession, _ policy: ChildPolicy
     ) async throws(BrokerProblem) {
@@ -84,22 +65,35 @@ package struct MakeChild: Sendable {
         do throws(VaultFailure) { child = try row(order, token: token, of: parent, policy) } catch {
             throw BrokerProblem(error)
         }
+        guard try await insert(child, of: parent, order.kind) else { throw BrokerProblem(.handoverExpired) }
+    }
+
+    /// Inserts a child and says so; false where its parent is over.
+    ///
+    /// Where all places are taken, the web child that nobody used for longest makes room, whoever comes: pages that were
+    /// opened must not keep the app from its widgets.
+    private func insert(
+        _ child: LiveSession, of parent: LiveSession, _ kind: ChildKind
+    ) async throws(BrokerProblem) -> Bool {
         for _ in 0...Self.places {
             let stored: ChildInsertion
             do throws(StoreFailure) {
                 stored = try await context.store.insertChild(child.row, places: Self.places)
             } catch {
+                // Whose place it took nobody says any more.
                 if case .inDoubt = error { context.cache.clear() }
                 throw BrokerProblem(error)
             }
             switch stored {
-            case .made:
-                return context.events.emit(
+            case .made(let replaced):
+                EndSession(context).announce(replaced, .replaced)
+                context.events.emit(
                     .childMade(
-                        provider: parent.facts.provider, client: parent.facts.client, kind: order.kind,
+                        provider: parent.facts.provider, client: parent.facts.client, kind: kind,
                         session: child.row.handle))
+                return true
             case .full: try await makeRoom(in: parent)
-            case .parentEnded: throw BrokerProblem(.handoverExpired)
+            case .parentEnded: return false
             }
         }
         throw BrokerProblem(.tooManySessions)

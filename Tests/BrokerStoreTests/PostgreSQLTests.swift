@@ -137,6 +137,52 @@ struct PostgreSQLTests {
         }
     }
 
+    @Test(
+        "Two endings of one family wait for each other in one order: no deadlock, whichever names more of it",
+        arguments: [false, true])
+    func endingsAtOnce(bySubject: Bool) async throws {
+        try await PostgreSQLServer.withDatabase { url, _ in
+            // Who is in a deadlock waits for so long, and longer than the test does.
+            let slow = url + (url.contains("?") ? "&" : "?") + "options=-cdeadlock_timeout%3D30s"
+            let store = try await PostgreSQLStore.open(
+                try ConnectionSettings(url: slow), listening: nil, connections: 4, migrating: false)
+            var parent = Rows.session(sid: Rows.digest())
+            var child = Rows.child(of: parent, at: Rows.seconds(1))
+            while !child.tokenDigest.bytes.lexicographicallyPrecedes(parent.tokenDigest.bytes) {
+                parent = Rows.session(sid: Rows.digest())
+                child = Rows.child(of: parent, at: Rows.seconds(1))
+            }
+            try await store.signIn(parent)
+            #expect(try await store.insertChild(child, places: 16) == .made(replaced: []))
+            let holder = try PostgreSQLServer.connect(url)
+            func waiting() throws -> Int {
+                let sql = """
+                    SELECT count(*) FROM pg_stat_activity
+                    WHERE datname = current_database() AND wait_event_type = 'Lock'
+                    """
+                return Int((try PostgreSQLServer.execute(sql, in: url).first ?? nil) ?? "") ?? 0
+            }
+            let lock =
+                "BEGIN; SELECT FROM session_states WHERE token = '\\x\(parent.tokenDigest.hexadecimal)' FOR UPDATE"
+            try holder.execute(lock, within: .seconds(60))
+            // The one who names the parent alone is first in the queue, and wants the child next.
+            let (first, second) = (parent.tokenDigest, parent)
+            async let one = store.endSessions(.token(first), reason: .admin, now: Rows.seconds(2), limit: 9)
+            try await eventually("the one waits") { try waiting() == 1 }
+            let many: SessionSelector =
+                bySubject ? .subject(second.subject) : .logout(sid: second.sid, subject: nil, clients: [second.client])
+            async let other = store.endSessions(many, reason: .loggedOut, now: Rows.seconds(2), limit: 9)
+            try await eventually("the other waits") { try waiting() == 2 }
+            let begin = ContinuousClock.now
+            _ = try holder.execute("COMMIT", within: .seconds(60))
+            #expect(try await one.ended == [parent.tokenDigest])
+            _ = try await other
+            #expect(ContinuousClock.now - begin < .seconds(15), "the two waited for each other")
+            #expect(try await store.session(tokenDigest: child.tokenDigest)?.endedAt == Rows.seconds(2))
+            await store.close()
+        }
+    }
+
     @Test("A newer version's rows are left alone: a clean failure, no rewrite, no loss (SEC-130)")
     func newerRows() async throws {
         try await withReplicas(1) { stores, url in

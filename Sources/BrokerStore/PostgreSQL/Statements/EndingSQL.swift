@@ -5,7 +5,7 @@ enum EndingSQL {
     /// Ends the sessions of a step `doomed (token, reason)` at the time of parameter `now`; `buried (token, reason)` are
     /// those that it ended.
     ///
-    /// Their rows are locked first, in the order of their keys, and read as they are then: a refresh that committed
+    /// Their rows are locked first, parents before children and else in the order of their keys, and read as they are then: a refresh that committed
     /// meanwhile has its pair revoked, not the one before. Only columns that every format keeps are touched. The list of
     /// keys says to PostgreSQL that they are a few: by `doomed` alone it would join both tables whole
     /// (`PostgreSQLMaintenanceSQL`). Whether a row has ended is asked by its reason, as wherever a row is asked for by its
@@ -17,7 +17,7 @@ enum EndingSQL {
             SELECT st.token, d.reason, s.tokens_key, s.tokens
             FROM session_states st JOIN sessions s ON s.token = st.token JOIN doomed d ON d.token = st.token
             WHERE st.token = ANY (ARRAY (SELECT token FROM doomed)) AND NOT st.ended AND s.end_reason IS NULL
-            ORDER BY st.token FOR UPDATE OF st, s),
+            ORDER BY s.parent IS NOT NULL, st.token FOR UPDATE OF st, s),
         revoked AS (
             INSERT INTO outbox (key, bound_to, tokens_key, tokens, created_at, next_attempt_at, attempts)
             SELECT token, token, tokens_key, tokens, $\(now), $\(now), 0 FROM locked WHERE tokens IS NOT NULL

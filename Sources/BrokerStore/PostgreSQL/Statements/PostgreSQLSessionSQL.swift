@@ -278,9 +278,14 @@ enum PostgreSQLSessionSQL {
     }
 
     /// The condition and order by which sessions that are to end are chosen.
+    ///
+    /// Of many only those that are nobody's children: these share what their parents are named by, and end with them by the
+    /// trigger, which locks them after their parents. Named beside them they would be locked in the order of their keys, and
+    /// two endings of one family would wait for each other.
     private static func chosen(_ selector: SessionSelector) -> (condition: String, order: String) {
-        guard let shared = sharedColumn(selector) else { return (part(selector).condition, "") }
-        return (range(shared), shared + ", ")
+        let parents = selector.namesOne ? "" : "s.parent IS NULL AND "
+        guard let shared = sharedColumn(selector) else { return (part(selector).condition + parents, "") }
+        return (range(shared) + parents, shared + ", ")
     }
 
     /// The column of a selector whose values many sessions share.

@@ -63,4 +63,21 @@ struct ChildrenTests {
         }
         #expect(faults("{widget: {upstreams: [feed]}}", Self.others).isEmpty)
     }
+
+    @Test("A web page's cookie has no key: said of every client whose sessions have one, and of no other")
+    func bearers() throws {
+        let web = #"{web: {origins: ["https://shop.example.com"]}}"#
+        let bound = "\n        binding: {mode: enforce}"
+        func warnings(_ children: String) throws -> [String] {
+            try load(children).warnings.map { "\($0.path) \($0.message)" }.filter { $0.contains("no key") }
+        }
+        #expect(try warnings(web).isEmpty)
+        #expect(try warnings("{widget: {}}" + bound).isEmpty)
+        #expect(try warnings(web + "\n        binding: {mode: observe}").isEmpty)
+        #expect(
+            try warnings(web + bound) == [
+                "providers.example.clients.ios.children.web is a cookie and has no key, although the client has "
+                    + "`binding: enforce`: a bearer of what its `upstreams` and `backends` name, for its life, and of nothing else"
+            ])
+    }
 }

@@ -62,6 +62,7 @@ enum ChildrenRules {
         let backends = draft.backends.map { $0.settings.name.text }
         for provider in draft.providers {
             for client in provider.clients {
+                warnOfBearers(client, context)
                 for (kind, policy) in client.settings.profile.children.sorted(by: { $0.key < $1.key }) {
                     let path = "\(client.location.path).children.\(kind)"
                     for name in policy.upstreams.sorted() {
@@ -87,5 +88,14 @@ enum ChildrenRules {
                 }
             }
         }
+    }
+    /// A web page has no key of the app's: what its cookie opens, whoever has the cookie opens.
+    private static func warnOfBearers(_ client: ClientSection, _ context: ConfigContext) {
+        let profile = client.settings.profile
+        guard profile.binding.mode == .enforce, profile.children[.web] != nil else { return }
+        context.report(
+            "is a cookie and has no key, although the client has `binding: enforce`: a bearer of what its `upstreams` and "
+                + "`backends` name, for its life, and of nothing else", path: "\(client.location.path).children.web",
+            line: client.location.line, severity: .warning)
     }
 }

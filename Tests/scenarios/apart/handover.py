@@ -5,6 +5,7 @@ own (guarantee 11). Refusals before acceptances.
 """
 
 import hashlib
+import http.client
 import http.server
 import json
 import pathlib
@@ -55,6 +56,84 @@ class Shop(http.server.BaseHTTPRequestHandler):
 
     def log_message(self, *_):
         pass
+
+
+class Stripping(http.server.BaseHTTPRequestHandler):
+    """A proxy in front of a broker that strips `Sec-Fetch-*`, as old engines and some proxies send none."""
+
+    protocol_version = "HTTP/1.1"
+    port = 0
+    seen = []
+
+    def pass_on(self):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
+        for name, value in self.headers.items():
+            if not name.lower().startswith("sec-fetch-") and name.lower() != "connection":
+                connection.putheader(name, value)
+        self.seen.append((self.command, self.headers.get("Origin"), self.headers.get("Sec-Fetch-Site")))
+        connection.endheaders(self.rfile.read(int(self.headers.get("Content-Length") or 0)))
+        answer = connection.getresponse()
+        body = answer.read()
+        self.send_response(answer.status)
+        for name, value in answer.getheaders():
+            if name.lower() not in ("connection", "content-length", "transfer-encoding"):
+                self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+        connection.close()
+
+    do_GET = do_POST = pass_on
+
+    def log_message(self, *_):
+        pass
+
+
+def stripped(case):
+    """Behind a proxy that strips `Sec-Fetch-*` the page's own `Origin` has to say where a post comes from."""
+    sandbox = Sandbox(case)
+    proxy = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Stripping)
+    threading.Thread(target=proxy.serve_forever, daemon=True).start()
+    origin = f"http://127.0.0.1:{proxy.server_port}"
+    broker = Broker(case, sandbox, start=False)
+    broker.configure(
+        providers={"oidc": {"clients": {"ios": {"children": {"web": {"origins": [origin]}}}}}},
+        server={"public_url": origin, "trusted_proxies": ["127.0.0.1"]})
+    broker.start()
+    Stripping.port = broker.port
+    ana = broker.sign_in(user="ana")
+    view = Chromium()
+    try:
+        def ticket():
+            secret = secrets.token_urlsafe(32)
+            answer = broker.call("POST", "/v1/session/handovers", ana, {
+                "origin": origin, "path": "/v1/session", "challenge": encoded(hashlib.sha256(secret.encode()).digest())})
+            return answer.json["url"], secret
+
+        def put(secret):
+            view.call("Network.setCookie", name=SECRET_COOKIE, value=secret, url=origin, httpOnly=True, sameSite="Strict")
+
+        # A page of nobody's, whose posts have the origin `null`, in a browser that has the secret.
+        url, secret = ticket()
+        put(secret)
+        view.call("Page.navigate", url="data:text/html,<body><form method=post action='" + url + "'></form>")
+        view.until("document.readyState === 'complete' && document.forms.length === 1")
+        view.run("document.forms[0].submit(), 1")
+        view.until("location.protocol === 'http:' && document.readyState === 'complete'")
+        case.verdict("403 cross_origin" in view.run("document.body.innerText"), "a post with the origin null is refused", view.run("document.body.innerText"))
+        case.same(("POST", "null"), Stripping.seen[-1][:2], "as which it arrived")
+        case.verdict(Stripping.seen[-1][2] is not None, "without what the proxy took away")
+        put(secret)
+        view.call("Page.navigate", url=url)
+        view.until("location.pathname === '/v1/session' && document.readyState === 'complete'")
+        shown = json.loads(view.run("document.body.innerText"))
+        case.same(("web", "user-ana"), (shown["kind"], shown["subject"]), "the page's own post is taken, by its origin")
+        post = [one for one in Stripping.seen if one[0] == "POST"][-1]
+        case.same(origin, post[1], "which is the broker's, for all its Referrer-Policy")
+    finally:
+        view.close()
+        proxy.shutdown()
 
 
 def hand_over(case):
@@ -183,4 +262,4 @@ def hand_over(case):
 
 
 if __name__ == "__main__":
-    main({"hand_over": (hand_over, 240)}, __doc__)
+    main({"hand_over": (hand_over, 240), "stripped": (stripped, 120)}, __doc__)

@@ -540,6 +540,7 @@ class Database:
         if words[:1] != ["ready"]:
             raise GaveUp("no PostgreSQL: scripts/setup test installs what is missing")
         self.port = int(words[1])
+        self.pooler = int(words[4]) if words[4:5] not in ([], ["-"]) else None
         self.ports = [int(word) for word in (words[1], *words[5:])]
 
     def __enter__(self):

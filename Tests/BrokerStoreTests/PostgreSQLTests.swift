@@ -59,6 +59,40 @@ struct PostgreSQLTests {
         }
     }
 
+    @Test(
+        "The migration of families takes columns and index that an operator made beforehand, and checks new rows as ever"
+    )
+    func familiesBeforehand() async throws {
+        try await PostgreSQLServer.withDatabase(migrated: false) { url, _ in
+            try PostgreSQLServer.execute(PostgreSQLSchema.versionTable, in: url)
+            for migration in PostgreSQLSchema.migrations where migration.version < 4 {
+                try PostgreSQLServer.execute(
+                    "\(migration.sql); INSERT INTO schema_version VALUES (\(migration.version), 1)", in: url)
+            }
+            // As docs/operations.md says it.
+            let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+                .deletingLastPathComponent()
+            let page = try String(contentsOf: root.appendingPathComponent("docs/operations.md"), encoding: .utf8)
+            let commands = page.matches(of: /psql "\$URL" -c "((?:ALTER|CREATE)[^"]*)"/).map { String($0.output.1) }
+            #expect(commands.count == 2)
+            for command in commands { try PostgreSQLServer.execute(command, in: url) }
+            let settings = try ConnectionSettings(url: url)
+            let (from, to) = try await PostgreSQLStore.migrate(settings)
+            #expect(from == 3 && to == PostgreSQLSchema.newest)
+            let store = try await PostgreSQLStore.open(settings, listening: nil, connections: 4, migrating: false)
+            let parent = Rows.session()
+            try await store.signIn(parent)
+            let child = Rows.child(of: parent, at: Rows.seconds(1))
+            #expect(try await store.insertChild(child, places: 16) == .made(replaced: []))
+            #expect(throws: StoreOpenFailure.self) {
+                try PostgreSQLServer.execute("UPDATE sessions SET place = '\\x00' WHERE parent IS NOT NULL", in: url)
+            }
+            _ = try await store.endSessions(.token(parent.tokenDigest), reason: .admin, now: Rows.seconds(2))
+            #expect(try await store.session(tokenDigest: child.tokenDigest)?.endReason == .parentEnded)
+            await store.close()
+        }
+    }
+
     @Test("A schema that a newer version extended is worked with; one it broke is refused (SEC-130)")
     func newerSchema() async throws {
         try await PostgreSQLServer.withDatabase(isSpoilt: true) { url, _ in

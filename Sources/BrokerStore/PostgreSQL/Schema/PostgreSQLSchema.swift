@@ -216,10 +216,14 @@ enum PostgreSQLSchema {
     // even a release that knows no families. It runs when the parent's row is locked, and sees what stands then: a child that
     // was made a moment before, too (`insertChild` locks the same row). Whether a child has ended is asked by its reason, for
     // which its index alone has a condition (decision 38).
+    //
+    // The rows that stand have neither parent nor place: the checks are not asked of them, which spares a walk through the
+    // table under the lock. The other is the index's; an operator may make columns and index beforehand (docs/operations.md).
     private static let families = """
-        ALTER TABLE sessions ADD COLUMN parent bytea CHECK (octet_length(parent) = 32),
-            ADD COLUMN place bytea CHECK (octet_length(place) = 32);
-        CREATE INDEX sessions_by_parent ON sessions (parent, created_at, handle)
+        ALTER TABLE sessions ADD COLUMN IF NOT EXISTS parent bytea, ADD COLUMN IF NOT EXISTS place bytea,
+            ADD CONSTRAINT sessions_parent_check CHECK (octet_length(parent) = 32) NOT VALID,
+            ADD CONSTRAINT sessions_place_check CHECK (octet_length(place) = 32) NOT VALID;
+        CREATE INDEX IF NOT EXISTS sessions_by_parent ON sessions (parent, created_at, handle)
             WHERE parent IS NOT NULL AND end_reason IS NULL;
         CREATE FUNCTION children_end_with_their_parent() RETURNS trigger LANGUAGE plpgsql AS '
             BEGIN

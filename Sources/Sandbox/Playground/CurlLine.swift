@@ -7,6 +7,8 @@ struct CurlLine: Sendable {
         case authorizationURL
         /// `$CALLBACK`, where the provider sends the app back to.
         case callback
+        /// `$URL`, the address that the web view opens.
+        case handover
         /// `$KEY`, a registration's `state_key`.
         case stateKey
     }
@@ -29,7 +31,7 @@ struct CurlLine: Sendable {
         var words = ["curl"]
         switch capture {
         case .nothing: words.append(streams ? "-sN" : "-si")
-        case .authorizationURL, .stateKey: words.append("-s")
+        case .authorizationURL, .handover, .stateKey: words.append("-s")
         case .callback: words += ["-s -o /dev/null -L --max-redirs 5 --proto-redir =http -D -"]
         }
         if let jar { words.append("-b \(jar) -c \(jar)") }
@@ -41,6 +43,7 @@ struct CurlLine: Sendable {
         switch capture {
         case .nothing: return line
         case .authorizationURL: return "URL=$(\(line) | sed -E 's/.*\"authorization_url\":\"([^\"]*)\".*/\\1/')"
+        case .handover: return "URL=$(\(line) | sed -E 's/.*\"url\":\"([^\"]*)\".*/\\1/')"
         case .callback: return "CALLBACK=$(\(line) | tr -d '\\r' | sed -nE 's/^[Ll]ocation: //p' | tail -1)"
         case .stateKey: return "KEY=$(\(line) | sed -E 's/.*\"state_key\":\"([^\"]*)\".*/\\1/')"
         }

@@ -24,6 +24,9 @@ struct PhoneScreen: Sendable {
     var message = ""
     /// The result of the last call of the API, in words.
     var relay = ""
+    /// The page in the web view, in words, and its address; empty while none is open.
+    var shop = ""
+    var shopAddress = ""
     var isListening = false
     /// The last events.
     var events: [String] = []
@@ -46,6 +49,8 @@ struct PhoneScreen: Sendable {
             "people": .array(
                 (provider?.people ?? []).map { ["name": .string($0.0), "title": .string($0.1)] }),
             "registration": registration, "session": session, "message": .string(message), "relay": .string(relay),
+            "has_shop": .bool(provider?.hasShop == true), "shop": .string(shop),
+            "shop_address": .string(shopAddress),
             "listening": .bool(isListening), "events": .array(events.map { .string($0) }),
             "noticed": .string(noticed), "explanation": .string(explanation),
             "notices": .int(notices),

@@ -68,6 +68,10 @@ struct PlaygroundAPI: Sendable {
             guard let attributes = json["attributes"], attributes.members != nil else { return false }
             return await phone.perform("Registering") { await $0.register(attributes) }
         case "call": return await phone.perform("Calling the API") { _ = await $0.callAPI() }
+        case "shop":
+            return await phone.perform("Opening the shop") { phone in
+                if phone.screen.view == .session, phone.screen.provider?.hasShop == true { await phone.openShop() }
+            }
         case "listen":
             let wanted = json["on"]?.flag == true
             return await phone.perform("Listening") { phone in
@@ -117,7 +121,7 @@ struct PlaygroundAPI: Sendable {
                     [
                         "name": .string($0.rawValue), "title": .string($0.title),
                         "explanation": .string($0.explanation), "needs_session": .bool($0.needsSession),
-                        "needs_refreshing": .bool($0.needsRefreshing),
+                        "needs_refreshing": .bool($0.needsRefreshing), "needs_shop": .bool($0.needsShop),
                     ]
                 }),
             "variables": .string("BROKER=\(playground.configuration.broker) SANDBOX=\(state.baseURL)"),

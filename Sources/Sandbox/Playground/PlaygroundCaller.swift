@@ -103,7 +103,7 @@ struct PlaygroundCaller: Sendable {
             method: request.method, base: request.to == .broker ? "BROKER" : "SANDBOX", target: request.target,
             headers: request.who == "thief" ? headers : request.headers, body: request.body,
             jar: request.jar == nil || request.who == "thief"
-                ? nil : request.who == "tablet" ? "tablet.txt" : "jar.txt",
+                ? nil : ["tablet": "tablet.txt", PlaygroundPhone.webView: "web.txt"][request.who] ?? "jar.txt",
             streams: streams, capture: request.capture)
         return ConversationMessage(
             kind: .request, from: .app, to: request.to, who: request.who,

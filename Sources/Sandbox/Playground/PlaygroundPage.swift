@@ -145,6 +145,11 @@ main {
 .pair button { padding-inline: .3rem; font-size: .9rem; }
 .said { padding: .5rem .75rem; border-radius: 10px; background: var(--sunken); border: 1px solid var(--rule); font-size: .82rem; overflow-wrap: anywhere; }
 .said b { display: block; font-size: .75rem; color: var(--muted); font-weight: 600; }
+.calls { display: grid; }
+.web { flex: none; border: 1px solid var(--rule); border-radius: 10px; overflow: hidden; font-size: .82rem; }
+.web .address { border-width: 0 0 1px; border-radius: 0; }
+.web p + p { padding: .5rem .75rem; overflow-wrap: anywhere; }
+.web b { display: block; }
 .field { display: flex; flex-direction: column; gap: .2rem; font-size: .9rem; }
 .field input:not([type=checkbox]) { padding: .5rem .7rem; border: 1px solid var(--rule); border-radius: 10px; background: var(--surface); }
 .field.check { flex-direction: row; align-items: center; gap: .5rem; }
@@ -209,7 +214,7 @@ summary:focus-visible { outline-offset: -3px; }
 #noticed { font-size: 1.2rem; margin-right: .3rem; }
 #explanation { color: var(--muted); }
 .trouble { grid-column: 1 / -1; }
-.switches { display: grid; grid-template-columns: repeat(4, 1fr); gap: .7rem; margin-top: .6rem; }
+.switches { display: grid; grid-template-columns: repeat(5, 1fr); gap: .7rem; margin-top: .6rem; }
 .switch { display: flex; flex-direction: column; align-items: flex-start; gap: .1rem; padding: .6rem .8rem; border: 1px solid var(--rule); border-radius: 12px; background: var(--surface); text-align: left; box-shadow: var(--shadow); }
 .switch b { color: var(--bad); }
 .switch small { color: var(--muted); font-size: .8rem; line-height: 1.35; }
@@ -225,10 +230,11 @@ summary:focus-visible { outline-offset: -3px; }
   /* Phone, conversation and switches are below each other: what a switch did stays in sight. */
   .result { position: sticky; bottom: 0; z-index: 2; grid-template-columns: 1fr; gap: .2rem; min-height: 7.4rem; align-content: start; background: var(--ground); order: 1; }
   .result h2 { text-align: left; }
-  .switches { grid-template-columns: repeat(2, 1fr); }
+  .switches { grid-template-columns: repeat(3, 1fr); }
 }
 @media (max-width: 560px) {
   .talk { height: 460px; }
+  .switches { grid-template-columns: repeat(2, 1fr); }
   .label { white-space: normal; overflow-wrap: anywhere; padding: 0 .2rem; }
   .a-b, .b-p { width: 40%; }
   .a-b { margin-left: 10%; }
@@ -395,8 +401,12 @@ function session(screen) {
     make("div", { className: "person" }, make("span", { className: "avatar", "aria-hidden": "true" }, name.slice(0, 1).toUpperCase()),
       make("div", {}, make("b", { id: "name" }, name), make("span", { className: "muted" }, `signed in with ${screen.provider_title}`))),
     make("dl", { className: "facts" }, ...Object.entries(facts).flatMap(([key, value]) => [make("dt", {}, key), make("dd", {}, value)])),
-    make("button", { type: "button", id: "call", className: "primary", disabled: screen.busy !== "", onclick: () => act("call") }, "Call the API"),
+    make("div", { className: screen.has_shop ? "pair calls" : "calls" },
+      make("button", { type: "button", id: "call", className: "primary", disabled: screen.busy !== "", onclick: () => act("call") }, "Call the API"),
+      screen.has_shop ? make("button", { type: "button", id: "open-shop", className: "secondary", disabled: screen.busy !== "", onclick: () => act("shop") }, "Open the shop") : null),
     screen.relay ? make("p", { className: "said", id: "relay" }, make("b", {}, "The API, through the relay"), screen.relay) : null,
+    screen.shop ? make("div", { className: "web", id: "shop" }, make("p", { className: "address" }, screen.shop_address),
+      make("p", {}, make("b", {}, "Corner Shop, in a web view"), screen.shop)) : null,
     screen.events.length ? make("p", { className: "said", id: "events" }, make("b", {}, "Events"), screen.events.join(", ")) : null,
     make("div", { className: "pair push" },
       make("button", { type: "button", id: "listen", className: "secondary", disabled: screen.busy !== "",
@@ -542,7 +552,8 @@ function showSwitches(switches, screen) {
     const button = box.querySelector(`[data-trouble="${each.name}"]`);
     const revives = each.name === "kill-provider";
     const unfit = each.needs_session && !signedIn ? "Sign in first."
-      : each.needs_refreshing && !screen.session.tokens.refreshable ? `${screen.provider_title} gives no refresh token: nothing to try.` : "";
+      : each.needs_refreshing && !screen.session.tokens.refreshable ? `${screen.provider_title} gives no refresh token: nothing to try.`
+      : each.needs_shop && !screen.has_shop ? "This client opens no page: sign in with OpenID Connect." : "";
     button.disabled = unfit !== "" || (!revives && screen.busy !== "");
     button.lastChild.textContent = unfit || each.explanation;
     if (revives) {

@@ -5,6 +5,7 @@ extension PlaygroundPhone {
         if trouble == .killProvider { return await toggleProviders() }
         if trouble.needsSession, screen.view != .session { return false }
         if trouble.needsRefreshing, screen.session["tokens"]?["refreshable"]?.flag != true { return false }
+        if trouble.needsShop, screen.provider?.hasShop != true { return false }
         return await perform(trouble.title) { phone in
             phone.conversation.note(trouble.title + ". " + trouble.explanation, tone: .warning)
             phone.notice("", "")
@@ -15,13 +16,14 @@ extension PlaygroundPhone {
             case .fiftyForwards: await phone.forwardFiftyTimes()
             case .stealCode: await phone.stealCode()
             case .stealCookie: await phone.stealCookie()
+            case .stealAddress: await phone.stealAddress()
             case .logOutElsewhere: await phone.logOutElsewhere()
             case .killBroker: await phone.killBroker()
             }
         }
     }
 
-    private func notice(_ noticed: String, _ explanation: String) {
+    func notice(_ noticed: String, _ explanation: String) {
         screen.noticed = noticed
         screen.explanation = explanation
         if !noticed.isEmpty { screen.notices += 1 }
@@ -219,7 +221,7 @@ extension PlaygroundPhone {
             + (attempt?.status == 200 ? ": there the thief is in." : ".")
     }
 
-    private func said(_ answer: PlaygroundAnswer?) -> String {
+    func said(_ answer: PlaygroundAnswer?) -> String {
         let reason = answer?.json["reason"]?.text.map { "(\($0))" } ?? ""
         return [String(answer?.status ?? 0), answer?.code ?? "", reason].filter { !$0.isEmpty }.joined(separator: " ")
     }

@@ -20,6 +20,7 @@ actor PlaygroundPhone {
     let conversation: Conversation
     let broker: BrokerProcess
     let jar = CookieJar()
+    let webViewJar = CookieJar()
     let key = DeviceKey()
     /// The nonce for the next proof.
     var nonce: String?
@@ -160,6 +161,7 @@ actor PlaygroundPhone {
             screen.registration = .null
             screen.message = ""
             screen.relay = ""
+            screen.shop = ""
             screen.events = []
             screen.view = .session
             startListening()
@@ -222,6 +224,7 @@ actor PlaygroundPhone {
         let outcome = await patiently(PlaygroundRequest(method: "DELETE", to: .broker, target: "/v1/session", jar: jar))
         guard outcome.answer?.status == 204 else { return failed(outcome.answer) }
         ended("logged_out")
+        await reloadShop()
         guard let thief else { return }
         let attempt = try? await caller.send(
             PlaygroundRequest(to: .broker, target: "/v1/session", jar: thief, who: "thief"))
@@ -270,6 +273,7 @@ actor PlaygroundPhone {
         screen.view = .home
         screen.session = .null
         screen.relay = ""
+        screen.shop = ""
         screen.message = PhoneMessages.ended(reason)
     }
 

@@ -13,6 +13,8 @@ struct PlaygroundProvider: Sendable {
     var more: [(String, JSON)] = []
     /// Whether the client's sessions belong to a key of the phone.
     var isBound = false
+    /// Whether the client has `children: {web}`: the app opens a page, signed in.
+    var hasShop = false
     /// The endpoints of the sandbox at which a provider that is down does not answer.
     var endpoints = ["*"]
 
@@ -20,7 +22,7 @@ struct PlaygroundProvider: Sendable {
     static let all = [
         PlaygroundProvider(
             name: "oidc", client: "ios", title: "OpenID Connect", remark: "discovery, PKCE, id_token",
-            relay: "api/private/orders"),
+            relay: "api/private/orders", hasShop: true),
         PlaygroundProvider(
             name: "oidc", client: "bound", title: "OpenID Connect, bound",
             remark: "the session belongs to a key of the phone",

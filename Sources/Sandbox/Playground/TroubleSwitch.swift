@@ -6,6 +6,7 @@ enum TroubleSwitch: String, CaseIterable, Sendable {
     case fiftyForwards = "fifty-forwards"
     case stealCode = "steal-code"
     case stealCookie = "steal-cookie"
+    case stealAddress = "steal-address"
     case logOutElsewhere = "log-out-elsewhere"
     case killBroker = "kill-broker"
 
@@ -18,6 +19,7 @@ enum TroubleSwitch: String, CaseIterable, Sendable {
         case .fiftyForwards: "Fifty forwards of one code"
         case .stealCode: "Steal the code"
         case .stealCookie: "Steal the cookie"
+        case .stealAddress: "Steal the page's address"
         case .logOutElsewhere: "Log out elsewhere"
         case .killBroker: "Kill the broker"
         }
@@ -32,6 +34,7 @@ enum TroubleSwitch: String, CaseIterable, Sendable {
         case .fiftyForwards: "A nervous app hands in the same callback fifty times at once."
         case .stealCode: "Another app catches the callback URL and is faster than yours."
         case .stealCookie: "Somebody has a copy of the session cookie."
+        case .stealAddress: "Somebody has copied the address that opens the shop signed in."
         case .logOutElsewhere: "The same user ends this phone's session from a tablet."
         case .killBroker: "kill -9, and a new start on the same database."
         }
@@ -40,11 +43,14 @@ enum TroubleSwitch: String, CaseIterable, Sendable {
     /// Whether it needs somebody who is signed in.
     var needsSession: Bool {
         switch self {
-        case .expireToken, .dropAnswer, .stealCookie, .logOutElsewhere: true
+        case .expireToken, .dropAnswer, .stealCookie, .stealAddress, .logOutElsewhere: true
         case .killProvider, .fiftyForwards, .stealCode, .killBroker: false
         }
     }
 
     /// Whether it needs a provider with refresh tokens.
     var needsRefreshing: Bool { self == .expireToken || self == .dropAnswer }
+
+    /// Whether it needs a client that opens pages.
+    var needsShop: Bool { self == .stealAddress }
 }

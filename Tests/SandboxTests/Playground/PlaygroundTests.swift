@@ -39,7 +39,7 @@ struct PlaygroundTests {
                 let token = page.split(separator: "playground-token\" content=\"")[1].prefix { $0 != "\"" }
                 let mine = [("Playground-Token", String(token))]
                 let news = try await browser.send(.POST, "/playground/wait", json: [:], headers: mine)
-                #expect(news.json["providers"]?.elements?.count == 7 && news.json["switches"]?.elements?.count == 8)
+                #expect(news.json["providers"]?.elements?.count == 7 && news.json["switches"]?.elements?.count == 9)
                 for (action, body) in [
                     ("nothing", [:]), ("sign-in", ["provider": "myspace"]), ("choose", ["as": "mallory"]),
                     ("trouble", ["name": "all"]), ("trouble", ["name": "expire-token"]), ("register", [:]),

@@ -317,7 +317,7 @@ def bound(page, run, shots):
     same(("Nothing.", True), (noticed, "could not sign in" in why), "and no tablet signs anybody out")
     page.trouble("kill-provider")
     same(handle, page.handle(), "the phone is signed in as before")
-    browser.run("window.isOld = true, location.reload(), 1")
+    browser.run("window.isOld = true, setTimeout(() => location.reload(), 0), 1")
     browser.until("window.isOld === undefined && document.getElementById('call')?.disabled === false && typeof deviceKey === 'object' && deviceKey !== undefined")
     page.opened()
     noticed, why = page.trouble("steal-code")
@@ -334,6 +334,54 @@ def bound(page, run, shots):
     page.sees("document.documentElement.scrollWidth <= innerWidth && [...document.querySelectorAll('.label')].every(e => e.scrollWidth <= e.clientWidth + 1)",
               "a small screen has room for it")
     browser.size(1280, 1020)
+    return size
+
+
+def web_view(page, shots):
+    """The app's page in a web view, signed in; a thief of its address, and one of its cookie. The result is a picture's size."""
+    browser = page.browser
+    page.sign_in("clever")
+    page.signed_in("signed in where no page is opened")
+    say(browser.run("document.getElementById('open-shop') === null && document.querySelector('[data-trouble=steal-address]').disabled"),
+        "a client without web children has no button and no thief")
+    page.sign_out()
+    page.click("#clear")
+    page.sign_in("oidc")
+    page.signed_in("signed in, to open the shop")
+    handle = page.handle()
+    page.click("#open-shop")
+    page.sees("document.getElementById('shop')?.innerText.includes('Welcome, Ana')", "the page is signed in")
+    shop = browser.text("#shop")
+    say("kind “web”" in shop and "ses_" in shop and handle not in shop, "by a session of kind web, which is not the app's", shop)
+    say("/v1/session" in shop and "handover" not in shop, "at a clean address", shop)
+    sent = lambda who: browser.run(
+        f"[...document.querySelectorAll('#messages summary')].map(e => e.getAttribute('aria-label').replace('broker to app', 'to app')).filter(e => e.includes('{who}'))")
+    say(any("POST /v1/session/handovers" in each for each in page.arrows()), "the diagram has the ticket's order")
+    seen = [each.split(": ", 1)[1] for each in sent("web view")]
+    same([True, "200 OK", True, "303 See Other", "GET /v1/session", "200 OK"],
+         [each.startswith(("GET /handover/", "POST /handover/")) or each for each in seen], "and what the web view sent and got")
+    shown = browser.run("document.getElementById('messages').textContent")
+    for name in ("coatcheck-handover=", "coatcheck-web=", "/handover/"):
+        say(name in shown and not re.search(re.escape(name) + r"[\w-]{12}", shown), f"what stands behind {name} is shortened")
+    page.click("#clear")
+    noticed, why = page.trouble("steal-address")
+    browser.run("scrollTo(0, 0), 1")
+    size = browser.picture(f"{shots}/playground-web-view.webp")
+    same("Nothing, and the address gets the thief nothing.", noticed, "steal the page's address: the thief gets nothing")
+    say("The copied address got 400 verifier_mismatch, with a secret of the thief's own 400 verifier_mismatch:" in why,
+        "neither without a secret nor with another", why)
+    thief = [each.split(": ", 1)[1] for each in sent("thief")]
+    same([True, "200 OK", True, "400 verifier_mismatch", True, "400 verifier_mismatch", "GET /v1/session", "200 OK"],
+         [each.startswith(("GET /handover/", "POST /handover/")) or each for each in thief], "what the thief sent and got stands in the diagram")
+    page.sees("document.getElementById('shop')?.innerText.includes('Welcome, Ana')", "the app's own web view opened it all the same")
+    say("The page's own cookie, copied, got 200, and ends with" in why, "the page's cookie opens the page while the app is signed in", why)
+    page.click("#call")
+    page.sees("document.getElementById('relay')?.innerText.includes('200.')", "and the app goes on")
+    same(handle, page.handle(), "in its own session")
+    page.click("#clear")
+    page.sign_out()
+    page.sees("document.getElementById('explanation').innerText.includes('401, parent_ended')", "the app's log-out is the page's: its cookie's thief gets nothing")
+    same(["GET /v1/session", "401 session_ended"] * 2, [each.split(": ", 1)[1] for each in sent("web view") + sent("thief")], "as the diagram says")
     return size
 
 
@@ -446,7 +494,7 @@ def main():
         browser.open(run.url)
         page = Page(browser)
         page.opened()
-        page.sees("document.querySelectorAll('[data-provider]').length === 7 && document.querySelectorAll('.switch').length === 8", "seven ways to sign in, eight switches")
+        page.sees("document.querySelectorAll('[data-provider]').length === 7 && document.querySelectorAll('.switch').length === 9", "seven ways to sign in, nine switches")
         ground = browser.run("getComputedStyle(document.body).backgroundColor")
         providers(page)
         shots = pictures or folder
@@ -475,6 +523,7 @@ def main():
         diagram(page)
         switches(page, run)
         sizes.append(bound(page, run, shots))
+        sizes.append(web_view(page, shots))
         say(max(sizes) < 150_000, "each picture is smaller than 150 kB", sizes)
         secrets_and_lines(page, run)
         same([], browser.complaints(), "neither script nor policy complained")

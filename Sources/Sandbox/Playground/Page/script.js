@@ -135,8 +135,12 @@ function session(screen) {
     make("div", { className: "person" }, make("span", { className: "avatar", "aria-hidden": "true" }, name.slice(0, 1).toUpperCase()),
       make("div", {}, make("b", { id: "name" }, name), make("span", { className: "muted" }, `signed in with ${screen.provider_title}`))),
     make("dl", { className: "facts" }, ...Object.entries(facts).flatMap(([key, value]) => [make("dt", {}, key), make("dd", {}, value)])),
-    make("button", { type: "button", id: "call", className: "primary", disabled: screen.busy !== "", onclick: () => act("call") }, "Call the API"),
+    make("div", { className: screen.has_shop ? "pair calls" : "calls" },
+      make("button", { type: "button", id: "call", className: "primary", disabled: screen.busy !== "", onclick: () => act("call") }, "Call the API"),
+      screen.has_shop ? make("button", { type: "button", id: "open-shop", className: "secondary", disabled: screen.busy !== "", onclick: () => act("shop") }, "Open the shop") : null),
     screen.relay ? make("p", { className: "said", id: "relay" }, make("b", {}, "The API, through the relay"), screen.relay) : null,
+    screen.shop ? make("div", { className: "web", id: "shop" }, make("p", { className: "address" }, screen.shop_address),
+      make("p", {}, make("b", {}, "Corner Shop, in a web view"), screen.shop)) : null,
     screen.events.length ? make("p", { className: "said", id: "events" }, make("b", {}, "Events"), screen.events.join(", ")) : null,
     make("div", { className: "pair push" },
       make("button", { type: "button", id: "listen", className: "secondary", disabled: screen.busy !== "",
@@ -282,7 +286,8 @@ function showSwitches(switches, screen) {
     const button = box.querySelector(`[data-trouble="${each.name}"]`);
     const revives = each.name === "kill-provider";
     const unfit = each.needs_session && !signedIn ? "Sign in first."
-      : each.needs_refreshing && !screen.session.tokens.refreshable ? `${screen.provider_title} gives no refresh token: nothing to try.` : "";
+      : each.needs_refreshing && !screen.session.tokens.refreshable ? `${screen.provider_title} gives no refresh token: nothing to try.`
+      : each.needs_shop && !screen.has_shop ? "This client opens no page: sign in with OpenID Connect." : "";
     button.disabled = unfit !== "" || (!revives && screen.busy !== "");
     button.lastChild.textContent = unfit || each.explanation;
     if (revives) {

@@ -18,6 +18,7 @@ final class Authority: @unchecked Sendable {
     /// Counts nonces: the newest is good.
     private var nonce = 1
     private var attempts: [TokenCall] = []
+    private var proven: [TokenCall] = []
 
     init(rotation: Weather.Rotation) { self.rotation = rotation }
 
@@ -43,6 +44,17 @@ final class Authority: @unchecked Sendable {
 
     /// Notes that a process wants to send a refresh token, whether or not it gets as far.
     func attempt(_ call: TokenCall) { attempts.append(call) }
+
+    /// Notes that a process makes a call with a proof, whether or not it gets as far.
+    func prove(_ call: TokenCall) { proven.append(call) }
+
+    /// Returns whether a process has made a call anew that was refused for its nonce, with the one that the refusal brought.
+    func hasRepeated(_ call: TokenCall) -> Bool {
+        proven.contains {
+            $0.process === call.process && $0.code == call.code && (call.code != nil || $0.family === call.family)
+                && $0.isRepeat && $0.nonce == call.given && $0.sentAt >= call.sentAt
+        }
+    }
 
     /// Returns whether a process has tried to find out what became of a call whose answer was lost.
     func hasConfirmed(_ call: TokenCall) -> Bool {

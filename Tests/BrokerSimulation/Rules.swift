@@ -171,6 +171,22 @@ final class Rules: @unchecked Sendable {
         }
     }
 
+    // MARK: Proofs
+
+    /// Hears that a call was refused for its nonce, and its process told of another: it makes it anew at once, and once.
+    func challenged(_ call: TokenCall, repeated: @escaping () -> Bool) {
+        let begun = scheduler.now
+        scheduler.after(100) { [self] in
+            guard call.process.isUndisturbed(since: begun), !repeated() else { return }
+            fault("process \(call.process.number) made no call with \(call.given ?? "the nonce") that it was told")
+        }
+    }
+
+    /// Hears of a call with a proof.
+    func proves(sending number: Int) {
+        if number > 2 { fault("a call is sent \(number) times for its nonce") }
+    }
+
     // MARK: Endings
 
     /// Hears that sessions ended in the store.

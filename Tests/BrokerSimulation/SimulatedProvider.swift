@@ -74,11 +74,16 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, L
             provider: profile.name, client: ClientName(unchecked: "app"), origin: "https://as.example",
             role: .authorization)
         var exchange = NonceExchange(nonce: nonce ?? nonces.newest(at: place))
+        var sendings = 0
         while true {
+            sendings += 1
+            world.rules.proves(sending: sendings)
             if exchange.isRepeated, !weather.checksFirst { sending?.spendsPerhaps() }
             sending?.begins(nonce: exchange.sent, idempotencyKey: "")
             let call = newCall()
             call.nonce = exchange.sent
+            call.isRepeat = sendings > 1
+            authority.prove(call)
             let newestAtSending = nonces.newest(at: place)
             do throws(ProviderFailure) {
                 let value = try await send(call)
@@ -329,6 +334,9 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, L
                 scheduler.after(duration - way) {
                     // What was refused for its nonce was not looked at.
                     if call.isChallenged { call.mayBeRepeated = answer.value == nil }
+                    if call.isChallenged, !call.isRepeat, !loses, answer.value == nil, !process.isDead {
+                        world.rules.challenged(call) { authority.hasRepeated(call) }
+                    }
                     if loses { tell(.failure(.lost(detail: "broken off"))) } else { tell(done, token: token) }
                 }
             }

@@ -34,6 +34,8 @@ final class TokenCall {
     var given: String?
     /// Whether it was refused for its nonce.
     var isChallenged = false
+    /// Whether it repeats one that was.
+    var isRepeat = false
     /// Whether it is the retry that tells what became of a lost one.
     var isConfirming = false
 

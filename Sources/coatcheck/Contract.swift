@@ -2622,7 +2622,7 @@ components:
     AdminSession:
       type: object
       description: A session as operators see it.
-      required: [handle, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens, kind, parent, binding, device, ended_at, reason]
+      required: [handle, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens, kind, parent, binding, device, sender_constrained, ended_at, reason]
       properties:
         handle: {$ref: '#/components/schemas/Handle'}
         provider: {$ref: '#/components/schemas/Name'}
@@ -2639,6 +2639,11 @@ components:
         parent: {type: [string, 'null'], pattern: '^ses_[A-Za-z0-9_-]{22}$', description: 'Of a child session the handle of its parent; null for others.'}
         binding: {oneOf: [{$ref: '#/components/schemas/SessionBinding'}, {type: 'null'}]}
         device: {type: [string, 'null']}
+        sender_constrained:
+          type: [string, 'null']
+          description: >-
+            The means by which the provider has bound its tokens, so that a copy opens nothing: `dpop` (RFC 9449), `mtls` (RFC
+            8705). Null where they are not bound, and once the session has ended. Of a child what its parent's are.
         ended_at: {type: [string, 'null'], format: date-time, pattern: '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$'}
         reason: {oneOf: [{$ref: '#/components/schemas/EndReason'}, {type: 'null'}]}
     HowManyEnded:

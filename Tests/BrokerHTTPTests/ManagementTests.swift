@@ -165,6 +165,7 @@ struct ManagementTests {
         #expect(list.status == 200)
         #expect(list.json?.value(at: "/items/0/handle")?.string == signedIn.session.handle.text)
         #expect(list.json?.value(at: "/items/0/reason")?.isNull == true)
+        #expect(list.json?.value(at: "/items/0/sender_constrained")?.isNull == true)
         #expect(!list.body.contains("canary") && !list.body.contains(signedIn.token.reveal()))
         let refused = try await send(
             harness, .delete, "/admin/v1/sessions/\(signedIn.session.handle.text)", Self.reader)

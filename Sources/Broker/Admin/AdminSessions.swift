@@ -23,7 +23,8 @@ package struct AdminSessions: Sendable {
         _ filter: Filter, _ state: SessionState, isUnbound: Bool = false, cursor: String?, limit: Int = 50
     ) async throws(BrokerProblem) -> SessionPage {
         try await ListSessions(context).page(
-            try selector(filter), state, isUnbound: isUnbound, current: nil, cursor: cursor, limit: limit)
+            try selector(filter), state, isUnbound: isUnbound, withTokens: true, current: nil, cursor: cursor,
+            limit: limit)
     }
 
     /// Ends the session of a handle; `not_found` when there is none.

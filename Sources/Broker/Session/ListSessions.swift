@@ -15,9 +15,11 @@ package struct ListSessions: Sendable {
 
     /// Returns a page of what a selector names, each live session with its children behind it; of those that belong to no key, where `isUnbound`: it may have fewer items, or
     /// none, and a cursor.
+    ///
+    /// `withTokens` opens what each has from its provider as well, and says how that is bound.
     func page(
-        _ selector: SessionSelector, _ state: SessionState, isUnbound: Bool = false, current: Digest?, cursor: String?,
-        limit: Int
+        _ selector: SessionSelector, _ state: SessionState, isUnbound: Bool = false, withTokens: Bool = false,
+        current: Digest?, cursor: String?, limit: Int
     ) async throws(BrokerProblem) -> SessionPage {
         let after = try SessionCursor.parse(cursor)
         let limit = min(max(limit, 1), 200)
@@ -30,10 +32,15 @@ package struct ListSessions: Sendable {
         let children = state == .live ? try await children(of: shown) : [:]
         var items: [SessionPage.Item] = []
         for row in shown {
-            if let item = item(row, current, isUnbound: isUnbound) { items.append(item) }
+            let constraint = withTokens ? constraint(of: row) : nil
+            if var item = item(row, current, isUnbound: isUnbound) {
+                item.senderConstraint = constraint
+                items.append(item)
+            }
             for child in children[row.tokenDigest] ?? [] {
                 guard var item = item(child, current, isUnbound: isUnbound) else { continue }
                 item.session = item.session.within(row)
+                item.senderConstraint = constraint
                 items.append(item)
             }
         }
@@ -50,6 +57,16 @@ package struct ListSessions: Sendable {
         return SessionPage.Item(
             session: SessionView(row: row, facts: facts, binding: context.providers.binding(of: facts)),
             current: row.tokenDigest == current, endedAt: row.endedAt, reason: row.endReason?.shown)
+    }
+
+    /// Returns the means by which a session's tokens are bound; nil where they are not, or where this process cannot tell.
+    private func constraint(of row: SessionRow) -> SenderConstraint? {
+        guard let sealed = row.tokens,
+            let record = try? context.vault.open(sealed, as: .tokens, row: row.tokenDigest),
+            let stored = try? StoredTokens(record: record)
+        else { return nil }
+        // The setting's word and the credential's are one.
+        return SenderConstraint(rawValue: stored.tokens.credential.rawValue)
     }
 
     private func children(of rows: [SessionRow]) async throws(BrokerProblem) -> [Digest: [SessionRow]] {
@@ -70,6 +87,8 @@ package struct SessionPage: Sendable {
         package let current: Bool
         package let endedAt: WallTime?
         package let reason: EndReason?
+        /// The means by which its tokens are bound (RFC 9449); nil where they are not, and in lists that do not tell.
+        package internal(set) var senderConstraint: SenderConstraint?
     }
 
     package let items: [Item]

@@ -76,7 +76,7 @@ enum SessionListBody {
     }
 }
 
-/// Writes the sessions that operators list: session objects with `device`, `ended_at` and `reason`.
+/// Writes the sessions that operators list: session objects with `device`, `sender_constrained`, `ended_at` and `reason`.
 enum AdminSessionListBody {
     static func bytes(_ page: SessionPage) -> [UInt8] {
         var writer = JSONWriter(capacity: 128 + 640 * page.items.count)
@@ -87,6 +87,7 @@ enum AdminSessionListBody {
                     writer.object { writer in
                         SessionBody.members(of: item.session, into: &writer)
                         writer.member("device", item.session.device)
+                        writer.member("sender_constrained", item.senderConstraint?.rawValue)
                         writer.member("ended_at", item.endedAt)
                         writer.member("reason", item.reason?.rawValue)
                     }

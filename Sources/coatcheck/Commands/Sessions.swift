@@ -8,7 +8,8 @@ struct Sessions: AsyncParsableCommand {
 
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Print sessions, newest first: handle, provider, client, created, last used, subject.",
+            abstract:
+                "Print sessions, newest first: handle, provider, client, created, last used, subject, how their tokens are bound.",
             discussion: """
                 With --ended those that have ended in the last 30 days, by their end: handle, provider, client, ended, \
                 reason, subject.
@@ -42,7 +43,7 @@ struct Sessions: AsyncParsableCommand {
 
         private var columns: [String] {
             ["handle", "provider", "client"] + (ended ? ["ended_at", "reason"] : ["created_at", "last_used_at"])
-                + ["subject"]
+                + ["subject"] + (ended ? [] : ["sender_constrained"])
         }
 
         private func line(_ item: JSONObject?) -> String {

@@ -324,6 +324,28 @@ struct BoundTokensTests {
         #expect(row.endReason == nil)
     }
 
+    // MARK: What operators see
+
+    @Test("Operators see whether a session's tokens are bound, by its row and not by the file; owners are not told")
+    func listed() async throws {
+        func shown(_ broker: TestBroker, _ state: SessionState = .live) async throws -> [SenderConstraint?] {
+            try await broker.useCases.adminSessions.list(.init(), state, cursor: nil).items.map(\.senderConstraint)
+        }
+        let broker = try broker()
+        let signedIn = try await broker.signIn()
+        let gone = try self.broker(after: broker, .off)
+        #expect(try await shown(broker) == [.dpop])
+        #expect(try await shown(gone) == [.dpop])
+        let owner = try await broker.useCases.resumeSession.resume(signedIn.token)
+        let own = try await ListSessions(broker.context).list(for: owner, cursor: nil)
+        #expect(own.items.count == 1 && own.items.allSatisfy { $0.senderConstraint == nil })
+        try await broker.useCases.endSession.logOut(signedIn.token)
+        #expect(try await shown(broker, .ended) == [nil])
+        let unbound = try self.broker(.init(), .off)
+        _ = try await unbound.signIn()
+        #expect(try await shown(unbound) == [nil])
+    }
+
     // MARK: The ending
 
     @Test("An ended session's tokens are revoked, the withheld one not")

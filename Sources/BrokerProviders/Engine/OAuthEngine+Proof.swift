@@ -38,8 +38,9 @@ extension OAuthEngine {
         let call = call(provedBy: proof, at: url, client: client, .authorization)
         return try await sending(call) { () async throws(ProviderFailure) -> ProviderAnswer in
             let exchange = call.exchange
+            // By its nonce: a later try at this call, under the first one's key, would be answered by what refused that.
             let headers = idempotencyKey.map { key in
-                idempotency(exchange.isRepeated ? IdempotencyKey.again(key, nonce: exchange.sent) : key, client)
+                idempotency(exchange.sent.map { IdempotencyKey.again(key, nonce: $0) } ?? key, client)
             }
             return try await post(
                 parameters, to: url, as: endpoint, client: client, headers: headers ?? [], proving: call, by: deadline)

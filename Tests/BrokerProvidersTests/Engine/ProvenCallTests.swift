@@ -377,6 +377,41 @@ struct ProvenCallTests {
         }
     }
 
+    @Test("A later try at a code that was given up for its nonces has a key of its own, too")
+    func laterCode() async throws {
+        let answers: @Sendable (Int) -> RawServer.Reply = {
+            $0 < 3 ? .json(Self.challenge, status: 400, [("DPoP-Nonce", "n-\($0)")]) : .json(Self.tokens)
+        }
+        try await raw(answers, { $0.wire.tokenRequest.idempotencyKey = true }) { client, server in
+            let exchanger = try #require(client as? any CodeExchanging)
+            let failure = await Support.failure { try await exchanger.redeem(grant(), by: Support.deadline) }
+            guard case .retryable = failure else { return #expect(Bool(false)) }
+            _ = try await exchanger.redeem(grant(), by: Support.deadline)
+            let keys = server.received.compactMap { $0.header("X-Idempotency-Key") }
+            #expect(keys.count == 3 && keys.first == grant().idempotencyKey && Set(keys).count == 3)
+        }
+    }
+
+    @Test("Where nothing was asked for, a later try at a code repeats its key: whoever replays, answers it")
+    func sameCode() async throws {
+        for fields in [[], [("DPoP-Nonce", "n-1")]] as [[(String, String)]] {
+            let answers: @Sendable (Int) -> RawServer.Reply = { number in
+                switch number {
+                case 1: .json(Self.challenge, status: 400, [("DPoP-Nonce", "n-1")])
+                case 2: .json("{}", status: 503, fields)
+                default: .json(Self.tokens)
+                }
+            }
+            try await raw(answers, { $0.wire.tokenRequest.idempotencyKey = true }) { client, server in
+                let exchanger = try #require(client as? any CodeExchanging)
+                _ = await Support.failure { try await exchanger.redeem(grant(), by: Support.deadline) }
+                _ = try await exchanger.redeem(grant(), by: Support.deadline)
+                let keys = server.received.compactMap { $0.header("X-Idempotency-Key") }
+                #expect(keys.count == 3 && keys[0] != keys[1] && keys[1] == keys[2])
+            }
+        }
+    }
+
     private func boundRefresh(recovering: Bool = false) -> RefreshRequest {
         var asked = Support.refresh(recovering: recovering)
         asked.proof = maker

@@ -93,9 +93,34 @@ extension OAuthEngine {
             return tokens
         } catch {
             guard case .rejected(var refusal) = error else { throw error }
+            if refusal.code == "invalid_dpop_proof", !request.isBound {
+                return try await bare(request, at: endpoint, client: client, by: deadline)
+            }
             refusal.isOfOldProof = exchange.isOutdated
             throw .rejected(refusal)
         }
+    }
+
+    /// Makes the call without a proof, for tokens that are bound to none: there are servers that bind none afterwards, and
+    /// refuse one that is shown with them.
+    private func bare(
+        _ request: RefreshRequest, at endpoint: EndpointURL, client: EngineClient, by deadline: Duration
+    ) async throws(ProviderFailure) -> TokenSet {
+        let isSpentPerhaps = client.wire.dpop.nonceBeforeSpending != .yes
+        if isSpentPerhaps { request.sending.spendsPerhaps() }
+        let key = IdempotencyKey.again(request.idempotencyKey, nonce: nil)
+        request.sending.begins(nonce: nil, idempotencyKey: key)
+        let answer: ProviderAnswer
+        do throws(ProviderFailure) {
+            answer = try await post(
+                [("grant_type", "refresh_token"), ("refresh_token", request.refreshToken.reveal())], to: endpoint,
+                as: .token, client: client, headers: idempotency(key, client), by: deadline)
+        } catch {
+            if case .notSent(let detail) = error, isSpentPerhaps { throw .lost(detail: detail) }
+            throw error
+        }
+        request.sending.isHeard()
+        return try answers(client).parse(answer, now: clock.now())
     }
 
     /// Cloudentity takes 32 to 255 characters.

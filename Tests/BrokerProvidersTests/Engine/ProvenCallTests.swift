@@ -412,6 +412,52 @@ struct ProvenCallTests {
         }
     }
 
+    /// Refreshes at a server that refuses a proof and then answers so; what came of it, and what was sent.
+    private func refusedProof(
+        isBound: Bool, _ second: RawServer.Reply, checksFirst: Bool = false,
+        _ check: (TokenSet?, ProviderFailure?, RefreshRequest, [RawServer.Received]) throws -> Void
+    ) async throws {
+        let answers: @Sendable (Int) -> RawServer.Reply = {
+            $0 == 1 ? .json(#"{"error":"invalid_dpop_proof"}"#, status: 403) : second
+        }
+        let change: (inout ClientSettings) -> Void = { client in
+            client.wire.tokenRequest.idempotencyKey = true
+            if checksFirst { client.wire.dpop.nonceBeforeSpending = .yes }
+        }
+        try await raw(answers, change) { client, server in
+            var asked = Support.refresh()
+            asked.proof = maker
+            asked.isBound = isBound
+            var tokens: TokenSet?
+            let failure = await Support.failure { [asked] in
+                let answer = try await refresh(client, asked)
+                tokens = answer
+                return answer
+            }
+            try check(tokens, failure, asked, server.received)
+        }
+    }
+
+    @Test("Tokens that are bound to nothing are refreshed without a proof, where the server takes none for them")
+    func bare() async throws {
+        let bearer = RawServer.Reply.json(#"{"access_token":"at-2","token_type":"Bearer","refresh_token":"rt-2"}"#)
+        try await refusedProof(isBound: true, bearer) { tokens, failure, _, sent in
+            guard case .rejected(let refusal) = failure else { return #expect(Bool(false)) }
+            #expect(tokens == nil && refusal.isAboutProof && sent.count == 1, "a bound one is never sent bare")
+        }
+        try await refusedProof(isBound: false, bearer) { tokens, _, asked, sent in
+            #expect(tokens?.credential == .bearer && tokens?.key == nil && tokens?.accessToken.reveal() == "at-2")
+            #expect(sent.map { $0.header("DPoP") != nil } == [true, false])
+            #expect(Set(sent.compactMap { $0.header("X-Idempotency-Key") }).count == 2)
+            #expect(asked.sending.mayBeSpent, "the refusal may have spent it")
+        }
+        let revoked = RawServer.Reply.json(#"{"error":"invalid_grant"}"#, status: 400)
+        try await refusedProof(isBound: false, revoked, checksFirst: true) { _, failure, asked, sent in
+            guard case .rejected(let refusal) = failure else { return #expect(Bool(false)) }
+            #expect(refusal.isInvalidGrant && sent.count == 2 && !asked.sending.mayBeSpent)
+        }
+    }
+
     private func boundRefresh(recovering: Bool = false) -> RefreshRequest {
         var asked = Support.refresh(recovering: recovering)
         asked.proof = maker

@@ -16,13 +16,14 @@ extension OAuthEngine {
         case .rfc7009:
             // A refusal of the one token says nothing about the other.
             var first: ProviderFailure?
+            let isBearers = tokens.key == nil && client.profile.senderConstraint == .off
             let all = [("refresh_token", tokens.refreshToken), ("access_token", tokens.accessToken)]
             for case (let hint, let token?) in all where !token.reveal().isEmpty {
                 do throws(ProviderFailure) {
                     try await revoke(
                         token, hint, at: endpoint, client: client,
-                        // A bound access token is no proof of anybody by itself.
-                        bearer: tokens.key == nil ? tokens.accessToken : nil, by: deadline)
+                        // A bound access token is no proof of anybody by itself; in the outbox it may be without its key.
+                        bearer: isBearers ? tokens.accessToken : nil, by: deadline)
                 } catch {
                     first = Self.moreUrgent(first, error)
                 }

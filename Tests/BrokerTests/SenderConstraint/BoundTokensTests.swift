@@ -135,6 +135,12 @@ struct BoundTokensTests {
         let record = try broker.vault.open(row.tokens, as: .tokens, row: row.boundTo)
         #expect(record.first == 1)
         #expect(try StoredTokens(record: record).tokens.refreshToken?.reveal() == "rt-1")
+        #expect(try StoredTokens(record: record).tokens.key == nil)
+        // They are revoked without it, by this release as by that.
+        try await broker.store.postponeOutbox(row.id, until: broker.clock.now, counting: false)
+        #expect(try await Revocations(broker.context).work() == 1)
+        #expect(broker.provider.script.withLock { $0.revoked } == 1)
+        #expect(try await broker.store.outboxCount() == 0)
     }
 
     @Test("A proof that is refused at the code is the provider's error, and never the code's")

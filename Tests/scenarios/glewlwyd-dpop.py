@@ -1,0 +1,261 @@
+"""DPoP against servers that nobody here wrote: Glewlwyd as provider, which demands nonces and changes them, or takes pushed
+requests and signed assertions; and Apache with mod_oauth2 as the API that checks the tokens' proofs.
+"""
+
+import hashlib
+import urllib.parse
+
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+from support.dpop import Phone, encoded
+from support.glewlwyd import Browser, Glewlwyd, public_jwk
+from support.harness import ADMIN, BACKEND, Broker, GaveUp, Sandbox, call, main, wait_for
+from support.mod_oauth2 import Apache
+
+NONCES = {"oauth-dpop-nonce-mandatory": True, "oauth-dpop-nonce-counter": 3, "oauth-par-allowed": True}
+PUSHED = {"oauth-par-allowed": True, "oauth-par-required": True}
+APP = "com.example.real:/cb"
+
+
+def provider(issuer, **settings):
+    return {
+        "kind": "oidc", "issuer": issuer, "sender_constrained": "dpop", "identity": {"source": "userinfo"},
+        "clients": {"ios": {"client_id": "mobile", "auth": "none", "scope": "openid", "redirect_uris": [APP]}}} | settings
+
+
+def broker_of(case, issuer, upstreams=None, name="broker", **settings):
+    return Broker(case, Sandbox(case), name=name, settings={
+        "providers": {"real": provider(issuer, **settings), "oauth2": None}, "upstreams": upstreams})
+
+
+def begin(broker, client="ios"):
+    return broker.call("POST", "/v1/logins", body={"provider": "real", "client": client})
+
+
+def forward(broker, begun, callback):
+    return broker.call(
+        "POST", "/v1/sessions", body={"callback_url": callback}, Cookie=begun.fields["Set-Cookie"].split(";")[0])
+
+
+def sign_in(broker, glewlwyd, client="ios"):
+    """A whole login; the session's token and the answer."""
+    begun = begin(broker, client)
+    if begun.status != 201:
+        raise GaveUp(f"no login: {begun.told} {broker.log()[-600:]}")
+    answer = forward(broker, begun, Browser(glewlwyd).open(begun.json["authorization_url"]))
+    if answer.status != 201:
+        raise GaveUp(f"no session: {answer.told} {broker.log()[-600:]} {glewlwyd.log()[-900:]}")
+    held = next(v for v in answer.fields.get_all("Set-Cookie") if v.startswith("coatcheck="))
+    return held.split(";")[0].split("=")[1], answer
+
+
+def relayed(broker, session, path="/v1/relay/standard/things", method="GET", **more):
+    return broker.call(method, path, session, **more)
+
+
+def upstreams(apache):
+    return {
+        "standard": {"base_url": f"{apache.url}/standard", "provider": "real", "allow": ["ANY /**"]},
+        "before": {"base_url": f"{apache.url}/before", "provider": "real", "allow": ["ANY /**"], "scheme": "Bearer"}}
+
+
+def exchange(broker, session, **fields):
+    """A backend's call for a session's token and, for the request that it names, its proof."""
+    form = {
+        "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange", "subject_token": session,
+        "subject_token_type": "urn:ietf:params:oauth:token-type:access_token"} | fields
+    return broker.call(
+        "POST", "/v1/token", body=urllib.parse.urlencode(form), Authorization=f"Bearer {BACKEND}",
+        Content_Type="application/x-www-form-urlencoded")
+
+
+def nonces(case):
+    """A public client whose provider demands nonces and changes them, with each answer and now and then."""
+    glewlwyd = Glewlwyd(case)
+    glewlwyd.client("mobile", APP)
+
+    def challenged(since=0):
+        return glewlwyd.refused("Invalid nonce") - since
+
+    for counter, dpop in ((1, {"nonce_before_spending": True}), (3, {})):
+        name = f"after-{counter}"
+        issuer = glewlwyd.issuer(name, **NONCES | {"oauth-dpop-nonce-counter": counter})
+        broker = broker_of(case, issuer, name=name, dpop=dpop)
+        before = challenged()
+        begun = begin(broker)
+        case.verdict("dpop_jkt=" in begun.json["authorization_url"], f"{name}: the address names the key", begun.json)
+        session, answer = sign_in(broker, glewlwyd)
+        case.same("Ana Example", answer.json["identity"]["name"], f"{name}: a session, with the name from userinfo")
+        case.same(2, challenged(before), f"{name}: each side is asked for its nonce once, the token endpoint and userinfo")
+        for _ in range(2 * counter + 3):
+            case.same("200", broker.refresh(session).told, f"{name}: a refresh")
+        # Its sides share a nonce, and each tells us of it by itself.
+        case.verdict(challenged(before) <= 3, f"{name}: what the answers bring is used", challenged(before) - 2)
+
+        # Another's calls use the client's nonce up, so that the one that is known is old.
+        other = broker_of(case, issuer, name=f"{name}-other", dpop=dpop)
+        theirs, _ = sign_in(other, glewlwyd)
+        before = challenged()
+        for _ in range(4):
+            case.same("200", other.refresh(theirs).told, f"{name}: another broker's refresh")
+            case.same("200", broker.refresh(session).told, f"{name}: a refresh, with a nonce that may have been changed")
+        case.verdict(challenged(before) >= 2, f"{name}: {challenged(before)} of these 8 were asked for another", challenged(before))
+
+        before = challenged()
+        broker.restart()
+        case.same("200", broker.refresh(session).told, f"{name}: a broker that was killed knows no nonce, and is told one")
+        # Not knowing better, it asks PAR first, which gives none here.
+        case.same(1 if dpop else 2, challenged(before), f"{name}: at the cost of a call, and one more where PAR is asked first")
+        case.same("204", broker.log_out(session).told, f"{name}: a log-out")
+        other.stop()
+        broker.configure(providers={"real": {"par": "required"}}, log={"requests": True})
+        broker.restart()
+        case.same("502 provider_error", begin(broker).told, f"{name}: its PAR takes no proof at all where nonces are on")
+        case.verdict(wait_for(5, lambda: "dpop: {par: thumbprint}" in broker.log()), f"{name}: and the log says what could be set", broker.log()[-900:])
+        broker.stop()
+    case.verdict("already used" not in glewlwyd.log(), "no proof was sent twice")
+
+
+def pushed(case):
+    """Pushed requests, proofs and signed assertions, without nonces."""
+    glewlwyd = Glewlwyd(case)
+    issuer = glewlwyd.issuer("pushed", **PUSHED)
+    key = ec.generate_private_key(ec.SECP256R1())
+    file = case.folder / "client.pem"
+    file.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    file.chmod(0o600)
+    glewlwyd.client(
+        "service", APP, confidential=True, token_endpoint_auth_method=["private_key_jwt"], jwks={"keys": [public_jwk(key, "key-1")]})
+    settings = {
+        "par": "required",
+        "clients": {"ios": {
+            "client_id": "service", "auth": "private_key_jwt", "scope": "openid", "redirect_uris": [APP],
+            "private_key": {"file": str(file), "key_id": "key-1", "algorithm": "ES256"}}}}
+    for audience in ("issuer", "token_endpoint"):
+        broker = broker_of(case, issuer, name=f"for-{audience}", **settings, assertion={"audience": audience})
+        answer = begin(broker)
+        case.verdict(
+            answer.status >= 500, f"an assertion for {audience} is refused at PAR: {answer.told}", answer.body)
+        broker.stop()
+    api = Apache(case, issuer)
+    broker = broker_of(case, issuer, upstreams(api), **settings, assertion={"audience": "endpoint"})
+    begun = begin(broker)
+    if begun.status != 201:
+        raise GaveUp(f"no login: {begun.told} {broker.log()[-600:]} {glewlwyd.log()[-600:]}")
+    query = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(begun.json["authorization_url"]).query))
+    case.same({"client_id", "request_uri"}, set(query), "the address has the pushed request alone")
+    broker.restart()
+    callback = Browser(glewlwyd).open(begun.json["authorization_url"])
+    case.verdict("client_assertion=" in callback, "this provider hands what was pushed on to the device, the assertion too", callback)
+    answer = forward(broker, begun, callback)
+    case.same(201, answer.status, "the callback is taken, by a broker that was killed since PAR")
+    case.same("Ana Example", answer.json.get("identity", {}).get("name"), "it is her session")
+    assertion = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(callback).query)).get("client_assertion", "-")
+    case.verdict(assertion not in broker.log(), "the assertion is in no log")
+    session = next(v for v in answer.fields.get_all("Set-Cookie") if v.startswith("coatcheck=")).split(";")[0].split("=")[1]
+    for _ in range(3):
+        case.same("200", broker.refresh(session).told, "a refresh")
+        broker.restart()
+    case.same("200", broker.refresh(session).told, "killed between a commit and the next refresh")
+    case.same(200, relayed(broker, session).status, "a relayed call, which Apache checks")
+    case.same("204", broker.log_out(session).told, "a log-out")
+
+
+def apache(case):
+    """Apache's mod_oauth2 checks what the relay sends, and refuses whoever has the token without the key."""
+    glewlwyd = Glewlwyd(case)
+    issuer = glewlwyd.issuer("nonces", **NONCES)
+    glewlwyd.client("mobile", APP)
+    api = Apache(case, issuer)
+    broker = broker_of(case, issuer, upstreams(api), dpop={"nonce_before_spending": True})
+    session, signed_in = sign_in(broker, glewlwyd)
+
+    # What a thief can do who has a token, and a proof that was on its way.
+    address = f"{api.url}/standard/things"
+    answer = exchange(broker, session, dpop_htm="GET", dpop_htu=address)
+    token, proof = answer.json.get("access_token"), answer.json.get("dpop_proof")
+    case.same("DPoP", answer.json.get("token_type"), "a backend is given the token with a proof")
+    thief = Phone(broker)
+    thief.nonce = None
+    ath = encoded(hashlib.sha256(token.encode()).digest())
+    foreign = thief.proof("GET", "/", htu=address, ath=ath)
+    for what, url, fields in (
+            ("no proof", address, {"Authorization": f"DPoP {token}"}),
+            ("no proof, as Bearer", address, {"Authorization": f"Bearer {token}"}),
+            ("no proof, where Bearer is the word", f"{api.url}/before/things", {"Authorization": f"Bearer {token}"}),
+            ("a proof by another key", address, {"Authorization": f"DPoP {token}", "DPoP": foreign}),
+            ("a proof of another address", f"{address}/other", {"Authorization": f"DPoP {token}", "DPoP": proof}),
+            ("no token", address, {"DPoP": proof})):
+        case.same(401, call(url, **fields).status, f"Apache refuses {what}")
+    case.same(
+        401, call(address, "POST", b"x", Authorization=f"DPoP {token}", DPoP=proof).status, "Apache refuses a proof of another method")
+    case.same(0, api.reached, "and nothing of it has reached the API")
+    case.same(200, call(address, Authorization=f"DPoP {token}", DPoP=proof).status, "the backend's proof is good for its request")
+    case.same(401, call(address, Authorization=f"DPoP {token}", DPoP=proof).status, "once")
+    for what, fields in (
+            ("as Bearer", {"Authorization": f"Bearer {token}"}),
+            ("with a proof by another key", {"Authorization": f"DPoP {token}", "DPoP": thief.proof("GET", "/", htu=f"{issuer}/userinfo", ath=ath)})):
+        case.verdict(call(f"{issuer}/userinfo", **fields).status in (400, 401, 403), f"the provider refuses the token {what}, too")
+
+    # The relay.
+    for number in range(3):
+        answer = relayed(broker, session, "/v1/relay/standard/things?page=2")
+        case.same(200, answer.status, f"relayed call {number + 1}")
+    sent = {name.lower(): value for name, value in answer.json["fields"].items()}
+    case.verdict(sent["authorization"].startswith("DPoP "), "it has the word of the standard")
+    case.same("/standard/things?page=2", answer.json["target"], "and its query")
+    case.same(signed_in.json["subject"], sent["oauth2_claim_sub"], "Apache has read whose token it is")
+    answer = relayed(broker, session, "/v1/relay/standard/things", "POST", body=b"x" * 200_000)
+    case.same((200, 200_000), (answer.status, answer.json.get("body")), "a streamed body")
+    # A proof names the path as it goes on the wire; this module compares it with the decoded one.
+    answer = relayed(broker, session, "/v1/relay/standard/a%20b")
+    case.same(401, answer.status, "a path with encoded letters, which this Apache takes for another, is Apache's 401")
+    case.same("200", broker.look(session).told, "and ends nothing")
+    answer = relayed(broker, session, "/v1/relay/before/things")
+    case.same(200, answer.status, "an upstream of before the standard")
+    sent = {name.lower(): value for name, value in answer.json.get("fields", {}).items()}
+    case.verdict(sent.get("authorization", "").startswith("Bearer ") and sent.get("dpop"), "has the word Bearer, and the proof all the same", sent)
+    case.same("200", broker.refresh(session).told, "a refresh")
+    case.same(200, relayed(broker, session).status, "and a call with the new token")
+    broker.restart()
+    case.same(200, relayed(broker, session).status, "and one by a broker that was killed")
+
+    # The other word at either place: Apache refuses, and nobody is signed out of it.
+    broker.configure(upstreams={"standard": {"scheme": "Bearer"}})
+    broker.restart()
+    answer = relayed(broker, session)
+    case.same(401, answer.status, "under the wrong word Apache refuses")
+    case.same(None, answer.fields["Set-Cookie"], "the cookie stays")
+    case.same("200", broker.look(session).told, "and so does the session")
+
+
+def from_before(case):
+    """Sessions of before the setting, whose tokens this provider binds to nothing, and for which it takes no proof."""
+    glewlwyd = Glewlwyd(case)
+    issuer = glewlwyd.issuer("plain")
+    glewlwyd.client("mobile", APP, dpop_bound="0")
+    broker = broker_of(case, issuer, sender_constrained="off")
+    session, _ = sign_in(broker, glewlwyd)
+    case.same("200", broker.refresh(session).told, "a refresh before the setting")
+    broker.configure(providers={"real": {"sender_constrained": "dpop"}})
+    broker.restart()
+    for _ in range(3):
+        case.same("200", broker.refresh(session).told, "a refresh after it: unbound, as the tokens are")
+    case.same("200", broker.refresh(sign_in(broker, glewlwyd)[0]).told, "a new session, which is bound")
+    listed = call(f"{broker.management}/admin/v1/sessions?provider=real", Authorization=f"Bearer {ADMIN}")
+    case.same(["dpop", None], [item["sender_constrained"] for item in listed.json["items"]], "operators see which is which")
+    broker.configure(providers={"real": {"sender_constrained": "off"}})
+    broker.restart()
+    case.same("200", broker.refresh(session).told, "without the setting the old one is refreshed with one call")
+
+
+CASES = {
+    "nonces": (nonces, 120),
+    "pushed": (pushed, 120),
+    "apache": (apache, 120),
+    "from-before": (from_before, 60),
+}
+
+if __name__ == "__main__":
+    main(CASES, __doc__)

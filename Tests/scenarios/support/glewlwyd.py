@@ -1,0 +1,164 @@
+"""Glewlwyd, an OpenID provider that is not part of this project, on loopback: a process of its own with a database of its own,
+set up over its administration's API; and a browser with which somebody signs in there.
+
+An issuer is an instance of its OpenID plugin; one process has as many as are added.
+"""
+
+import contextlib
+import pathlib
+import sqlite3
+import urllib.parse
+
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+
+from .dpop import encoded
+from .harness import GaveUp, call, wait_for
+from .wire import free_port
+
+PROGRAM = pathlib.Path("/usr/bin/glewlwyd")
+SCHEMA = pathlib.Path("/usr/share/dbconfig-common/data/glewlwyd/install/sqlite3")
+USER, PASSWORD = "ana", "correct horse battery staple"
+
+CONFIGURATION = """
+port={port}
+bind_address="127.0.0.1"
+external_url="{url}"
+login_url="login.html"
+api_prefix="api"
+static_files_path="/usr/share/glewlwyd/webapp/"
+static_files_mime_types=({{ extension=".html" mime_type="text/html" }})
+log_mode="console"
+log_level="DEBUG"
+cookie_secure=0
+session_expiration=86400
+session_key="SSO"
+admin_scope="g_admin"
+profile_scope="g_profile"
+hash_algorithm="SHA512"
+user_module_path="/usr/lib/glewlwyd/user"
+client_module_path="/usr/lib/glewlwyd/client"
+user_auth_scheme_module_path="/usr/lib/glewlwyd/scheme"
+plugin_module_path="/usr/lib/glewlwyd/plugin"
+database={{ type="sqlite3" path="{database}" }}
+"""
+
+
+class Glewlwyd:
+    """One process of it, with one user."""
+
+    def __init__(self, case):
+        if not (PROGRAM.exists() and SCHEMA.exists()):
+            raise GaveUp("no glewlwyd: scripts/setup test installs what is missing")
+        port = free_port()
+        self.url = f"http://127.0.0.1:{port}"
+        self.log_file = case.folder / "glewlwyd.log"
+        self.database = case.folder / "glewlwyd.db"
+        with contextlib.closing(sqlite3.connect(self.database)) as database:
+            database.executescript(SCHEMA.read_text())
+        configuration = case.folder / "glewlwyd.conf"
+        configuration.write_text(CONFIGURATION.format(port=port, url=self.url, database=self.database))
+        case.start([PROGRAM, "--config-file", configuration], self.log_file.name)
+        if not wait_for(60, lambda: call(f"{self.url}/config", seconds=5).status == 200):
+            raise GaveUp("glewlwyd did not start: " + self.log()[-600:])
+        # The administrator that its database is installed with.
+        self.administrator = Browser(self, "admin", "password")
+        self.administrator.log_in()
+        self.add("user", username=USER, password=PASSWORD, name="Ana Example", email="ana@example.org", enabled=True, scope=["openid"])
+
+    def log(self):
+        return self.log_file.read_text(errors="replace")
+
+    def add(self, kind, **settings):
+        answer = self.administrator.call("POST", f"/api/{kind}/", settings)
+        if answer.status != 200:
+            raise GaveUp(f"glewlwyd takes no {kind}: {answer.status} {answer.body[:600]}")
+
+    def issuer(self, name, **parameters):
+        """Adds an issuer that binds tokens to keys; its address."""
+        private, public = signing_key()
+        address = f"{self.url}/api/{name}"
+        on = dict.fromkeys((
+            "auth-type-code-enabled", "auth-type-refresh-enabled", "refresh-token-rolling", "pkce-allowed", "pkce-required", "oauth-as-iss-id",
+            "oauth-dpop-allowed", "introspection-revocation-allowed", "introspection-revocation-allow-target-client", "request-parameter-allow",
+            "session-management-allowed", "jwks-show"), True)
+        off = dict.fromkeys(("auth-type-token-enabled", "auth-type-id-token-enabled", "auth-type-password-enabled", "auth-type-client-enabled"), False)
+        self.add("mod/plugin", module="oidc", name=name, display_name=name, parameters=on | off | {
+            "iss": address, "jwt-type": "ecdsa", "jwt-key-size": "256", "key": private, "cert": public,
+            "access-token-duration": 3600, "refresh-token-duration": 86400, "code-duration": 600, "refresh-token-one-use": "always",
+            "allow-non-oidc": False, "name-claim": "mandatory", "email-claim": "mandatory", "scope-claim": "mandatory",
+            "session-cookie-name": f"{name}-session", "session-cookie-expiration": 86400,
+            "client-jwks-parameter": "jwks", "request-maximum-exp": 3600,
+            "oauth-dpop-iat-duration": 60, "oauth-dpop-iat-gap-duration": 5, "oauth-dpop-dpop_bound_access_tokens-property": "dpop_bound",
+            "oauth-par-request_uri-prefix": "urn:ietf:params:oauth:request_uri:", "oauth-par-duration": 90,
+        } | parameters)
+        return address
+
+    def client(self, name, redirect, **settings):
+        """Adds a client, public unless its settings say otherwise."""
+        self.add("client", **{
+            "client_id": name, "name": name, "enabled": True, "confidential": False, "authorization_type": ["code", "refresh_token"],
+            "redirect_uri": [redirect], "scope": [], "dpop_bound": "1"} | settings)
+
+    def refused(self, reason):
+        """How many proofs it has refused for a reason."""
+        return self.log().count(f"oidc_verify_dpop_proof - {reason}")
+
+    def query(self, sql, *values):
+        with contextlib.closing(sqlite3.connect(self.database, timeout=10)) as database:
+            return database.execute(sql, values).fetchall()
+
+
+class Browser:
+    """Somebody's browser: it keeps its cookies, and does what the provider's page does in it."""
+
+    def __init__(self, provider, user=USER, password=PASSWORD):
+        self.provider, self.user, self.password = provider, user, password
+        self.cookies = {}
+
+    def call(self, method, path, body=None):
+        url = path if path.startswith("http") else self.provider.url + path
+        cookies = {"Cookie": "; ".join(f"{name}={value}" for name, value in self.cookies.items())} if self.cookies else {}
+        answer = call(url, method, body, **cookies)
+        for field in answer.fields.get_all("Set-Cookie") or []:
+            name, _, value = field.split(";")[0].partition("=")
+            self.cookies[name] = value
+        return answer
+
+    def log_in(self):
+        answer = self.call("POST", "/api/auth/", {"username": self.user, "password": self.password})
+        if answer.status != 200:
+            raise GaveUp(f"glewlwyd lets {self.user} not in: {answer.status}")
+
+    def open(self, url):
+        """Opens an authorization URL, logs in and consents where the page asks for it; the address that the app gets."""
+        answer = self.call("GET", url)
+        page = answer.fields["Location"] or ""
+        if "/login.html?" not in page:
+            return page or f"{answer.status} {answer.body[:200]}"
+        if self.call("GET", page).status != 200:
+            raise GaveUp("glewlwyd shows no login page")
+        asked = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(page).query))
+        if not self.cookies:
+            self.log_in()
+        if "scope" in asked:
+            self.call("PUT", f"/api/auth/grant/{asked['client_id']}/", {"scope": asked["scope"]})
+        if "callback_url" not in asked:
+            return page
+        back = asked["callback_url"]
+        return self.call("GET", back + ("&" if "?" in back else "?") + "g_continue").fields["Location"]
+
+
+def signing_key():
+    """A key on P-256 as text: its private half and its public one."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    return (
+        key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode(),
+        key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode())
+
+
+def public_jwk(key, key_id):
+    """The public half of a key on P-256, as a client registers it."""
+    numbers = key.public_key().public_numbers()
+    return {"kty": "EC", "crv": "P-256", "alg": "ES256", "use": "sig", "kid": key_id} | {
+        name: encoded(getattr(numbers, name).to_bytes(32, "big")) for name in "xy"}

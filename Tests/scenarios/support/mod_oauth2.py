@@ -1,0 +1,106 @@
+"""Apache with mod_oauth2 in front of an API: a resource server that is not part of this project. It checks access tokens by the
+provider's keys, and the proofs that come with them.
+"""
+
+import contextlib
+import http.server
+import json
+import os
+import pathlib
+import threading
+
+from .harness import GaveUp, call, wait_for
+from .wire import free_port
+
+PROGRAM = pathlib.Path("/usr/sbin/apache2")
+MODULES = pathlib.Path("/usr/lib/apache2/modules")
+
+CONFIGURATION = """
+{modules}
+ServerRoot {folder}
+ServerName 127.0.0.1
+PidFile {folder}/apache.pid
+DefaultRuntimeDir {folder}
+ErrorLog {folder}/apache.log
+LogLevel warn oauth2:debug
+StartServers 1
+MinSpareThreads 1
+{user}
+Listen 127.0.0.1:{port}
+ProxyPass / {api}/
+OAuth2TokenVerify jwks_uri {keys} type=dpop
+<Location />
+    AuthType oauth2
+    Require valid-user
+</Location>
+# As the standard has it (RFC 9449 section 7.1) ...
+<Location /standard>
+    OAuth2AcceptTokenIn header name=Authorization&type=DPoP
+</Location>
+# ... and as this module has it unless told otherwise: /before keeps the word Bearer.
+"""
+
+
+class Behind:
+    """The API that Apache stands before: it says what has reached it."""
+
+    def __init__(self):
+        self.calls = calls = []
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def log_message(self, *_):
+                pass
+
+            def do_GET(self):
+                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                found = {"method": self.command, "target": self.path, "fields": dict(self.headers.items()), "body": len(body)}
+                calls.append(found)
+                told = json.dumps(found).encode()
+                self.send_response(200)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(told)))
+                self.end_headers()
+                self.wfile.write(told)
+
+            do_POST = do_GET
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+
+class Apache:
+    """One Apache, which believes the tokens of one issuer."""
+
+    def __init__(self, case, issuer, name="apache"):
+        if not (MODULES / "mod_oauth2.so").exists():
+            raise GaveUp("no mod_oauth2: scripts/setup test installs what is missing")
+        folder = case.folder / name
+        folder.mkdir()
+        self.behind = Behind()
+        self.log_file = folder / "apache.log"
+        port = free_port()
+        self.url = f"http://127.0.0.1:{port}"
+        modules = "mpm_event authn_core authz_core authz_user proxy proxy_http oauth2"
+        configuration = folder / "apache.conf"
+        configuration.write_text(CONFIGURATION.format(
+            folder=folder, port=port, api=self.behind.url, keys=f"{issuer}/jwks",
+            modules="\n".join(f"LoadModule {module}_module {MODULES}/mod_{module}.so" for module in modules.split()),
+            user="" if os.getuid() else "User www-data\nGroup www-data"))
+        # In one process: workers would outlive one that is killed.
+        case.start([PROGRAM, "-d", folder, "-f", configuration, "-X"], f"{name}.log")
+        if not wait_for(60, lambda: call(self.url + "/standard", seconds=5).status == 401):
+            raise GaveUp("Apache did not start: " + self.log()[-600:])
+
+    def log(self):
+        with contextlib.suppress(OSError):
+            return self.log_file.read_text(errors="replace")
+        return ""
+
+    @property
+    def reached(self):
+        """How many calls it has let through."""
+        return len(self.behind.calls)

@@ -160,6 +160,10 @@ def pushed(case):
     case.same("200", broker.refresh(session).told, "killed between a commit and the next refresh")
     case.same(200, relayed(broker, session).status, "a relayed call, which Apache checks")
     case.same("204", broker.log_out(session).told, "a log-out")
+    case.verdict(
+        wait_for(10, lambda: broker.metric("coatcheck_revocations_total", provider="real", result="done") == 1),
+        "its tokens are revoked, without a proof and by an assertion for that endpoint", broker.log()[-500:])
+    case.same([(0,)], glewlwyd.query("SELECT DISTINCT gpor_enabled FROM gpo_refresh_token"), "and dead at the provider")
 
 
 def apache(case):

@@ -85,16 +85,36 @@ def killed(case):
     case.same("200", broker.refresh(session).told, "a refresh")
     broker.restart()
     case.same("200", broker.refresh(session).told, "killed between a commit and the next call: a challenge more, and no session less")
+    killed_at_challenge(case, sandbox, broker, "refresh", broker.refresh, session)
+    told = wait_for(60, lambda: (found := broker.refresh(session)).status in (200, 401) and found.told, 0.5)
+    case.same("200", told, "killed between a challenge and its repeat, the refresh is another's")
+
+    # A code is its login's alone, and nobody knows what became of it.
+    cookie, callback = begin(broker)
+
+    def forward():
+        return broker.call("POST", "/v1/sessions", body={"callback_url": callback}, Cookie=cookie)
+
+    killed_at_challenge(case, sandbox, broker, "token", forward)
+    sent = sandbox.calls("oidc/token")
+    told = wait_for(60, lambda: (found := forward()).status != 503 and found.told, 0.5)
+    case.same("409 login_required", told, "killed between the challenge of a code and its repeat, the login ends")
+    case.same(sent, sandbox.calls("oidc/token"), "and its code is not sent again")
+    broker.sign_in()
+    case.same("200", broker.look(session).told, "the next one begins a session, and none was lost")
+
+
+def killed_at_challenge(case, sandbox, broker, endpoint, call, *arguments):
+    """Makes a call whose challenge is held on its way, and kills the broker before it comes."""
     sandbox.control("PUT", "/faults/oidc", [
-        {"endpoint": "refresh", "fault": "forgets-nonces", "times": 1}, {"endpoint": "refresh", "fault": "slow-after", "delay_ms": 3000, "times": 1}])
-    before = sandbox.calls("oidc/refresh")
-    case.beside(broker.refresh, session)
-    if not wait_for(10, lambda: sandbox.calls("oidc/refresh") > before):
-        raise GaveUp("no refresh call")
-    time.sleep(0.5)
+        {"endpoint": endpoint, "fault": "forgets-nonces", "times": 1},
+        {"endpoint": endpoint, "fault": "slow-after", "delay_ms": 4000, "times": 1}])
+    before = sandbox.calls(f"oidc/{endpoint}")
+    case.beside(call, *arguments)
+    if not wait_for(10, lambda: sandbox.calls(f"oidc/{endpoint}") > before):
+        raise GaveUp(f"no call to {endpoint}")
     broker.restart()
-    told = wait_for(30, lambda: (found := broker.refresh(session)).status in (200, 401) and found.told, 0.5)
-    case.same("200", told, "killed between a challenge and its repeat")
+    case.same(before + 1, sandbox.calls(f"oidc/{endpoint}"), f"{endpoint}: killed with the challenge on its way: no repeat was sent")
 
 
 def answers_bearer(case):
@@ -216,7 +236,7 @@ def unpushed_and_apps_own(case):
 CASES = {
     "whatever-the-nonces": (whatever_the_nonces, 90),
     "forgetful": (forgetful, 60),
-    "killed": (killed, 90),
+    "killed": (killed, 180),
     "answers-bearer": (answers_bearer, 90),
     "nobody-elses": (nobody_elses, 90),
     "upstreams-and-backends": (upstreams_and_backends, 90),

@@ -17,6 +17,7 @@ import urllib.parse
 
 import bound
 import bulk
+import dpop
 import instructions
 import load
 import processes
@@ -31,7 +32,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=int, default=4)
     parser.add_argument("--forwards", type=int, default=4000)
-    parser.add_argument("--only", default="idle,speed,bulk,forwards,bound,memory,stored,postgresql")
+    parser.add_argument("--only", default="idle,speed,bulk,forwards,bound,dpop,memory,stored,postgresql")
     parser.add_argument("--sessions", type=int, default=1_000_000)
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
@@ -54,6 +55,8 @@ def main():
             bench.forwards(options.forwards)
         if "bound" in parts:
             bound.measure(directory, report)
+        if "dpop" in parts:
+            dpop.measure(directory, report)
         if "memory" in parts:
             bench.memory()
         if "stored" in parts:

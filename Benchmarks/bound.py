@@ -25,16 +25,16 @@ CHECK = "/v1/forward-auth"
 class Kind:
     """A sort of request: its fields, one after the other, and the CPU microseconds of one in each round."""
 
-    def __init__(self, title, broker, status, prepare):
-        self.title, self.broker, self.status, self.prepare = title, broker, status, prepare
+    def __init__(self, title, broker, status, prepare, path=CHECK):
+        self.title, self.broker, self.status, self.prepare, self.path = title, broker, status, prepare, path
         self.costs = []
 
     def run(self, keep=True):
         fields = self.prepare()
-        backend = {"X-Coatcheck-Backend": harness.BACKEND}
+        backend = {"X-Coatcheck-Backend": harness.BACKEND} if self.path == CHECK else {}
 
         async def work(index, connection, _):
-            status, _, data = await connection.request("GET", CHECK, fields[index % len(fields)] | backend)
+            status, _, data = await connection.request("GET", self.path, fields[index % len(fields)] | backend)
             if status != self.status:
                 raise SystemExit(f"bench: {self.title} was answered {status}: {data!r}")
 
@@ -101,6 +101,17 @@ def run(case, report):
         old.start()
         before = old.sign_in()
         kinds.insert(1, Kind("session check, the release before", old, 200, lambda: [cookie(before)]))
+    alternate(kinds, report)
+    bound(report, "a check with a pass : an unbound one, CPU", by_pass.beside(unbound)[1], 1.05, "×")
+    bound(report, "a check with a proof, more than an unbound one", by_proof.beside(unbound)[0], 110, "µs")
+    for kind in malformed, foreign:
+        bound(report, f"{kind.title} : a wrong cookie, CPU", kind.beside(wrong)[1], 1, "×")
+    if os.environ.get("OLD_COATCHECK"):
+        bound(report, "an unbound check : one of the release before, CPU", unbound.beside(kinds[1])[1], 1.05, "×")
+
+
+def alternate(kinds, report):
+    """Runs them in rounds, another one first each time, and reports the median of each."""
     for kind in kinds:
         kind.run(keep=False)
     for number in range(ROUNDS):
@@ -109,12 +120,6 @@ def run(case, report):
             kind.run()
     for kind in kinds:
         report.value(f"{kind.title}, CPU", f"{statistics.median(kind.costs):.1f} µs")
-    bound(report, "a check with a pass : an unbound one, CPU", by_pass.beside(unbound)[1], 1.05, "×")
-    bound(report, "a check with a proof, more than an unbound one", by_proof.beside(unbound)[0], 110, "µs")
-    for kind in malformed, foreign:
-        bound(report, f"{kind.title} : a wrong cookie, CPU", kind.beside(wrong)[1], 1, "×")
-    if os.environ.get("OLD_COATCHECK"):
-        bound(report, "an unbound check : one of the release before, CPU", unbound.beside(kinds[1])[1], 1.05, "×")
 
 
 def bound(report, what, found, limit, unit):

@@ -103,7 +103,7 @@ package struct UpstreamBase: Sendable, Equatable {
     let host: String
     let port: Int
     /// Whether it is https.
-    let isSecure: Bool
+    package let isSecure: Bool
     /// The base path, without a slash at the end; empty where there is none.
     let path: String
     /// The value of `Host`.

@@ -140,6 +140,8 @@ package enum SenderConstraint: String, Sendable, CaseIterable {
     case off
     /// A key of ours for each sign-in, proved with each use (RFC 9449).
     case dpop
+    /// The client's certificate, shown with each use (RFC 8705).
+    case mtls
 }
 
 /// The configured providers by name.

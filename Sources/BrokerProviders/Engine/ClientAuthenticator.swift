@@ -49,7 +49,7 @@ struct ClientAuthenticator: Sendable {
             switch client.authentication {
             case .clientSecretBasic(let secret), .clientSecretPost(let secret), .clientSecretJWT(let secret):
                 AssertionSigner(secret: secret)
-            case .none, .blankSecretBasic, .privateKeyJWT, .apple: nil
+            case .none, .blankSecretBasic, .privateKeyJWT, .tlsClientAuth, .selfSignedTLSClientAuth, .apple: nil
             }
         self.clock = clock
         self.random = random
@@ -57,15 +57,19 @@ struct ClientAuthenticator: Sendable {
         case .privateKeyJWT(let key): signer = try AssertionSigner(key)
         case .apple(_, let keyID, let key):
             signer = try AssertionSigner(SigningKey(pem: key, keyID: keyID, algorithm: .es256))
-        case .none, .clientSecretBasic, .clientSecretPost, .clientSecretJWT, .blankSecretBasic: signer = nil
+        case .none, .clientSecretBasic, .clientSecretPost, .clientSecretJWT, .blankSecretBasic, .tlsClientAuth,
+            .selfSignedTLSClientAuth:
+            signer = nil
         }
     }
 
-    /// Whether the client holds a secret or key.
+    /// Whether the client holds a secret, a key or a certificate that proves it.
     var isConfidential: Bool {
         switch method {
         case .none, .blankSecretBasic: false
-        case .clientSecretBasic, .clientSecretPost, .clientSecretJWT, .privateKeyJWT, .apple: true
+        case .clientSecretBasic, .clientSecretPost, .clientSecretJWT, .privateKeyJWT, .tlsClientAuth,
+            .selfSignedTLSClientAuth, .apple:
+            true
         }
     }
 
@@ -74,7 +78,7 @@ struct ClientAuthenticator: Sendable {
         switch method {
         case .clientSecretBasic(let secret), .clientSecretPost(let secret), .clientSecretJWT(let secret):
             basic(secret.reveal())
-        case .none, .blankSecretBasic, .privateKeyJWT, .apple: nil
+        case .none, .blankSecretBasic, .privateKeyJWT, .tlsClientAuth, .selfSignedTLSClientAuth, .apple: nil
         }
     }
 
@@ -127,7 +131,8 @@ struct ClientAuthenticator: Sendable {
             case .url(let text): text
             }
         switch way {
-        case .none: return Proof(parameters: [("client_id", clientID)])
+        // With a certificate the connection proves it, and says nothing of which client it is (RFC 8705 section 2).
+        case .none, .tlsClientAuth, .selfSignedTLSClientAuth: return Proof(parameters: [("client_id", clientID)])
         case .clientSecretBasic(let secret): return Proof(headers: [basic(secret.reveal())])
         case .blankSecretBasic: return Proof(headers: [basic("")])
         case .clientSecretPost(let secret):

@@ -175,6 +175,10 @@ package enum ClientAuthentication: Sendable {
     case clientSecretJWT(Secret)
     /// `private_key_jwt`, with `private_key` (RFC 7523); `assertion` says how it looks.
     case privateKeyJWT(SigningKey)
+    /// `tls_client_auth` (RFC 8705 section 2.1): the certificate of the connection, by a name that is registered.
+    case tlsClientAuth
+    /// `self_signed_tls_client_auth` (section 2.2): the certificate of the connection, which is registered itself.
+    case selfSignedTLSClientAuth
     /// `apple`: a client secret made as an ES256 JWT and renewed.
     case apple(teamID: String, keyID: String, key: Secret)
 
@@ -186,6 +190,8 @@ package enum ClientAuthentication: Sendable {
         case .clientSecretPost, .apple: "client_secret_post"
         case .clientSecretJWT: "client_secret_jwt"
         case .privateKeyJWT: "private_key_jwt"
+        case .tlsClientAuth: "tls_client_auth"
+        case .selfSignedTLSClientAuth: "self_signed_tls_client_auth"
         }
     }
 
@@ -196,7 +202,7 @@ package enum ClientAuthentication: Sendable {
         let secret: Secret
         switch self {
         case .clientSecretBasic(let own), .clientSecretPost(let own), .clientSecretJWT(let own): secret = own
-        case .none, .blankSecretBasic, .privateKeyJWT, .apple: return self
+        case .none, .blankSecretBasic, .privateKeyJWT, .tlsClientAuth, .selfSignedTLSClientAuth, .apple: return self
         }
         let ways: [ClientAuthentication] = [
             .clientSecretBasic(secret), .clientSecretPost(secret), .clientSecretJWT(secret),

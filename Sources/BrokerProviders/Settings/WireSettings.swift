@@ -35,6 +35,8 @@ package struct WireSettings: Sendable {
     package var logoutHintClaim: String?
     /// The setting `assertion`.
     package var assertion = AssertionSettings()
+    /// The setting `tls`: the certificate that is shown, and whom to trust.
+    package var connection = ConnectionSettings()
     /// The setting `sender_constrained`.
     package var senderConstraint = SenderConstraint.off
     /// The setting `dpop`.

@@ -26,6 +26,7 @@ struct Check: AsyncParsableCommand {
         }
         try await checkProviders(configuration)
         for warning in configuration.warnings { print(warning) }
+        if let fault = Certificates.firstFault(configuration, at: SystemClock.wallTime()) { throw refuse(fault) }
         let clients = configuration.providers.reduce(0) { $0 + $1.clients.count }
         print("\(file.config) is in order: \(configuration.providers.count) providers, \(clients) clients")
         for line in BindingWords.lines(configuration) { print(line) }
@@ -66,9 +67,16 @@ enum BindingWords {
             for client in provider.clients.map(\.settings.profile) {
                 let path = "providers.\(provider.name).clients.\(client.name)"
                 if let words = words(client.binding) { lines.append("\(path).binding: \(words)") }
-                if client.senderConstraint == .dpop {
+                let constraint = client.senderConstraint
+                let owner =
+                    switch constraint {
+                    case .off: nil as String?
+                    case .dpop: "a key of each sign-in"
+                    case .mtls: "the client's certificate"
+                    }
+                if let owner {
                     lines.append(
-                        "\(path).sender_constrained: dpop: its tokens belong to a key of each sign-in; replicas of a "
+                        "\(path).sender_constrained: \(constraint.rawValue): its tokens belong to \(owner); replicas of a "
                             + "release before answer 503 for them")
                 }
             }

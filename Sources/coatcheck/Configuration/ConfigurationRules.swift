@@ -33,8 +33,9 @@ enum ConfigurationRules {
                 for client in provider.clients.map(\.settings.profile)
                 where client.senderConstraint != .off && backend.settings.mayAsk(about: provider.name, client.name) {
                     context.report(
-                        "reaches client `\(client.name)` of `\(provider.name)`, whose access tokens are bound to a key "
-                            + "of the broker's: name others in `allow`", path: "\(backend.path).forward_access_token",
+                        "reaches client `\(client.name)` of `\(provider.name)`, whose access tokens are bound to "
+                            + "what the broker alone has: name others in `allow`",
+                        path: "\(backend.path).forward_access_token",
                         line: backend.line)
                 }
             }
@@ -154,6 +155,7 @@ enum ConfigurationRules {
         }
         for upstream in draft.upstreams {
             guard let settings = upstream.settings else { continue }
+            UpstreamTLSRules.check(upstream, providers[settings.provider], context)
             if let fault = fault(settings.provider, settings.clients) {
                 let key = draft.providerNames.contains(settings.provider.text) ? "clients" : "provider"
                 context.report(fault, path: "\(upstream.path).\(key)", line: upstream.line)
@@ -180,6 +182,28 @@ enum ConfigurationRules {
                     "has the same credential as `\(other.settings.name)`", path: "\(backend.path).sha256",
                     line: backend.line)
             }
+        }
+    }
+}
+
+/// Checks what stands behind an upstream's connections.
+enum UpstreamTLSRules {
+    static func check(_ upstream: UpstreamSection, _ provider: ProviderSection?, _ context: ConfigContext) {
+        guard let settings = upstream.settings else { return }
+        let connection = upstream.connection
+        func report(_ message: String) {
+            context.report(message, path: "\(upstream.path).tls", line: upstream.line)
+        }
+        if connection.identity != nil || connection.trust != nil, !settings.base.isSecure {
+            report("needs an https `base_url`")
+        }
+        // A token is good only on connections with the certificate that its client showed.
+        guard connection.identity != nil else { return }
+        for client in provider?.clients.map(\.settings.profile) ?? []
+        where client.senderConstraint == .mtls && settings.clients?.contains(client.name) != false {
+            report(
+                "has a certificate, and client `\(client.name)` has `sender_constrained: mtls`: its tokens are good only "
+                    + "with the client's own; leave `certificate` and `key` out, or name other `clients`")
         }
     }
 }

@@ -26,6 +26,15 @@ enum ConfigurationFixture {
         -----END PRIVATE KEY-----
         """
 
+    /// The key of no certificate here.
+    static let otherKey = """
+        -----BEGIN PRIVATE KEY-----
+        MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgRLIhsy9NQNMxhOap
+        Mk2omJDcY3qvIs/druIvWJdz+9uhRANCAATGpIJDy7sKfEojlKr17pP3TuvCa8pY
+        QZyOk2cSePj2B+q/8HrYuw0yq3hBSyR74S0zk6CMzumMleXUblzKique
+        -----END PRIVATE KEY-----
+        """
+
     static let sources = ConfigSources(
         environment: { name in
             switch name {
@@ -43,8 +52,9 @@ enum ConfigurationFixture {
             case "apple-key.p8", "service-key.pem":
                 Array("-----BEGIN PRIVATE KEY-----\n-----END PRIVATE KEY-----\n".utf8)
             case "service-cert.pem": Array("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n".utf8)
-            case "fullchain.pem": Array(certificate.utf8)
-            case "privkey.pem": Array(certificateKey.utf8)
+            case "fullchain.pem", "example-client.pem", "example-ca.pem": Array(certificate.utf8)
+            case "privkey.pem", "example-client.key", "open-client.key": Array(certificateKey.utf8)
+            case "other-client.key": Array(otherKey.utf8)
             case "company-ca.pem": Array("-----BEGIN CERTIFICATE-----\n".utf8)
             case "not-a-key.pem", "not-a-certificate.pem": Array("hello\n".utf8)
             default: throw .missing

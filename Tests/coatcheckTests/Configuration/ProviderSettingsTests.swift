@@ -193,7 +193,6 @@ struct ProviderSettingsTests {
     @Test(
         "What is not offered is said so by its name",
         arguments: [
-            ("auth: tls_client_auth", "mutual TLS"), ("auth: self_signed_tls_client_auth", "mutual TLS"),
             ("auth: none\n        response_mode: query.jwt", "JARM"),
             ("auth: none\n        response_mode: jwt", "JARM"),
         ])
@@ -234,7 +233,7 @@ struct ProviderSettingsTests {
         "What contradicts bound tokens is refused",
         arguments: [
             ("sender_constrained: dpop\n        hand_out_access_token: true", "hand_out_access_token: contradicts"),
-            ("sender_constrained: mtls", "sender_constrained"), ("dpop: {par: both}", "dpop.par"),
+            ("dpop: {par: both}", "dpop.par"),
             ("dpop: {nonce_age: 1s}", "dpop.nonce_age"), ("dpop: {nonce_before_spending: maybe}", "nonce_before"),
             ("authorization_parameters: {dpop_jkt: x}", "dpop_jkt"), ("allowed_parameters: [dpop_jkt]", "dpop_jkt"),
         ])

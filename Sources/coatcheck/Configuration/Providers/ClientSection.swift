@@ -43,6 +43,9 @@ struct ClientSection: Sendable {
                 section, kind: kind, shared: shared, secretInBody: provider.secretInBody)
             Self.checkPKCE(section, profile, authentication, kind)
             Self.checkAssertion(section, authentication, wire)
+            if !provider.namesCertificate, !TLSReader.names(section) {
+                Self.checkCertificate(section, authentication, wire)
+            }
             Self.warnOfReserved(section, authentication, wire)
             var client = ClientSettings(
                 profile: profile, clientID: clientID, authentication: authentication, wire: wire)
@@ -111,6 +114,17 @@ struct ClientSection: Sendable {
         else { return }
         section.report(
             "assertion", "needs `certificate: {file: …}` for `key_header: x5t#S256`, which the preset may set")
+    }
+
+    private static func checkCertificate(
+        _ section: ConfigSection, _ authentication: ClientAuthentication, _ wire: WireSettings
+    ) {
+        let need = "needs `tls: {certificate, key}`, here or on the provider"
+        switch authentication {
+        case .tlsClientAuth, .selfSignedTLSClientAuth: section.report("auth", need)
+        default: break
+        }
+        if wire.senderConstraint == .mtls { section.report("sender_constrained", need) }
     }
 
     /// RFC 6749 has id and secret form-encoded before base64, and many servers do not decode them.

@@ -10,6 +10,16 @@ enum CredentialReader {
         case clientSecretJWT = "client_secret_jwt"
         case privateKeyJWT = "private_key_jwt"
         case blankSecretBasic = "blank_secret_basic"
+        case tlsClientAuth = "tls_client_auth"
+        case selfSignedTLSClientAuth = "self_signed_tls_client_auth"
+
+        /// Whether there is no secret besides.
+        var hasNoSecret: Bool {
+            switch self {
+            case .none, .blankSecretBasic, .privateKeyJWT, .tlsClientAuth, .selfSignedTLSClientAuth: true
+            case .clientSecretBasic, .clientSecretPost, .clientSecretJWT: false
+            }
+        }
     }
 
     /// The credentials that stand on the provider for all its clients.
@@ -36,7 +46,7 @@ enum CredentialReader {
         let secret = section.secret("client_secret")
         let hasSecret = section.has("client_secret")
         let method = section.choice("auth", as: AuthenticationMethod.self)
-        if hasSecret, method == AuthenticationMethod.none || method == .blankSecretBasic || method == .privateKeyJWT {
+        if hasSecret, method?.hasNoSecret == true {
             section.report("client_secret", "is given although `auth` says that there is none")
         }
         if method == .clientSecretBasic || method == .clientSecretPost || method == .clientSecretJWT, !hasSecret {
@@ -65,6 +75,8 @@ enum CredentialReader {
                 return .none
             }
             return .privateKeyJWT(key)
+        case .tlsClientAuth?: return .tlsClientAuth
+        case .selfSignedTLSClientAuth?: return .selfSignedTLSClientAuth
         case nil:
             if let apple = shared.apple { return apple }
             return secret.map { secretInBody ? .clientSecretPost($0) : .clientSecretBasic($0) } ?? .none

@@ -18,7 +18,8 @@ enum ProviderRules {
                     "login",
                     "lets the app start logins: what ties its verifier to its challenge is the provider's check")
             }
-            if profile.senderConstraint == .dpop { checkBound(client, of: provider, context) }
+            if profile.senderConstraint != .off { checkBound(client, of: provider, context) }
+            checkConnection(client, of: provider, context)
             if client.settings.wire.responseMode == .formPost, !profile.nativeCode {
                 for uri in profile.redirectURIs where uri.scheme != "https" && uri.scheme != "http" {
                     context.report(
@@ -37,7 +38,7 @@ enum ProviderRules {
 }
 
 extension ProviderRules {
-    /// Reports what contradicts tokens that are bound to a key of ours.
+    /// Reports what contradicts tokens that are bound to a key or a certificate of ours.
     private static func checkBound(_ client: ClientSection, of provider: ProviderSection, _ context: ConfigContext) {
         func report(_ key: String, _ message: String) {
             context.report(message, path: "\(client.location.path).\(key)", line: client.location.line)
@@ -45,24 +46,37 @@ extension ProviderRules {
         if provider.kind != .oidc, provider.kind != .oauth2 {
             report("sender_constrained", "is for the kinds `oidc` and `oauth2`")
         }
+        let constraint = client.settings.profile.senderConstraint
         if client.settings.profile.handsOutAccessToken {
+            let what = constraint == .mtls ? "certificate" : "key"
             report(
                 "hand_out_access_token",
-                "contradicts `sender_constrained: dpop`: the token is of no use without its key, which never leaves")
+                "contradicts `sender_constrained: \(constraint.rawValue)`: the token is of no use without its \(what), "
+                    + "which never leaves")
         }
+    }
+
+    /// Reports a certificate or trust roots of a kind whose calls know none.
+    private static func checkConnection(
+        _ client: ClientSection, of provider: ProviderSection, _ context: ConfigContext
+    ) {
+        let connection = client.settings.wire.connection
+        guard provider.kind != .oidc, provider.kind != .oauth2, connection.identity != nil || connection.trust != nil
+        else { return }
+        context.report(
+            "is for the kinds `oidc` and `oauth2`", path: "\(client.location.path).tls", line: client.location.line)
     }
 }
 
-/// Says of what a file asks for by a standard's word that it is not offered, or stands elsewhere: mutual TLS, DPoP and JARM.
+/// Says of what a file asks for by a standard's word that it is not offered, or stands elsewhere: DPoP and JARM.
 enum NotOffered {
     private static let words = [
-        "tls_client_auth": "mutual TLS (RFC 8705)", "self_signed_tls_client_auth": "mutual TLS (RFC 8705)",
         "jwt": "signed answers (JARM)", "query.jwt": "signed answers (JARM)", "fragment.jwt": "signed answers (JARM)",
         "form_post.jwt": "signed answers (JARM)",
     ]
 
     static func check(_ section: ConfigSection) {
-        for key in ["auth", "response_mode"] where section.has(key) {
+        for key in ["response_mode"] where section.has(key) {
             guard let scalar = section.scalar(key), let name = words[scalar.text.lowercased()] else { continue }
             section.report(key, "asks for \(name), which is not offered")
         }

@@ -86,6 +86,7 @@ struct ProviderSection: Sendable {
             WireReader.read(section, into: &draft.wire)
             draft.allowedParameters = WireReader.allowedParameters(section) ?? []
             draft.callbackParameters = section.words("callback_parameters") ?? draft.callbackParameters
+            draft.namesCertificate = TLSReader.names(section)
             draft.credentials = CredentialReader.shared(section, algorithm: draft.assertionAlgorithm)
         }
         if case .zephr(let zephr)? = service { draft.socialProviders = zephr.socialProviders }
@@ -212,6 +213,8 @@ struct ProviderDraft: Sendable {
     /// The algorithm that a `private_key` signs with where the file does not say.
     var assertionAlgorithm = SignatureAlgorithm.es256
     var credentials = CredentialReader.Shared()
+    /// Whether the provider names a certificate for its clients, in order or not.
+    var namesCertificate = false
     /// Whether a secret goes into the body where the client does not say: Clover, Facebook and LinkedIn take no Basic.
     var secretInBody = false
 }

@@ -43,6 +43,7 @@ enum WireReader {
         readRevocation(section.section("revocation"), into: &wire.revocation)
         IdentityReader.read(section.section("identity"), into: &wire.identity)
         AssertionReader.read(section.section("assertion"), into: &wire.assertion)
+        TLSReader.read(section, into: &wire.connection)
         wire.senderConstraint = section.choice("sender_constrained") ?? wire.senderConstraint
         DPoPReader.read(section.section("dpop"), into: &wire.dpop)
         IDTokenReader.read(section.section("id_token"), into: &wire.idToken)

@@ -1,4 +1,5 @@
 import Broker
+import BrokerProviders
 import BrokerRelay
 
 /// An API that the relay may call (`upstreams.NAME`), with its place in the file.
@@ -7,6 +8,8 @@ struct UpstreamSection: Sendable {
     let settings: UpstreamSettings?
     /// `employees`: whether a Clover upstream may relay what holds employees' PINs.
     let employees: Bool
+    /// `tls`: a certificate of its own, and whom to trust.
+    let connection: ConnectionSettings
     let path: String
     let line: Int?
 
@@ -30,6 +33,9 @@ struct UpstreamSection: Sendable {
         let timeout = section.duration(
             "timeout", default: UpstreamSettings.defaultTimeout, in: .seconds(1) ... .seconds(600))
         let isInternal = section.flag("internal", default: false)
+        var connection = ConnectionSettings()
+        if let tls = section.optionalSection("tls") { TLSReader.read(tls: tls, into: &connection) }
+        self.connection = connection
         employees = section.flag("employees", default: false)
         let concurrent = section.integer("max_concurrent", default: 1024, in: 1...65_536)
         guard let name = UpstreamName(name) else {

@@ -1,0 +1,79 @@
+package import Broker
+import Crypto
+package import NIOSSL
+
+/// A certificate that a client of ours shows on its connections, with its key (RFC 8705).
+package struct ClientCertificate: Sendable {
+    /// The reason for which a certificate cannot be shown, in words that follow "names a file that".
+    package enum Failure: Error, Sendable, Equatable, CustomStringConvertible {
+        case noCertificate
+        case noKey
+        case doesNotFit
+
+        package var description: String {
+            switch self {
+            case .noCertificate: "holds no certificate in PEM"
+            case .noKey: "holds no private key in PEM that is not encrypted"
+            case .doesNotFit: "is not the key of the first certificate"
+            }
+        }
+    }
+
+    /// The certificate, with what stands behind it in its file.
+    package let chain: [NIOSSLCertificate]
+    package let key: NIOSSLPrivateKey
+    /// The name of the whole chain: connections of one are no other's.
+    package let id: Broker.Digest
+    /// The thumbprint that tokens name in `cnf` (`x5t#S256`, RFC 8705 section 3.1).
+    package let thumbprint: String
+    /// The first second at which all of the chain is valid, and the last one.
+    package let validFrom: WallTime
+    package let validUntil: WallTime
+
+    /// Takes a certificate, its intermediates behind it, and its key, in PEM; throws why they cannot be shown.
+    ///
+    /// The time is nobody's matter here: a certificate that has run out is for its server to refuse.
+    package init(certificate: [UInt8], key: [UInt8]) throws(Failure) {
+        guard let chain = try? NIOSSLCertificate.fromPEMBytes(certificate), let leaf = chain.first,
+            let encoded = try? chain.map({ try $0.toDERBytes() }), let first = encoded.first,
+            let id = Broker.Digest(Array(SHA256.hash(data: encoded.flatMap(\.self))))
+        else { throw .noCertificate }
+        guard let key = try? NIOSSLPrivateKey(bytes: key, format: .pem) else { throw .noKey }
+        var configuration = TLSConfiguration.makeClientConfiguration()
+        configuration.certificateChain = chain.map { .certificate($0) }
+        configuration.privateKey = .privateKey(key)
+        // Without the system's trust roots, which take their time and say nothing here.
+        configuration.trustRoots = .certificates([leaf])
+        guard (try? NIOSSLContext(configuration: configuration)) != nil else { throw .doesNotFit }
+        self.chain = chain
+        self.key = key
+        self.id = id
+        thumbprint = Base64URL.encode(Array(SHA256.hash(data: first)))
+        validFrom = WallTime(seconds: chain.map { Int64($0.notValidBefore) }.max() ?? 0)
+        validUntil = WallTime(seconds: chain.map { Int64($0.notValidAfter) }.min() ?? 0)
+    }
+
+    /// The standing of a certificate at a time, in words that follow "a certificate that"; nil while it is valid.
+    package func fault(at now: WallTime) -> String? {
+        if now > validUntil { return "has run out (\(validUntil.rfc3339))" }
+        if now < validFrom { return "is not valid yet (\(validFrom.rfc3339))" }
+        return nil
+    }
+}
+
+/// Further trust roots (`tls: {ca_file}`).
+package struct TrustRoots: Sendable {
+    package let certificates: [NIOSSLCertificate]
+    /// The name of the set.
+    package let id: Broker.Digest
+
+    /// Reads a PEM text; nil where it holds no certificate.
+    package init?(pem: [UInt8]) {
+        guard let certificates = try? NIOSSLCertificate.fromPEMBytes(pem), !certificates.isEmpty,
+            let encoded = try? certificates.map({ try $0.toDERBytes() }),
+            let id = Broker.Digest(Array(SHA256.hash(data: encoded.flatMap(\.self))))
+        else { return nil }
+        self.certificates = certificates
+        self.id = id
+    }
+}

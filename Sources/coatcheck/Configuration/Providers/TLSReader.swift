@@ -1,0 +1,73 @@
+import Broker
+import BrokerProviders
+
+/// Reads what stands behind connections that are not the listeners': the certificate that is shown, and whom to trust
+/// (`tls: {certificate, key, ca_file}`, on a provider, a client or an upstream).
+enum TLSReader {
+    /// The time before its end from which a certificate is warned of.
+    private static let lastDays = Duration.seconds(14 * 86_400)
+
+    /// Lays what a section names over what is there; `certificate: {file, key}` is another form of the first two keys.
+    static func read(_ section: ConfigSection, into settings: inout ConnectionSettings) {
+        let tls = section.optionalSection("tls")
+        let other = section.optionalSection("certificate")
+        if other != nil, tls?.has("certificate") == true || tls?.has("key") == true {
+            section.report("certificate", "stands beside `tls: {certificate, key}`: write one of them")
+        }
+        if let other { settings.identity = identity(other, "file", "key") ?? settings.identity }
+        if let tls { read(tls: tls, into: &settings) }
+    }
+
+    /// Reads a section `tls`.
+    static func read(tls section: ConfigSection, into settings: inout ConnectionSettings) {
+        if section.has("certificate") || section.has("key") || section.context.isCataloguing {
+            settings.identity = identity(section, "certificate", "key") ?? settings.identity
+        }
+        guard let file = section.readableFile("ca_file") else { return }
+        guard let trust = TrustRoots(pem: file.bytes) else {
+            section.report("ca_file", "names a file that holds no certificate in PEM")
+            return
+        }
+        settings.trust = trust
+    }
+
+    /// Whether a section names a certificate, in order or not.
+    static func names(_ section: ConfigSection) -> Bool {
+        if section.has("certificate") { return true }
+        guard let tls = section.optionalSection("tls") else { return false }
+        // Each section tells which of its keys nobody asked for.
+        for key in ["certificate", "key", "ca_file"] { _ = tls.node(key) }
+        return tls.has("certificate")
+    }
+
+    private static func identity(
+        _ section: ConfigSection, _ certificateName: String, _ keyName: String
+    ) -> ClientIdentity? {
+        section.require(certificateName)
+        section.require(keyName)
+        let certificateFile = section.readableFile(certificateName)
+        let keyFile = section.text(keyName, limit: 4096)
+        guard let key = section.privateKeyFile(keyName), let certificateFile, let keyFile else { return nil }
+        let now = section.context.sources.now()
+        do throws(ClientCertificate.Failure) {
+            let certificate = try ClientCertificate(certificate: certificateFile.bytes, key: key.bytes())
+            // Only warned of: a start must not be an outage of everything else. `check` fails for it.
+            if let fault = certificate.fault(at: now) {
+                section.warn(certificateName, "names a file with a certificate that \(fault)")
+            } else if certificate.validUntil.since(now) < lastDays {
+                section.warn(certificateName, "runs out on \(certificate.validUntil.rfc3339)")
+            }
+            return ClientIdentity(
+                certificate,
+                files: ClientIdentity.Files(
+                    certificate: certificateFile.path, key: section.context.sources.resolve(keyFile)))
+        } catch {
+            switch error {
+            case .noCertificate: section.report(certificateName, "names a file that \(error)")
+            case .noKey: section.report(keyName, "names a file that \(error)")
+            case .doesNotFit: section.report(keyName, "\(error)")
+            }
+            return nil
+        }
+    }
+}

@@ -16,6 +16,7 @@ let strict: [SwiftSetting] = [
 let product: [SwiftSetting] = strict + [.enableUpcomingFeature("NonisolatedNonsendingByDefault")]
 
 let hummingbird: Target.Dependency = .product(name: "Hummingbird", package: "hummingbird")
+let hummingbirdTLS: Target.Dependency = .product(name: "HummingbirdTLS", package: "hummingbird")
 let httpTypes: Target.Dependency = .product(name: "HTTPTypes", package: "swift-http-types")
 let nioCore: Target.Dependency = .product(name: "NIOCore", package: "swift-nio")
 let nioPosix: Target.Dependency = .product(name: "NIOPosix", package: "swift-nio")
@@ -90,7 +91,9 @@ let package = Package(
             swiftSettings: product),
         .target(
             name: "Sandbox",
-            dependencies: [hummingbird, httpTypes, nioCore, nioHTTP1, asyncHTTPClient, jwtKit, crypto],
+            dependencies: [
+                hummingbird, hummingbirdTLS, httpTypes, nioCore, nioHTTP1, nioSSL, asyncHTTPClient, jwtKit, crypto,
+            ],
             // The playground's page, embedded by scripts/embed-page.
             exclude: ["Playground/Page"],
             swiftSettings: strict),

@@ -33,6 +33,18 @@ struct SandboxCommand: AsyncParsableCommand {
     @Option(help: "Serve the playground at /playground/, for the broker at this URL.")
     var playground: String?
 
+    @Option(help: "A port for TLS that asks for clients' certificates, with the three below; 0 takes a free one.")
+    var mtlsPort: Int?
+
+    @Option(help: "The PEM file of the certificate that it shows.")
+    var mtlsCertificate: String?
+
+    @Option(help: "The PEM file of its key.")
+    var mtlsKey: String?
+
+    @Option(help: "A PEM file of the roots whose certificates it takes.")
+    var mtlsClientRoots: String?
+
     @Option(help: "The named pipe through which the playground has the broker killed and started again.")
     var playgroundCommands: String?
 
@@ -47,6 +59,14 @@ struct SandboxCommand: AsyncParsableCommand {
                 throw ValidationError("--seed: \(error)")
             }
         }
+        var mutualTLS: MutualTLSConfiguration?
+        if let mtlsPort {
+            guard let mtlsCertificate, let mtlsKey, let mtlsClientRoots else {
+                throw ValidationError("--mtls-port wants --mtls-certificate, --mtls-key and --mtls-client-roots")
+            }
+            mutualTLS = MutualTLSConfiguration(
+                port: mtlsPort, certificate: mtlsCertificate, key: mtlsKey, clientRoots: mtlsClientRoots)
+        }
         // Nothing is worth saving: a hanging fault must not hold up the end, nor must being process 1.
         for number in [SIGTERM, SIGINT] { signal(number) { _ in _exit(0) } }
         let server = SandboxServer(
@@ -55,7 +75,7 @@ struct SandboxCommand: AsyncParsableCommand {
                 seed: start,
                 playground: playground.map {
                     PlaygroundConfiguration(broker: $0, commands: playgroundCommands)
-                }))
+                }, mutualTLS: mutualTLS))
         try await server.run { baseURL in
             LineOutput.write("sandbox listening on \(baseURL)")
         }

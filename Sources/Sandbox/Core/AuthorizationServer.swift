@@ -150,10 +150,14 @@ extension AuthorizationServer {
             return (grant, expiresAt)
         }
         guard let (grant, expiresAt) = found else { return .json(["active": false]) }
-        return .json([
+        var members: JSON = [
             "active": true, "sub": .string(call.state.user(grant.user).sub), "client_id": .string(grant.clientID),
             "scope": .string(grant.scope), "exp": .int(Int(expiresAt)), "iss": .string(issuer(call, grant: grant)),
             "token_type": "Bearer",
-        ])
+        ]
+        if let certificate = call.state.with({ $0.accessTokens[token]?.certificate }) {
+            members["cnf"] = ["x5t#S256": .string(certificate)]
+        }
+        return .json(members)
     }
 }

@@ -5,7 +5,7 @@ import Hummingbird
 struct BearerCheck {
     let call: Call
 
-    /// nil: no token, or one that is unknown, expired or revoked, another provider's, or bound to a key.
+    /// nil: no token, or one that is unknown, expired or revoked, another provider's, bound to a key, or to another certificate.
     func grant(token: String? = nil) -> Grant? {
         guard let token = token ?? call.bearer, thumbprint(of: token) == nil else { return nil }
         return live(token)
@@ -18,6 +18,7 @@ struct BearerCheck {
         let name = call.provider.name
         return call.state.with { storage in
             guard let access = storage.accessTokens[token], access.expiresAt > now,
+                access.certificate == nil || access.certificate == call.certificate?.thumbprint,
                 let grant = storage.grants[access.grant], !grant.revoked, grant.provider == name || name == "api"
             else { return nil }
             return grant

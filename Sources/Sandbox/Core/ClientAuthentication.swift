@@ -28,11 +28,32 @@ struct ClientAuthentication {
         if let assertion { return try await check(assertion: assertion, form: form) }
         guard let id = form["client_id"], !id.isEmpty else { throw OAuthFailure.client("no client authentication") }
         if let client = call.state.client(id, at: call.provider.name) {
+            if !client.methods.isDisjoint(with: SandboxClient.certificateMethods) {
+                try checkCertificate(of: client)
+                return id
+            }
             guard client.methods.contains("none") else { throw OAuthFailure.client("this client has to prove itself") }
         } else if call.settings.text("unknown_clients") != "public" {
             throw OAuthFailure.client("unknown client")
         }
         return id
+    }
+
+    /// The certificate of the connection is the client's: one that is registered itself, or one of a registered name
+    /// (RFC 8705 sections 2.1.2 and 2.2).
+    private func checkCertificate(of client: SandboxClient) throws {
+        guard let shown = call.certificate else { throw OAuthFailure.client("this client has to show its certificate") }
+        if client.methods.contains("self_signed_tls_client_auth"),
+            client.json["x5t#S256"]?.elements?.contains(where: { $0.text == shown.thumbprint }) == true
+        {
+            return
+        }
+        if client.methods.contains("tls_client_auth"), let name = client.json["tls_client_auth_san_dns"]?.text,
+            shown.names.contains(name)
+        {
+            return
+        }
+        throw OAuthFailure.client("the certificate is not this client's")
     }
 
     /// Id and secret of HTTP Basic, each form-decoded unless the setting says `raw`.

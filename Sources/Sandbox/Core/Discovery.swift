@@ -35,6 +35,22 @@ struct Discovery {
         if ["accept", "require"].contains(call.settings.text("dpop")) {
             out["dpop_signing_alg_values_supported"] = ["ES256"]
         }
+        let secure = call.state.with { $0.mutualTLSURL }
+        if !secure.isEmpty {
+            out["tls_client_certificate_bound_access_tokens"] = true
+            let known = out["token_endpoint_auth_methods_supported"]?.elements ?? []
+            out["token_endpoint_auth_methods_supported"] = .array(
+                known + SandboxClient.certificateMethods.sorted().map { .string($0) })
+            var aliases: JSON = [:]
+            for (member, endpoint) in [
+                ("token_endpoint", "token"), ("userinfo_endpoint", "userinfo"), ("revocation_endpoint", "revoke"),
+                ("introspection_endpoint", "introspect"), ("pushed_authorization_request_endpoint", "par"),
+            ] {
+                guard let path = server.paths.first(where: { $0.value == endpoint })?.key else { continue }
+                aliases[member] = .string(secure + server.issuerPath + path)
+            }
+            out["mtls_endpoint_aliases"] = aliases
+        }
         out["code_challenge_methods_supported"] = ["S256"]
         out["claims_supported"] = ["sub", "name", "given_name", "family_name", "email", "email_verified", "sid"]
         out["backchannel_logout_supported"] = true

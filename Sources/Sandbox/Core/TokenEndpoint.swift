@@ -140,10 +140,11 @@ struct TokenEndpoint {
         if server.issuesRefreshToken(call, grant: grant, refreshing: refreshing != nil), refreshing == nil || !keeps {
             refreshToken = Random.token("rt-")
         }
-        let issued = refreshToken
+        let (issued, certificate) = (refreshToken, minter.certificate)
         call.state.with { storage in
             storage.accessTokens[access] = AccessToken(
-                grant: grant.id, expiresAt: now + lifetime, refreshed: refreshing != nil, thumbprint: grant.thumbprint)
+                grant: grant.id, expiresAt: now + lifetime, refreshed: refreshing != nil, thumbprint: grant.thumbprint,
+                certificate: certificate)
             if let issued {
                 storage.refreshTokens[issued] = RefreshToken(
                     grant: grant.id, expiresAt: now + settings.seconds("refresh_token_lifetime"))

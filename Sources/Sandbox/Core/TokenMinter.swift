@@ -9,16 +9,24 @@ struct TokenMinter {
 
     private var algorithm: String { user["alg"] ?? call.settings.text("alg") }
 
+    /// The certificate that its access token is bound to: the connection's, where the client is registered so.
+    var certificate: String? {
+        let client = call.state.client(grant.clientID, at: server.name)
+        guard client?.json["tls_client_certificate_bound_access_tokens"]?.flag == true else { return nil }
+        return call.faults.has("bound-to-another") ? Digest256.base64url("another") : call.certificate?.thumbprint
+    }
+
     func accessToken(lifetime: Double) async throws -> String {
         guard call.settings.text("access_token_format") == "jwt" else { return Random.token("at-") }
         let key = try await call.state.keys.current(server.name, algorithm: algorithm)
-        return try JWTWriter.sign(
-            [
-                "iss": .string(server.issuer(call, grant: grant)), "sub": .string(user.sub),
-                "client_id": .string(grant.clientID), "aud": .string(call.baseURL + "/api"),
-                "iat": .int(Int(call.now)), "exp": .int(Int(call.now + lifetime)), "jti": .string(Random.token()),
-                "scope": .string(grant.scope),
-            ], header: ["typ": "at+jwt"], with: key)
+        var claims: JSON = [
+            "iss": .string(server.issuer(call, grant: grant)), "sub": .string(user.sub),
+            "client_id": .string(grant.clientID), "aud": .string(call.baseURL + "/api"),
+            "iat": .int(Int(call.now)), "exp": .int(Int(call.now + lifetime)), "jti": .string(Random.token()),
+            "scope": .string(grant.scope),
+        ]
+        if let certificate { claims["cnf"] = ["x5t#S256": .string(certificate)] }
+        return try JWTWriter.sign(claims, header: ["typ": "at+jwt"], with: key)
     }
 
     func idToken(accessToken: String, refreshing: Bool) async throws -> String {

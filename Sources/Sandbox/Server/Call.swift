@@ -19,6 +19,8 @@ struct Call: Sendable {
     let channel: any Channel
     /// The unread request; only streamed endpoints use it.
     let request: Request
+    /// The certificate that its connection showed.
+    var certificate: ShownCertificate?
 
     var baseURL: String { state.baseURL }
     var queryPairs: Pairs { Pairs(parsing: query) }

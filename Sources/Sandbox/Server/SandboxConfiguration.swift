@@ -10,15 +10,18 @@ package struct SandboxConfiguration: Sendable {
     package var recording: Bool
     /// The state that it begins with, and goes back to at a reset.
     package var seed: SeedFile?
+    /// The listener that asks for certificates; nil for none.
+    package var mutualTLS: MutualTLSConfiguration?
     /// The playground beside the providers; nil for none.
     package var playground: PlaygroundConfiguration?
 
     /// A configuration; the defaults are those of tests.
     package init(
         host: String = "127.0.0.1", port: Int = 0, baseURL: String? = nil, recording: Bool = true,
-        seed: SeedFile? = nil, playground: PlaygroundConfiguration? = nil
+        seed: SeedFile? = nil, playground: PlaygroundConfiguration? = nil, mutualTLS: MutualTLSConfiguration? = nil
     ) {
         self.playground = playground
+        self.mutualTLS = mutualTLS
         self.seed = seed
         self.host = host
         self.port = port

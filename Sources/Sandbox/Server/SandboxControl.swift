@@ -128,9 +128,10 @@ package struct SandboxControl: Sendable {
     /// Back to the beginning, the seed file included, the keys and the base URL excepted.
     package func reset() {
         state.with { storage in
-            let baseURL = storage.baseURL
+            let (baseURL, mutualTLSURL) = (storage.baseURL, storage.mutualTLSURL)
             storage = Storage()
             storage.baseURL = baseURL
+            storage.mutualTLSURL = mutualTLSURL
         }
         state.seed?.apply(to: self)
     }

@@ -6,6 +6,7 @@ import NIOCore
 struct SandboxResponder: HTTPResponder {
     let state: SandboxState
     var playground: Playground?
+    var asksForCertificates = false
 
     func respond(to request: Request, context: SandboxContext) async throws -> Response {
         let target = request.head.path ?? "/"
@@ -36,14 +37,17 @@ struct SandboxResponder: HTTPResponder {
         if endpoint == "token", String(decoding: body, as: UTF8.self).contains("grant_type=refresh_token") {
             endpoint = "refresh"
         }
-        let ticket = record(request, provider: provider.name, endpoint: endpoint, path: path, query: query, body: body)
+        let certificate = asksForCertificates ? await ShownCertificate(of: context.channel) : nil
+        let ticket = record(
+            request, certificate: certificate, provider: provider.name, endpoint: endpoint, path: path, query: query,
+            body: body)
         let faults = state.takeFaults(provider: provider.name, endpoint: endpoint) {
             target + "\n" + String(decoding: body, as: UTF8.self)
         }
         let call = Call(
             state: state, provider: provider, endpoint: endpoint, method: request.method, path: path, query: query,
             headers: request.headers, body: body, faults: faults, settings: state.settings(of: provider),
-            channel: context.channel, request: request)
+            channel: context.channel, request: request, certificate: certificate)
         let recorder = playground?.recorder.request(call) == true ? playground?.recorder : nil
         var response: Response
         do {
@@ -75,7 +79,8 @@ struct SandboxResponder: HTTPResponder {
     }
 
     private func record(
-        _ request: Request, provider: String, endpoint: String, path: String, query: String, body: [UInt8]
+        _ request: Request, certificate: ShownCertificate?, provider: String, endpoint: String, path: String,
+        query: String, body: [UInt8]
     ) -> Int? {
         guard state.recording else {
             return state.record(.placeholder(provider: provider, endpoint: endpoint))
@@ -86,7 +91,8 @@ struct SandboxResponder: HTTPResponder {
                 provider: provider, endpoint: endpoint, method: request.method.rawValue, host: host, path: path,
                 query: query,
                 headers: [("Host", host)] + request.headers.map { ($0.name.rawName, $0.value) },
-                body: Array(body.prefix(64 << 10)), bodyLength: body.count, at: state.now, status: 0))
+                body: Array(body.prefix(64 << 10)), bodyLength: body.count, at: state.now, status: 0,
+                certificate: certificate?.thumbprint))
     }
 }
 

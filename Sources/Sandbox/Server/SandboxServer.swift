@@ -1,4 +1,5 @@
 import Hummingbird
+import HummingbirdTLS
 import NIOCore
 
 /// The emulator's server.
@@ -18,7 +19,33 @@ package struct SandboxServer: Sendable {
 
     /// Serves until the task is cancelled; `ready` gets the base URL.
     package func run(ready: @escaping @Sendable (String) -> Void = { _ in }) async throws {
-        try await application(ready: ready).run()
+        guard let mutualTLS = configuration.mutualTLS else { return try await application(ready: ready).run() }
+        let secure = try application(of: mutualTLS)
+        // The other listener first: whoever hears that the sandbox is ready may use both.
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { try await secure.application.run() }
+            for await _ in secure.running { break }
+            group.addTask { try await application(ready: ready).run() }
+            try await group.next()
+            group.cancelAll()
+        }
+    }
+
+    private func application(
+        of mutualTLS: MutualTLSConfiguration
+    ) throws -> (application: some ApplicationProtocol, running: AsyncStream<Void>) {
+        let (running, told) = AsyncStream.makeStream(of: Void.self)
+        let (state, configuration) = (state, configuration)
+        let application = Application(
+            responder: SandboxResponder(state: state, playground: nil, asksForCertificates: true),
+            server: try .tls(.http1(), tlsConfiguration: mutualTLS.tls()),
+            configuration: ApplicationConfiguration(
+                address: .hostname(configuration.host, port: mutualTLS.port), serverName: nil),
+            onServerRunning: { channel in
+                state.with { $0.mutualTLSURL = "https://localhost:\(channel.localAddress?.port ?? mutualTLS.port)" }
+                told.yield()
+            })
+        return (application, running)
     }
 
     private func application(ready: @escaping @Sendable (String) -> Void) -> some ApplicationProtocol {

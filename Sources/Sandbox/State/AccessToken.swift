@@ -6,4 +6,6 @@ struct AccessToken: Sendable {
     var refreshed = false
     /// The thumbprint of the key that it is bound to.
     var thumbprint: String?
+    /// The thumbprint of the certificate that it is bound to.
+    var certificate: String?
 }

@@ -40,7 +40,7 @@ enum FaultName {
         "userinfo-invalid-sub", "userinfo-missing-sub", "userinfo-sub-number", "userinfo-signed",
         "userinfo-not-object", "account-no-email",
     ]
-    static let possession: Set<String> = ["forgets-nonces", "repeats-nonce", "refuses-proof"]
+    static let possession: Set<String> = ["forgets-nonces", "repeats-nonce", "refuses-proof", "bound-to-another"]
     static let zephr: Set<String> = [
         "register-exists", "register-domain", "register-weak", "register-key-unknown", "register-key-expired",
         "register-key-spent", "register-no-session", "register-body-cookie-only", "register-header-cookie-only",

@@ -24,6 +24,8 @@ package struct RecordedRequest: Sendable {
     package var at: Double
     /// The status answered, 0 while none was.
     package var status: Int
+    /// The thumbprint of the certificate that its connection showed.
+    package var certificate: String?
 
     /// The body as text.
     package var bodyText: String { String(decoding: body, as: UTF8.self) }
@@ -47,6 +49,7 @@ package struct RecordedRequest: Sendable {
             "headers": .array(headers.map { .array([.string($0.name), .string($0.value)]) }),
             "body": .string(bodyText), "body_base64": .string(Data(body).base64EncodedString()),
             "body_length": .int(bodyLength), "at": .raw(String(at)), "status": .int(status),
+            "certificate": certificate.map { .string($0) } ?? .null,
         ]
     }
 }

@@ -3,7 +3,8 @@ struct SandboxClient: Sendable {
     var id: String
     /// nil: no secret; the empty text is a blank secret, which is another thing.
     var secret: String?
-    /// `none`, `client_secret_basic`, `client_secret_post`, `client_secret_jwt`, `private_key_jwt`.
+    /// `none`, `client_secret_basic`, `client_secret_post`, `client_secret_jwt`, `private_key_jwt`, `tls_client_auth`,
+    /// `self_signed_tls_client_auth`.
     var methods: Set<String>
     /// Empty: any redirect URI is taken.
     var redirectURIs: [String]
@@ -11,6 +12,9 @@ struct SandboxClient: Sendable {
     var keys: [JSON]
     /// Extra settings (`require_pkce`, …).
     var json: JSON
+
+    /// The ways that a connection's certificate proves.
+    static let certificateMethods: Set<String> = ["tls_client_auth", "self_signed_tls_client_auth"]
 
     init(id: String, secret: String? = nil, methods: Set<String> = ["none"], redirectURIs: [String] = []) {
         self.id = id

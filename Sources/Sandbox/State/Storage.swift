@@ -1,6 +1,8 @@
 /// The state itself.
 struct Storage: Sendable {
     var baseURL = ""
+    /// The base URL of the listener that asks for certificates; empty for none.
+    var mutualTLSURL = ""
     var clockOffset = 0.0
     var users: [String: JSON] = [:]
     var clients: [String: [String: SandboxClient]] = [:]
